@@ -1,0 +1,1 @@
+"""Airflow: the operator, the task group and the DAG factories."""

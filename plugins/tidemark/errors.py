@@ -1,0 +1,109 @@
+"""Errors by remedy: each class says what a retry can do and which exit code the driver ends with.
+
+TidemarkError                     1   a retry may help
+├─ Unreachable                    1   Kafka or Postgres does not answer
+├─ StagingLost                    1   staged rows are gone (Postgres crashed): the next epoch drains again
+├─ NoProgress                     1   nobody drains some partitions
+├─ RunNotDone                     1   close: the ledger does not say that the run is done
+├─ OutcomeUnknown                 1   COMMIT was sent and no answer came: ask the ledger
+├─ MirrorFailed                   1   Kafka's group offsets could not be set equal to the ledger
+├─ JobFailed                      1   the Spark job (the transform, a task) failed
+├─ InvalidSettings                2   configuration: file, line, key
+├─ Fenced                        10   a newer epoch holds the region
+├─ TargetRefused                 11   a constraint of the target refuses a row
+├─ IncompleteRead                12   the transform let Spark skip or cut the read
+├─ DataLost                      13   Kafka no longer holds a needed offset; a person must decide
+├─ SchemaMismatch                14   the DataFrame does not fit the target table
+├─ Superseded                    15   a reset names an epoch that has passed
+└─ Refused                       16   an action that is not allowed now; the text says what would allow it
+"""
+
+from typing import ClassVar
+
+
+class TidemarkError(Exception):
+    """Base of all errors with a text for the person on call: fact first, then remedy."""
+
+    exit_code: ClassVar[int] = 1
+
+    @property
+    def code(self) -> str:
+        """The error's name as documentation, logs and `-o json` show it: INCOMPLETE_READ."""
+        name = type(self).__name__
+        return "".join(f"_{c}" if c.isupper() and i else c for i, c in enumerate(name)).upper()
+
+
+class Unreachable(TidemarkError):
+    """Kafka or Postgres does not answer, or refuses the login."""
+
+
+class StagingLost(TidemarkError):
+    """Staged rows are gone: the counts of the publish differ from the contributed ones."""
+
+
+class NoProgress(TidemarkError):
+    """No span was claimed for no_progress_seconds."""
+
+
+class RunNotDone(TidemarkError):
+    """The ledger does not say that the run is done."""
+
+
+class OutcomeUnknown(TidemarkError):
+    """COMMIT was sent and its answer never came; only the ledger knows."""
+
+
+class MirrorFailed(TidemarkError):
+    """Kafka's group offsets do not read back as the merged checkpoint."""
+
+
+class JobFailed(TidemarkError):
+    """The job of a batch failed: a task, the transform, or Spark itself."""
+
+
+class InvalidSettings(TidemarkError, ValueError):
+    """A configuration value is wrong; the text names file, line and key."""
+
+    exit_code = 2
+
+
+class Fenced(TidemarkError):
+    """A newer epoch holds the region: this process may write nothing more."""
+
+    exit_code = 10
+
+
+class TargetRefused(TidemarkError):
+    """A constraint of the target refuses a row of the batch."""
+
+    exit_code = 11
+
+
+class IncompleteRead(TidemarkError):
+    """A span has no complete attempt after the job: the transform cut or skipped the read."""
+
+    exit_code = 12
+
+
+class DataLost(TidemarkError):
+    """Kafka no longer holds a needed offset, or holds other data there."""
+
+    exit_code = 13
+
+
+class SchemaMismatch(TidemarkError):
+    """The DataFrame's columns do not fit the target table."""
+
+    exit_code = 14
+
+
+class Superseded(TidemarkError):
+    """A reset names an epoch that has passed: there is nothing left for it to do."""
+
+    exit_code = 15
+
+
+class Refused(TidemarkError):
+    """An action is not allowed in this state; the text says what would allow it."""
+
+    exit_code = 16

@@ -1,0 +1,58 @@
+"""Failpoints: named places where a test can make this process die, stop or fail.
+
+Inert unless TIDEMARK_FAILPOINTS is set, for example
+`publish.commit.sent=kill@2;mirror.before=stop`: the second time the first point is
+reached the process kills itself; the first time the second is reached it stops.
+Actions: kill (SIGKILL), stop (SIGSTOP), raise, touch:<file> (leave a trace, go on).
+"""
+
+import os
+import signal
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+VARIABLE = "TIDEMARK_FAILPOINTS"
+_hits: Counter[str] = Counter()
+
+
+class FailpointHit(RuntimeError):
+    """A failpoint with the action `raise` was reached."""
+
+
+def hit(name: str) -> None:
+    """Do what the environment says should happen here; nothing if it says nothing."""
+    switched_on = os.environ.get(VARIABLE)
+    if not switched_on:
+        return
+    rule = _parse(switched_on).get(name)
+    if rule is None:
+        return
+    action, at_hit = rule
+    _hits[name] += 1
+    if _hits[name] == at_hit:
+        _act(name, action)
+
+
+@cache
+def _parse(text: str) -> dict[str, tuple[str, int]]:
+    rules = {}
+    for rule in filter(None, text.split(";")):
+        name, _, action = rule.partition("=")
+        action, _, at_hit = action.partition("@")
+        rules[name.strip()] = (action.strip(), int(at_hit or 1))
+    return rules
+
+
+def _act(name: str, action: str) -> None:
+    match action.partition(":"):
+        case ("kill", _, _):
+            os.kill(os.getpid(), signal.SIGKILL)
+        case ("stop", _, _):
+            os.kill(os.getpid(), signal.SIGSTOP)
+        case ("raise", _, _):
+            raise FailpointHit(f"failpoint {name} was switched on")
+        case ("touch", _, path):
+            Path(path).touch()
+        case _:
+            raise ValueError(f"{VARIABLE}: unknown action {action!r} at {name}")

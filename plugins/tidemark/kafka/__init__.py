@@ -1,0 +1,1 @@
+"""Kafka: facts, membership, the mirror and the reading of spans."""

@@ -1,0 +1,1 @@
+"""The ledger: the Postgres tables that hold the only truth."""

@@ -1,0 +1,1 @@
+"""The local stack: Kafka, Postgres and Airflow on this machine."""

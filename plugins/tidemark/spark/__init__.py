@@ -1,0 +1,1 @@
+"""Reader, writer and executors of a batch."""

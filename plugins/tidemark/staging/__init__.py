@@ -1,0 +1,1 @@
+"""Staging tables and the target table: how rows reach Postgres."""
