@@ -2,7 +2,7 @@
 
 TidemarkError                     1   a retry may help
 ├─ Unreachable                    1   Kafka or Postgres does not answer
-├─ StagingLost                    1   staged rows are gone (Postgres crashed): the next epoch drains again
+├─ StagingLost                    1   staged rows are gone: the next epoch drains again
 ├─ NoProgress                     1   nobody drains some partitions
 ├─ RunNotDone                     1   close: the ledger does not say that the run is done
 ├─ OutcomeUnknown                 1   COMMIT was sent and no answer came: ask the ledger
@@ -15,7 +15,7 @@ TidemarkError                     1   a retry may help
 ├─ DataLost                      13   Kafka no longer holds a needed offset; a person must decide
 ├─ SchemaMismatch                14   the DataFrame does not fit the target table
 ├─ Superseded                    15   a reset names an epoch that has passed
-└─ Refused                       16   an action that is not allowed now; the text says what would allow it
+└─ Refused                       16   not allowed in this state; the text says what would allow it
 """
 
 from typing import ClassVar
