@@ -1,0 +1,196 @@
+"""Connections in the Airflow providers' own shapes, and what Kafka and Postgres clients need.
+
+A driver and the command line find them in the environment as AIRFLOW_CONN_<ID>, JSON or URI.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tidemark.errors import InvalidSettings
+
+PREFIX = "AIRFLOW_CONN_"
+
+KAFKA_OVERRIDDEN = frozenset(
+    {
+        "group.id",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "auto.offset.reset",
+        "isolation.level",
+        "allow.auto.create.topics",
+        "transactional.id",
+        "enable.idempotence",
+        "enable.partition.eof",
+        "session.timeout.ms",
+        "max.poll.interval.ms",
+    }
+)
+"""librdkafka keys that Tidemark sets itself, whatever the connection says."""
+
+KAFKA_REFUSED = ("plugin.library.paths", "sasl.kerberos.kinit.cmd", "ssl.engine.location")
+"""librdkafka keys that would run code of the connection's choice."""
+
+POSTGRES_KEYS = ("sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "options")
+
+
+class AirflowConnection(Protocol):
+    """What is read of an Airflow connection object."""
+
+    conn_id: str
+    conn_type: str
+    host: str | None
+    port: int | None
+    login: str | None
+    password: str | None
+    schema: str | None
+
+    @property
+    def extra_dejson(self) -> dict[str, Any]:
+        """The extra field as a dict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One connection; its secrets never appear in its repr."""
+
+    conn_id: str
+    conn_type: str
+    host: str | None = None
+    port: int | None = None
+    login: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+    schema: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def from_env(cls, conn_id: str, environ: Mapping[str, str] = os.environ) -> Self:
+        """Read AIRFLOW_CONN_<ID>, JSON or URI.
+
+        Raises:
+            InvalidSettings: the variable is missing or can't be read.
+        """
+        name = PREFIX + conn_id.upper()
+        text = environ.get(name, "").strip()
+        if not text:
+            raise InvalidSettings(
+                f"connection {conn_id!r} is not known: set {name} to a connection in JSON or URI"
+                ' form, for example {"conn_type": "kafka", "extra": {"bootstrap.servers": "…"}}'
+            )
+        try:
+            return cls._from_json(conn_id, text) if text[0] == "{" else cls._from_uri(conn_id, text)
+        except (ValueError, TypeError) as error:
+            # The text itself holds secrets: name the variable, not its content.
+            raise InvalidSettings(f"{name} is neither connection JSON nor a URI") from error
+
+    @classmethod
+    def from_airflow(cls, connection: AirflowConnection) -> Self:
+        """Copy an Airflow connection, from whichever secrets backend it came."""
+        c = connection
+        return cls(
+            c.conn_id, c.conn_type, c.host, c.port, c.login, c.password, c.schema, c.extra_dejson
+        )
+
+    @classmethod
+    def _from_json(cls, conn_id: str, text: str) -> Self:
+        found = json.loads(text)
+        extra = found.get("extra") or {}
+        return cls(
+            conn_id,
+            found.get("conn_type", ""),
+            found.get("host"),
+            int(found["port"]) if found.get("port") else None,
+            found.get("login"),
+            found.get("password"),
+            found.get("schema"),
+            json.loads(extra) if isinstance(extra, str) else extra,
+        )
+
+    @classmethod
+    def _from_uri(cls, conn_id: str, text: str) -> Self:
+        uri = urlsplit(text)
+        if not uri.scheme:
+            raise ValueError("no scheme")
+        query = dict(parse_qsl(uri.query, keep_blank_values=True))
+        extra = json.loads(query["__extra__"]) if "__extra__" in query else query
+        return cls(
+            conn_id,
+            uri.scheme.replace("postgresql", "postgres").replace("-", "_"),
+            unquote(uri.hostname) if uri.hostname else None,
+            uri.port,
+            unquote(uri.username) if uri.username else None,
+            unquote(uri.password) if uri.password else None,
+            unquote(uri.path.lstrip("/")) or None,
+            extra,
+        )
+
+    def to_env(self) -> tuple[str, str]:
+        """The environment variable and its JSON, for a child process alone."""
+        fields = {
+            "conn_type": self.conn_type,
+            "host": self.host,
+            "port": self.port,
+            "login": self.login,
+            "password": self.password,
+            "schema": self.schema,
+            "extra": dict(self.extra),
+        }
+        return PREFIX + self.conn_id.upper(), json.dumps({k: v for k, v in fields.items() if v})
+
+
+def kafka_config(connection: Connection) -> dict[str, str]:
+    """The librdkafka configuration of a Kafka connection, without the keys Tidemark sets itself.
+
+    Raises:
+        InvalidSettings: no bootstrap.servers, or a key that would run foreign code.
+    """
+    refused = [key for key in KAFKA_REFUSED if key in connection.extra]
+    if refused:
+        raise InvalidSettings(
+            f"connection {connection.conn_id!r}: {', '.join(refused)} can run code of its own;"
+            " remove it from the connection's extra"
+        )
+    if not connection.extra.get("bootstrap.servers"):
+        raise InvalidSettings(
+            f"connection {connection.conn_id!r}: extra has no bootstrap.servers;"
+            ' add "bootstrap.servers": "host:9092"'
+        )
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in connection.extra.items()
+        if key not in KAFKA_OVERRIDDEN
+    }
+
+
+def postgres_parameters(connection: Connection) -> dict[str, str | int]:
+    """Arguments of psycopg2.connect, with keepalives: a silent network must surface in a minute.
+
+    Raises:
+        InvalidSettings: host or database is missing.
+    """
+    if not connection.host or not connection.schema:
+        raise InvalidSettings(
+            f"connection {connection.conn_id!r}: host and schema (the database) are needed,"
+            f" got host={connection.host!r} schema={connection.schema!r}"
+        )
+    parameters: dict[str, str | int] = {
+        "host": connection.host,
+        "port": connection.port or 5432,
+        "dbname": connection.schema,
+        "connect_timeout": 10,
+        "keepalives": 1,
+        "keepalives_idle": 15,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 30_000,
+        "application_name": "tidemark",
+    }
+    if connection.login:
+        parameters["user"] = connection.login
+    if connection.password:
+        parameters["password"] = connection.password
+    chosen = {key: connection.extra[key] for key in POSTGRES_KEYS if connection.extra.get(key)}
+    return parameters | chosen

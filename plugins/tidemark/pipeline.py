@@ -1,0 +1,236 @@
+"""The pipeline file: one typed YAML per pipeline. Unknown keys are refused."""
+
+import re
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from tidemark.bounds import Bounds
+from tidemark.errors import InvalidSettings
+
+REGION = r"^[a-z][a-z0-9_]{0,39}$"
+CONNECTION = r"^[A-Za-z0-9_.-]{1,100}$"
+
+Positive = Annotated[int, Field(gt=0)]
+
+
+class StartPosition(StrEnum):
+    """Where a partition begins when the region first opens."""
+
+    beginning = "beginning"
+    end = "end"
+    committed = "committed"
+
+
+class Format(StrEnum):
+    """How a record's value becomes columns."""
+
+    json = "json"
+    raw = "raw"
+    avro = "avro"
+
+
+class Mode(StrEnum):
+    """How rows enter the target."""
+
+    append = "append"
+    upsert = "upsert"
+
+
+class Metadata(StrEnum):
+    """Record metadata that the transform may ask for; each costs time on every record."""
+
+    key = "key"
+    timestamp = "timestamp"
+    headers = "headers"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class FromTimestamp(_Strict):
+    """Start at the first record whose timestamp is at or after this time."""
+
+    timestamp: AwareDatetime
+    """ISO 8601 with a zone: 2024-01-01T00:00:00Z."""
+
+    @property
+    def milliseconds(self) -> int:
+        """Milliseconds since the epoch, Kafka's unit."""
+        return int(self.timestamp.timestamp() * 1000)
+
+
+class KafkaSettings(_Strict):
+    """Where records come from."""
+
+    connection: Annotated[str, Field(pattern=CONNECTION)]
+    """Airflow connection of type kafka; its extra is the librdkafka configuration."""
+    topics: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Topics of the region."""
+    start: StartPosition | FromTimestamp = StartPosition.beginning
+    """Start position of the partitions that the region first opens with; later ones: beginning."""
+    group: Annotated[str, Field(min_length=1, max_length=249)] | None = None
+    """Consumer group id; the region's name by default."""
+
+
+class BatchSettings(_Strict):
+    """Bounds of a batch and of a run."""
+
+    max_records: Positive = 100_000
+    """Offsets in one batch, shared fairly over the partitions."""
+    max_bytes: Positive | None = None
+    """Bytes in one batch, by the bytes per record measured in earlier batches."""
+    max_batches: Positive | None = None
+    """Batches in one run."""
+    max_seconds: Positive | None = None
+    """Seconds after which a run plans no further batch."""
+
+    def bounds(self) -> Bounds:
+        """The same limits as the core knows them."""
+        return Bounds(self.max_records, self.max_bytes, self.max_batches, self.max_seconds)
+
+
+class DecodeSettings(_Strict):
+    """How records become columns."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    format: Format = Format.json
+    """json: an object a record; raw: the bytes as they are."""
+    fields: Annotated[dict[str, str], Field(alias="schema")] = Field(default_factory=dict)
+    """Field name: type, for the format json. Every field may be null."""
+    metadata: tuple[Metadata, ...] = ()
+    """Record metadata wanted as columns kafka_key, kafka_timestamp, kafka_headers."""
+
+    @model_validator(mode="after")
+    def _supported(self) -> Self:
+        if self.format is Format.avro:
+            raise ValueError("format avro is not supported yet; use json or raw")
+        if self.format is Format.json and not self.fields:
+            raise ValueError("format json needs a schema: a list of field: type")
+        if self.format is Format.raw and self.fields:
+            raise ValueError("format raw takes no schema: its only column is value")
+        return self
+
+
+class TargetSettings(_Strict):
+    """Where rows go."""
+
+    connection: Annotated[str, Field(pattern=CONNECTION)]
+    """Airflow connection of type postgres; the ledger lives in the same database."""
+    table: Annotated[str, Field(pattern=r"^[^.\s]+(\.[^.\s]+)?$")]
+    """Table, with or without schema: public.flights."""
+    mode: Mode = Mode.append
+    """append: every record adds its rows."""
+
+    @field_validator("mode")
+    @classmethod
+    def _supported(cls, mode: Mode) -> Mode:
+        if mode is Mode.upsert:
+            raise ValueError("mode upsert is not supported yet; use append")
+        return mode
+
+
+class SparkSettings(_Strict):
+    """Where the job of a batch runs."""
+
+    connection: Annotated[str, Field(pattern=CONNECTION)] = "spark_default"
+    """Airflow connection of type spark."""
+
+
+class Pipeline(_Strict):
+    """One pipeline: one region, one consumer group, one target."""
+
+    region: Annotated[str, Field(pattern=REGION)]
+    """Name of the region: its key in the ledger and its default consumer group."""
+    kafka: KafkaSettings
+    """Where records come from."""
+    decode: DecodeSettings
+    """How records become columns."""
+    target: TargetSettings
+    """Where rows go."""
+    batch: BatchSettings = BatchSettings()
+    """Bounds of a batch and of a run."""
+    transform: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")] | None = None
+    """Import path module:function of DataFrame -> DataFrame; none passes the columns on."""
+    spark: SparkSettings = SparkSettings()
+    """Where the job of a batch runs."""
+    members: Literal[1] = 1
+    """Drivers that share the region's partitions."""
+    retain_checkpoints: Positive = 1000
+    """Checkpoints kept in the ledger besides each partition's newest."""
+    no_progress_seconds: Positive = 60
+    """Seconds without a claimed span after which a run fails and names who holds the partitions."""
+
+    @property
+    def group(self) -> str:
+        """The consumer group id."""
+        return self.kafka.group or self.region
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read and check a pipeline file.
+
+        Raises:
+            InvalidSettings: every fault at once, each with file, line and key.
+        """
+        path = Path(path)
+        try:
+            text = path.read_text()
+            node = yaml.compose(text, Loader=yaml.SafeLoader)
+            found = yaml.safe_load(text)
+        except OSError as error:
+            raise InvalidSettings(f"{path}: {error.strerror}") from error
+        except yaml.YAMLError as error:
+            raise InvalidSettings(f"{path}: not YAML: {_one_line(error)}") from error
+        try:
+            return cls.model_validate(found)
+        except ValidationError as error:
+            faults = [_fault(path, node, dict(fault)) for fault in error.errors()]
+            raise InvalidSettings("\n".join(faults)) from error
+
+
+def _fault(path: Path, root: yaml.Node | None, fault: dict[str, Any]) -> str:
+    keys = [part for part in fault["loc"] if not _is_union_branch(part)]
+    message = re.sub(r"^(Value|Assertion) error, ", "", fault["msg"])
+    if fault["type"] == "extra_forbidden":
+        message = "unknown key"
+    elif fault["type"] != "missing" and isinstance(fault["input"], (str, int, float, datetime)):
+        message += f", got {fault['input']!r}"
+    return f"{path}:{_line(root, keys)}: {'.'.join(map(str, keys)) or 'file'}: {message}"
+
+
+def _is_union_branch(part: object) -> bool:
+    """Pydantic names the tried type of a union in the location: no key of the file."""
+    return isinstance(part, str) and (part == "FromTimestamp" or "enum[" in part)
+
+
+def _line(node: yaml.Node | None, keys: list[Any]) -> int:
+    line = node.start_mark.line + 1 if node else 1
+    for key in keys:
+        if isinstance(node, yaml.MappingNode):
+            pair = next((kv for kv in node.value if kv[0].value == str(key)), None)
+            if pair is None:
+                return line
+            line, node = pair[0].start_mark.line + 1, pair[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(key, int):
+            node = node.value[key]
+            line = node.start_mark.line + 1
+    return line
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

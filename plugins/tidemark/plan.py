@@ -1,0 +1,53 @@
+"""The plan of a batch: which span of each partition it takes. Max-min fair (KIP-41)."""
+
+from collections.abc import Mapping
+
+from tidemark.offsets import Offsets, Span, TopicPartition
+
+
+def plan(next_offsets: Offsets, targets: Offsets, max_records: int, turn: int) -> tuple[Span, ...]:
+    """Share max_records offsets over the partitions that have not reached their target offset.
+
+    Deterministic: the same arguments give the same spans. A backlog gives at least one span,
+    no backlog gives none. `turn` (the batch's seq) rotates who gets the remainder, so that
+    nobody starves even with max_records < partitions.
+    """
+    backlog = {
+        partition: target - next_offsets[partition]
+        for partition, target in targets.items()
+        if target > next_offsets[partition]
+    }
+    return tuple(
+        Span(*partition, start := next_offsets[partition], start + width)
+        for partition, width in sorted(share(backlog, max_records, turn).items())
+        if width
+    )
+
+
+def share(
+    backlog: Mapping[TopicPartition, int], max_records: int, turn: int
+) -> dict[TopicPartition, int]:
+    """Fill the partitions like vessels: equal shares, what a short one leaves goes to the others.
+
+    The remainder of an uneven division goes one offset each to the partitions whose turn it is.
+    """
+    shares = dict.fromkeys(backlog, 0)
+    left = min(max_records, sum(backlog.values()))
+    thirsty = sorted(backlog)
+    while left:
+        level = left // len(thirsty)
+        if level == 0:
+            for partition in _rotated(thirsty, turn)[:left]:
+                shares[partition] += 1
+            break
+        for partition in thirsty:
+            poured = min(level, backlog[partition] - shares[partition])
+            shares[partition] += poured
+            left -= poured
+        thirsty = [p for p in thirsty if shares[p] < backlog[p]]
+    return shares
+
+
+def _rotated(partitions: list[TopicPartition], turn: int) -> list[TopicPartition]:
+    pivot = turn % len(partitions)
+    return partitions[pivot:] + partitions[:pivot]
