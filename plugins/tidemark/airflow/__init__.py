@@ -1,1 +1,15 @@
 """Airflow: the operator, the task group and the DAG factories."""
+
+from tidemark.airflow.forms import run_params
+from tidemark.airflow.group import pipeline_dag, pipeline_task_group, reset_dag
+from tidemark.airflow.operator import DrainOperator
+from tidemark.airflow.tasks import target_asset
+
+__all__ = [
+    "DrainOperator",
+    "pipeline_dag",
+    "pipeline_task_group",
+    "reset_dag",
+    "run_params",
+    "target_asset",
+]

@@ -1,0 +1,119 @@
+"""Drain a pipeline as one member of a run: `spark-submit jobs/drain.py dags/flights.yaml`.
+
+The run and the connections come from the environment: TIDEMARK_RUN_ID, TIDEMARK_MEMBER_NAME
+and AIRFLOW_CONN_<ID> (Airflow's DrainOperator sets them; the run must be open). Ends with
+0 when the ledger says that the run is done, 2 for wrong usage or settings, 10 and above when
+no retry can help, 1 for anything else; the reason is the last line of stderr.
+"""
+
+import argparse
+import dataclasses
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+ROOT = Path(__file__).resolve().parents[1]
+STOP_SECONDS = 20.0
+"""For a clean stop once the task that started this driver is gone."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Drain, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("pipeline", metavar="PIPELINE_FILE")
+    path = parser.parse_args(arguments).pipeline
+    _find_the_library()
+    from tidemark.errors import TidemarkError
+
+    try:
+        result = drain(path)
+    except TidemarkError as error:
+        print(f"{error.code}: {error}", file=sys.stderr, flush=True)
+        return error.exit_code
+    except Exception:
+        traceback.print_exc()
+        return 1
+    print(json.dumps(result, default=str), flush=True)
+    return 0
+
+
+def drain(path: str) -> dict[str, object]:
+    """Run the member's loop of the run that the environment names; return what it did."""
+    from tidemark.connections import Connection
+    from tidemark.errors import InvalidSettings
+    from tidemark.pipeline import Pipeline
+    from tidemark.run import drain_run
+    from tidemark.spark.executor import spark_executor
+
+    run_id = os.environ.get("TIDEMARK_RUN_ID")
+    if not run_id:
+        raise InvalidSettings("TIDEMARK_RUN_ID is not set: it names the open run to drain")
+    pipeline = Pipeline.load(path)
+    wanted = {pipeline.kafka.connection, pipeline.target.connection}
+    drained = drain_run(
+        pipeline,
+        {conn_id: Connection.from_env(conn_id) for conn_id in wanted},
+        run_id=run_id,
+        member_name=os.environ.get("TIDEMARK_MEMBER_NAME", socket.gethostname()),
+        executor_of=spark_executor,
+    )
+    return dataclasses.asdict(drained)
+
+
+def stop(number: int, frame: FrameType | None) -> NoReturn:
+    """End the main thread where it stands; its `finally` clauses cancel the job and leave."""
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
+def watch(supervisor: int) -> None:
+    """Stop once the JVM, or the Airflow task that started it, has died without a word."""
+    parent = os.getppid()
+    while os.getppid() == parent and _lives(supervisor):
+        time.sleep(1.0)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(STOP_SECONDS)
+    os._exit(128 + signal.SIGTERM)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _find_the_library() -> None:
+    """Make a checkout work without PYTHONPATH, here and in processes started from here."""
+    roots = [str(ROOT), str(ROOT / "plugins")]
+    sys.path[:0] = [root for root in roots if root not in sys.path]
+    known = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([*roots, *([known] if known else [])])
+
+
+def _start() -> None:
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    signal.signal(signal.SIGTERM, stop)
+    supervisor = os.environ.get("TIDEMARK_SUPERVISOR")
+    if supervisor:
+        threading.Thread(target=watch, args=(int(supervisor),), daemon=True).start()
+
+
+if __name__ == "__main__":
+    _start()
+    sys.exit(main())

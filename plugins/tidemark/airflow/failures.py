@@ -1,0 +1,42 @@
+"""Failures: which errors Airflow may retry."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from tidemark.errors import TidemarkError
+
+RETRY_MAY_HELP = 1
+
+
+def names_by_exit_code() -> dict[int, str]:
+    """The errors that no retry can help, by the exit code a driver ends with: {10: "FENCED"}."""
+    return {
+        kind.exit_code: kind().code
+        for kind in _descendants(TidemarkError)
+        if kind.exit_code != RETRY_MAY_HELP
+    }
+
+
+@contextmanager
+def as_airflow_failure(*final: type[TidemarkError]) -> Iterator[None]:
+    """Turn an expected error into the Airflow failure that retries, or doesn't, as it should.
+
+    Raises:
+        AirflowFailException: no retry: the exit code says so, or the error is one of `final`.
+        AirflowException: a retry may help.
+    """
+    try:
+        yield
+    except TidemarkError as error:
+        text = f"{error.code}: {error}"
+        if error.exit_code != RETRY_MAY_HELP or isinstance(error, final):
+            raise AirflowFailException(text) from error
+        raise AirflowException(text) from error
+
+
+def _descendants(kind: type[TidemarkError]) -> Iterator[type[TidemarkError]]:
+    for child in kind.__subclasses__():
+        yield child
+        yield from _descendants(child)

@@ -1,0 +1,142 @@
+"""Factories: a pipeline's tasks as a DAG of their own, or as a group in a DAG you already have.
+
+    open (setup) -> drain[1..N] -> close (ALL_DONE) -> reset (ONE_FAILED)
+                                   [close, reset] -> verdict (NONE_FAILED): red stays red
+
+As open is a setup, clearing any task clears it too: the work gets a new epoch. If open fails
+nothing else runs: nothing was begun.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.providers.standard.operators.python import PythonOperator
+from airflow.sdk import DAG, TaskGroup, TriggerRule
+
+from tidemark.airflow.docs import pipeline_doc, reset_doc
+from tidemark.airflow.forms import reset_params, run_params
+from tidemark.airflow.operator import DrainOperator
+from tidemark.airflow.tasks import (
+    close_region,
+    open_region,
+    reset_by_hand,
+    reset_failed_run,
+    target_asset,
+)
+from tidemark.pipeline import Pipeline
+
+RETRIES: dict[str, Any] = {
+    "retries": 2,
+    "retry_delay": timedelta(seconds=10),
+    "retry_exponential_backoff": 2.0,
+    "max_retry_delay": timedelta(minutes=5),
+}
+"""As long as Kafka needs to miss a killed member; a retry that comes sooner only waits."""
+
+STEP_TIMEOUT = timedelta(minutes=10)
+DRAIN_TIMEOUT = timedelta(hours=1)
+
+
+def pipeline_dag(
+    path: str | Path,
+    *,
+    schedule: Any = None,
+    drain_timeout: timedelta = DRAIN_TIMEOUT,
+    spark_conf: dict[str, str] | None = None,
+    **dag_kwargs: Any,
+) -> DAG:
+    """The DAG of a pipeline file, named as its region; dag_kwargs are Airflow's own.
+
+    Raises:
+        InvalidSettings: the file is wrong; Airflow shows it as the DAG's import error.
+    """
+    pipeline = Pipeline.load(path)
+    with _dag(
+        pipeline.region, pipeline, schedule=schedule, params=run_params(), **dag_kwargs
+    ) as dag:
+        dag.doc_md = dag.doc_md or pipeline_doc(pipeline)
+        _wire(str(path), pipeline, drain_timeout, spark_conf)
+    return dag
+
+
+def pipeline_task_group(
+    path: str | Path,
+    *,
+    group_id: str | None = None,
+    drain_timeout: timedelta = DRAIN_TIMEOUT,
+    spark_conf: dict[str, str] | None = None,
+    **group_kwargs: Any,
+) -> TaskGroup:
+    """The same tasks as a group of the DAG in whose `with` this is called.
+
+    The group's last task is red when the run is not done, so what comes after it waits for
+    rows that are really there. Give that DAG max_active_runs=1 and, if people start it by
+    hand, params=run_params().
+
+    Raises:
+        InvalidSettings: the file is wrong; Airflow shows it as the DAG's import error.
+    """
+    pipeline = Pipeline.load(path)
+    defaults = RETRIES | group_kwargs.pop("default_args", {})
+    with TaskGroup(
+        group_id or pipeline.region,
+        default_args=defaults,
+        tooltip=f"Kafka to {pipeline.target.table}, exactly once",
+        **group_kwargs,
+    ) as group:
+        _wire(str(path), pipeline, drain_timeout, spark_conf)
+    return group
+
+
+def reset_dag(path: str | Path, **dag_kwargs: Any) -> DAG:
+    """The DAG by which a person resets the region: manual, with a form, dry unless told otherwise.
+
+    Raises:
+        InvalidSettings: the file is wrong; Airflow shows it as the DAG's import error.
+    """
+    pipeline = Pipeline.load(path)
+    dag_id = dag_kwargs.pop("dag_id", f"{pipeline.region}_reset")
+    with _dag(dag_id, pipeline, schedule=None, params=reset_params(), **dag_kwargs) as dag:
+        dag.doc_md = dag.doc_md or reset_doc(pipeline)
+        _step("reset", reset_by_hand, str(path))
+    return dag
+
+
+def _dag(dag_id: str, pipeline: Pipeline, *, schedule: Any, **kwargs: Any) -> DAG:
+    defaults = {"owner": "tidemark", **RETRIES, **kwargs.pop("default_args", {})}
+    tags = {"tidemark", pipeline.region, *kwargs.pop("tags", ())}
+    usual = {"catchup": False, "max_active_runs": 1}
+    return DAG(dag_id, schedule=schedule, default_args=defaults, tags=tags, **(usual | kwargs))
+
+
+def _wire(
+    path: str, pipeline: Pipeline, drain_timeout: timedelta, spark_conf: dict[str, str] | None
+) -> None:
+    opened = _step("open", open_region, path).as_setup()
+    drain = DrainOperator.partial(
+        task_id="drain", pipeline=path, conf=spark_conf, execution_timeout=drain_timeout
+    ).expand(member=list(range(1, pipeline.members + 1)))
+    closed = _step(
+        "close",
+        close_region,
+        path,
+        trigger_rule=TriggerRule.ALL_DONE,
+        outlets=[target_asset(pipeline)],
+    )
+    reset = _step("reset", reset_failed_run, path, trigger_rule=TriggerRule.ONE_FAILED)
+    verdict = EmptyOperator(task_id="verdict", trigger_rule=TriggerRule.NONE_FAILED)
+    opened >> drain >> closed >> reset
+    [closed, reset] >> verdict
+
+
+def _step(task_id: str, function: Any, path: str, **kwargs: Any) -> PythonOperator:
+    return PythonOperator(
+        task_id=task_id,
+        python_callable=function,
+        op_args=[path],
+        execution_timeout=STEP_TIMEOUT,
+        doc_md=function.__doc__,
+        **kwargs,
+    )

@@ -1,0 +1,149 @@
+"""DrainOperator: one member of a run, started through spark-submit."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from tidemark.airflow.credentials import resolve
+from tidemark.airflow.failures import names_by_exit_code
+from tidemark.pipeline import Pipeline
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+GRACE_SECONDS = 3.0
+"""For the driver to cancel its job and leave the group: Airflow's supervisor sends SIGKILL to
+the task's process group five seconds after SIGTERM."""
+
+QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
+
+
+class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
+    """Drains the region of a pipeline file as one member of the DAG run's epoch.
+
+    Connections are resolved when the task executes and go to the child's environment alone:
+    never to argv, templates, XCom or the log. A retry joins the same epoch. So does a driver
+    that outlives its task: it is one more member until the ledger fences it, never a danger.
+    """
+
+    def __init__(
+        self, *, pipeline: str, member: int = 1, conf: dict[Any, Any] | None = None, **kwargs: Any
+    ) -> None:
+        settings = Pipeline.load(pipeline)
+        super().__init__(
+            application=str(entry_point()),
+            application_args=[pipeline],
+            conf=QUIET | (conf or {}),
+            conn_id=settings.spark.connection,
+            name=f"tidemark-{settings.region}",
+            durable=False,
+            **kwargs,
+        )
+        self.pipeline = pipeline
+        self.member = member
+        self._environment: dict[str, str] = {}
+
+    def execute(self, context: Context) -> None:
+        """Run the driver to its end.
+
+        Raises:
+            AirflowFailException: the exit code says that no retry can help.
+            AirflowException: any other failure; the retry joins the epoch and goes on.
+        """
+        self._environment = self._secrets() | _identity(context) | _python(self.pipeline)
+        try:
+            super().execute(context)
+        except AirflowException as error:
+            name = names_by_exit_code().get(self._exit_code)
+            if name:
+                raise AirflowFailException(f"{name}: no retry can help\n{error}") from error
+            raise
+        finally:
+            self._environment = {}
+
+    def on_kill(self) -> None:
+        """Leave no process of the driver: SIGTERM to all of them, then SIGKILL to the rest."""
+        submit = self._hook._submit_sp if self._hook else None
+        if submit is None or submit.poll() is not None:
+            return
+        jvm = psutil.Process(submit.pid)
+        living = [jvm, *jvm.children(recursive=True)]
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            _send(number, living)
+            _, living = psutil.wait_procs(living, timeout=GRACE_SECONDS)
+
+    @property
+    def _exit_code(self) -> int:
+        submit = self._hook._submit_sp if self._hook else None
+        return submit.returncode if submit else 0
+
+    def _get_hook(self) -> SparkSubmitHook:
+        hook = super()._get_hook()
+        _refuse_to_publish(hook)
+        hook._env_vars = {**(hook._env_vars or {}), **self._environment}
+        if hook._connection["master"].startswith("local"):
+            # The host's own name may not resolve, or to an address that is not there.
+            hook._env_vars.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        return hook
+
+    def _secrets(self) -> dict[str, str]:
+        connections = resolve(Pipeline.load(self.pipeline))
+        return dict(connection.to_env() for connection in connections.values())
+
+
+def entry_point() -> Path:
+    """The spark-submit entry point: inside the installed package, or beside it in a checkout."""
+    installed = PACKAGE / "jobs" / "drain.py"
+    return installed if installed.exists() else PACKAGE.parents[1] / "jobs" / "drain.py"
+
+
+def project_root(pipeline: str) -> Path:
+    """Where the user's transforms are imported from: the nearest folder above that holds jobs/."""
+    folder = Path(pipeline).resolve().parent
+    return next((up for up in (folder, *folder.parents) if (up / "jobs").is_dir()), folder)
+
+
+def _refuse_to_publish(hook: SparkSubmitHook) -> None:
+    """Spark hands the environment to a driver elsewhere as --conf, which any user can list."""
+    master, mode = hook._connection["master"], hook._connection["deploy_mode"]
+    if hook._is_yarn or hook._is_kubernetes or mode == "cluster":
+        raise AirflowFailException(
+            f"spark connection {hook._conn_id!r} has master {master!r}, deploy mode {mode!r}:"
+            " spark-submit would put the Kafka and Postgres passwords into its arguments;"
+            " use a local[*] or spark:// master in client mode"
+        )
+
+
+def _identity(context: Context) -> dict[str, str]:
+    ti = context["ti"]
+    return {
+        "TIDEMARK_RUN_ID": f"{ti.dag_id}/{ti.run_id}",
+        "TIDEMARK_MEMBER_NAME": f"{ti.task_id}[{max(ti.map_index, 0)}] try {ti.try_number}",
+        "TIDEMARK_SUPERVISOR": str(os.getpid()),
+    }
+
+
+def _python(pipeline: str) -> dict[str, str]:
+    """This interpreter, its own spark-submit, the user's transforms and this package."""
+    roots = [str(project_root(pipeline)), str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
+    commands = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    return {
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(filter(None, roots)),
+        "PATH": os.pathsep.join(commands),
+    }
+
+
+def _send(number: int, processes: list[psutil.Process]) -> None:
+    for process in processes:
+        try:
+            process.send_signal(number)
+        except psutil.NoSuchProcess:
+            continue

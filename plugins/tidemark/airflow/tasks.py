@@ -1,0 +1,108 @@
+"""Tasks: open, close and reset, as Airflow runs them. Only a running task imports the clients."""
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+from airflow.sdk import Asset, Context, get_current_context
+
+from tidemark.airflow.credentials import resolve
+from tidemark.airflow.failures import as_airflow_failure
+from tidemark.bounds import Bounds
+from tidemark.errors import RunNotDone, Superseded
+from tidemark.pipeline import Pipeline
+
+log = logging.getLogger(__name__)
+
+
+def open_region(path: str) -> None:
+    """Open the DAG run's epoch, within the bounds of its form."""
+    from tidemark.run import open_run
+
+    context, pipeline = get_current_context(), Pipeline.load(path)
+    bounds = _bounds(pipeline, context["params"])
+    with as_airflow_failure():
+        opened = open_run(pipeline, resolve(pipeline), run_id=_run_id(context), bounds=bounds)
+    log.info("%s", opened)
+
+
+def close_region(path: str) -> None:
+    """Succeed only if the ledger says that the run is done; then tell who waits for the target.
+
+    A run that is not done fails without a retry: no member is left that could finish it.
+    """
+    from tidemark.run import close_run
+
+    context, pipeline = get_current_context(), Pipeline.load(path)
+    with as_airflow_failure(RunNotDone):
+        closed = close_run(pipeline, resolve(pipeline), run_id=_run_id(context))
+    log.info("%s", closed)
+    context["outlet_events"][target_asset(pipeline)].extra = {
+        "epoch": closed.epoch,
+        "seq": closed.seq,
+        "offsets": {str(partition): offset for partition, offset in closed.offsets.items()},
+    }
+
+
+def reset_failed_run(path: str) -> None:
+    """Restore the merged checkpoint; succeed as superseded if a newer epoch holds the region."""
+    from tidemark.run import reset_run
+
+    context, pipeline = get_current_context(), Pipeline.load(path)
+    run_id = _run_id(context)
+    with as_airflow_failure():
+        try:
+            report = reset_run(
+                pipeline,
+                resolve(pipeline),
+                run_id=run_id,
+                apply=True,
+                who="airflow",
+                why=f"{run_id} did not close",
+            )
+        except Superseded as superseded:
+            log.info("superseded, nothing left to do: %s", superseded)
+            return
+    log.info("%s", report)
+
+
+def reset_by_hand(path: str) -> str:
+    """Reset the region whatever epoch holds it, or say what that would change; keep the report."""
+    from tidemark.run import reset_run
+
+    context, pipeline = get_current_context(), Pipeline.load(path)
+    with as_airflow_failure():
+        report = reset_run(
+            pipeline,
+            resolve(pipeline),
+            run_id=None,
+            apply=bool(context["params"]["apply"]),
+            who=context["dag_run"].triggering_user_name or "airflow",
+            why=context["params"]["reason"] or "by hand",
+        )
+    log.info("%s", report)
+    return str(report)
+
+
+def target_asset(pipeline: Pipeline) -> Asset:
+    """The target as other DAGs may schedule on it.
+
+    Its address is the connection's id, not its host: a connection is known only to a running
+    task, and the postgres scheme refuses an address without host and database.
+    """
+    connection, table = pipeline.target.connection, pipeline.target.table
+    return Asset(
+        name=f"{connection}/{table}",
+        uri=f"tidemark://{connection}/{table.replace('.', '/')}",
+        group="tidemark",
+    )
+
+
+def _run_id(context: Context) -> str:
+    ti = context["ti"]
+    return f"{ti.dag_id}/{ti.run_id}"
+
+
+def _bounds(pipeline: Pipeline, params: dict[str, Any]) -> Bounds:
+    wanted = {name: params.get(name) for name in ("max_records", "max_batches", "max_seconds")}
+    return replace(pipeline.batch.bounds(), **{k: v for k, v in wanted.items() if v is not None})
