@@ -1,0 +1,120 @@
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+from tidemark.errors import InvalidSettings
+from tidemark.fields import arrow_schema, arrow_type
+
+UTC = pa.timestamp("us", "UTC")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("boolean", pa.bool_()),
+        ("smallint", pa.int16()),
+        ("short", pa.int16()),
+        ("int", pa.int32()),
+        ("INTEGER", pa.int32()),
+        ("BigInt", pa.int64()),
+        ("long", pa.int64()),
+        ("float", pa.float32()),
+        ("real", pa.float32()),
+        ("double", pa.float64()),
+        ("string", pa.string()),
+        ("binary", pa.binary()),
+        ("date", pa.date32()),
+        (" timestamp ", UTC),
+        ("timestamp_ltz", UTC),
+        ("decimal(10,2)", pa.decimal128(10, 2)),
+        ("numeric( 38 , 38 )", pa.decimal128(38, 38)),
+        ("dec(5)", pa.decimal128(5, 0)),
+        ("decimal", pa.decimal128(10, 0)),
+        ("array<int>", pa.list_(pa.int32())),
+        ("array<struct<a:int>>", pa.list_(pa.struct([("a", pa.int32())]))),
+        (
+            "Struct<a: array<timestamp>, B:decimal(3,1), `c-d`:struct<e:string>>",
+            pa.struct(
+                [
+                    ("a", pa.list_(UTC)),
+                    ("B", pa.decimal128(3, 1)),
+                    ("c-d", pa.struct([("e", pa.string())])),
+                ]
+            ),
+        ),
+    ],
+)
+def test_a_type_name_of_spark_sql_is_an_arrow_type(text, expected):
+    assert arrow_type("a", text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("", "ends too early"),
+        ("str", "names 'str', which is no type"),
+        ("bool", "names 'bool', which is no type"),
+        ("tinyint", "names 'tinyint', which is no type"),
+        ("timestamp_ntz", "names 'timestamp_ntz', which is no type"),
+        ("varchar(10)", "names 'varchar', which is no type"),
+        ("int int", "has 'int' after its end"),
+        ("int(4)", "has '(' after its end"),
+        ("decimal(39,0)", "needs 1 <= precision <= 38 and scale <= precision"),
+        ("decimal(0)", "needs 1 <= precision <= 38 and scale <= precision"),
+        ("decimal(2,3)", "needs 1 <= precision <= 38 and scale <= precision"),
+        ("decimal(a)", "has 'a' where a small number should be"),
+        ("decimal(-1)", "has '-' where a small number should be"),
+        ("decimal(3,1", "has its end where ')' should be"),
+        ("array", "has its end where '<' should be"),
+        ("array<int", "has its end where '>' should be"),
+        ("array<>", "names '>', which is no type"),
+        ("struct<>", "has '>' where a member's name should be"),
+        ("struct<a int>", "has 'int' where ':' should be"),
+        ("struct<a:int,A:int>", "has a struct that names a member twice (Spark ignores case)"),
+        ("struct<a:int,>", "has '>' where a member's name should be"),
+        ("map<string,int>", "is a map, which is not read from JSON; declare a struct"),
+        ("array<map<string,int>>", "is a map, which is not read from JSON; declare a struct"),
+    ],
+)
+def test_a_wrong_type_is_refused_with_its_field_its_text_and_what_is_allowed(text, fact):
+    with pytest.raises(InvalidSettings) as caught:
+        arrow_schema({"delay": text})
+    message = str(caught.value)
+    assert message.startswith(f"field 'delay': the type {text!r} {fact}; allowed: boolean, ")
+    assert message.endswith("struct<name:type,...>")
+
+
+def test_a_schema_keeps_the_order_of_its_fields_and_each_may_be_null():
+    schema = arrow_schema({"b": "int", "a": "string", "c": "struct<d:array<int>>"})
+    assert schema.names == ["b", "a", "c"]
+    assert all(field.nullable for field in schema)
+
+
+@pytest.mark.parametrize(
+    ("fields", "fact"),
+    [
+        ({}, "declares no field"),
+        ({"": "int"}, "field '' is empty or not printable"),
+        ({"a\0": "int"}, "is empty or not printable"),
+        ({"a" * 64: "int"}, "is 64 bytes long; a Postgres column has at most 63"),
+        ({"é" * 32: "int"}, "is 64 bytes long; a Postgres column has at most 63"),
+        ({"kafka_topic": "string"}, "field 'kafka_topic' starts with 'kafka_'"),
+        ({"Kafka_x": "string"}, "field 'Kafka_x' starts with 'kafka_'"),
+        ({"a": "int", "A": "int"}, "fields 'a' and 'A' have one name"),
+    ],
+)
+def test_a_name_that_cannot_be_a_column_is_refused(fields, fact):
+    with pytest.raises(InvalidSettings, match=r".") as caught:
+        arrow_schema(fields)
+    assert fact in str(caught.value)
+
+
+def test_a_name_of_63_bytes_is_a_column():
+    assert arrow_schema({"a" * 63: "int"}).names == ["a" * 63]
+
+
+def test_fields_need_no_spark():
+    code = "import sys, tidemark.fields; sys.exit('pyspark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
