@@ -1,0 +1,148 @@
+"""A real Kafka broker on this machine: KRaft, broker and controller in one process."""
+
+import base64
+import signal
+import socket
+import uuid
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tidemark.local.daemon import Daemon
+from tidemark.local.folder import Folder
+from tidemark.local.jars import kafka_jars
+from tidemark.local.java import java
+from tidemark.local.watch import Watch
+
+HEAP = ["-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+
+LOGGING = """\
+status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = [%d] %p %m (%c)%n
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+"""
+
+DEVELOPMENT = {
+    # One node: internal topics have one replica.
+    "offsets.topic.replication.factor": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.min.isr": 1,
+    "offsets.topic.num.partitions": 3,
+    "transaction.state.log.num.partitions": 3,
+    # A mistyped topic is an error; replayed events keep their old timestamps and are not dropped.
+    "auto.create.topics.enable": "false",
+    "log.retention.ms": -1,
+    # What production does in minutes is seen in seconds here.
+    "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 1000,
+    "log.retention.check.interval.ms": 1000,
+    "log.initial.task.delay.ms": 1000,
+    "log.cleaner.backoff.ms": 1000,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
+}
+
+
+class Broker:
+    """One node; its data, ports and log lie in the stack's folder."""
+
+    def __init__(self, folder: Folder, node: int = 1) -> None:
+        self.node = node
+        self.name = "kafka" if node == 1 else f"kafka-{node}"
+        self._folder = folder
+        self._daemon = Daemon(folder, self.name)
+        self._home = folder.root / self.name
+
+    @property
+    def bootstrap(self) -> str:
+        """What a client's bootstrap.servers must say."""
+        return f"127.0.0.1:{self._folder.port(self.name)}"
+
+    @property
+    def pid(self) -> int | None:
+        """The running broker's process id."""
+        process = self._daemon.process
+        return process.pid if process else None
+
+    def start(self, watch: Watch | None = None) -> bool:
+        """The broker answers clients; False if it already ran. It goes on with the data it has.
+
+        Raises:
+            NotStarted: Java or a jar is missing, or the broker ended; says where its log is.
+        """
+        if self._daemon.process is not None:
+            return False
+        watch = watch or Watch()
+        runtime, jars = java(), kafka_jars(watch)
+        self._folder.free_port(self.name)
+        self._folder.free_port(f"{self.name}-controller")
+        command: list[str | Path] = [runtime, *HEAP, *self._logging(), "-cp", f"{jars}/*"]
+        properties = self._write_properties()
+        if not (self._home / "data" / "meta.properties").exists():
+            self._format(command, properties, watch)
+        watch.tell("kafka", "starting the broker")
+        self._daemon.start([*command, "kafka.Kafka", properties])
+        watch.until(self._answers, within=60, otherwise=f"Kafka is silent, see {self._daemon.log}")
+        return True
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """The broker does not run; SIGKILL is what a crash is like."""
+        self._daemon.stop(how)
+
+    def _format(self, command: list[str | Path], properties: Path, watch: Watch) -> None:
+        watch.tell("kafka", "formatting the broker's data folder")
+        cluster = self._folder.identity("kafka.cluster", _cluster_id)
+        watch.run(
+            [*command, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", properties],
+            what="formatting Kafka's data folder",
+            log=self._daemon.log,
+        )
+
+    def _write_properties(self) -> Path:
+        port, control = self._folder.port(self.name), self._folder.port(f"{self.name}-controller")
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": self.node,
+            "controller.quorum.voters": f"{self.node}@127.0.0.1:{control}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{control}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": self._home / "data",
+            **DEVELOPMENT,
+        }
+        path = self._home / "server.properties"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return path
+
+    def _logging(self) -> list[str]:
+        path = self._home / "log4j2.properties"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(LOGGING)
+        return [f"-Dlog4j2.configurationFile={path}"]
+
+    def _answers(self) -> bool:
+        self._daemon.must_run()
+        port = self._folder.port(self.name)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return False
+        client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        try:
+            return bool(client.list_topics(timeout=2).brokers)
+        except KafkaException:
+            return False
+
+
+def _cluster_id() -> str:
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        if not text.startswith("-"):  # the format tool would take it for an option
+            return text

@@ -1,0 +1,141 @@
+"""One long-running process of the stack: found again after a crash, never mistaken for another."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tidemark.local.folder import Folder, write_private
+from tidemark.local.watch import NotStarted, last_line
+
+MARK = "TIDEMARK_LOCAL_STACK"
+"""Environment variable naming the state folder: all that a stack's processes start inherits it."""
+
+
+class Daemon:
+    """A process with a pid file; pid and start time together say whether it still runs."""
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        self.name = name
+        self.log = folder.log(name)
+        self._mark = str(folder.root)
+        self._pid_file = folder.root / "pids" / f"{name}.json"
+        self._child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def process(self) -> psutil.Process | None:
+        """The living process, or None; a stale pid file is not believed."""
+        try:
+            known = json.loads(self._pid_file.read_text())
+            process = psutil.Process(known["pid"])
+            same = abs(process.create_time() - known["created"]) < 2
+            return process if same and is_alive(process) else None
+        except (OSError, ValueError, psutil.NoSuchProcess):
+            return None
+
+    def start(
+        self,
+        argv: Sequence[str | Path],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        **options: Any,
+    ) -> None:
+        """The process runs in a session of its own, logs to its file and is noted on disk."""
+        marks = {MARK: self._mark, "SPT_NOENV": "1"}  # setproctitle must not wipe the mark
+        with self.log.open("ab") as output:
+            self._child = subprocess.Popen(  # noqa: S603
+                [str(word) for word in argv],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                cwd=cwd,
+                env={**(os.environ if env is None else env), **marks},
+                **options,
+            )
+        process = psutil.Process(self._child.pid)
+        note = {"pid": process.pid, "created": process.create_time()}
+        write_private(self._pid_file, json.dumps(note))
+
+    def must_run(self) -> None:
+        """Raises NotStarted with the log's last line when the process has ended."""
+        if self.process is None:
+            raise NotStarted(f"{self.name} ended: {last_line(self.log)} (all of it: {self.log})")
+
+    def stop(self, how: signal.Signals = signal.SIGTERM, *, grace: float = 15) -> None:
+        """Neither the process nor its descendants run: asked first, killed after `grace`."""
+        process = self.process
+        if process is not None:
+            family = [process, *_descendants(process)]
+            _signal([process], how)
+            await_end([process], grace)
+            end([p for p in family if is_alive(p)], grace=2)
+        self._reap()
+        self._pid_file.unlink(missing_ok=True)
+
+    def _reap(self) -> None:
+        if self._child is not None:
+            self._child.wait()
+            self._child = None
+
+
+def marked(folder: Folder) -> list[psutil.Process]:
+    """All living processes started by this folder's stack, orphans too; never this one's line."""
+    own = {os.getpid(), *(p.pid for p in psutil.Process().parents())}
+    return [p for p in psutil.process_iter() if p.pid not in own and _carries(p, str(folder.root))]
+
+
+def end(processes: Iterable[psutil.Process], *, grace: float) -> None:
+    """None of the processes runs: SIGTERM, and SIGKILL for those left after `grace`."""
+    processes = list(processes)
+    _signal(processes, signal.SIGTERM)
+    await_end(processes, grace)
+    _signal([p for p in processes if is_alive(p)], signal.SIGKILL)
+    await_end(processes, 10)
+
+
+def await_end(processes: Sequence[psutil.Process], seconds: float) -> bool:
+    """Whether all have ended within the time."""
+    deadline = time.monotonic() + seconds
+    while any(is_alive(p) for p in processes):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether it runs; a zombie, dead but not yet waited for, does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _signal(processes: Iterable[psutil.Process], how: signal.Signals) -> None:
+    for process in processes:
+        try:
+            process.send_signal(how)
+        except psutil.NoSuchProcess:
+            continue
+
+
+def _descendants(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return process.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _carries(process: psutil.Process, mark: str) -> bool:
+    try:
+        return process.environ().get(MARK) == mark and is_alive(process)
+    except (psutil.Error, OSError):
+        return False

@@ -1,0 +1,33 @@
+"""What clients of the local stack need: Airflow connections as environment variables."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+KAFKA = "AIRFLOW_CONN_TIDEMARK_KAFKA"
+WAREHOUSE = "AIRFLOW_CONN_TIDEMARK_WAREHOUSE"
+SPARK = "AIRFLOW_CONN_SPARK_DEFAULT"
+
+
+def connections(bootstrap: str, warehouse: Mapping[str, Any]) -> dict[str, str]:
+    """The three connections of the worked example, as JSON by variable name."""
+    postgres = {
+        "conn_type": "postgres",
+        "host": warehouse["host"],
+        "port": warehouse["port"],
+        "login": warehouse["user"],
+        "password": warehouse["password"],
+        "schema": warehouse["dbname"],
+        "extra": {"sslmode": "disable"},
+    }
+    kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}}
+    spark = {"conn_type": "spark", "host": "local[2]"}
+    shapes = {KAFKA: kafka, WAREHOUSE: postgres, SPARK: spark}
+    return {name: json.dumps(shape) for name, shape in shapes.items()}
+
+
+def script(variables: Mapping[str, str]) -> str:
+    """The variables as a file for a shell's `source`."""
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+    return "\n".join(["# source this; it holds passwords", *lines, ""])

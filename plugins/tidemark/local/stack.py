@@ -1,0 +1,151 @@
+"""The local stack as one thing: up, down, status, and what a client needs to know."""
+
+import shutil
+from collections.abc import Iterable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tidemark.local.airflow import Airflow
+from tidemark.local.broker import Broker
+from tidemark.local.daemon import end, marked
+from tidemark.local.environment import connections, script
+from tidemark.local.folder import Folder, write_private
+from tidemark.local.postgres import Postgres
+from tidemark.local.watch import Tell, Watch, silent
+
+SERVICES = ("kafka", "postgres", "airflow")
+
+
+class Service(Protocol):
+    """A part of the stack."""
+
+    def start(self, watch: Watch) -> bool:
+        """It runs; False if it already ran."""
+
+    def stop(self) -> None:
+        """It does not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceStatus:
+    """What is known of one service."""
+
+    service: str
+    running: bool
+    address: str
+    pids: Sequence[int]
+
+
+class LocalStack:
+    """Kafka, Postgres and Airflow of one project, all of whose state lies in one folder."""
+
+    def __init__(self, state_dir: Path, project: Path, tell: Tell = silent) -> None:
+        self.folder = Folder(state_dir)
+        self.kafka = Broker(self.folder)
+        self.postgres = Postgres(self.folder)
+        self.airflow = Airflow(self.folder, project, self.postgres, self.environment)
+        self._tell = tell
+
+    def up(self, services: Iterable[str] = SERVICES) -> list[str]:
+        """All the services answer; returns the names of those that this call started.
+
+        Airflow brings Postgres with it. Data of an earlier `up` is kept and used.
+        If it fails or is interrupted: what this call started is stopped again, the data stays.
+
+        Raises:
+            NotStarted: a service did not start; says why, in one line.
+        """
+        wanted = set(services) | ({"postgres"} if "airflow" in services else set())
+        with self.folder.locked(self._waiting):
+            started = self._start([name for name in SERVICES if name in wanted])
+            write_private(self.folder.root / "env", script(self.environment()))
+        return started
+
+    def down(self, *, erase: bool = False) -> None:
+        """No process of this stack runs, orphans of crashed ones included; the data stays.
+
+        With `erase` the state folder goes too.
+        """
+        if not self.folder.exists:
+            return
+        with self.folder.locked(self._waiting):
+            self._stop(SERVICES)
+            end(marked(self.folder), grace=5)
+            if erase:
+                self.postgres.erase()
+                shutil.rmtree(self.folder.root)
+
+    def status(self) -> list[ServiceStatus]:
+        """One line per service; empty if nothing was ever started in this folder."""
+        if not self.folder.exists:
+            return []
+        kafka, server = self.kafka.pid, self.postgres.pid
+        pids = self.airflow.pids
+        return [
+            ServiceStatus("kafka", kafka is not None, self.kafka.bootstrap, _some(kafka)),
+            ServiceStatus("postgres", server is not None, self._server(), _some(server)),
+            ServiceStatus("airflow", all(pids), self.airflow.url, _some(*pids)),
+        ]
+
+    def environment(self) -> dict[str, str]:
+        """The connections for drivers and the command line, by environment variable."""
+        return connections(self.kafka.bootstrap, self.postgres.parameters("warehouse"))
+
+    def _server(self) -> str:
+        return f"127.0.0.1:{self.postgres.port}"
+
+    def _start(self, names: Sequence[str]) -> list[str]:
+        watch = Watch(self._tell)
+        with ThreadPoolExecutor(max_workers=len(SERVICES)) as threads:
+            tasks: dict[str, Future[bool]] = {}
+            for name in names:
+                after = tasks.get("postgres") if name == "airflow" else None
+                tasks[name] = threads.submit(self._start_one, name, watch, after)
+            try:
+                done, _ = wait(tasks.values(), return_when=FIRST_EXCEPTION)
+                for task in done:
+                    task.result()
+            except BaseException:
+                watch.cancel()
+                wait(tasks.values())
+                self._tell("local", "stopping what was started")
+                self._stop([name for name in names if not _ran_before(tasks[name])])
+                raise
+        return [name for name in names if tasks[name].result()]
+
+    def _start_one(self, name: str, watch: Watch, after: Future[bool] | None) -> bool:
+        if after is not None:
+            after.result()
+        started = self._service(name).start(watch)
+        self._tell(name, "runs" if started else "already runs")
+        return started
+
+    def _stop(self, names: Iterable[str]) -> None:
+        wanted = set(names)
+        if "airflow" in wanted:
+            self.airflow.stop()
+        servers = [self._service(name) for name in ("kafka", "postgres") if name in wanted]
+        with ThreadPoolExecutor(max_workers=2) as threads:
+            for task in [threads.submit(server.stop) for server in servers]:
+                task.result()
+
+    def _service(self, name: str) -> Service:
+        services: dict[str, Service] = {
+            "kafka": self.kafka,
+            "postgres": self.postgres,
+            "airflow": self.airflow,
+        }
+        return services[name]
+
+    def _waiting(self) -> None:
+        self._tell("local", f"somebody else starts or stops {self.folder.root}: waiting")
+
+
+def _ran_before(task: "Future[bool]") -> bool:
+    return task.done() and not task.cancelled() and not task.exception() and not task.result()
+
+
+def _some(*pids: int | None) -> list[int]:
+    return [pid for pid in pids if pid is not None]

@@ -1,0 +1,111 @@
+"""Waiting with a deadline, with progress, and with a way to stop."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tidemark.errors import TidemarkError
+
+Tell = Callable[[str, str], None]
+"""Takes a service's name and what it is at."""
+
+
+class NotStarted(TidemarkError):
+    """A part of the local stack cannot be fetched or did not start."""
+
+
+class Cancelled(TidemarkError):
+    """The start was called off."""
+
+
+def silent(service: str, text: str) -> None:
+    """Tells nobody."""
+
+
+class Watch:
+    """Waits for one `up`: tells progress, keeps deadlines, ends early when cancelled."""
+
+    def __init__(self, tell: Tell = silent) -> None:
+        self.tell = tell
+        self._cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        """Every wait under this watch ends with Cancelled."""
+        self._cancelled.set()
+
+    def sleep(self, seconds: float) -> None:
+        """The time has passed, or Cancelled is raised."""
+        if self._cancelled.wait(seconds):
+            raise Cancelled("the start was interrupted")
+
+    def until(self, ready: Callable[[], bool], *, within: float, otherwise: str) -> None:
+        """`ready` has returned true.
+
+        Raises:
+            NotStarted: the deadline has passed; the text is `otherwise`.
+            Cancelled: somebody called it off.
+        """
+        deadline = time.monotonic() + within
+        while not ready():
+            if time.monotonic() > deadline:
+                raise NotStarted(f"{otherwise} (waited {within:.0f} s)")
+            self.sleep(0.05)
+
+    def run(
+        self,
+        argv: Sequence[str | Path],
+        *,
+        what: str,
+        log: Path,
+        within: float = 300,
+        env: Mapping[str, str] | None = None,
+        meanwhile: Callable[[], None] = lambda: None,
+        **options: Any,
+    ) -> None:
+        """The command has ended well; its output is appended to the log.
+
+        Raises:
+            NotStarted: it failed or took too long; names the log and its last line.
+        """
+        with log.open("ab") as output:
+            process = subprocess.Popen(  # noqa: S603
+                [str(word) for word in argv],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=env,
+                **options,
+            )
+            try:
+                self._wait(process, what, within, meanwhile)
+            finally:
+                _end(process)
+        if process.returncode != 0:
+            raise NotStarted(f"{what} failed: {last_line(log)} (all of it: {log})")
+
+    def _wait(
+        self, process: subprocess.Popen[bytes], what: str, within: float, tick: Callable[[], None]
+    ) -> None:
+        def ended() -> bool:
+            tick()
+            return process.poll() is not None
+
+        self.until(ended, within=within, otherwise=f"{what} does not end")
+
+
+def last_line(log: Path) -> str:
+    """The last line written to the log, for a one-line error."""
+    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+    return lines[-1].strip() if lines else "no output"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

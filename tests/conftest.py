@@ -1,0 +1,121 @@
+"""Fixtures that give a test real parts of its own: topics, groups, databases."""
+
+import itertools
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg2
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from psycopg2 import sql
+
+from tidemark.local.postgres import ADMIN, Postgres
+from tidemark.local.stack import LocalStack
+
+PROJECT = Path(__file__).resolve().parent.parent
+OLD_POSTGRES = Path("/usr/lib/postgresql/15/bin")
+"""Where Debian and Ubuntu install PostgreSQL 15."""
+
+Parameters = dict[str, Any]
+"""What psycopg2.connect needs."""
+
+
+@pytest.fixture(scope="session")
+def stack() -> Iterator[LocalStack]:
+    """Kafka and Postgres of this session; one that ran before is used and left running."""
+    state = os.environ.get("TIDEMARK_TEST_STATE", PROJECT / ".tidemark" / "test")
+    local = LocalStack(Path(state), PROJECT)
+    started = local.up(["kafka", "postgres"])
+    yield local
+    if started:
+        local.down()
+
+
+@pytest.fixture(scope="session")
+def kafka(stack: LocalStack) -> str:
+    """The bootstrap servers of a real broker."""
+    return stack.kafka.bootstrap
+
+
+@pytest.fixture(scope="session")
+def admin(kafka: str) -> AdminClient:
+    """An AdminClient of the broker."""
+    return AdminClient({"bootstrap.servers": kafka})
+
+
+@pytest.fixture
+def topic(admin: AdminClient) -> Iterator[Callable[..., str]]:
+    """Makes topics that no other test has: `topic(partitions=3, **config)` returns the name."""
+    made: list[str] = []
+
+    def make(partitions: int = 1, **config: str) -> str:
+        name = f"t-{uuid.uuid4().hex[:12]}"
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
+        admin.create_topics([new])[name].result(30)
+        made.append(name)
+        return name
+
+    yield make
+    for future in admin.delete_topics(made).values() if made else ():
+        future.exception(30)  # a test may have deleted it itself
+
+
+@pytest.fixture
+def group() -> str:
+    """A name for a region and its consumer group that no other test has."""
+    return f"g_{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def warehouse(stack: LocalStack) -> Iterator[Parameters]:
+    """A database of this test's own, owned by the role that connects."""
+    yield from _database(stack.postgres)
+
+
+@pytest.fixture(scope="session")
+def old_server(stack: LocalStack) -> Iterator[Postgres]:
+    """A PostgreSQL 15, the oldest supported; skips where it is not installed."""
+    if not (OLD_POSTGRES / "postgres").exists():
+        pytest.skip(f"no PostgreSQL 15 in {OLD_POSTGRES} (apt-get install postgresql-15)")
+    server = Postgres(stack.folder, name="postgres15", programs=OLD_POSTGRES)
+    started = server.start()
+    yield server
+    if started:
+        server.stop()
+
+
+@pytest.fixture
+def old_warehouse(old_server: Postgres) -> Iterator[Parameters]:
+    """A database of this test's own on PostgreSQL 15."""
+    yield from _database(old_server)
+
+
+@pytest.fixture(params=["18", "15"])
+def any_warehouse(request: pytest.FixtureRequest) -> Parameters:
+    """A database of this test's own, on the newest and on the oldest supported Postgres."""
+    fixture = "warehouse" if request.param == "18" else "old_warehouse"
+    database: Parameters = request.getfixturevalue(fixture)
+    return database
+
+
+_numbers = itertools.count(1)
+
+
+def _database(server: Postgres) -> Iterator[Parameters]:
+    name = f"test_{uuid.uuid4().hex[:8]}_{next(_numbers)}"
+    owner = server.parameters("warehouse")
+    _administer(server, "CREATE DATABASE {} OWNER {}", name, owner["user"])
+    yield owner | {"dbname": name}
+    _administer(server, "DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
+
+
+def _administer(server: Postgres, statement: str, *names: str) -> None:
+    with closing(psycopg2.connect(**server.parameters("postgres", ADMIN))) as connection:
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
