@@ -1,0 +1,219 @@
+"""Reading one span: every visible record of [start, end), or an error; never a part in silence."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from tidemark.errors import DataLost, Unreachable
+from tidemark.offsets import Span
+
+READER_SETTINGS: dict[str, str | int | bool] = {
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "error",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "allow.auto.create.topics": False,
+    "check.crcs": True,
+}
+"""librdkafka keys that a reader sets itself, whatever the connection says."""
+
+READER_DEFAULTS: dict[str, str | int | bool] = {
+    "group.id": "tidemark-reader",
+    "fetch.queue.backoff.ms": 10,
+    "fetch.wait.max.ms": 50,
+    "queued.min.messages": 200_000,
+    "queued.max.messages.kbytes": 16_384,
+    "log_level": 0,  # what librdkafka has to say stands in the errors raised here
+}
+"""librdkafka keys that a connection may set otherwise. The group id is never joined."""
+
+_LIST = 2000
+_POLL_SECONDS = 0.5
+_LOOK_SECONDS = 5
+_GONE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+_REFUSED = {
+    KafkaError._FATAL,
+    KafkaError._AUTHENTICATION,
+    KafkaError._SSL,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+}
+
+
+def reader_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of a reader: a connection's, with the keys that exactness needs.
+
+    A static membership is left out: two readers may not share it. If the group id lacks the ACL
+    Describe, the broker's complaint is ignored: a reader needs no group.
+    """
+    kept = {key: value for key, value in config.items() if key != "group.instance.id"}
+    return READER_DEFAULTS | kept | READER_SETTINGS
+
+
+def read_span(
+    config: Mapping[str, Any],
+    span: Span,
+    *,
+    leader_epoch: int | None = None,
+    no_progress_seconds: float = 60.0,
+) -> Iterator[list[Message]]:
+    """Yield all visible records of the span in order, in lists; none outside it.
+
+    Exhausted means complete: the position is known to have passed or reached the end, however
+    many offsets of the span hold no record (markers, aborted or compacted records). Memory is
+    bounded by the queue settings, not by the span. `leader_epoch` is that of the record before
+    the start; with it a truncated log is noticed.
+
+    Raises:
+        DataLost: Kafka does not hold a needed offset, or holds another history there.
+        Unreachable: the position did not move for `no_progress_seconds`, or the login is refused.
+    """
+    reading = _Reading(config, span, no_progress_seconds)
+    with reading.assigned(leader_epoch):
+        while not reading.is_complete:
+            records = reading.advance()
+            if records:
+                yield records
+                reading.moved()
+
+
+def next_offset(record: Message) -> int:
+    """The offset to read after this record."""
+    return int(record.offset()) + 1
+
+
+class _Reading:
+    """One consumer on one span: where it stands, and since when it has not moved."""
+
+    def __init__(self, config: Mapping[str, Any], span: Span, no_progress_seconds: float) -> None:
+        self._span = span
+        self._position = span.start
+        self._seconds = no_progress_seconds
+        self._complaint = "no error was reported"
+        self._brokers = config.get("bootstrap.servers")
+        self._consumer = Consumer(
+            # A client of its own for each span: one assigned anew is no faster, and so nothing
+            # of one span can leak into the next.
+            {**reader_config(config), "error_cb": self._note}
+        )
+        self.moved()
+
+    @contextmanager
+    def assigned(self, leader_epoch: int | None) -> Iterator[None]:
+        """Fetching from the start of the span; closed after."""
+        start = KafkaPartition(*self._span.topic_partition, self._span.start)
+        if leader_epoch is not None:
+            start = KafkaPartition(start.topic, start.partition, start.offset, "", leader_epoch)
+        try:
+            self._consumer.assign([start])
+            yield
+        finally:
+            self._consumer.close()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing of the span can come any more."""
+        return self._position >= self._span.end
+
+    def moved(self) -> None:
+        """Start the wait for progress anew."""
+        self._deadline = monotonic() + self._seconds
+
+    def advance(self) -> list[Message]:
+        """Wait for what comes next; return the records of the span among it."""
+        before = self._position
+        records = self._take()
+        if records:
+            self._position = max(self._position, next_offset(records[-1]))
+        # The client's own position passes markers and aborted records, a record's does not.
+        self._position = max(self._position, self._consumer_position())
+        if self._position > before:
+            self.moved()
+        elif monotonic() > self._deadline:
+            raise self._silence()
+        return self._inside(records, before)
+
+    def _take(self) -> list[Message]:
+        """One record or event as soon as there is one, and with it what else has arrived.
+
+        consume(n) would wait for n records, which a span with gaps need not have.
+        """
+        taken = self._consumer.consume(1, _POLL_SECONDS)
+        more = min(_LIST, self._span.end - self._position - 1)
+        if taken and more > 0:
+            taken += self._consumer.consume(more, 0)
+        if not any(map(Message.error, taken)):
+            return taken  # type: ignore[no-any-return]
+        for message in taken:
+            if message.error():
+                self._heed(message)
+        return [message for message in taken if not message.error()]
+
+    def _heed(self, event: Message) -> None:
+        error = event.error()
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._position = max(self._position, event.offset())
+        elif error.code() in _GONE:
+            raise self._loss(error)
+        else:
+            self._note(error)
+            if error.code() in _REFUSED or error.fatal():
+                raise self._unreachable("Kafka refuses the read")
+
+    def _inside(self, records: list[Message], before: int) -> list[Message]:
+        if records and records[0].offset() >= before and records[-1].offset() < self._span.end:
+            return records
+        return [record for record in records if before <= record.offset() < self._span.end]
+
+    def _consumer_position(self) -> int:
+        partition = KafkaPartition(*self._span.topic_partition)
+        return int(self._consumer.position([partition])[0].offset)
+
+    def _note(self, error: KafkaError) -> None:
+        self._complaint = f"{error.name()}: {error.str()}"
+
+    def _silence(self) -> Exception:
+        if self._topic_is_gone():
+            return DataLost(
+                f"{self._where} is gone: the topic or the partition no longer exists; offsets of"
+                " a topic created again name other records, start a new region for it"
+            )
+        return self._unreachable(f"no progress for {self._seconds:g} s")
+
+    def _loss(self, error: KafkaError) -> DataLost:
+        return DataLost(
+            f"{self._where} is needed and Kafka does not hold it: {self._log_range()}"
+            f" ({error.str()}). Nothing was skipped. Restore the records, or start a new region"
+            " from what is left"
+        )
+
+    def _unreachable(self, fact: str) -> Unreachable:
+        return Unreachable(
+            f"{self._where}: {fact}, brokers {self._brokers}: {self._complaint};"
+            " check the brokers and the Kafka connection, then run again"
+        )
+
+    @property
+    def _where(self) -> str:
+        return f"{self._span.topic_partition}@{self._position}"
+
+    def _log_range(self) -> str:
+        partition = KafkaPartition(*self._span.topic_partition)
+        try:
+            low, high = self._consumer.get_watermark_offsets(partition, _LOOK_SECONDS)
+        except KafkaException:
+            return "its log range could not be asked for"
+        return f"the log begins at {low} and ends at {high}"
+
+    def _topic_is_gone(self) -> bool:
+        try:
+            metadata = self._consumer.list_topics(self._span.topic, _LOOK_SECONDS)
+        except KafkaException:
+            return False
+        return self._span.partition not in metadata.topics[self._span.topic].partitions
