@@ -91,8 +91,6 @@ class BatchSettings(_Strict):
 
     max_records: Positive = 100_000
     """Offsets in one batch, shared fairly over the partitions."""
-    max_bytes: Positive | None = None
-    """Bytes in one batch, by the bytes per record measured in earlier batches."""
     max_batches: Positive | None = None
     """Batches in one run."""
     max_seconds: Positive | None = None
@@ -100,7 +98,7 @@ class BatchSettings(_Strict):
 
     def bounds(self) -> Bounds:
         """The same limits as the core knows them."""
-        return Bounds(self.max_records, self.max_bytes, self.max_batches, self.max_seconds)
+        return Bounds(self.max_records, self.max_batches, self.max_seconds)
 
 
 class DecodeSettings(_Strict):

@@ -1,0 +1,163 @@
+"""What a transaction may decide under the region lock and the region's epoch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg2.extensions import cursor as Cursor
+
+from tidemark.checkpoint import Batch, Contribution, PlannedSpan
+from tidemark.ledger.queries import query
+from tidemark.offsets import Offsets, Span, TopicPartition
+from tidemark.protocol import SpanAlreadyClaimed
+
+
+@dataclass(frozen=True, slots=True)
+class Deciding:
+    """One deciding transaction of one epoch; its statements stand or fall together."""
+
+    cursor: Cursor
+    region: str
+    epoch: int
+    next_seq: int
+
+    def unpublished_batch(self) -> Batch | None:
+        """The batch that this epoch works on; discarded with the epoch, never adopted."""
+        found = self._one("unpublished_batch")
+        if found is None:
+            return None
+        seq, epoch = found
+        self._run("spans", seq=seq)
+        spans = tuple(
+            PlannedSpan(Span(topic, number, start, end), topic_id, contribution is not None)
+            for topic, number, start, end, topic_id, contribution in self.cursor.fetchall()
+        )
+        return Batch(self.region, epoch, seq, spans)
+
+    def next_offsets(self) -> Offsets:
+        """The merged checkpoint, under the lock."""
+        self._run("partitions")
+        return {TopicPartition(row[0], row[1]): row[4] for row in self.cursor.fetchall()}
+
+    def target_offsets(self) -> Offsets:
+        """Where the run stops."""
+        self._run("target_offsets")
+        return {TopicPartition(topic, n): offset for topic, n, offset in self.cursor.fetchall()}
+
+    def bound_reached(self) -> str | None:
+        """The bound of the run that forbids another batch."""
+        found = self._one("bound_reached")
+        return found[0] if found else None
+
+    def write_bound(self, bound: str) -> None:
+        """Record that the run plans no further batch, and why."""
+        self._run("write_bound", bound=bound)
+
+    def max_records(self) -> int:
+        """The run's bound of a batch."""
+        self._run("run_at")
+        return int(self.cursor.fetchone()[3])  # type: ignore[index]
+
+    def write_batch(self, spans: Sequence[Span]) -> Batch:
+        """Write the plan under a seq of its own; it is fixed for as long as the epoch lives."""
+        self._run("give_out_seq")
+        seq = int(self.cursor.fetchone()[0])  # type: ignore[index]
+        self._run("write_batch", seq=seq)
+        self._run(
+            "write_spans",
+            seq=seq,
+            topics=[span.topic for span in spans],
+            partitions=[span.partition for span in spans],
+            starts=[span.start for span in spans],
+            ends=[span.end for span in spans],
+        )
+        if self.cursor.rowcount != len(spans):
+            raise LookupError(f"{len(spans) - self.cursor.rowcount} planned partitions are unknown")
+        batch = self.unpublished_batch()
+        if batch is None:
+            raise LookupError(f"batch {seq} of region {self.region} was written and is not there")
+        return batch
+
+    def is_unpublished(self, batch: Batch) -> bool:
+        """The batch is still the one that this epoch works on: the fence of every contribution."""
+        return self._one("unpublished_batch") == (batch.seq, self.epoch)
+
+    def claim(self, batch: Batch, contribution: Contribution) -> None:
+        """Claim all spans of the contribution, or none.
+
+        Raises:
+            SpanAlreadyClaimed: another contribution was accepted for one of them.
+        """
+        self._run(
+            "write_contribution",
+            seq=batch.seq,
+            member=contribution.member,
+            attempts=[winner.attempt for winner in contribution.winners],
+            rows=contribution.rows,
+        )
+        number = self.cursor.fetchone()[0]  # type: ignore[index]
+        reads = contribution.reads
+        self._run(
+            "claim_spans",
+            seq=batch.seq,
+            contribution=number,
+            topics=[read.span.topic for read in reads],
+            partitions=[read.span.partition for read in reads],
+            starts=[read.span.start for read in reads],
+            ends=[read.span.end for read in reads],
+            attempts=[read.attempt for read in reads],
+            records=[read.records for read in reads],
+            dead_letters=[read.dead_letters for read in reads],
+        )
+        if self.cursor.rowcount != len(reads):
+            raise SpanAlreadyClaimed(f"batch {batch.seq}: another contribution was accepted")
+
+    def unclaimed_spans(self, batch: Batch) -> int:
+        """Spans that nobody has contributed yet."""
+        self._run("count_unclaimed_spans", seq=batch.seq)
+        return int(self.cursor.fetchone()[0])  # type: ignore[index]
+
+    def winners(self, batch: Batch) -> list[tuple[int, int]]:
+        """(member, attempt) of the staged rows that count, over all members."""
+        self._run("winners", seq=batch.seq)
+        return list(self.cursor.fetchall())
+
+    def reads_that_count(self, batch: Batch) -> list[tuple[int, int, str, int]]:
+        """(member, attempt, topic, partition) of the reads whose dead letters count."""
+        self._run("reads_that_count", seq=batch.seq)
+        return list(self.cursor.fetchall())
+
+    def advance_partitions(self, batch: Batch) -> None:
+        """Move every partition from its span's start to its end; the server raises otherwise."""
+        self._run("advance_partitions", seq=batch.seq)
+
+    def publish_batch(self, batch: Batch, rows_moved: int, dead_letters_moved: int) -> int:
+        """Write the counts, which named constraints compare; return the records of the batch."""
+        self._run(
+            "publish_batch",
+            seq=batch.seq,
+            rows_moved=rows_moved,
+            dead_letters_moved=dead_letters_moved,
+        )
+        return int(self.cursor.fetchone()[0])  # type: ignore[index]
+
+    def advance_head(self, batch: Batch) -> int:
+        """Make the batch the region's head; returns how many rows that touched: one."""
+        self._run("advance_head", seq=batch.seq)
+        return self.cursor.rowcount
+
+    def published(self) -> tuple[int, int, int, int]:
+        """Batches, rows, dead letters and records that this epoch has published."""
+        self._run("published_in")
+        return self.cursor.fetchone()  # type: ignore[return-value]
+
+    def close_run(self, state: str, reason: str | None) -> None:
+        """The ledger's word on how the run ended."""
+        self._run("close_run", state=state, reason=reason)
+
+    def _run(self, name: str, **values: object) -> None:
+        self.cursor.execute(query(name), {"region": self.region, "epoch": self.epoch, **values})
+
+    def _one(self, name: str, **values: object) -> tuple[Any, ...] | None:
+        self._run(name, **values)
+        return self.cursor.fetchone()

@@ -1,0 +1,182 @@
+"""The ledger: its deciding transactions, and looks that decide nothing."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+from psycopg2.extensions import cursor as Cursor
+from sqlalchemy import Engine
+
+from tidemark.checkpoint import Batch, Checkpoint
+from tidemark.errors import Fenced, Refused
+from tidemark.ledger.deciding import Deciding
+from tidemark.ledger.queries import query
+from tidemark.ledger.settling import Settling
+from tidemark.ledger.transaction import look, transaction
+from tidemark.offsets import Offsets, TopicPartition
+from tidemark.settle import Partition, RegionState, Run
+
+
+class Ledger:
+    """The Postgres tables that are the only truth, through one engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    @contextmanager
+    def deciding(self, region: str, epoch: int, name: str) -> Iterator[Deciding]:
+        """A transaction that holds the region lock and the region's current epoch.
+
+        Raises:
+            Fenced: the region has another epoch.
+        """
+        with transaction(self.engine, name) as cursor:
+            state = _lock_region(cursor, region)
+            if state.epoch != epoch:
+                raise Fenced(
+                    f"region {region}: epoch {epoch} has passed, the region is at {state.epoch};"
+                    " another run or a reset took over, and this process may write nothing more"
+                )
+            yield Deciding(cursor, region, epoch, state.next_seq)
+
+    @contextmanager
+    def settling(self, region: str, name: str) -> Iterator[Settling]:
+        """A transaction that holds the region lock and may take the next epoch."""
+        with transaction(self.engine, name) as cursor:
+            yield Settling(cursor, _lock_region(cursor, region))
+
+    def create_region(self, region: str, *, group_id: str, target: str, cluster_id: str) -> None:
+        """Make the region if it is new.
+
+        Raises:
+            Refused: another region has this group, or this region another group or target.
+        """
+        values = {
+            "region": region,
+            "group_id": group_id,
+            "target": target,
+            "cluster_id": cluster_id,
+        }
+        with transaction(self.engine, "region") as cursor:
+            cursor.execute(query("region_of_group"), values)
+            holder = cursor.fetchone()
+            if holder and holder[0] != region:
+                raise Refused(
+                    f"consumer group {group_id!r} belongs to region {holder[0]}: one group is one"
+                    f" region; give region {region} a group of its own (kafka.group)"
+                )
+            cursor.execute(query("create_region"), values)
+            state = _lock_region(cursor, region)
+            if state.group_id != group_id:
+                raise Refused(
+                    f"region {region} belongs to consumer group {state.group_id!r}, the pipeline"
+                    f" says {group_id!r}; a region keeps its group"
+                )
+
+    def outcome(self, batch: Batch, member: int) -> str | None:
+        """What became of a batch whose COMMIT had no answer, looked up under the region lock.
+
+        Returns `published`, `contributed` (by this member, not yet published), `planned`,
+        or None when the batch is gone.
+        """
+        values = {"region": batch.region, "seq": batch.seq, "member": member}
+        with transaction(self.engine, "outcome") as cursor:
+            _lock_region(cursor, batch.region)
+            cursor.execute(query("outcome_of_batch"), values)
+            found = cursor.fetchone()
+        return found[0] if found else None
+
+    def find_settled(self, kind: str, uuid: UUID, region: str) -> int | None:
+        """The epoch of an open or a reset whose COMMIT had no answer; None if it did not happen."""
+        with transaction(self.engine, "outcome") as cursor:
+            _lock_region(cursor, region)
+            cursor.execute(query(f"find_{kind}"), {"uuid": str(uuid)})
+            found = cursor.fetchone()
+        return found[0] if found else None
+
+    def region_state(self, region: str) -> RegionState | None:
+        """The region as it is now; None before its first open."""
+        rows = self._rows("region_state", region=region)
+        return RegionState(region, *rows[0]) if rows else None
+
+    def epoch(self, region: str) -> int | None:
+        """The region's current epoch, as a look."""
+        rows = self._rows("region_epoch", region=region)
+        return rows[0][0] if rows else None
+
+    def merged_checkpoint(self, region: str) -> Checkpoint:
+        """Partition -> next offset over the whole group, with the epoch that holds it."""
+        rows = self._rows("merged_checkpoint", region=region)
+        offsets: Offsets = {TopicPartition(topic, p): offset for *_, topic, p, offset in rows}
+        epoch, seq = (rows[0][0], rows[0][1]) if rows else (0, 0)
+        return Checkpoint(region, epoch, seq, offsets)
+
+    def partitions(self, region: str) -> dict[TopicPartition, Partition]:
+        """Every partition of the region as the ledger knows it."""
+        return {
+            TopicPartition(topic, number): Partition(*facts)
+            for topic, number, *facts in self._rows("partitions", region=region)
+        }
+
+    def run_of(self, region: str, run_id: str) -> Run | None:
+        """The newest epoch's run with this run id."""
+        rows = self._rows("run_of", region=region, run_id=run_id)
+        return Run(region, *rows[0]) if rows else None
+
+    def run_at(self, region: str, epoch: int) -> Run | None:
+        """The run that holds this epoch; None if a reset holds it."""
+        rows = self._rows("run_at", region=region, epoch=epoch)
+        return Run(region, *rows[0]) if rows else None
+
+    def target_offsets(self, region: str, epoch: int) -> Offsets:
+        """Where the run of this epoch stops."""
+        rows = self._rows("target_offsets", region=region, epoch=epoch)
+        return {TopicPartition(topic, number): offset for topic, number, offset in rows}
+
+    def register_member(self, region: str, epoch: int, uuid: UUID, name: str) -> int:
+        """A member's number, which keys its staged rows and is never given twice."""
+        values = {"region": region, "epoch": epoch, "uuid": str(uuid), "name": name}
+        with look(self.engine) as cursor:
+            cursor.execute(query("register_member"), values)
+            return int(cursor.fetchone()[0])  # type: ignore[index]
+
+    def show_member(
+        self,
+        member: int,
+        state: str,
+        partitions: list[str] | None = None,
+        drain_ms: int | None = None,
+    ) -> None:
+        """Tell the ledger what a member does, for display only."""
+        values = {
+            "member": member,
+            "state": state,
+            "partitions": partitions,
+            "drain_ms": drain_ms,
+        }
+        with look(self.engine) as cursor:
+            cursor.execute(query("show_member"), values)
+
+    def unpublished_seq(self, region: str) -> int | None:
+        """The seq of the unpublished batch, as a look."""
+        rows = self._rows("unpublished_batch", region=region)
+        return rows[0][0] if rows else None
+
+    def finish_reset(self, region: str, epoch: int) -> None:
+        """The reset of this epoch is complete."""
+        with look(self.engine) as cursor:
+            cursor.execute(query("finish_reset"), {"region": region, "epoch": epoch})
+
+    def _rows(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
+        with look(self.engine) as cursor:
+            cursor.execute(query(name), values)
+            return list(cursor.fetchall())
+
+
+def _lock_region(cursor: Cursor, region: str) -> RegionState:
+    cursor.execute(query("lock_region"), {"region": region})
+    found = cursor.fetchone()
+    if found is None:
+        raise Refused(f"region {region} is not in the ledger: it appears with its first run")
+    return RegionState(region, *found)

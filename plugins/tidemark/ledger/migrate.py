@@ -1,0 +1,66 @@
+"""Migrations: forward only, each executes one file of sql/migrations."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import as_file, files
+from io import StringIO
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine, inspect, text
+
+SCHEMAS = ("tidemark", "tidemark_staging")
+MIGRATION_LOCK = 0x7469_6465  # "tide": one migration at a time in a database
+
+
+def migrate(engine: Engine) -> str:
+    """Bring the ledger's schema to the newest revision; return it. Nothing to do is well done.
+
+    If it crashes: one transaction, so all of it stands or nothing.
+    """
+    with engine.connect().execution_options(isolation_level="READ COMMITTED") as connection:
+        connection.execute(text("BEGIN"))
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
+        for schema in SCHEMAS:
+            if not inspect(connection).has_schema(schema):
+                connection.execute(text(f"CREATE SCHEMA {schema}"))
+        with _config() as config:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+        connection.execute(text("COMMIT"))
+    return newest()
+
+
+def is_current(engine: Engine) -> bool:
+    """The ledger's schema is the one that this version of Tidemark knows."""
+    with engine.connect() as connection:
+        current = MigrationContext.configure(
+            connection, opts={"version_table_schema": SCHEMAS[0]}
+        ).get_current_revision()
+    return bool(current == newest())
+
+
+def migration_sql() -> str:
+    """The statements of all migrations, for a person who runs them by hand."""
+    out = StringIO()
+    with _config(out) as config:
+        command.upgrade(config, "head", sql=True)
+    return (
+        "".join(f"CREATE SCHEMA IF NOT EXISTS {schema};\n" for schema in SCHEMAS) + out.getvalue()
+    )
+
+
+def newest() -> str:
+    """The newest revision that this version of Tidemark knows."""
+    with _config() as config:
+        return ScriptDirectory.from_config(config).get_current_head() or ""
+
+
+@contextmanager
+def _config(out: StringIO | None = None) -> Iterator[Config]:
+    with as_file(files("tidemark").joinpath("ledger", "migrations")) as scripts:
+        config = Config(output_buffer=out)
+        config.set_main_option("script_location", str(scripts))
+        yield config

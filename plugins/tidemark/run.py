@@ -1,0 +1,301 @@
+"""A run from outside: open, drain, close, reset. Each is one Airflow task or one CLI step."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+from tidemark import close as closing
+from tidemark.bounds import Bounds
+from tidemark.connections import Connection, kafka_config, postgres_parameters
+from tidemark.drain import Drain, Drained, JobExecutor
+from tidemark.errors import Fenced, Refused, RunNotDone, Superseded
+from tidemark.facts import Facts, backlog
+from tidemark.kafka.facts import Broker
+from tidemark.kafka.group import Group
+from tidemark.kafka.member import Member
+from tidemark.ledger.ledger import Ledger
+from tidemark.ledger.migrate import is_current, migrate
+from tidemark.ledger.retire import retire
+from tidemark.ledger.transaction import connect
+from tidemark.mirror import differences
+from tidemark.offsets import Offsets
+from tidemark.pipeline import FromTimestamp, Pipeline, StartPosition
+from tidemark.settle import OpenRequest, ResetRequest, settle
+
+Connections = Mapping[str, Connection]
+ExecutorOf = Callable[[Pipeline, Connections, int], JobExecutor]
+
+ADOPT_GROUP = "adopt_group"
+TAKE_OVER = "take_over"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open run: its epoch and what there is to read, in offsets."""
+
+    epoch: int
+    backlog: int
+    targets: Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A closed run and the merged checkpoint after it."""
+
+    epoch: int
+    seq: int
+    offsets: Offsets
+    batches: int
+    rows: int
+    dead_letters: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResetReport:
+    """What a reset did, or in a dry run (applied false) would do."""
+
+    region: str
+    applied: bool
+    epoch: int
+    head_seq: int
+    discards_seq: int | None
+    offsets: Offsets
+    drift: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The edges of one region: its ledger, its broker and its group."""
+
+    pipeline: Pipeline
+    ledger: Ledger
+    broker: Broker
+    group: Group
+    kafka: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        """The region's name."""
+        return self.pipeline.region
+
+
+@contextmanager
+def region_of(pipeline: Pipeline, connections: Connections) -> Iterator[Region]:
+    """The region's edges; its Postgres connections are closed at the end."""
+    kafka = kafka_config(connections[pipeline.kafka.connection])
+    engine = connect(postgres_parameters(connections[pipeline.target.connection]))
+    try:
+        yield Region(pipeline, Ledger(engine), Broker(kafka), Group(kafka, pipeline.group), kafka)
+    finally:
+        engine.dispose()
+
+
+def open_run(
+    pipeline: Pipeline,
+    connections: Connections,
+    *,
+    run_id: str,
+    bounds: Bounds,
+    overrides: Sequence[str] = (),
+) -> Opened:
+    """The region has a new epoch with this run, its target offsets, and Kafka equals the ledger.
+
+    The ledger's schema is brought up to date first. Running it again opens again: a new epoch.
+
+    Raises:
+        Refused: the group has commits that the start position would pass over; see overrides.
+        DataLost: Kafka no longer holds what the ledger needs.
+    """
+    with region_of(pipeline, connections) as region:
+        if not is_current(region.ledger.engine):
+            migrate(region.ledger.engine)
+        facts = _facts(region, overrides)
+        region.ledger.create_region(
+            pipeline.region,
+            group_id=pipeline.group,
+            target=pipeline.target.table,
+            cluster_id=facts.cluster_id,
+        )
+        request = OpenRequest(run_id, bounds, facts, tuple(overrides))
+        settled = settle(region.ledger, region.group, pipeline.region, request)
+        offsets = region.ledger.merged_checkpoint(pipeline.region).offsets
+        return Opened(settled.epoch, backlog(offsets, facts.ends), facts.ends)
+
+
+def drain_run(
+    pipeline: Pipeline,
+    connections: Connections,
+    *,
+    run_id: str,
+    member_name: str,
+    executor_of: ExecutorOf,
+) -> Drained:
+    """One member has worked until the ledger says that the run is done.
+
+    Raises:
+        RunNotDone: the run never opened.
+        TidemarkError: see errors.py; the exit code says whether a retry may help.
+    """
+    with region_of(pipeline, connections) as region:
+        run = region.ledger.run_of(region.name, run_id)
+        if run is None:
+            raise RunNotDone(f"region {region.name}: run {run_id} is not open; open it first")
+        number = region.ledger.register_member(region.name, run.epoch, uuid4(), member_name)
+        client_id = f"tidemark-{region.name}-{number}"
+        topics = pipeline.kafka.topics
+        with Member(region.kafka, pipeline.group, topics, client_id) as member:
+            return Drain(
+                pipeline,
+                run.epoch,
+                number,
+                region.ledger,
+                region.broker,
+                region.group,
+                member,
+                lambda: executor_of(pipeline, connections, number),
+            ).work()
+
+
+def close_run(pipeline: Pipeline, connections: Connections, *, run_id: str) -> Closed:
+    """The ledger says that the run is done, Kafka reads back equal, old staging is dropped.
+
+    Raises:
+        RunNotDone: it is not; the text says why.
+        Fenced: another run or a reset holds the region.
+    """
+    with region_of(pipeline, connections) as region:
+        closed = closing.close(region.ledger, region.group, region.name, run_id)
+        retire(region.ledger.engine, region.name)
+        checkpoint = closed.checkpoint
+        return Closed(
+            checkpoint.epoch,
+            checkpoint.seq,
+            checkpoint.offsets,
+            closed.batches,
+            closed.rows,
+            closed.dead_letters,
+            closed.records,
+        )
+
+
+def reset_run(
+    pipeline: Pipeline,
+    connections: Connections,
+    *,
+    run_id: str | None,
+    apply: bool,
+    who: str,
+    why: str,
+) -> ResetReport:
+    """Everyone is fenced, nothing is unpublished, Kafka equals the ledger; or what that would do.
+
+    With run_id it resets only if that run's epoch still holds the region. A dry run
+    (apply=False) writes nothing to Postgres or Kafka.
+
+    Raises:
+        Superseded: another epoch holds the region; nothing was done.
+    """
+    with region_of(pipeline, connections) as region:
+        report = _dry_run(region)
+        if not apply:
+            return report
+        run = region.ledger.run_of(region.name, run_id) if run_id else None
+        if run_id and run is None:
+            raise Superseded(f"region {region.name}: run {run_id} never opened; nothing to reset")
+        request = ResetRequest(who, why, run_id, run.epoch if run else None)
+        settled = settle(region.ledger, region.group, region.name, request)
+        region.ledger.finish_reset(region.name, settled.epoch)
+        retire(region.ledger.engine, region.name)
+        return replace(
+            report, applied=True, epoch=settled.epoch, discards_seq=settled.discarded_seq
+        )
+
+
+def run(
+    pipeline: Pipeline,
+    connections: Connections,
+    *,
+    bounds: Bounds,
+    executor_of: ExecutorOf,
+    overrides: Sequence[str] = (),
+) -> Closed:
+    """The same run without Airflow: open, drain as one member, close; reset when it fails.
+
+    Raises:
+        Refused: members of another run are in the group; see overrides.
+        TidemarkError: whatever ended the run; the merged checkpoint is restored.
+    """
+    run_id = f"cli/{uuid4()}"
+    with region_of(pipeline, connections) as region:
+        holders = region.group.holders()
+        if holders and TAKE_OVER not in overrides:
+            raise Refused(
+                f"region {region.name}: another run is at work in group {pipeline.group}:"
+                f" {'; '.join(map(str, holders))}. Wait for it, or take over with --take-over,"
+                " which fences it"
+            )
+    open_run(pipeline, connections, run_id=run_id, bounds=bounds, overrides=overrides)
+    try:
+        drain_run(pipeline, connections, run_id=run_id, member_name="cli", executor_of=executor_of)
+        return close_run(pipeline, connections, run_id=run_id)
+    except Fenced:
+        raise
+    except BaseException as error:
+        why = f"{run_id} ended with {type(error).__name__}"
+        reset_run(pipeline, connections, run_id=run_id, apply=True, who="cli", why=why)
+        raise
+
+
+def _facts(region: Region, overrides: Sequence[str]) -> Facts:
+    """Kafka's facts, with start positions where this is the region's first open."""
+    facts = region.broker.facts(region.pipeline.kafka.topics)
+    known = region.ledger.region_state(region.name)
+    if known is not None and region.ledger.partitions(region.name):
+        return facts
+    start = region.pipeline.kafka.start
+    committed = {p: o for p, o in region.group.committed().items() if p in facts.ends}
+    if committed and start is not StartPosition.committed and ADOPT_GROUP not in overrides:
+        raise Refused(
+            f"region {region.name}: group {region.group.group_id} already has commits"
+            f" ({', '.join(f'{p}@{o}' for p, o in sorted(committed.items()))}) and the region is"
+            f" new with start position {start}. Use start: committed to go on from them, another"
+            " kafka.group, or --adopt-group to replace them"
+        )
+    return replace(facts, starts=_starts(region, facts, committed))
+
+
+def _starts(region: Region, facts: Facts, committed: Offsets) -> Offsets:
+    match region.pipeline.kafka.start:
+        case StartPosition.beginning:
+            return facts.log_starts
+        case StartPosition.end:
+            return facts.ends
+        case StartPosition.committed:
+            missing = sorted(facts.ends.keys() - committed.keys())
+            if missing:
+                raise Refused(
+                    f"region {region.name}: start position is committed, but group"
+                    f" {region.group.group_id} has no commit for {', '.join(map(str, missing))}"
+                )
+            return committed
+        case FromTimestamp() as moment:
+            return region.broker.offsets_at(sorted(facts.ends), moment.milliseconds)
+
+
+def _dry_run(region: Region) -> ResetReport:
+    state = region.ledger.region_state(region.name)
+    if state is None:
+        raise Refused(f"region {region.name} is not in the ledger: it appears with its first run")
+    checkpoint = region.ledger.merged_checkpoint(region.name)
+    drift = differences(checkpoint.offsets, region.group.committed())
+    return ResetReport(
+        region=region.name,
+        applied=False,
+        epoch=state.epoch,
+        head_seq=state.head_seq,
+        discards_seq=region.ledger.unpublished_seq(region.name),
+        offsets=checkpoint.offsets,
+        drift=tuple(drift),
+    )

@@ -1,0 +1,55 @@
+"""The target of a pipeline as the publish sees it: moves staged rows and dead letters."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from psycopg2.extensions import cursor as Cursor
+
+from tidemark.checkpoint import Batch
+from tidemark.staging.columns import Column
+from tidemark.staging.move import REFUSALS, move_rows, target_refused
+from tidemark.staging.reads import move_dead_letters
+from tidemark.staging.target import Target
+
+
+class Publishing(Protocol):
+    """What the move asks of the publishing transaction."""
+
+    @property
+    def cursor(self) -> Cursor:
+        """The transaction's cursor."""
+
+    def winners(self, batch: Batch) -> list[tuple[int, int]]:
+        """(member, attempt) of the staged rows that count."""
+
+    def reads_that_count(self, batch: Batch) -> list[tuple[int, int, str, int]]:
+        """(member, attempt, topic, partition) of the reads whose dead letters count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mover:
+    """Moves a batch's staging into the target and the ledger, in the publishing transaction."""
+
+    target: Target
+    columns: Sequence[Column]
+
+    def move_rows(self, transaction: Publishing, batch: Batch) -> int:
+        """Insert the winners' rows under the batch's seq; return how many.
+
+        Raises:
+            TargetRefused: a constraint of the target refuses a row.
+        """
+        winners = transaction.winners(batch)
+        try:
+            return move_rows(
+                transaction.cursor, batch.staging, self.target, self.columns, batch.seq, winners
+            )
+        except REFUSALS as error:
+            # The DETAIL of the server's error quotes the row: it goes no further.
+            raise target_refused(error, self.target) from None
+
+    def move_dead_letters(self, transaction: Publishing, batch: Batch) -> int:
+        """Move the dead letters of the reads that count; return how many."""
+        reads = transaction.reads_that_count(batch)
+        return move_dead_letters(transaction.cursor, batch.staging, batch.region, batch.seq, reads)

@@ -1,0 +1,54 @@
+"""What readers have staged: complete reads of spans, and their dead letters."""
+
+from collections.abc import Sequence
+
+from psycopg2 import sql
+from psycopg2.extensions import cursor as Cursor
+
+from tidemark.checkpoint import SpanRead, Staging
+from tidemark.offsets import Span
+
+
+def complete_reads(
+    cursor: Cursor, staging: Staging, member: int, spans: Sequence[Span]
+) -> tuple[SpanRead, ...]:
+    """One complete read of each span by this member; spans without one are left out.
+
+    The log is immutable, so any one complete attempt of a span will do.
+    """
+    cursor.execute(
+        sql.SQL(
+            "SELECT DISTINCT ON (topic, partition) topic, partition, start_offset, end_offset,"
+            " member, attempt, records, dead_letters FROM {reads} WHERE member = %s"
+            " ORDER BY topic, partition, attempt DESC"
+        ).format(reads=sql.Identifier(staging.schema, staging.reads)),
+        (member,),
+    )
+    found = [SpanRead(Span(*row[:4]), *row[4:]) for row in cursor.fetchall()]
+    return tuple(read for read in found if read.span in set(spans))
+
+
+def move_dead_letters(
+    cursor: Cursor,
+    staging: Staging,
+    region: str,
+    seq: int,
+    reads: Sequence[tuple[int, int, str, int]],
+) -> int:
+    """Move the dead letters of the reads that count into the ledger; return how many."""
+    members, attempts, topics, partitions = zip(*reads, strict=True)
+    cursor.execute(
+        sql.SQL(
+            "INSERT INTO tidemark.dead_letters (region, topic, partition, {offset}, seq,"
+            " timestamp_ms, key, value, headers, reason, detail)"
+            " SELECT %s, d.topic, d.partition, d.{offset}, %s, d.timestamp_ms, d.key, d.value,"
+            " d.headers, d.reason, d.detail FROM {dead_letters} d"
+            " JOIN unnest(%s::bigint[], %s::bigint[], %s::text[], %s::int[])"
+            " AS r (member, attempt, topic, partition) USING (member, attempt, topic, partition)"
+        ).format(
+            offset=sql.Identifier("offset"),
+            dead_letters=sql.Identifier(staging.schema, staging.dead_letters),
+        ),
+        (region, seq, list(members), list(attempts), list(topics), list(partitions)),
+    )
+    return cursor.rowcount

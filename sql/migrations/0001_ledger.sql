@@ -1,0 +1,226 @@
+-- The ledger: the only truth about what was read and what is visible.
+-- Constraints are named for the fact they guard: that name is what an error shows.
+
+CREATE TABLE tidemark.regions (
+    region             text   NOT NULL PRIMARY KEY,
+    group_id           text   NOT NULL,
+    target             text   NOT NULL,
+    epoch              bigint NOT NULL DEFAULT 0,  -- fencing number: +1 at each open, reset, rewind
+    head_seq           bigint NOT NULL DEFAULT 0,  -- seq of the newest checkpoint, 0 before the first
+    next_seq           bigint NOT NULL DEFAULT 1,  -- never given out twice
+    cluster_id         text   NOT NULL,
+    fingerprint        jsonb  NOT NULL DEFAULT '{}',
+    consecutive_resets int    NOT NULL DEFAULT 0,
+    created_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT group_belongs_to_one_region UNIQUE (group_id),
+    CONSTRAINT epoch_is_not_negative CHECK (epoch >= 0),
+    CONSTRAINT head_was_given_out CHECK (head_seq < next_seq)
+);
+
+CREATE TABLE tidemark.runs (
+    region      text   NOT NULL REFERENCES tidemark.regions,
+    epoch       bigint NOT NULL,
+    run_id      text   NOT NULL,
+    opening     uuid   NOT NULL,                   -- tells an open whose COMMIT had no answer that it happened
+    state       text   NOT NULL DEFAULT 'open',
+    max_records bigint NOT NULL,
+    max_batches bigint,
+    max_seconds bigint,
+    backlog     bigint NOT NULL,                   -- offsets between ledger and target offsets at open
+    bound       text,                              -- the bound that ended planning, if one did
+    reason      text,
+    overrides   text[] NOT NULL DEFAULT '{}',
+    opened_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    closed_at   timestamptz,
+    PRIMARY KEY (region, epoch),
+    CONSTRAINT opened_once UNIQUE (opening),
+    CONSTRAINT run_state_is_known CHECK (state IN ('open', 'closed', 'failed', 'superseded'))
+);
+CREATE INDEX runs_by_run_id ON tidemark.runs (region, run_id, epoch);
+
+CREATE TABLE tidemark.run_targets (
+    region        text   NOT NULL,
+    epoch         bigint NOT NULL,
+    topic         text   NOT NULL,
+    partition     int    NOT NULL,
+    target_offset bigint NOT NULL,
+    PRIMARY KEY (region, epoch, topic, partition),
+    FOREIGN KEY (region, epoch) REFERENCES tidemark.runs ON DELETE CASCADE
+);
+
+-- Display only: no decision reads it.
+CREATE TABLE tidemark.members (
+    member       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    region       text   NOT NULL REFERENCES tidemark.regions,
+    epoch        bigint NOT NULL,
+    uuid         uuid   NOT NULL,
+    name         text   NOT NULL,
+    state        text   NOT NULL DEFAULT 'subscribed',
+    partitions   text[] NOT NULL DEFAULT '{}',
+    drain_ms     bigint,
+    drain_ms_max bigint,
+    joined_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    seen_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT member_registered_once UNIQUE (uuid)
+);
+CREATE INDEX members_by_epoch ON tidemark.members (region, epoch);
+
+CREATE TABLE tidemark.partitions (
+    partition_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    region         text   NOT NULL REFERENCES tidemark.regions,
+    topic          text   NOT NULL,
+    partition      int    NOT NULL,
+    topic_id       text   NOT NULL,
+    initial_offset bigint NOT NULL,                -- written once, kept for ever
+    next_offset    bigint NOT NULL,
+    leader_epoch   int,                            -- of the last record consumed
+    seq            bigint NOT NULL DEFAULT 0,      -- checkpoint that moved it last
+    CONSTRAINT partition_is_known_once UNIQUE (region, topic, partition),
+    CONSTRAINT next_is_not_before_initial CHECK (next_offset >= initial_offset AND initial_offset >= 0)
+);
+
+CREATE FUNCTION tidemark.initial_offset_is_kept() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog AS $$
+BEGIN
+    RAISE EXCEPTION 'initial offset of %[%] is % and stays so', OLD.topic, OLD.partition, OLD.initial_offset
+        USING ERRCODE = 'integrity_constraint_violation', CONSTRAINT = 'initial_offset_is_kept';
+END $$;
+CREATE TRIGGER initial_offset_is_kept BEFORE UPDATE OF initial_offset ON tidemark.partitions
+    FOR EACH ROW WHEN (OLD.initial_offset <> NEW.initial_offset)
+    EXECUTE FUNCTION tidemark.initial_offset_is_kept();
+
+CREATE TABLE tidemark.batches (
+    region                   text   NOT NULL REFERENCES tidemark.regions,
+    seq                      bigint NOT NULL,
+    epoch                    bigint NOT NULL,
+    state                    text   NOT NULL DEFAULT 'planned',
+    records                  bigint,
+    rows_contributed         bigint,
+    rows_moved               bigint,
+    dead_letters_contributed bigint,
+    dead_letters_moved       bigint,
+    planned_at               timestamptz NOT NULL DEFAULT clock_timestamp(),
+    published_at             timestamptz,
+    PRIMARY KEY (region, seq),
+    CONSTRAINT batch_state_is_known CHECK (state IN ('planned', 'published', 'rewound')),
+    CONSTRAINT published_batch_is_counted CHECK (
+        state = 'planned' OR (published_at IS NOT NULL AND records IS NOT NULL
+            AND rows_contributed IS NOT NULL AND rows_moved IS NOT NULL
+            AND dead_letters_contributed IS NOT NULL AND dead_letters_moved IS NOT NULL)),
+    CONSTRAINT moved_rows_equal_contributed CHECK (rows_moved = rows_contributed),
+    CONSTRAINT moved_dead_letters_equal_contributed CHECK (dead_letters_moved = dead_letters_contributed)
+);
+CREATE UNIQUE INDEX one_unpublished_batch ON tidemark.batches (region) WHERE state = 'planned';
+
+CREATE TABLE tidemark.contributions (
+    contribution   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    region         text   NOT NULL,
+    seq            bigint NOT NULL,
+    member         bigint NOT NULL REFERENCES tidemark.members,
+    attempts       bigint[] NOT NULL,              -- winning task attempts whose staged rows count
+    rows           bigint NOT NULL,
+    contributed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    FOREIGN KEY (region, seq) REFERENCES tidemark.batches ON DELETE CASCADE
+);
+
+CREATE TABLE tidemark.spans (
+    region       text    NOT NULL,
+    seq          bigint  NOT NULL,
+    partition_id bigint  NOT NULL REFERENCES tidemark.partitions,
+    topic        text    NOT NULL,
+    partition    int     NOT NULL,
+    start_offset bigint  NOT NULL,
+    end_offset   bigint  NOT NULL,
+    topic_id     text    NOT NULL,
+    contribution bigint  REFERENCES tidemark.contributions ON DELETE CASCADE,
+    attempt      bigint,                           -- the reader's attempt whose dead letters count
+    records      bigint,
+    dead_letters bigint,
+    live         boolean NOT NULL DEFAULT true,
+    PRIMARY KEY (region, seq, topic, partition),
+    FOREIGN KEY (region, seq) REFERENCES tidemark.batches ON DELETE CASCADE,
+    CONSTRAINT span_not_empty CHECK (start_offset < end_offset),
+    CONSTRAINT claimed_span_is_counted CHECK (
+        (contribution IS NULL) = (attempt IS NULL)
+        AND (contribution IS NULL) = (records IS NULL)
+        AND (contribution IS NULL) = (dead_letters IS NULL)),
+    CONSTRAINT spans_do_not_overlap EXCLUDE USING gist (
+        int8range(partition_id, partition_id, '[]') WITH &&,
+        int8range(start_offset, end_offset) WITH &&) WHERE (live)
+);
+
+CREATE TABLE tidemark.dead_letters (
+    region       text   NOT NULL,
+    topic        text   NOT NULL,
+    partition    int    NOT NULL,
+    "offset"     bigint NOT NULL,
+    seq          bigint NOT NULL,
+    timestamp_ms bigint,
+    key          bytea,
+    value        bytea,
+    headers      jsonb,
+    reason       text   NOT NULL,
+    detail       text   NOT NULL,
+    CONSTRAINT a_record_is_a_dead_letter_once PRIMARY KEY (region, topic, partition, "offset"),
+    FOREIGN KEY (region, seq) REFERENCES tidemark.batches
+);
+CREATE INDEX dead_letters_by_seq ON tidemark.dead_letters (region, seq);
+
+CREATE TABLE tidemark.resets (
+    reset_id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    region        text   NOT NULL REFERENCES tidemark.regions,
+    epoch         bigint NOT NULL,                 -- the epoch that the reset took
+    requested_by  text   NOT NULL,
+    why           text   NOT NULL,
+    run_id        text,                            -- the run it cleans up after; null by hand
+    resetting     uuid   NOT NULL,
+    discarded_seq bigint,
+    from_seq      bigint NOT NULL,
+    to_seq        bigint NOT NULL,
+    rows_removed  bigint NOT NULL DEFAULT 0,
+    overrides     text[] NOT NULL DEFAULT '{}',
+    state         text   NOT NULL DEFAULT 'started',
+    started_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    finished_at   timestamptz,
+    CONSTRAINT reset_once UNIQUE (resetting),
+    CONSTRAINT reset_state_is_known CHECK (state IN ('started', 'finished', 'superseded'))
+);
+
+-- Moves every partition of a batch from its span's start to its span's end, or none.
+CREATE FUNCTION tidemark.advance_partitions(the_region text, the_seq bigint) RETURNS bigint
+LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+DECLARE
+    planned bigint;
+    moved   bigint;
+BEGIN
+    SELECT count(*) INTO planned FROM tidemark.spans s
+        WHERE s.region = the_region AND s.seq = the_seq AND s.contribution IS NOT NULL AND s.live;
+    UPDATE tidemark.partitions p SET next_offset = s.end_offset, seq = the_seq
+        FROM tidemark.spans s
+        WHERE s.region = the_region AND s.seq = the_seq AND s.contribution IS NOT NULL AND s.live
+          AND p.partition_id = s.partition_id
+          AND p.topic_id = s.topic_id
+          AND p.next_offset = s.start_offset;
+    GET DIAGNOSTICS moved = ROW_COUNT;
+    IF moved <> planned THEN
+        RAISE EXCEPTION 'batch % of region %: % of % partitions stand at the start of their span',
+            the_seq, the_region, moved, planned
+            USING ERRCODE = 'integrity_constraint_violation', CONSTRAINT = 'partition_stands_at_span_start';
+    END IF;
+    RETURN moved;
+END $$;
+
+-- Raises unless the region's epoch is the expected one; then takes the next.
+CREATE FUNCTION tidemark.take_epoch(the_region text, expected bigint) RETURNS bigint
+LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+DECLARE
+    taken bigint;
+BEGIN
+    UPDATE tidemark.regions SET epoch = epoch + 1
+        WHERE region = the_region AND epoch = expected RETURNING epoch INTO taken;
+    IF taken IS NULL THEN
+        RAISE EXCEPTION 'region % is not at epoch %', the_region, expected
+            USING ERRCODE = 'integrity_constraint_violation', CONSTRAINT = 'epoch_is_the_expected_one';
+    END IF;
+    RETURN taken;
+END $$;

@@ -1,0 +1,3 @@
+-- What an epoch has published.
+SELECT count(*), coalesce(sum(rows_moved), 0), coalesce(sum(dead_letters_moved), 0), coalesce(sum(records), 0)
+FROM tidemark.batches WHERE region = %(region)s AND epoch = %(epoch)s AND state = 'published'

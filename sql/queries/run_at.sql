@@ -1,0 +1,3 @@
+-- The run of an epoch.
+SELECT epoch, run_id, state, max_records, max_batches, max_seconds, backlog, bound, reason, opened_at, closed_at
+FROM tidemark.runs WHERE region = %(region)s AND epoch = %(epoch)s

@@ -1,0 +1,3 @@
+-- The newest epoch of an Airflow run: clearing a task opens again under the same run id.
+SELECT epoch, run_id, state, max_records, max_batches, max_seconds, backlog, bound, reason, opened_at, closed_at
+FROM tidemark.runs WHERE region = %(region)s AND run_id = %(run_id)s ORDER BY epoch DESC LIMIT 1
