@@ -1,0 +1,159 @@
+"""The DataFrame's columns as Postgres holds them; what can't be written is refused here."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidemark.errors import SchemaMismatch
+
+BATCH_SEQ = "batch_seq"
+"""The target's column that names the batch of a row; a rewind deletes by it."""
+
+KEYS = ("member", "attempt")
+"""The staging columns that say who wrote a row."""
+
+NAME_BYTES = 63
+_SYSTEM_NAMES = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
+_TIMESTAMP, _TIMESTAMPTZ = "timestamp without time zone", "timestamp with time zone"
+_PLAIN = {
+    pa.bool_(): "boolean",
+    pa.int8(): "smallint",
+    pa.int16(): "smallint",
+    pa.int32(): "integer",
+    pa.int64(): "bigint",
+    pa.float32(): "real",
+    pa.float64(): "double precision",
+    pa.string(): "text",
+    pa.large_string(): "text",
+    pa.binary(): "bytea",
+    pa.large_binary(): "bytea",
+    pa.date32(): "date",
+}
+_SUPPORTED = (
+    "boolean, tinyint to bigint, float, double, decimal, string, binary, date, timestamp, "
+    "and arrays, structs and maps of these"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name, its Arrow type, and the Postgres type as `format_type` spells it."""
+
+    name: str
+    arrow_type: pa.DataType
+    postgres_type: str
+
+    @property
+    def is_json(self) -> bool:
+        """Whether values become JSON text before staging."""
+        return self.postgres_type == "jsonb"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the DataFrame knows no type, only nulls (`lit(None)`)."""
+        return bool(pa.types.is_null(self.arrow_type))
+
+    @property
+    def copied_type(self) -> pa.DataType:
+        """The Arrow type that COPY encodes."""
+        return pa.string() if self.is_json else self.arrow_type
+
+    @property
+    def staged_name(self) -> str:
+        """The name in the staging table, where `member` and `attempt` are taken."""
+        return f"{self.name} (data)" if self.name in KEYS else self.name
+
+    @property
+    def staged_type(self) -> str:
+        """The type in the staging table: the one COPY BINARY sends (pgpq's arrays have no zone)."""
+        return f"{_TIMESTAMP}[]" if self.needs_zone else self.postgres_type
+
+    @property
+    def needs_zone(self) -> bool:
+        """Whether the move must give UTC back to the elements of an array."""
+        return self.postgres_type == f"{_TIMESTAMPTZ}[]"
+
+
+def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
+    """Return the columns that rows of `schema` have in Postgres, in the same order.
+
+    Raises:
+        SchemaMismatch: names or types that no table can hold; all of them, with a remedy.
+    """
+    faults = [*_faults_of_names(schema.names), *_faults_of_types(schema)]
+    if faults:
+        raise SchemaMismatch(
+            "the DataFrame can't be written to Postgres:\n  " + "\n  ".join(faults)
+        )
+    return tuple(Column(field.name, _stored(field.type), _type_of(field.type)) for field in schema)
+
+
+def _faults_of_names(names: list[str]) -> Iterator[str]:
+    if not names:
+        yield "it has no columns; keep at least one in the transform"
+    for name, times in Counter(names).items():
+        fault = _fault_of_name(name) or (f"stands there {times} times" if times > 1 else None)
+        if fault:
+            yield f"column {name!r} {fault}; rename it in the transform"
+
+
+def _fault_of_name(name: str) -> str | None:
+    if not name or "\0" in name:
+        return "is empty or holds a NUL"
+    if len(name.encode()) > NAME_BYTES:
+        return f"has {len(name.encode())} bytes, Postgres allows {NAME_BYTES}"
+    if name == BATCH_SEQ:
+        return "is Tidemark's own: it names the batch that brought a row"
+    return "is a system column of Postgres" if name in _SYSTEM_NAMES else None
+
+
+def _faults_of_types(schema: pa.Schema) -> Iterator[str]:
+    for field in schema:
+        if not _type_of(field.type):
+            yield (
+                f"column {field.name!r} has type {field.type}, which has no counterpart; "
+                f"cast it in the transform to one of: {_SUPPORTED}"
+            )
+
+
+def _type_of(arrow: pa.DataType) -> str:
+    """The Postgres type, or an empty text if there is none."""
+    if scalar := _scalar(arrow):
+        return scalar
+    if _is_list(arrow) and (element := _scalar(arrow.value_type)):
+        return f"{element}[]"
+    return "jsonb" if _fits_json(arrow) else ""
+
+
+def _scalar(arrow: pa.DataType) -> str:
+    if pa.types.is_timestamp(arrow) and arrow.unit == "us":
+        return _TIMESTAMPTZ if arrow.tz else _TIMESTAMP
+    if pa.types.is_decimal128(arrow):
+        return f"numeric({arrow.precision},{arrow.scale})"
+    return _PLAIN.get(arrow, "")
+
+
+def _fits_json(arrow: pa.DataType) -> bool:
+    if pa.types.is_struct(arrow):
+        names = [field.name for field in arrow]
+        return len(names) == len(set(names)) and all(_fits_json(field.type) for field in arrow)
+    if pa.types.is_map(arrow):
+        return bool(_scalar(arrow.key_type)) and _fits_json(arrow.item_type)
+    if _is_list(arrow):
+        return _fits_json(arrow.value_type)
+    return pa.types.is_null(arrow) or bool(_scalar(arrow))
+
+
+def _stored(arrow: pa.DataType) -> pa.DataType:
+    """The type with UTC as its zone: Spark labels the same instants with its session's zone."""
+    if pa.types.is_timestamp(arrow) and arrow.tz:
+        return pa.timestamp("us", "UTC")
+    if _is_list(arrow) and _scalar(arrow.value_type):
+        return pa.list_(_stored(arrow.value_type))
+    return arrow
+
+
+def _is_list(arrow: pa.DataType) -> bool:
+    return bool(pa.types.is_list(arrow) or pa.types.is_large_list(arrow))

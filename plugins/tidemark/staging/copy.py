@@ -1,0 +1,142 @@
+"""What executors stage: rows and dead letters, keyed by member and task attempt."""
+
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import msgspec
+import psycopg2
+import pyarrow as pa
+from psycopg2.extensions import connection as Connection
+from psycopg2.extensions import cursor as Cursor
+
+from tidemark.checkpoint import DeadLetter, Staging
+from tidemark.errors import TargetRefused
+from tidemark.staging.columns import Column, columns_of
+from tidemark.staging.nested import json_text
+from tidemark.staging.stream import CopyStream
+
+_LETTERS_A_BATCH = 1000
+_LETTER_FIELDS = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp_ms", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.string()),
+        ("reason", pa.string()),
+        ("detail", pa.string()),
+    ]
+)
+
+
+def copy_rows(
+    connection: Connection,
+    staging: Staging,
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    *,
+    member: int,
+    attempt: int,
+) -> int:
+    """Stage all rows of `batches` under (member, attempt), commit, and return how many they are.
+
+    The connection is the writer's own and idle; the call is one transaction. Batches have the
+    columns of `schema` in its order and are taken one at a time. What the iterator raises comes
+    out unchanged.
+
+    If it crashes or raises: nothing of the attempt is staged, unless the COMMIT's answer was
+    lost; then the rows of an attempt that nobody names lie there until the tables are dropped.
+
+    Raises:
+        SchemaMismatch: `schema` has columns that can't be written; before any batch is taken.
+        TargetRefused: Postgres can't hold a value, such as a NUL in a text.
+        StagingLost: the staging table is gone, or took fewer rows than were sent.
+    """
+    columns = columns_of(schema)
+    stream = CopyStream(
+        (_arrays(batch, columns) for batch in batches),
+        pa.schema([(column.staged_name, column.copied_type) for column in columns]),
+        member=member,
+        attempt=attempt,
+        documents={column.staged_name for column in columns if column.is_json},
+    )
+    try:
+        with connection, connection.cursor() as cursor:
+            return stream.copy_into(cursor, staging.schema, staging.rows)
+    except psycopg2.Error as error:
+        stream.explain(error)
+
+
+def copy_dead_letters(
+    cursor: Cursor, staging: Staging, member: int, attempt: int, letters: Iterable[DeadLetter]
+) -> int:
+    r"""Stage `letters` under (member, attempt) in the caller's transaction; return their count.
+
+    Keys and values are stored byte for byte. Headers become a JSON array of
+    {"key": text, "value": base64 or null}. In texts a NUL is written `\x00` and a lone surrogate
+    `\ud800`, because Postgres holds neither.
+
+    Raises:
+        StagingLost: the staging table is gone, or took fewer letters than were sent.
+    """
+    stream = CopyStream(
+        map(_letter_arrays, _chunks(letters)),
+        _LETTER_FIELDS,
+        member=member,
+        attempt=attempt,
+        documents={"headers"},
+    )
+    try:
+        return stream.copy_into(cursor, staging.schema, staging.dead_letters)
+    except psycopg2.Error as error:
+        stream.explain(error)
+
+
+def _arrays(batch: pa.RecordBatch, columns: tuple[Column, ...]) -> list[pa.Array]:
+    return [_array(values, column) for values, column in zip(batch.columns, columns, strict=True)]
+
+
+def _array(values: pa.Array, column: Column) -> pa.Array:
+    if not column.is_json:
+        return values if values.type == column.arrow_type else values.cast(column.arrow_type)
+    try:
+        return json_text(values)
+    except (OverflowError, ValueError):
+        raise TargetRefused(
+            f"column {column.name!r} ({column.arrow_type}) holds a date or timestamp outside the "
+            "years 1 to 9999, which has no JSON form; cast it to string in the transform"
+        ) from None
+
+
+def _chunks(letters: Iterable[DeadLetter]) -> Iterator[list[DeadLetter]]:
+    remaining = iter(letters)
+    while some := list(islice(remaining, _LETTERS_A_BATCH)):
+        yield some
+
+
+def _letter_arrays(letters: list[DeadLetter]) -> list[pa.Array]:
+    cells = zip(*map(_cells, letters), strict=True)
+    return [
+        pa.array(column, kind) for column, kind in zip(cells, _LETTER_FIELDS.types, strict=True)
+    ]
+
+
+def _cells(letter: DeadLetter) -> tuple[object, ...]:
+    where = (letter.topic, letter.partition, letter.offset, letter.timestamp_ms)
+    why = (_storable(letter.reason), _storable(letter.detail))
+    return *where, letter.key, letter.value, _headers_json(letter), *why
+
+
+def _headers_json(letter: DeadLetter) -> str:
+    headers = [
+        {"key": _storable(key), "value": None if value is None else b64encode(value).decode()}
+        for key, value in letter.headers
+    ]
+    return msgspec.json.encode(headers).decode()
+
+
+def _storable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", r"\x00")

@@ -1,0 +1,102 @@
+"""The move of a batch's staged rows into the target: the publish's largest statement."""
+
+from collections.abc import Sequence
+
+import psycopg2
+import psycopg2.errorcodes
+from psycopg2 import sql
+from psycopg2.extensions import cursor as Cursor
+
+from tidemark.checkpoint import Staging
+from tidemark.errors import TargetRefused
+from tidemark.staging.columns import BATCH_SEQ, Column
+from tidemark.staging.target import Target
+
+REFUSALS = (psycopg2.IntegrityError, psycopg2.DataError, psycopg2.errors.RaiseException)
+"""What a target raises that refuses a row: a constraint, a type, a trigger."""
+
+# a semi-join: a winner named twice moves its rows once
+_MOVE = sql.SQL("""
+INSERT INTO {target} ({names}, {batch_seq})
+SELECT {values}, %(seq)s::bigint
+FROM {rows} AS staged
+WHERE (staged.member, staged.attempt) IN (
+    SELECT member, attempt
+    FROM unnest(%(members)s::bigint[], %(attempts)s::bigint[]) AS winners (member, attempt)
+)
+""")
+_WITH_ZONE = sql.SQL("""
+CASE WHEN {staged} IS NOT NULL THEN ARRAY(
+    SELECT element AT TIME ZONE 'UTC'
+    FROM unnest({staged}) WITH ORDINALITY AS elements (element, place)
+    ORDER BY place
+) END
+""")
+
+
+def move_rows(
+    cursor: Cursor,
+    staging: Staging,
+    target: Target,
+    columns: Sequence[Column],
+    seq: int,
+    winners: Sequence[tuple[int, int]],
+) -> int:
+    """Insert the winners' staged rows into the target as batch `seq`; return how many went in.
+
+    `winners` are (member, attempt). Runs in the caller's transaction; staging keeps its rows.
+    Deferred constraints are checked here, so that COMMIT can't fail for the target's sake.
+
+    Raises:
+        psycopg2.Error: one of REFUSALS if the target refuses a row; see `target_refused`.
+    """
+    statement = _MOVE.format(
+        target=target.identifier,
+        names=sql.SQL(", ").join(sql.Identifier(column.name) for column in columns),
+        batch_seq=sql.Identifier(BATCH_SEQ),
+        values=sql.SQL(", ").join(map(_value, columns)),
+        rows=sql.Identifier(staging.schema, staging.rows),
+    )
+    members, attempts = [member for member, _ in winners], [attempt for _, attempt in winners]
+    cursor.execute(statement, {"seq": seq, "members": members, "attempts": attempts})
+    moved = cursor.rowcount
+    cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    return moved
+
+
+def target_refused(error: psycopg2.Error, target: Target) -> TargetRefused:
+    """Say which constraint, column or type of the target refuses, without the row's data.
+
+    Raise it `from None`: the DETAIL of the server's error quotes the row.
+    """
+    code = error.pgcode or "unknown"
+    return TargetRefused(
+        f"{target} refuses a row of the batch: {_guard(error)} "
+        f"(SQLSTATE {code} {_condition(code)}); nothing of the batch is published. Repair the "
+        "rows in the transform, or change the table, then run again"
+    )
+
+
+def _value(column: Column) -> sql.Composable:
+    if column.is_empty:
+        # an untyped NULL fits whatever type the target has
+        return sql.SQL("NULL")
+    staged = sql.Identifier("staged", column.staged_name)
+    return _WITH_ZONE.format(staged=staged) if column.needs_zone else staged
+
+
+def _guard(error: psycopg2.Error) -> str:
+    named = {
+        "constraint": error.diag.constraint_name,
+        "column": error.diag.column_name,
+        "type": error.diag.datatype_name,
+        "table": ".".join(filter(None, (error.diag.schema_name, error.diag.table_name))),
+    }
+    return ", ".join(f"{kind} {name}" for kind, name in named.items() if name) or "a value"
+
+
+def _condition(code: str) -> str:
+    try:
+        return psycopg2.errorcodes.lookup(code)
+    except KeyError:
+        return "of the target's own"

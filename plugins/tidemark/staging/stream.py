@@ -1,0 +1,118 @@
+"""A pull-style stream of COPY BINARY: one encoded batch is in memory at a time."""
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import NoReturn
+
+import pgpq.encoders
+import pgpq.schema
+import psycopg2
+import psycopg2.errorcodes
+import psycopg2.errors
+import pyarrow as pa
+from pgpq import ArrowToPostgresBinaryEncoder
+from psycopg2 import sql
+from psycopg2.extensions import cursor as Cursor
+
+from tidemark.errors import StagingLost, TargetRefused
+from tidemark.staging.columns import KEYS
+
+_PIECE_BYTES = 64 << 20
+
+
+class CopyStream:
+    """The file that COPY reads, keyed by (member, attempt): each read encodes the next batch.
+
+    `rows` are the arrays of `fields`, batch by batch; `documents` names those that hold JSON text.
+    """
+
+    def __init__(
+        self,
+        rows: Iterable[list[pa.Array]],
+        fields: pa.Schema,
+        *,
+        member: int,
+        attempt: int,
+        documents: Collection[str] = (),
+    ) -> None:
+        self._schema = pa.schema([*((name, pa.int64()) for name in KEYS), *fields])
+        self._encoder = _encoder(self._schema, documents)
+        # an empty read would end the COPY, and pgpq holds small batches back
+        self._chunks = filter(None, self._encode(rows, (member, attempt)))
+        self._sent = 0
+        self._failure: BaseException | None = None
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next encoded batch, whatever size is asked for; nothing at the end."""
+        try:
+            return next(self._chunks, b"")
+        except BaseException as error:
+            self._failure = error
+            # psycopg2 sends this text to the server's log; the real one may quote data
+            raise OSError("the rows to copy ended early") from None
+
+    def copy_into(self, cursor: Cursor, schema: str, table: str) -> int:
+        """Run the COPY; return its rows, which are as many as were sent."""
+        statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(
+            sql.Identifier(schema, table),
+            sql.SQL(", ").join(map(sql.Identifier, self._schema.names)),
+        )
+        cursor.copy_expert(statement, self)  # type: ignore[arg-type]  # it never calls readline
+        if cursor.rowcount != self._sent:
+            raise StagingLost(
+                f"{schema}.{table}: {self._sent} rows were sent and {cursor.rowcount} copied; "
+                "roll back and run the attempt again"
+            )
+        return self._sent
+
+    def explain(self, error: psycopg2.Error) -> NoReturn:
+        """Raise what really happened: the exception of the rows themselves, or ours for `error`."""
+        if self._failure is not None:
+            raise self._failure from self._failure.__cause__
+        if isinstance(error, psycopg2.errors.UndefinedTable):
+            raise StagingLost(
+                "the batch's staging tables are gone: a newer epoch has discarded the batch; "
+                "the next run plans it anew"
+            ) from error
+        if isinstance(error, psycopg2.DataError):
+            # not chained: the server's CONTEXT quotes the row
+            raise TargetRefused(_refused_value(error, self._schema.names)) from None
+        raise error
+
+    def _encode(self, rows: Iterable[list[pa.Array]], keys: tuple[int, int]) -> Iterator[bytes]:
+        yield self._encoder.write_header()
+        for arrays in rows:
+            batch = _keyed(arrays, self._schema, keys)
+            self._sent += batch.num_rows
+            yield from map(self._encoder.write_batch, _pieces(batch))
+        yield self._encoder.finish()
+
+
+def _encoder(schema: pa.Schema, documents: Collection[str]) -> ArrowToPostgresBinaryEncoder:
+    encoders = {
+        field.name: pgpq.encoders.StringEncoderBuilder.new_with_output(field, pgpq.schema.Jsonb())
+        if field.name in documents
+        else ArrowToPostgresBinaryEncoder.infer_encoder(field)
+        for field in schema
+    }
+    return ArrowToPostgresBinaryEncoder.new_with_encoders(schema, encoders)
+
+
+def _keyed(arrays: list[pa.Array], schema: pa.Schema, keys: tuple[int, int]) -> pa.RecordBatch:
+    constants = [pa.repeat(pa.scalar(key, pa.int64()), len(arrays[0])) for key in keys]
+    return pa.RecordBatch.from_arrays([*constants, *arrays], schema=schema)
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Slice a large batch: an encoded piece is one message of libpq, which holds under 2 GiB."""
+    step = max(1, batch.num_rows * _PIECE_BYTES // max(batch.nbytes, 1))
+    return (batch.slice(start, step) for start in range(0, batch.num_rows, step))
+
+
+def _refused_value(error: psycopg2.Error, names: list[str]) -> str:
+    code = error.pgcode or ""
+    name = (error.diag.context or "").rpartition(", column ")[2]
+    column = f"column {name!r}" if name in names else "a column"
+    return (
+        f"{column} of the rows to stage holds a value that Postgres can't store "
+        f"(SQLSTATE {code} {psycopg2.errorcodes.lookup(code)}); repair or drop it in the transform"
+    )

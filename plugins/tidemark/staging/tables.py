@@ -1,0 +1,155 @@
+"""A batch's own staging tables: made when its drain begins, dropped when it is retired."""
+
+from collections.abc import Sequence
+
+import psycopg2.errors
+from psycopg2 import sql
+from psycopg2.extensions import cursor as Cursor
+
+from tidemark.checkpoint import SpanRead, Staging
+from tidemark.errors import SchemaMismatch
+from tidemark.staging.catalog import find_columns
+from tidemark.staging.columns import Column
+
+_ROWS = sql.SQL("""
+CREATE UNLOGGED TABLE IF NOT EXISTS {rows} (
+    member bigint NOT NULL,
+    attempt bigint NOT NULL,
+    {columns}
+) WITH (autovacuum_enabled = off, toast.autovacuum_enabled = off)
+""")
+_DEAD_LETTERS = sql.SQL("""
+CREATE UNLOGGED TABLE IF NOT EXISTS {dead_letters} (
+    member bigint NOT NULL,
+    attempt bigint NOT NULL,
+    topic text NOT NULL,
+    partition integer NOT NULL,
+    "offset" bigint NOT NULL,
+    timestamp_ms bigint,
+    key bytea,
+    value bytea,
+    headers jsonb NOT NULL,
+    reason text NOT NULL,
+    detail text NOT NULL
+) WITH (autovacuum_enabled = off, toast.autovacuum_enabled = off)
+""")
+# logged: it must outlive a crash of Postgres that empties the other two
+_READS = sql.SQL("""
+CREATE TABLE IF NOT EXISTS {reads} (
+    member bigint NOT NULL,
+    attempt bigint NOT NULL,
+    topic text NOT NULL,
+    partition integer NOT NULL,
+    start_offset bigint NOT NULL,
+    end_offset bigint NOT NULL,
+    records bigint NOT NULL,
+    dead_letters bigint NOT NULL,
+    PRIMARY KEY (member, attempt, topic, partition, start_offset)
+) WITH (autovacuum_enabled = off)
+""")
+_RECORD_READ = sql.SQL("""
+INSERT INTO {reads} (
+    member, attempt, topic, partition, start_offset, end_offset, records, dead_letters
+)
+VALUES (
+    %(member)s, %(attempt)s, %(topic)s, %(partition)s, %(start)s, %(end)s,
+    %(records)s, %(dead_letters)s
+)
+ON CONFLICT DO NOTHING
+""")
+_STAGED = """
+SELECT substring(relname FROM %(pattern)s)::bigint
+FROM pg_catalog.pg_class
+WHERE relnamespace = to_regnamespace(%(schema)s) AND relkind = 'r' AND relname ~ %(pattern)s
+ORDER BY 1
+"""
+
+
+def create(cursor: Cursor, staging: Staging, columns: Sequence[Column]) -> None:
+    """Make the batch's staging tables exist with `columns`, in the caller's transaction.
+
+    Members may call it at once: who comes second waits for the first one's COMMIT and finds them.
+
+    Raises:
+        SchemaMismatch: another member has made them for other columns.
+    """
+    cursor.execute(
+        "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"tidemark {staging.rows}",)
+    )
+    names = _names(staging)
+    definitions = [
+        sql.SQL("{} " + column.staged_type).format(sql.Identifier(column.staged_name))
+        for column in columns
+    ]
+    cursor.execute(_ROWS.format(**names, columns=sql.SQL(", ").join(definitions)))
+    cursor.execute(_DEAD_LETTERS.format(**names))
+    cursor.execute(_READS.format(**names))
+    _refuse_other_columns(cursor, staging, columns)
+
+
+def record_read(cursor: Cursor, staging: Staging, read: SpanRead) -> bool:
+    """Record a complete read of a span; False if this attempt has recorded it before.
+
+    Then its dead letters stand already and must not be staged twice: a transform that uses the
+    source twice may read a span twice in one task.
+    """
+    span = read.span
+    values = {
+        "member": read.member,
+        "attempt": read.attempt,
+        "topic": span.topic,
+        "partition": span.partition,
+        "start": span.start,
+        "end": span.end,
+        "records": read.records,
+        "dead_letters": read.dead_letters,
+    }
+    cursor.execute(_RECORD_READ.format(**_names(staging)), values)
+    return cursor.rowcount == 1
+
+
+def staged_batches(cursor: Cursor, schema: str, region: str) -> list[int]:
+    """Return the `seq` of every batch of the region that still has a table for its rows."""
+    cursor.execute(_STAGED, {"schema": schema, "pattern": f"^{region}_([0-9]+)_rows$"})
+    return [seq for (seq,) in cursor.fetchall()]
+
+
+def drop(cursor: Cursor, staging: Staging, *, wait_ms: int = 200) -> bool:
+    """Drop the batch's staging tables, in the caller's transaction; False if they are in use.
+
+    Best effort: a table that a zombie still writes to is left for a later call, and the
+    transaction goes on.
+    """
+    tables = sql.SQL(", ").join(_names(staging).values())
+    cursor.execute("SAVEPOINT drop_staging")
+    cursor.execute("SELECT current_setting('lock_timeout')")
+    (before,) = cursor.fetchone() or ("0",)
+    try:
+        cursor.execute("SELECT set_config('lock_timeout', %s, true)", (str(wait_ms),))
+        cursor.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(tables))
+        cursor.execute("SELECT set_config('lock_timeout', %s, true)", (before,))
+    except psycopg2.errors.LockNotAvailable:
+        cursor.execute("ROLLBACK TO SAVEPOINT drop_staging")
+        return False
+    cursor.execute("RELEASE SAVEPOINT drop_staging")
+    return True
+
+
+def _names(staging: Staging) -> dict[str, sql.Composable]:
+    return {
+        kind: sql.Identifier(staging.schema, getattr(staging, kind))
+        for kind in ("rows", "dead_letters", "reads")
+    }
+
+
+def _refuse_other_columns(cursor: Cursor, staging: Staging, columns: Sequence[Column]) -> None:
+    wanted = {column.staged_name: column.staged_type for column in columns}
+    found = {
+        column.name: column.type_name
+        for column in find_columns(cursor, staging.schema, staging.rows)[2:]
+    }
+    if found != wanted:
+        raise SchemaMismatch(
+            f"{staging.schema}.{staging.rows} was made for the columns {found}, this member "
+            f"writes {wanted}; let every member of the run use the same transform"
+        )

@@ -1,0 +1,168 @@
+"""The target table: made from the DataFrame's columns when absent, checked against them else."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg2 import sql
+from psycopg2.extensions import cursor as Cursor
+
+from tidemark.errors import InvalidSettings, Refused, SchemaMismatch
+from tidemark.staging.catalog import (
+    Relation,
+    TableColumn,
+    find_columns,
+    find_relation,
+    find_rights,
+)
+from tidemark.staging.columns import BATCH_SEQ, NAME_BYTES, Column
+from tidemark.staging.fit import Difference, differences, quoted
+
+_PART = r'(?:[A-Za-z_][A-Za-z0-9_$]*|"(?:[^"\0]|"")+")'
+_NAME = re.compile(rf"({_PART})\.({_PART})")
+_TABLE_KINDS = "rp"
+_KINDS = {
+    "v": "a view",
+    "m": "a materialized view",
+    "f": "a foreign table, whose rows no transaction of ours commits",
+    "i": "an index",
+    "I": "an index",
+    "S": "a sequence",
+    "c": "a composite type",
+}
+_CREATE = sql.SQL("CREATE TABLE {target} ({columns}, {batch_seq} bigint NOT NULL)")
+# BRIN: rows arrive in the order of their batches, so it finds them and costs inserts nothing
+_INDEX = sql.SQL("CREATE INDEX ON {target} USING brin ({batch_seq}) WITH (autosummarize = on)")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A table by its exact names: case and blanks count."""
+
+    schema: str
+    table: str
+
+    @classmethod
+    def parse(cls, name: str) -> "Target":
+        """Read `public.flights` or `"My Schema"."Flights 2"`; as in SQL, unquoted is lower case.
+
+        Raises:
+            InvalidSettings: not two identifiers, or one has more than 63 bytes.
+        """
+        match = _NAME.fullmatch(name)
+        if match is None:
+            raise InvalidSettings(
+                f"target.table must be schema.table, such as public.flights, got {name!r}"
+            )
+        target = cls(*map(_unquoted, match.groups()))
+        for part in (target.schema, target.table):
+            if len(part.encode()) > NAME_BYTES:
+                raise InvalidSettings(
+                    f"target.table: {part!r} has {len(part.encode())} bytes, "
+                    f"Postgres allows {NAME_BYTES}"
+                )
+        return target
+
+    @property
+    def identifier(self) -> sql.Identifier:
+        """The name for a statement."""
+        return sql.Identifier(self.schema, self.table)
+
+    def __str__(self) -> str:
+        return f"{quoted(self.schema)}.{quoted(self.table)}"
+
+
+def ensure(cursor: Cursor, target: Target, columns: Sequence[Column]) -> bool:
+    """Make the target take rows of `columns` with a batch_seq; True if it had to be created.
+
+    Runs in the caller's transaction and holds a lock to its end, so that two callers at once see
+    one table. A table that exists is never altered.
+
+    Raises:
+        SchemaMismatch: the table does not fit; every difference, and the ALTER TABLE against it.
+        Refused: the name is no table, the table is unlogged, a right is missing.
+    """
+    cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"tidemark {target}",))
+    relation = find_relation(cursor, target.schema, target.table)
+    if relation is None:
+        _create(cursor, target, columns)
+        return True
+    _refuse_other_kinds(target, relation)
+    table = find_columns(cursor, target.schema, target.table)
+    _refuse_differences(target, list(differences(columns, table)))
+    _refuse_missing_rights(cursor, target, relation, columns, table)
+    return False
+
+
+def _unquoted(part: str) -> str:
+    return part[1:-1].replace('""', '"') if part.startswith('"') else part.lower()
+
+
+def _create(cursor: Cursor, target: Target, columns: Sequence[Column]) -> None:
+    rights = find_rights(cursor, target.schema)
+    schema, user = quoted(target.schema), quoted(rights.user)
+    if rights.create is None:
+        raise Refused(
+            f"{target}: schema {schema} does not exist; run: "
+            f"CREATE SCHEMA {schema} AUTHORIZATION {user};"
+        )
+    if not (rights.create and rights.usage):
+        raise Refused(
+            f"{target} does not exist and {user} may not create it; run: "
+            f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {user}; or create the table"
+        )
+    definitions = [
+        sql.SQL("{} " + column.postgres_type).format(sql.Identifier(column.name))
+        for column in columns
+    ]
+    names = {"target": target.identifier, "batch_seq": sql.Identifier(BATCH_SEQ)}
+    cursor.execute(_CREATE.format(columns=sql.SQL(", ").join(definitions), **names))
+    cursor.execute(_INDEX.format(**names))
+
+
+def _refuse_other_kinds(target: Target, relation: Relation) -> None:
+    if relation.kind not in _TABLE_KINDS:
+        raise Refused(
+            f"{target} is {_KINDS.get(relation.kind, 'no table')}; name a table "
+            "(a partitioned one will do) as target.table"
+        )
+    if relation.persistence == "u":
+        raise Refused(
+            f"{target} is UNLOGGED: a crash of Postgres would empty it while the ledger stands; "
+            f"run: ALTER TABLE {target} SET LOGGED;"
+        )
+
+
+def _refuse_differences(target: Target, found: list[Difference]) -> None:
+    if not found:
+        return
+    facts = [f"  {difference.column}: {difference.fact}" for difference in found]
+    actions = dict.fromkeys(action for difference in found for action in difference.actions)
+    raise SchemaMismatch(
+        "\n".join(
+            [
+                f"{target} does not fit the DataFrame; nothing was written:",
+                *facts,
+                "change the transform, or the table:",
+                *(f"  ALTER TABLE {target} {action};" for action in actions),
+            ]
+        )
+    )
+
+
+def _refuse_missing_rights(
+    cursor: Cursor,
+    target: Target,
+    relation: Relation,
+    columns: Sequence[Column],
+    table: Sequence[TableColumn],
+) -> None:
+    grants = []
+    user = quoted(find_rights(cursor, target.schema).user)
+    if not relation.schema_is_usable:
+        grants.append(f"GRANT USAGE ON SCHEMA {quoted(target.schema)} TO {user};")
+    written = {BATCH_SEQ, *(column.name for column in columns)}
+    if any(own.name in written and not own.is_writable for own in table):
+        grants.append(f"GRANT INSERT ON {target} TO {user};")
+    if grants:
+        raise Refused(f"{user} may not write to {target}; run: {' '.join(grants)}")
