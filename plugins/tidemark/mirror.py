@@ -1,12 +1,13 @@
 """The mirror: the merged checkpoint written to Kafka's group offsets, for Kafka's own tools."""
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from tidemark import failpoints
 from tidemark.checkpoint import Checkpoint
 from tidemark.errors import Fenced, MirrorFailed
-from tidemark.offsets import Offsets
+from tidemark.offsets import Offsets, TopicPartition
 
 
 class Writer(Protocol):
@@ -22,7 +23,7 @@ class Group(Protocol):
     def writer(self) -> AbstractContextManager[Writer]:
         """Fence every earlier mirror writer (init_transactions)."""
 
-    def committed(self) -> Offsets:
+    def committed(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """The group's offsets, transactions decided."""
 
 
@@ -55,7 +56,7 @@ def mirror(ledger: Ledger, group: Group, region: str, epoch: int) -> Checkpoint:
         failpoints.hit("mirror.read")
         writer.commit(checkpoint.offsets, f"{region}/{epoch}/{checkpoint.seq}")
     failpoints.hit("mirror.after")
-    drift = differences(checkpoint.offsets, group.committed())
+    drift = differences(checkpoint.offsets, group.committed(checkpoint.offsets))
     if drift:
         raise MirrorFailed(
             f"region {region}: Kafka reads back other offsets than the ledger's:"

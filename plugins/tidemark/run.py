@@ -255,7 +255,7 @@ def _facts(region: Region, overrides: Sequence[str]) -> Facts:
     if known is not None and region.ledger.partitions(region.name):
         return facts
     start = region.pipeline.kafka.start
-    committed = {p: o for p, o in region.group.committed().items() if p in facts.ends}
+    committed = region.group.committed(facts.ends)
     if committed and start is not StartPosition.committed and ADOPT_GROUP not in overrides:
         raise Refused(
             f"region {region.name}: group {region.group.group_id} already has commits"
@@ -289,7 +289,7 @@ def _dry_run(region: Region) -> ResetReport:
     if state is None:
         raise Refused(f"region {region.name} is not in the ledger: it appears with its first run")
     checkpoint = region.ledger.merged_checkpoint(region.name)
-    drift = differences(checkpoint.offsets, region.group.committed())
+    drift = differences(checkpoint.offsets, region.group.committed(checkpoint.offsets))
     return ResetReport(
         region=region.name,
         applied=False,

@@ -1,8 +1,11 @@
 """The region's consumer group: its offsets, its one mirror writer, who is in it."""
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -13,6 +16,13 @@ from tidemark.errors import Fenced
 from tidemark.kafka.facts import SECONDS, quiet, translated
 from tidemark.offsets import Offsets, TopicPartition
 
+ASK_AGAIN_SECONDS = 0.2
+MOVING_CODES = {
+    "NOT_COORDINATOR",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+    "UNSTABLE_OFFSET_COMMIT",
+}
 FENCED_CODES = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
 
 
@@ -54,22 +64,31 @@ class Group:
             producer.init_transactions(SECONDS)
             yield MirrorWriter(producer, self._config, self.group_id)
 
-    def committed(self) -> Offsets:
-        """The group's offsets; a pending transaction is waited for (require_stable)."""
+    def committed(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """The group's offsets of these partitions; a pending transaction is waited for.
+
+        Asked by name: a broker leaves partitions whose only commit is pending out of "all".
+        """
+        named = [KafkaPartition(*partition) for partition in partitions]
         with _kafka_errors(f"offsets of group {self.group_id}"):
-            asked = self._admin.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(self.group_id)],
-                require_stable=True,
-                request_timeout=SECONDS,
-            )
-            found = asked[self.group_id].result().topic_partitions
+            found = self._ask(
+                lambda: self._admin.list_consumer_group_offsets(
+                    [ConsumerGroupTopicPartitions(self.group_id, named)],
+                    require_stable=True,
+                    request_timeout=SECONDS,
+                ),
+                _stable,
+            ).topic_partitions
         return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
 
     def holders(self) -> list[Holder]:
         """Who is in the group now, and what each holds."""
         with _kafka_errors(f"members of group {self.group_id}"):
-            asked = self._admin.describe_consumer_groups([self.group_id], request_timeout=SECONDS)
-            members = asked[self.group_id].result().members
+            described = self._ask(
+                lambda: self._admin.describe_consumer_groups(
+                    [self.group_id], request_timeout=SECONDS
+                )
+            )
         return [
             Holder(
                 member.client_id,
@@ -79,8 +98,24 @@ class Group:
                     for p in (member.assignment.topic_partitions if member.assignment else [])
                 ),
             )
-            for member in members
+            for member in (described.members if described else ())
         ]
+
+    def _ask(
+        self, ask: Callable[[], dict[str, Future[Any]]], check: Callable[[Any], Any] = lambda _: _
+    ) -> Any:
+        """The group's answer, asked again while its coordinator moves; None: no such group."""
+        deadline = time.monotonic() + SECONDS
+        while True:
+            try:
+                return check(ask()[self.group_id].result())
+            except KafkaException as error:
+                name = error.args[0].name()
+                if name == "GROUP_ID_NOT_FOUND":
+                    return None
+                if name not in MOVING_CODES or time.monotonic() > deadline:
+                    raise
+            time.sleep(ASK_AGAIN_SECONDS)
 
 
 class MirrorWriter:
@@ -107,6 +142,14 @@ class MirrorWriter:
         failpoints.hit("mirror.sent")
         self._producer.commit_transaction(SECONDS)
         self._consumer.close()
+
+
+def _stable(answer: Any) -> Any:
+    """The answer, or the error that one of its partitions carries."""
+    for partition in answer.topic_partitions:
+        if partition.error:
+            raise KafkaException(partition.error)
+    return answer
 
 
 @contextmanager

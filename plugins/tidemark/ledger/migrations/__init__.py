@@ -11,4 +11,4 @@ def execute(name: str) -> None:
     if context.is_offline_mode():
         context.get_context().impl.static_output(statements)
     else:
-        op.get_bind().exec_driver_sql(statements)
+        op.get_bind().execution_options(no_parameters=True).exec_driver_sql(statements)
