@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
-from tidemark import close as closing
 from tidemark.bounds import Bounds
+from tidemark.close import Closed, close
 from tidemark.connections import Connection, kafka_config, postgres_parameters
 from tidemark.drain import Drain, Drained, JobExecutor
 from tidemark.errors import Fenced, Refused, RunNotDone, Superseded
@@ -37,19 +37,6 @@ class Opened:
     epoch: int
     backlog: int
     targets: Offsets
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """A closed run and the merged checkpoint after it."""
-
-    epoch: int
-    seq: int
-    offsets: Offsets
-    batches: int
-    rows: int
-    dead_letters: int
-    records: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,18 +153,9 @@ def close_run(pipeline: Pipeline, connections: Connections, *, run_id: str) -> C
         Fenced: another run or a reset holds the region.
     """
     with region_of(pipeline, connections) as region:
-        closed = closing.close(region.ledger, region.group, region.name, run_id)
+        closed = close(region.ledger, region.group, region.name, run_id)
         retire(region.ledger.engine, region.name)
-        checkpoint = closed.checkpoint
-        return Closed(
-            checkpoint.epoch,
-            checkpoint.seq,
-            checkpoint.offsets,
-            closed.batches,
-            closed.rows,
-            closed.dead_letters,
-            closed.records,
-        )
+        return closed
 
 
 def reset_run(
