@@ -1,32 +1,25 @@
 """A run from outside: open, drain, close, reset. Each is one Airflow task or one CLI step."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from tidemark.bounds import Bounds
 from tidemark.close import Closed, close
-from tidemark.connections import Connection, kafka_config, postgres_parameters
 from tidemark.drain import Drain, Drained, JobExecutor
 from tidemark.errors import Fenced, Refused, RunNotDone, Superseded
-from tidemark.facts import Facts, backlog
-from tidemark.kafka.facts import Broker
-from tidemark.kafka.group import Group
+from tidemark.facts import backlog
 from tidemark.kafka.member import Member
-from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.migrate import is_current, migrate
 from tidemark.ledger.retire import retire
-from tidemark.ledger.transaction import connect
 from tidemark.mirror import differences
 from tidemark.offsets import Offsets
-from tidemark.pipeline import FromTimestamp, Pipeline, StartPosition
+from tidemark.pipeline import Pipeline
+from tidemark.region import Connections, Region, region_of, starting_facts
 from tidemark.settle import OpenRequest, ResetRequest, settle
 
-Connections = Mapping[str, Connection]
 ExecutorOf = Callable[[Pipeline, Connections, int], JobExecutor]
 
-ADOPT_GROUP = "adopt_group"
 TAKE_OVER = "take_over"
 
 
@@ -52,33 +45,6 @@ class ResetReport:
     drift: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
-    """The edges of one region: its ledger, its broker and its group."""
-
-    pipeline: Pipeline
-    ledger: Ledger
-    broker: Broker
-    group: Group
-    kafka: dict[str, str]
-
-    @property
-    def name(self) -> str:
-        """The region's name."""
-        return self.pipeline.region
-
-
-@contextmanager
-def region_of(pipeline: Pipeline, connections: Connections) -> Iterator[Region]:
-    """The region's edges; its Postgres connections are closed at the end."""
-    kafka = kafka_config(connections[pipeline.kafka.connection])
-    engine = connect(postgres_parameters(connections[pipeline.target.connection]))
-    try:
-        yield Region(pipeline, Ledger(engine), Broker(kafka), Group(kafka, pipeline.group), kafka)
-    finally:
-        engine.dispose()
-
-
 def open_run(
     pipeline: Pipeline,
     connections: Connections,
@@ -98,7 +64,7 @@ def open_run(
     with region_of(pipeline, connections) as region:
         if not is_current(region.ledger.engine):
             migrate(region.ledger.engine)
-        facts = _facts(region, overrides)
+        facts = starting_facts(region, overrides)
         region.ledger.create_region(
             pipeline.region,
             group_id=pipeline.group,
@@ -224,42 +190,6 @@ def run(
         why = f"{run_id} ended with {type(error).__name__}"
         reset_run(pipeline, connections, run_id=run_id, apply=True, who="cli", why=why)
         raise
-
-
-def _facts(region: Region, overrides: Sequence[str]) -> Facts:
-    """Kafka's facts, with start positions where this is the region's first open."""
-    facts = region.broker.facts(region.pipeline.kafka.topics)
-    known = region.ledger.region_state(region.name)
-    if known is not None and region.ledger.partitions(region.name):
-        return facts
-    start = region.pipeline.kafka.start
-    committed = region.group.committed(facts.ends)
-    if committed and start is not StartPosition.committed and ADOPT_GROUP not in overrides:
-        raise Refused(
-            f"region {region.name}: group {region.group.group_id} already has commits"
-            f" ({', '.join(f'{p}@{o}' for p, o in sorted(committed.items()))}) and the region is"
-            f" new with start position {start}. Use start: committed to go on from them, another"
-            " kafka.group, or --adopt-group to replace them"
-        )
-    return replace(facts, starts=_starts(region, facts, committed))
-
-
-def _starts(region: Region, facts: Facts, committed: Offsets) -> Offsets:
-    match region.pipeline.kafka.start:
-        case StartPosition.beginning:
-            return facts.log_starts
-        case StartPosition.end:
-            return facts.ends
-        case StartPosition.committed:
-            missing = sorted(facts.ends.keys() - committed.keys())
-            if missing:
-                raise Refused(
-                    f"region {region.name}: start position is committed, but group"
-                    f" {region.group.group_id} has no commit for {', '.join(map(str, missing))}"
-                )
-            return committed
-        case FromTimestamp() as moment:
-            return region.broker.offsets_at(sorted(facts.ends), moment.milliseconds)
 
 
 def _dry_run(region: Region) -> ResetReport:
