@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Context
+from airflow.sdk import Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tidemark.airflow.credentials import resolve
@@ -85,6 +85,7 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
         return submit.returncode if submit else 0
 
     def _get_hook(self) -> SparkSubmitHook:
+        Connection.get(self._conn_id)  # the hook itself would take a missing one to mean YARN
         hook = super()._get_hook()
         _refuse_to_publish(hook)
         hook._env_vars = {**(hook._env_vars or {}), **self._environment}

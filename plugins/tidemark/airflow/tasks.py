@@ -38,9 +38,9 @@ def close_region(path: str) -> None:
         closed = close_run(pipeline, resolve(pipeline), run_id=_run_id(context))
     log.info("%s", closed)
     context["outlet_events"][target_asset(pipeline)].extra = {
-        "epoch": closed.epoch,
-        "seq": closed.seq,
-        "offsets": {str(partition): offset for partition, offset in closed.offsets.items()},
+        "epoch": closed.checkpoint.epoch,
+        "seq": closed.checkpoint.seq,
+        "offsets": {str(where): offset for where, offset in closed.checkpoint.offsets.items()},
     }
 
 

@@ -1,0 +1,74 @@
+"""Airflow must find its settings before its first import: a home that no test shares."""
+
+import atexit
+import json
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from airflow.dag_processing.dagbag import DagBag
+
+PROJECT = Path(__file__).resolve().parents[2]
+HOME = Path(tempfile.mkdtemp(prefix="tidemark-airflow-"))
+atexit.register(shutil.rmtree, HOME, ignore_errors=True)
+
+SETTINGS = {
+    "AIRFLOW_HOME": str(HOME),
+    "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
+    "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
+    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+    "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME}/airflow.db",
+}
+if "airflow" not in sys.modules:
+    os.environ.update(SETTINGS)
+
+PASSWORD = "correct horse"
+
+
+@pytest.fixture(scope="session")
+def environment() -> dict[str, str]:
+    """For a process that runs Airflow: a home of its own and the project on its path."""
+    scripts = str(Path(sys.executable).parent)
+    return {
+        **os.environ,
+        **SETTINGS,
+        "PATH": os.pathsep.join([scripts, os.environ["PATH"]]),
+        "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)]),
+    }
+
+
+@pytest.fixture(scope="module")
+def bag() -> "DagBag":
+    """The DAG files as the dag-processor reads them, none skipped silently."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    return DagBag(dag_folder=PROJECT / "dags", safe_mode=False)
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The three connections of the worked example in the environment; returns their password."""
+    shapes = {
+        "TIDEMARK_KAFKA": {
+            "conn_type": "kafka",
+            "extra": {"bootstrap.servers": "127.0.0.1:1", "sasl.password": PASSWORD},
+        },
+        "TIDEMARK_WAREHOUSE": {
+            "conn_type": "postgres",
+            "host": "127.0.0.1",
+            "login": "tidemark",
+            "password": PASSWORD,
+            "schema": "warehouse",
+        },
+        "SPARK_DEFAULT": {"conn_type": "spark", "host": "local[1]"},
+    }
+    for name, shape in shapes.items():
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name}", json.dumps(shape))
+    return PASSWORD

@@ -1,0 +1,199 @@
+"""The DAG files hold what their users and Airflow's scheduler rely on."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.dags.conftest import PROJECT
+
+if TYPE_CHECKING:
+    from airflow.dag_processing.dagbag import DagBag
+
+DAGS = ("flights", "flights_reset")
+HEAVY = ("pyspark", "confluent_kafka", "psycopg2", "pyarrow", "pandas", "alembic", "pgpq")
+PARSE_SECONDS = 2.0
+"""Generous for a busy machine; measured 0.4 s beyond Airflow's own import."""
+
+PARSE = """
+import json, sys, time
+import airflow.sdk
+from airflow.dag_processing.dagbag import DagBag
+began = time.perf_counter()
+bag = DagBag(dag_folder=sys.argv[1], safe_mode=True)
+seconds = time.perf_counter() - began
+print(json.dumps([seconds, sorted(bag.dags), bag.import_errors, sorted(sys.modules)]))
+"""
+
+
+def parse(folder: Path, environment: dict[str, str]) -> list[Any]:
+    found = subprocess.run(
+        [sys.executable, "-c", PARSE, str(folder)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    answer: list[Any] = json.loads(found.stdout.splitlines()[-1])
+    return answer
+
+
+def test_every_file_of_the_folder_imports(bag: "DagBag") -> None:
+    assert bag.import_errors == {}
+    assert set(bag.dags) == set(DAGS)
+
+
+def test_nothing_deprecated_is_used(bag: "DagBag") -> None:
+    assert bag.captured_warnings == {}
+
+
+def test_parsing_is_quick_and_imports_no_client(environment: dict[str, str]) -> None:
+    seconds, dags, errors, modules = parse(PROJECT / "dags", environment)
+    assert (dags, errors) == (list(DAGS), {})
+    assert [name for name in HEAVY if name in modules] == []
+    assert seconds < PARSE_SECONDS
+
+
+@pytest.mark.parametrize("dag_id", DAGS)
+def test_people_find_whose_it_is_and_what_it_does(bag: "DagBag", dag_id: str) -> None:
+    dag = bag.dags[dag_id]
+    assert {"tidemark", "flights"} <= set(dag.tags)
+    assert "public.flights" in (dag.doc_md or "")
+    assert {task.owner for task in dag.tasks} == {"data-platform"} == set(dag.owner_links)
+
+
+@pytest.mark.parametrize("dag_id", DAGS)
+def test_runs_never_overlap_nor_catch_up_nor_wait_for_a_pool(bag: "DagBag", dag_id: str) -> None:
+    dag = bag.dags[dag_id]
+    assert (dag.max_active_runs, dag.catchup) == (1, False)
+    assert {task.pool for task in dag.tasks} == {"default_pool"}
+
+
+@pytest.mark.parametrize("dag_id", DAGS)
+def test_every_task_that_works_ends_and_is_retried(bag: "DagBag", dag_id: str) -> None:
+    for task in bag.dags[dag_id].tasks:
+        if task.task_id != "verdict":
+            assert task.execution_timeout.total_seconds() <= 3600
+            assert task.retries == 2
+
+
+def test_the_tasks_stand_as_the_design_says(bag: "DagBag") -> None:
+    dag = bag.dags["flights"]
+    assert {task.task_id: task.downstream_task_ids for task in dag.tasks} == {
+        "open": {"drain"},
+        "drain": {"close"},
+        "close": {"reset", "verdict"},
+        "reset": {"verdict"},
+        "verdict": set(),
+    }
+    assert {task.task_id: task.trigger_rule.value for task in dag.tasks} == {
+        "open": "all_success",
+        "drain": "all_success",
+        "close": "all_done",
+        "reset": "one_failed",
+        "verdict": "none_failed",
+    }
+    assert [task.task_id for task in dag.tasks if task.is_setup] == ["open"]
+
+
+def test_there_is_a_drain_for_each_member(bag: "DagBag") -> None:
+    assert bag.dags["flights"].get_task("drain").expand_input.value == {"member": [1]}
+
+
+def test_close_tells_who_schedules_on_the_target(bag: "DagBag") -> None:
+    (asset,) = bag.dags["flights"].get_task("close").outlets
+    assert (asset.name, asset.uri) == (
+        "tidemark_warehouse/public.flights",
+        "tidemark://tidemark_warehouse/public/flights",
+    )
+
+
+@pytest.mark.parametrize("dag_id", DAGS)
+def test_the_scheduler_reads_back_what_was_written(bag: "DagBag", dag_id: str) -> None:
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    written = DagSerialization.to_dict(bag.dags[dag_id])
+    read = DagSerialization.from_dict(json.loads(json.dumps(written)))
+    assert set(read.task_dict) == set(bag.dags[dag_id].task_dict)
+    assert "tidemark" in json.dumps(written)
+    assert "AIRFLOW_CONN" not in json.dumps(written)
+
+
+@pytest.mark.parametrize("dag_id", DAGS)
+def test_the_form_is_valid_as_it_comes_up(bag: "DagBag", dag_id: str) -> None:
+    bag.dags[dag_id].params.validate()
+
+
+def test_a_run_is_unbounded_unless_the_form_says_so(bag: "DagBag") -> None:
+    params = bag.dags["flights"].params
+    assert params.dump() == {"max_records": None, "max_batches": None, "max_seconds": None}
+    assert all(params.get_param(name).schema["section"] for name in params)
+
+
+@pytest.mark.parametrize("name", ["max_records", "max_batches", "max_seconds"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, "many", 10**12])
+def test_the_form_refuses_a_bound_that_is_none(bag: "DagBag", name: str, value: object) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    with pytest.raises(ParamValidationError):
+        bag.dags["flights"].params.get_param(name).resolve(value)
+
+
+def test_a_reset_is_dry_unless_the_form_says_so(bag: "DagBag") -> None:
+    assert bag.dags["flights_reset"].params.dump() == {"apply": False, "reason": ""}
+    assert bag.dags["flights_reset"].schedule is None
+
+
+def test_airflow_reads_no_helper_as_a_plugin(environment: dict[str, str]) -> None:
+    """Airflow runs every file below plugins/ unless told not to: that would load it twice."""
+    code = (
+        "import sys; from airflow import plugins_manager as plugins;"
+        "plugins.ensure_plugins_loaded();"
+        "print(sorted({'offsets', 'errors', 'pipeline'} & set(sys.modules)),"
+        "plugins.get_import_errors())"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.splitlines()[-1] == "[] {}"
+
+
+def test_a_wrong_pipeline_file_is_an_import_error_with_file_line_and_key(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    shutil.copytree(PROJECT / "dags", tmp_path / "dags")
+    settings = tmp_path / "dags" / "flights.yaml"
+    settings.write_text(settings.read_text().replace("max_records: 50000", "max_record: 50000"))
+    line = settings.read_text().splitlines().index("  max_record: 50000") + 1
+    _, dags, errors, _ = parse(tmp_path / "dags", environment)
+    assert dags == []
+    for error in errors.values():
+        assert f"flights.yaml:{line}: batch.max_record: unknown key" in error
+    assert len(errors) == len(DAGS)
+
+
+def test_only_dag_files_are_parsed(tmp_path: Path, environment: dict[str, str]) -> None:
+    """As Airflow lists the folder, with safe mode on: a pipeline file is never read as code."""
+    shutil.copytree(PROJECT / "dags", tmp_path / "dags")
+    (tmp_path / "dags" / "notes.md").write_text("airflow dag")
+    _, dags, errors, _ = parse(tmp_path / "dags", environment)
+    assert (dags, errors) == (list(DAGS), {})
+
+
+def test_the_group_puts_the_same_tasks_into_a_dag_that_is_there() -> None:
+    from airflow.providers.standard.operators.empty import EmptyOperator
+    from airflow.sdk import DAG
+
+    from tidemark.airflow import pipeline_task_group
+
+    with DAG("mine", schedule=None, default_args={"owner": "me"}) as dag:
+        before, after = EmptyOperator(task_id="before"), EmptyOperator(task_id="after")
+        before >> pipeline_task_group(PROJECT / "dags" / "flights.yaml") >> after
+    names = {name.removeprefix("flights.") for name in dag.task_dict} - {"before", "after"}
+    assert names == {"open", "drain", "close", "reset", "verdict"}
+    assert before.downstream_task_ids == {"flights.open"}
+    assert after.upstream_task_ids == {"flights.verdict"}
+    assert dag.get_task("flights.drain").owner == "me"

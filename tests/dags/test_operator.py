@@ -1,0 +1,198 @@
+"""DrainOperator on the real spark-submit: exit codes, secrets, and what killing it leaves."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+from tests.dags.conftest import PROJECT
+
+PIPELINE = str(PROJECT / "dags" / "flights.yaml")
+
+DRIVER = """
+import json, os, pathlib, signal, sys, time
+here = pathlib.Path(__file__).parent
+parent = pathlib.Path(f"/proc/{os.getppid()}/cmdline")
+seen = {
+    "argv": sys.argv[1:],
+    "pids": [os.getpid(), os.getppid()],
+    "spark_submit": parent.read_text().split(chr(0)) if parent.exists() else [],
+    "environment": dict(os.environ),
+}
+(here / "seen.part").write_text(json.dumps(seen))
+(here / "seen.part").rename(here / "seen")
+print("driver: this is the reason", file=sys.stderr)
+what = (here / "then").read_text()
+if what == "wait":
+    time.sleep(120)
+if what == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
+sys.exit(int(what))
+"""
+
+
+class Driver:
+    """A real driver script under a DrainOperator, in place of jobs/drain.py."""
+
+    def __init__(self, folder: Path) -> None:
+        from tidemark.airflow import DrainOperator
+
+        self.folder = folder
+        (folder / "driver.py").write_text(DRIVER)
+        self.operator = DrainOperator(task_id="drain", pipeline=PIPELINE)
+        self.operator.application = str(folder / "driver.py")
+
+    def run(self, then: str) -> None:
+        (self.folder / "then").write_text(then)
+        ti = SimpleNamespace(
+            dag_id="flights", run_id="by-hand-1", task_id="drain", map_index=0, try_number=2
+        )
+        self.operator.execute({"ti": ti})
+
+    def seen(self, within: float = 60) -> dict[str, Any]:
+        deadline = time.monotonic() + within
+        while not (self.folder / "seen").exists():
+            assert time.monotonic() < deadline, "the driver never started"
+            time.sleep(0.05)
+        answer: dict[str, Any] = json.loads((self.folder / "seen").read_text())
+        return answer
+
+
+@pytest.fixture
+def driver(tmp_path: Path, connections: str) -> Driver:
+    return Driver(tmp_path)
+
+
+def living(pids: list[int]) -> list[int]:
+    return [
+        pid
+        for pid in pids
+        if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    ]
+
+
+@pytest.mark.spark
+def test_a_driver_that_ends_well_leaves_the_task_green(driver: Driver) -> None:
+    driver.run("0")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("code", "name"), [("10", "FENCED"), ("2", "INVALID_SETTINGS")])
+def test_what_no_retry_can_help_is_not_retried(driver: Driver, code: str, name: str) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    with pytest.raises(AirflowFailException, match=f"{name}: no retry(.|\n)*this is the reason"):
+        driver.run(code)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("then", "code"), [("1", 1), ("killed", 137)])
+def test_a_driver_that_failed_or_was_killed_is_retried(
+    driver: Driver, then: str, code: int
+) -> None:
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+    with pytest.raises(AirflowException, match=f"Error code is: {code}") as failure:
+        driver.run(then)
+    assert not isinstance(failure.value, AirflowFailException)
+
+
+@pytest.mark.spark
+def test_secrets_are_in_the_environment_of_the_child_alone(
+    driver: Driver, connections: str, capfd: pytest.CaptureFixture[str], caplog: Any
+) -> None:
+    caplog.set_level(0)
+    driver.run("0")
+    seen = driver.seen()
+    assert connections in seen["environment"]["AIRFLOW_CONN_TIDEMARK_KAFKA"]
+    assert connections in seen["environment"]["AIRFLOW_CONN_TIDEMARK_WAREHOUSE"]
+    assert "--master" in seen["spark_submit"]
+    assert connections not in json.dumps(seen["spark_submit"] + seen["argv"])
+    assert connections not in caplog.text + "".join(capfd.readouterr())
+    rendered = {name: getattr(driver.operator, name) for name in driver.operator.template_fields}
+    assert connections not in json.dumps(rendered)
+    assert driver.operator._environment == {}
+
+
+@pytest.mark.spark
+def test_the_driver_knows_its_run_and_finds_the_users_transform(driver: Driver) -> None:
+    driver.run("0")
+    seen = driver.seen()
+    environment = seen["environment"]
+    assert environment["TIDEMARK_RUN_ID"] == "flights/by-hand-1"
+    assert environment["TIDEMARK_MEMBER_NAME"] == "drain[0] try 2"
+    assert environment["PYSPARK_PYTHON"] == sys.executable
+    assert str(PROJECT) in environment["PYTHONPATH"].split(os.pathsep)
+    assert seen["argv"] == [PIPELINE]
+
+
+@pytest.mark.spark
+def test_killing_the_task_leaves_neither_jvm_nor_driver(driver: Driver) -> None:
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            driver.run("wait")
+        except Exception as error:
+            failures.append(error)
+
+    task = threading.Thread(target=run)
+    task.start()
+    pids = driver.seen()["pids"]
+    assert living(pids) == pids
+    driver.operator.on_kill()
+    task.join(30)
+    assert living(pids) == []
+    assert len(failures) == 1
+
+
+def test_killing_a_task_that_never_started_its_driver_is_quiet(driver: Driver) -> None:
+    driver.operator.on_kill()
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        {"host": "yarn"},
+        {"host": "spark://master:7077", "extra": {"deploy-mode": "cluster"}},
+    ],
+)
+def test_a_master_that_would_show_secrets_in_arguments_is_refused(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, master: dict[str, Any]
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    shape = json.dumps({"conn_type": "spark"} | master)
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", shape)
+    monkeypatch.setattr(subprocess, "Popen", None)
+    with pytest.raises(AirflowFailException, match="passwords into its arguments"):
+        driver.run("0")
+
+
+@pytest.mark.parametrize("name", ["TIDEMARK_KAFKA", "TIDEMARK_WAREHOUSE", "SPARK_DEFAULT"])
+def test_a_connection_that_nobody_defined_is_named(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    monkeypatch.delenv(f"AIRFLOW_CONN_{name}")
+    with pytest.raises(AirflowNotFoundException, match=name.lower()):
+        driver.run("0")
+
+
+def test_every_error_with_an_exit_code_of_its_own_is_final() -> None:
+    from tidemark.airflow.failures import names_by_exit_code
+
+    names = names_by_exit_code()
+    assert names[10] == "FENCED"
+    assert names[11] == "TARGET_REFUSED"
+    assert names[12] == "INCOMPLETE_READ"
+    assert {1, 128 + signal.SIGKILL, 128 + signal.SIGTERM}.isdisjoint(names)

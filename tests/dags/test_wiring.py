@@ -1,0 +1,114 @@
+"""What runs when something fails, and which colour the run has then: Airflow's own rules."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.dags.conftest import PASSWORD
+
+Found = dict[str, dict[str, Any]]
+
+WORKED = {"open": "success", "drain": "success", "close": "success", "verdict": "success"}
+
+
+@pytest.fixture(scope="module")
+def found(environment: dict[str, str]) -> Found:
+    """Each scenario of wiring.py, run by Airflow on a database of its own."""
+    secret = {"conn_type": "generic", "password": PASSWORD}
+    ids = ("TIDEMARK_KAFKA", "TIDEMARK_WAREHOUSE")
+    env = environment | {f"AIRFLOW_CONN_{name}": json.dumps(secret) for name in ids}
+    run = {"env": env, "capture_output": True, "text": True}
+    migrated = subprocess.run([sys.executable, "-m", "airflow", "db", "migrate"], **run)
+    assert migrated.returncode == 0, migrated.stderr[-3000:]
+    wiring = Path(__file__).with_name("wiring.py")
+    ended = subprocess.run([sys.executable, str(wiring)], **run)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert PASSWORD not in ended.stdout + ended.stderr
+    answer: Found = json.loads(ended.stdout.splitlines()[-1])
+    return answer
+
+
+def states(found: Found, scenario: str) -> tuple[str, dict[str, str]]:
+    return found[scenario]["run"], found[scenario]["tasks"]
+
+
+def test_all_well_is_green_without_a_reset(found: Found) -> None:
+    assert states(found, "all is well") == ("success", WORKED | {"reset": "skipped"})
+
+
+def test_a_failed_member_whose_work_others_did_leaves_the_run_green(found: Found) -> None:
+    expected = WORKED | {"drain": "failed", "reset": "skipped"}
+    assert states(found, "a member fails and others do its work") == ("success", expected)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "drain"),
+    [("the run is not done", "success"), ("a member fails and the run is not done", "failed")],
+)
+def test_a_run_that_is_not_done_is_reset_and_stays_red(
+    found: Found, scenario: str, drain: str
+) -> None:
+    state, tasks = states(found, scenario)
+    assert state == "failed"
+    assert tasks == {
+        "open": "success",
+        "drain": drain,
+        "close": "failed",
+        "reset": "success",
+        "verdict": "upstream_failed",
+    }
+
+
+def test_if_open_fails_nothing_else_runs_and_the_run_is_red(found: Found) -> None:
+    state, tasks = states(found, "open fails")
+    assert (state, tasks.pop("open")) == ("failed", "failed")
+    assert set(tasks.values()) == {"upstream_failed"}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "reset"),
+    [("the reset fails too", "failed"), ("the reset is superseded", "success")],
+)
+def test_red_stays_red_whatever_the_reset_says(found: Found, scenario: str, reset: str) -> None:
+    state, tasks = states(found, scenario)
+    assert (state, tasks["reset"], tasks["verdict"]) == ("failed", reset, "upstream_failed")
+
+
+def test_a_run_that_is_not_done_is_not_asked_again(found: Found) -> None:
+    assert found["the run is not done"]["tries"]["close"] == 1
+
+
+def test_close_is_tried_again_when_postgres_was_away(found: Found) -> None:
+    scenario = "Postgres is away for a moment at close"
+    assert states(found, scenario) == ("success", WORKED | {"reset": "skipped"})
+    assert found[scenario]["tries"]["close"] == 2
+
+
+def test_open_close_and_reset_name_the_same_run(found: Found) -> None:
+    scenario = found["the run is not done"]
+    names = {name: arguments["run_id"] for name, arguments in scenario["calls"]}
+    assert set(names) == {"open", "close", "reset"}
+    assert set(names.values()) == {f"flights/{scenario['run_id']}"}
+
+
+def test_the_form_bounds_the_run_and_the_file_bounds_the_rest(found: Found) -> None:
+    (_, opened), *_ = found["all is well"]["calls"]
+    assert opened["bounds"].startswith("Bounds(max_records=50000,")
+    assert "max_batches=5" in opened["bounds"]
+
+
+def test_the_asset_event_holds_epoch_seq_and_offsets(found: Found) -> None:
+    told = {"epoch": 3, "seq": 7, "offsets": {"flights[0]": 42}}
+    assert found["all is well"]["events"] == [told]
+
+
+def test_a_run_that_is_not_done_tells_nobody(found: Found) -> None:
+    assert found["the run is not done"]["events"] == []
+
+
+@pytest.mark.parametrize("task", ["drain", "close", "reset", "verdict"])
+def test_clearing_any_task_clears_open_too(found: Found, task: str) -> None:
+    assert found["the run is not done"]["cleared"][task] == sorted([task, "open"])
