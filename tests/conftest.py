@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from psycopg2 import sql
 
+from tidemark.local.airflow import Airflow
 from tidemark.local.postgres import ADMIN, Postgres
 from tidemark.local.stack import LocalStack
 
@@ -20,19 +21,48 @@ PROJECT = Path(__file__).resolve().parent.parent
 OLD_POSTGRES = Path("/usr/lib/postgresql/15/bin")
 """Where Debian and Ubuntu install PostgreSQL 15."""
 
+_STOPS = pytest.StashKey[bool]()
+
 Parameters = dict[str, Any]
 """What psycopg2.connect needs."""
 
 
-@pytest.fixture(scope="session")
-def stack() -> Iterator[LocalStack]:
-    """Kafka and Postgres of this session; one that ran before is used and left running."""
+def _local() -> LocalStack:
     state = os.environ.get("TIDEMARK_TEST_STATE", PROJECT / ".tidemark" / "test")
-    local = LocalStack(Path(state), PROJECT)
-    started = local.up(["kafka", "postgres"])
-    yield local
-    if started:
+    return LocalStack(Path(state), PROJECT)
+
+
+def _old_postgres(local: LocalStack) -> Postgres:
+    return Postgres(local.folder, name="postgres15", programs=OLD_POSTGRES)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Note whether the stack ran before; pytest-xdist's workers leave that to their parent."""
+    ran_before = any(service.running for service in _local().status())
+    session.config.stash[_STOPS] = not (ran_before or "PYTEST_XDIST_WORKER" in os.environ)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A stack that this session started is stopped, however the session ends; its data stays."""
+    if session.config.stash.get(_STOPS, False):
+        local = _local()
+        _old_postgres(local).stop()
         local.down()
+
+
+@pytest.fixture(scope="session")
+def stack() -> LocalStack:
+    """Kafka and Postgres, running; one that ran before is used and left running."""
+    local = _local()
+    local.up(["kafka", "postgres"])
+    return local
+
+
+@pytest.fixture(scope="session")
+def airflow(stack: LocalStack) -> Airflow:
+    """Airflow's four processes, running, with this project's DAGs."""
+    stack.up(["airflow"])
+    return stack.airflow
 
 
 @pytest.fixture(scope="session")
@@ -78,15 +108,13 @@ def warehouse(stack: LocalStack) -> Iterator[Parameters]:
 
 
 @pytest.fixture(scope="session")
-def old_server(stack: LocalStack) -> Iterator[Postgres]:
+def old_server(stack: LocalStack) -> Postgres:
     """A PostgreSQL 15, the oldest supported; skips where it is not installed."""
     if not (OLD_POSTGRES / "postgres").exists():
         pytest.skip(f"no PostgreSQL 15 in {OLD_POSTGRES} (apt-get install postgresql-15)")
-    server = Postgres(stack.folder, name="postgres15", programs=OLD_POSTGRES)
-    started = server.start()
-    yield server
-    if started:
-        server.stop()
+    server = _old_postgres(stack)
+    server.start()
+    return server
 
 
 @pytest.fixture

@@ -92,7 +92,8 @@ class Progress:
 def _told() -> Iterator[Progress]:
     """Progress is shown, SIGTERM acts like Ctrl-C, and an error ends in one line and its code."""
     progress = Progress()
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    signals = (signal.SIGTERM, signal.SIGINT)  # a shell's background job would ignore the latter
+    before = [signal.signal(number, _interrupt) for number in signals]
     try:
         if sys.stderr.isatty():
             progress.spinner.start()
@@ -107,7 +108,8 @@ def _told() -> Iterator[Progress]:
         raise typer.Exit(130) from None
     finally:
         progress.spinner.stop()
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import psycopg2
 
-from tidemark.local.daemon import Daemon, end
+from tidemark.local.daemon import Daemon, end, family
 from tidemark.local.folder import Folder, write_private
 from tidemark.local.java import java
 from tidemark.local.postgres import Postgres
@@ -107,11 +107,10 @@ class Airflow:
     def stop(self) -> None:
         """None of the four runs, nor a worker, a task or a driver that they started."""
         running = [p for d in self._daemons.values() if (p := d.process) is not None]
-        children = [child for p in running for child in p.children(recursive=True)]
-        end(running, grace=10)
-        end(children, grace=5)
+        end([member for process in running for member in family(process)], grace=10)
         for daemon in self._daemons.values():
             daemon.stop()
+            daemon.clear()
 
     def environment(self) -> dict[str, str]:
         """All variables of the four processes: also what an `airflow` command here needs."""

@@ -79,6 +79,7 @@ class Broker:
         if self._daemon.process is not None:
             return False
         watch = watch or Watch()
+        self._daemon.clear()
         runtime, jars = java(), kafka_jars(watch)
         self._folder.free_port(self.name)
         self._folder.free_port(f"{self.name}-controller")

@@ -12,10 +12,12 @@ from typing import Any
 import psutil
 
 from tidemark.local.folder import Folder, write_private
-from tidemark.local.watch import NotStarted, last_line
+from tidemark.local.watch import NotStarted, reason
 
 MARK = "TIDEMARK_LOCAL_STACK"
 """Environment variable naming the state folder: all that a stack's processes start inherits it."""
+NAME = "TIDEMARK_LOCAL_SERVICE"
+"""Environment variable naming the process of the stack that it comes from."""
 
 
 class Daemon:
@@ -24,7 +26,7 @@ class Daemon:
     def __init__(self, folder: Folder, name: str) -> None:
         self.name = name
         self.log = folder.log(name)
-        self._mark = str(folder.root)
+        self._folder = folder
         self._pid_file = folder.root / "pids" / f"{name}.json"
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -36,7 +38,7 @@ class Daemon:
             process = psutil.Process(known["pid"])
             same = abs(process.create_time() - known["created"]) < 2
             return process if same and is_alive(process) else None
-        except (OSError, ValueError, psutil.NoSuchProcess):
+        except (OSError, LookupError, TypeError, ValueError, psutil.NoSuchProcess):
             return None
 
     def start(
@@ -47,8 +49,14 @@ class Daemon:
         cwd: Path | None = None,
         **options: Any,
     ) -> None:
-        """The process runs in a session of its own, logs to its file and is noted on disk."""
-        marks = {MARK: self._mark, "SPT_NOENV": "1"}  # setproctitle must not wipe the mark
+        """The process runs in a session of its own, logs to its file and is noted on disk.
+
+        The log of the one before it is kept beside it.
+        """
+        marks = {MARK: str(self._folder.root), NAME: self.name}
+        marks |= {"SPT_NOENV": "1"}  # setproctitle must not wipe the marks
+        if self.log.exists():
+            self.log.replace(self.log.with_suffix(".log.1"))
         with self.log.open("ab") as output:
             self._child = subprocess.Popen(  # noqa: S603
                 [str(word) for word in argv],
@@ -65,18 +73,23 @@ class Daemon:
         write_private(self._pid_file, json.dumps(note))
 
     def must_run(self) -> None:
-        """Raises NotStarted with the log's last line when the process has ended."""
+        """Raises NotStarted with the reason from the log when the process has ended."""
         if self.process is None:
-            raise NotStarted(f"{self.name} ended: {last_line(self.log)} (all of it: {self.log})")
+            raise NotStarted(f"{self.name} ended: {reason(self.log)} (all of it: {self.log})")
+
+    def clear(self) -> None:
+        """Nothing that an earlier process of this name started runs, if its pid file is stale."""
+        if self.process is None:
+            end(marked(self._folder, self.name), grace=5)
 
     def stop(self, how: signal.Signals = signal.SIGTERM, *, grace: float = 15) -> None:
         """Neither the process nor its descendants run: asked first, killed after `grace`."""
         process = self.process
         if process is not None:
-            family = [process, *_descendants(process)]
+            members = family(process)
             _signal([process], how)
             await_end([process], grace)
-            end([p for p in family if is_alive(p)], grace=2)
+            end([p for p in members if is_alive(p)], grace=2)
         self._reap()
         self._pid_file.unlink(missing_ok=True)
 
@@ -86,10 +99,22 @@ class Daemon:
             self._child = None
 
 
-def marked(folder: Folder) -> list[psutil.Process]:
-    """All living processes started by this folder's stack, orphans too; never this one's line."""
+def marked(folder: Folder, name: str | None = None) -> list[psutil.Process]:
+    """All living processes that this folder's stack (or its part) started, orphans too.
+
+    The caller and its parents are never among them.
+    """
+    marks = {MARK: str(folder.root)} | ({NAME: name} if name else {})
     own = {os.getpid(), *(p.pid for p in psutil.Process().parents())}
-    return [p for p in psutil.process_iter() if p.pid not in own and _carries(p, str(folder.root))]
+    return [p for p in psutil.process_iter() if p.pid not in own and _carries(p, marks)]
+
+
+def family(process: psutil.Process) -> list[psutil.Process]:
+    """The process and all its living descendants, whatever group or session they are in."""
+    try:
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return [process]
 
 
 def end(processes: Iterable[psutil.Process], *, grace: float) -> None:
@@ -127,15 +152,8 @@ def _signal(processes: Iterable[psutil.Process], how: signal.Signals) -> None:
             continue
 
 
-def _descendants(process: psutil.Process) -> list[psutil.Process]:
+def _carries(process: psutil.Process, marks: Mapping[str, str]) -> bool:
     try:
-        return process.children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
-
-
-def _carries(process: psutil.Process, mark: str) -> bool:
-    try:
-        return process.environ().get(MARK) == mark and is_alive(process)
+        return marks.items() <= process.environ().items() and is_alive(process)
     except (psutil.Error, OSError):
         return False

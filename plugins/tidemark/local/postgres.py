@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ class Postgres:
         programs = binaries_for(account, self._installed or packaged(), home)
         if not (home / "data").exists():
             self._initialise(programs, home, account, watch)
-        _end_orphan(home / "data")
+        _end_orphans(home / "data")
         self._folder.free_port(self.name)
         watch.tell(self.name, "starting the server")
         self._launch(programs, home / "data", account)
@@ -172,18 +173,24 @@ def packaged() -> Path:
     return Path(spec.origin).parent / "pginstall18" / "bin"
 
 
-def _end_orphan(data: Path) -> None:
-    """A server that outlived its pid file gives the data up; a dead one's lock file goes."""
+def _end_orphans(data: Path) -> None:
+    """No server process that outlived its pid file or its postmaster works on the data.
+
+    The server's own lock file tells it of such processes: it goes only when its pid is by now
+    that of another program.
+    """
+    end([p for p in psutil.process_iter() if _works_on(p, data)], grace=20)
     lock = data / "postmaster.pid"
-    if not lock.exists():
-        return
+    with suppress(OSError, ValueError, IndexError, psutil.Error):
+        if psutil.Process(int(lock.read_text().split()[0])).name() != "postgres":
+            lock.unlink()
+
+
+def _works_on(process: psutil.Process, data: Path) -> bool:
     try:
-        process = psutil.Process(int(lock.read_text().split()[0]))
-        if process.name() == "postgres" and process.cwd() == str(data):
-            end([process, *process.children()], grace=20)
-    except (psutil.Error, ValueError):
-        pass
-    lock.unlink(missing_ok=True)
+        return process.name() == "postgres" and process.cwd() == str(data)
+    except psutil.Error:
+        return False
 
 
 def _clean_environment() -> dict[str, str]:

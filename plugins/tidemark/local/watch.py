@@ -1,6 +1,7 @@
 """Waiting with a deadline, with progress, and with a way to stop."""
 
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.errors import TidemarkError
+
+ERROR = re.compile(r"\b(FATAL|ERROR|PANIC)\b|(Error|Exception): ")
 
 Tell = Callable[[str, str], None]
 """Takes a service's name and what it is at."""
@@ -87,7 +90,7 @@ class Watch:
             finally:
                 _end(process)
         if process.returncode != 0:
-            raise NotStarted(f"{what} failed: {last_line(log)} (all of it: {log})")
+            raise NotStarted(f"{what} failed: {reason(log)} (all of it: {log})")
 
     def _wait(
         self, process: subprocess.Popen[bytes], what: str, within: float, tick: Callable[[], None]
@@ -99,10 +102,12 @@ class Watch:
         self.until(ended, within=within, otherwise=f"{what} does not end")
 
 
-def last_line(log: Path) -> str:
-    """The last line written to the log, for a one-line error."""
-    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-    return lines[-1].strip() if lines else "no output"
+def reason(log: Path) -> str:
+    """The log's last line that names an error, else its last line: for a one-line error."""
+    text = log.read_text(errors="replace") if log.exists() else ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()][-300:] or ["no output"]
+    errors = [line for line in lines if ERROR.search(line) and not line.startswith("at ")]
+    return (errors or lines)[-1][:500]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
