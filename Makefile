@@ -1,0 +1,50 @@
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench faults up down lock clean
+
+BIN := .venv/bin
+READY := .venv/.ready
+
+help: ## Print this list
+	@echo "Tidemark: Kafka to Postgres, exactly once. Needs Python 3.11 or newer and Java 17 or newer."
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(READY) ## Replay 336,776 flights into Kafka, kill drivers on the way, and prove the result
+	@$(BIN)/python scripts/demo.py
+
+test: check ## Check the code, then run every test on real Kafka, Postgres, Spark and Airflow
+	@scripts/postgres15
+	@$(BIN)/python -m pytest
+
+check: $(READY) ## Check format, lint, types and the direction of imports
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@PYTHONPATH=plugins $(BIN)/lint-imports
+
+bench: $(READY) ## Measure rows per second beside Spark's own path and a bare COPY
+	@$(BIN)/python scripts/bench.py
+
+faults: $(READY) ## Break every step in every way and print the whole table of results
+	@$(BIN)/python -m pytest tests/faults --fault-table
+
+up: $(READY) ## Start Kafka, Postgres and Airflow on this machine
+	@$(BIN)/tidemark local up
+
+down: ## Stop every process of every local stack in .tidemark; the data stays
+	@for pids in .tidemark/*/pids .tidemark/pids; do \
+		if [ -d "$$pids" ]; then $(BIN)/tidemark local down --dir "$$(dirname "$$pids")" || exit 1; fi; \
+	done
+
+lock: $(READY) ## Resolve requirements.in into requirements.lock again
+	@$(BIN)/uv pip compile requirements.in -o requirements.lock --python-version 3.11 --upgrade
+
+clean: ## Stop everything, then delete .tidemark with all data, .venv and caches
+	@for pids in .tidemark/*/pids .tidemark/pids; do \
+		if [ -d "$$pids" ]; then $(BIN)/tidemark local down --erase --dir "$$(dirname "$$pids")" || exit 1; fi; \
+	done
+	rm -rf .tidemark .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(READY): requirements.lock pyproject.toml scripts/bootstrap
+	@scripts/bootstrap
+	@touch $@
