@@ -1,0 +1,92 @@
+"""The reader: spans become Arrow batches; a plain function of (spans, attempt)."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from tidemark import failpoints
+from tidemark.checkpoint import DeadLetter, Staging
+from tidemark.decode import JsonDecoder, RawDecoder
+from tidemark.kafka.spans import read_span
+from tidemark.offsets import Span
+from tidemark.pipeline import Format
+from tidemark.spark.journal import CollectedJournal, Journal, StagedJournal
+from tidemark.spark.records import Decoder, blocks, decode_block, row_schema
+
+Collect = Callable[[list[DeadLetter]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSpec:
+    """What a reader needs besides its spans; it travels pickled to the tasks, secrets and all."""
+
+    kafka: Mapping[str, Any] = field(repr=False)
+    """librdkafka configuration of the connection."""
+    postgres: Mapping[str, Any] = field(repr=False)
+    """Where dead letters and reads are staged."""
+    format: Format
+    fields: pa.Schema = field(repr=False)
+    """Columns decoded from a record's value."""
+    metadata: tuple[str, ...]
+    """Of key, timestamp and headers: what the transform asked for."""
+    member: int
+    no_progress_seconds: float = 60.0
+    staging: Staging | None = None
+    """None reads without recording: for previews and proofs."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows read."""
+        return row_schema(self.fields, self.metadata)
+
+
+def read(
+    spec: ReadSpec, spans: Sequence[Span], attempt: int, collect: Collect | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of all good records of the spans, span after span, offset by offset.
+
+    At the end of each span its dead letters and its read are committed under (member, attempt).
+    A reader that is closed early or dies leaves nothing of the span it was in. Without staging
+    nothing is recorded, and `collect` is given the dead letters.
+
+    Raises:
+        DataLost: Kafka does not hold a needed offset.
+        Unreachable: Kafka or Postgres does not answer.
+        StagingLost: the batch was discarded meanwhile.
+    """
+    decoder = _decoder(spec)
+    with closing(_journal(spec, attempt, collect)) as journal:
+        for span in spans:
+            yield from _read_span(spec, span, decoder, journal)
+
+
+def _read_span(
+    spec: ReadSpec, span: Span, decoder: Decoder, journal: Journal
+) -> Iterator[pa.RecordBatch]:
+    failpoints.hit("read.before")
+    count = 0
+    lists = read_span(spec.kafka, span, no_progress_seconds=spec.no_progress_seconds)
+    schema = spec.schema
+    for block in blocks(lists):
+        rows, letters = decode_block(decoder, block, schema)
+        journal.reject(letters)
+        if rows.num_rows:
+            yield rows
+        if not count:
+            failpoints.hit("read.middle")
+        count += len(block)
+    journal.complete(span, count)
+    failpoints.hit("read.after")
+
+
+def _decoder(spec: ReadSpec) -> Decoder:
+    return RawDecoder() if spec.format is Format.raw else JsonDecoder(spec.fields)
+
+
+def _journal(spec: ReadSpec, attempt: int, collect: Collect | None) -> Journal:
+    if spec.staging is None:
+        return CollectedJournal(collect or (lambda _: None))
+    return StagedJournal(spec.postgres, spec.staging, spec.member, attempt)

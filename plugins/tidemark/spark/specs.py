@@ -1,0 +1,39 @@
+"""From a pipeline and its connections to what readers and writers need."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from tidemark.checkpoint import Staging
+from tidemark.connections import Connection, kafka_config, postgres_parameters
+from tidemark.decode import RawDecoder
+from tidemark.fields import arrow_schema
+from tidemark.pipeline import Format, Pipeline
+from tidemark.spark.reader import ReadSpec
+from tidemark.spark.writer import WriteSpec
+
+
+def read_spec(
+    pipeline: Pipeline, connections: Mapping[str, Connection], member: int = 0
+) -> ReadSpec:
+    """How the pipeline's records are read; nothing is recorded until a batch is named.
+
+    Readers name the region's group id, which needs no further ACL, and never join it.
+    """
+    decode = pipeline.decode
+    raw = decode.format is Format.raw
+    return ReadSpec(
+        kafka=kafka_config(connections[pipeline.kafka.connection]) | {"group.id": pipeline.group},
+        postgres=postgres_parameters(connections[pipeline.target.connection]),
+        format=decode.format,
+        fields=RawDecoder.schema if raw else arrow_schema(decode.fields),
+        metadata=tuple(decode.metadata),
+        member=member,
+        no_progress_seconds=pipeline.no_progress_seconds,
+    )
+
+
+def specs_of_batch(spec: ReadSpec, staging: Staging, rows: pa.Schema) -> tuple[ReadSpec, WriteSpec]:
+    """How one batch is read and staged; `rows` are the columns after the transform."""
+    return replace(spec, staging=staging), WriteSpec(spec.postgres, staging, rows, spec.member)

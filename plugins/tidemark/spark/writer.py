@@ -1,0 +1,70 @@
+"""The writer: transformed rows are staged; a plain function of (batches, attempt)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import psycopg2
+import pyarrow as pa
+
+from tidemark import failpoints
+from tidemark.checkpoint import Attempt, Staging
+from tidemark.ledger.transaction import unreachable
+from tidemark.staging.copy import copy_rows
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSpec:
+    """What a writer needs; it travels pickled to the tasks, secrets and all."""
+
+    postgres: Mapping[str, Any] = field(repr=False)
+    """Where rows are staged."""
+    staging: Staging
+    schema: pa.Schema = field(repr=False)
+    """The columns of the rows, in order."""
+    member: int
+
+
+def stage(spec: WriteSpec, batches: Iterable[pa.RecordBatch], attempt: int) -> Attempt:
+    """All rows of `batches` lie in staging under (member, attempt), committed; none if it fails.
+
+    One batch is in memory at a time. Without any row Postgres is not asked.
+
+    Raises:
+        Unreachable: Postgres does not answer.
+        StagingLost: the batch was discarded and its tables are gone.
+        TargetRefused: Postgres can't hold a value.
+    """
+    failpoints.hit("stage.before")
+    filled = (batch for batch in batches if batch.num_rows)
+    first = next(filled, None)
+    rows = 0 if first is None else _copy(spec, chain([first], filled), attempt)
+    failpoints.hit("stage.after")
+    return Attempt(spec.member, attempt, rows)
+
+
+def _copy(spec: WriteSpec, batches: Iterator[pa.RecordBatch], attempt: int) -> int:
+    try:
+        connection = psycopg2.connect(**spec.postgres)
+        try:
+            return copy_rows(
+                connection,
+                spec.staging,
+                _watched(batches),
+                spec.schema,
+                member=spec.member,
+                attempt=attempt,
+            )
+        finally:
+            connection.close()
+    except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+        raise unreachable(error) from error
+
+
+def _watched(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for number, batch in enumerate(batches):
+        yield batch
+        if number == 0:
+            failpoints.hit("stage.copy")
+    failpoints.hit("stage.commit")
