@@ -1,0 +1,70 @@
+"""A target that refuses rows: named, without the data of the row."""
+
+from collections.abc import Iterator
+
+import pytest
+from psycopg2.extensions import connection as Connection
+from psycopg2.extensions import cursor as Cursor
+from tests.support.flights_table import (
+    TARGET,
+    Parameters,
+    create_flights,
+    database_of_its_own,
+    emptied,
+    publish_a_row,
+)
+
+from tidemark.errors import TargetRefused
+from tidemark.staging.move import REFUSALS, target_refused
+
+
+@pytest.fixture(scope="module", params=["18", "15"])
+def database(request: pytest.FixtureRequest) -> Iterator[Parameters]:
+    yield from database_of_its_own(request, request.param)
+
+
+@pytest.fixture
+def connection(database: Parameters) -> Iterator[Connection]:
+    yield from emptied(database)
+
+
+@pytest.fixture
+def cursor(connection: Connection) -> Iterator[Cursor]:
+    with connection.cursor() as cursor:
+        yield cursor
+
+
+@pytest.mark.parametrize(
+    ("guard", "named"),
+    [
+        ("CONSTRAINT on_time CHECK (delay > 0)", "constraint on_time"),
+        ("CONSTRAINT once UNIQUE (id)", "constraint once"),
+        ("CONSTRAINT late UNIQUE (id) DEFERRABLE INITIALLY DEFERRED", "constraint late"),
+    ],
+)
+def test_a_target_that_refuses_is_named_without_the_row(
+    connection: Connection, cursor: Cursor, guard: str, named: str
+) -> None:
+    create_flights(cursor, guard)
+    cursor.execute("INSERT INTO flights (id, delay, batch_seq) VALUES (7, 1, 0)")
+    connection.commit()
+    with pytest.raises(REFUSALS) as refusal:
+        publish_a_row(connection, cursor)
+    error = target_refused(refusal.value, TARGET)
+    assert isinstance(error, TargetRefused)
+    assert named in str(error)
+    assert refusal.value.pgcode in str(error)
+    assert "UA" not in str(error)
+    assert "(7)" not in str(error)
+
+
+def test_a_trigger_that_raises_is_a_refusal(connection: Connection, cursor: Cursor) -> None:
+    create_flights(cursor)
+    cursor.execute(
+        "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE EXCEPTION 'secret %', NEW.carrier; END $$;"
+        "CREATE TRIGGER no BEFORE INSERT ON flights FOR EACH ROW EXECUTE FUNCTION no()"
+    )
+    with pytest.raises(REFUSALS) as refusal:
+        publish_a_row(connection, cursor)
+    assert "secret" not in str(target_refused(refusal.value, TARGET))

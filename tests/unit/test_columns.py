@@ -1,0 +1,155 @@
+"""Arrow columns as Postgres holds them, and what is refused before any batch."""
+
+import datetime as dt
+import json
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from tidemark.errors import SchemaMismatch
+from tidemark.staging.columns import columns_of
+from tidemark.staging.nested import json_text
+
+UTC = "timestamp with time zone"
+
+
+@pytest.mark.parametrize(
+    ("arrow", "postgres"),
+    [
+        (pa.bool_(), "boolean"),
+        (pa.int8(), "smallint"),
+        (pa.int16(), "smallint"),
+        (pa.int32(), "integer"),
+        (pa.int64(), "bigint"),
+        (pa.float32(), "real"),
+        (pa.float64(), "double precision"),
+        (pa.string(), "text"),
+        (pa.large_string(), "text"),
+        (pa.binary(), "bytea"),
+        (pa.large_binary(), "bytea"),
+        (pa.date32(), "date"),
+        (pa.timestamp("us", "UTC"), UTC),
+        (pa.timestamp("us", "Europe/Berlin"), UTC),
+        (pa.timestamp("us"), "timestamp without time zone"),
+        (pa.decimal128(10, 2), "numeric(10,2)"),
+        (pa.decimal128(5, -2), "numeric(5,-2)"),
+        (pa.list_(pa.int32()), "integer[]"),
+        (pa.large_list(pa.string()), "text[]"),
+        (pa.list_(pa.timestamp("us", "UTC")), f"{UTC}[]"),
+        (pa.list_(pa.list_(pa.int32())), "jsonb"),
+        (pa.list_(pa.struct([("a", pa.int32())])), "jsonb"),
+        (pa.struct([("a", pa.list_(pa.string()))]), "jsonb"),
+        (pa.map_(pa.int32(), pa.binary()), "jsonb"),
+        (pa.null(), "jsonb"),
+    ],
+)
+def test_an_arrow_type_has_one_postgres_type(arrow: pa.DataType, postgres: str) -> None:
+    (column,) = columns_of(pa.schema([("x", arrow)]))
+    assert column.postgres_type == postgres
+
+
+@pytest.mark.parametrize(
+    "arrow",
+    [
+        pa.timestamp("ns", "UTC"),
+        pa.time64("us"),
+        pa.duration("us"),
+        pa.month_day_nano_interval(),
+        pa.decimal256(50, 2),
+        pa.uint64(),
+        pa.dictionary(pa.int32(), pa.string()),
+        pa.list_(pa.duration("us")),
+        pa.struct([("a", pa.uint8())]),
+        pa.struct([("a", pa.int32()), ("a", pa.int32())]),
+        pa.map_(pa.struct([("a", pa.int32())]), pa.int32()),
+    ],
+)
+def test_a_type_without_counterpart_is_refused_by_column_and_type(arrow: pa.DataType) -> None:
+    with pytest.raises(SchemaMismatch) as refusal:
+        columns_of(pa.schema([("fine", pa.int32()), ("odd", arrow)]))
+    assert f"column 'odd' has type {arrow}" in str(refusal.value)
+    assert "cast it in the transform" in str(refusal.value)
+    assert "fine" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "fact"),
+    [
+        ("batch_seq", "is Tidemark's own"),
+        ("ctid", "system column"),
+        ("", "is empty"),
+        ("a\0b", "NUL"),
+        ("ü" * 32, "has 64 bytes"),
+    ],
+)
+def test_a_name_that_no_table_can_hold_is_refused(name: str, fact: str) -> None:
+    with pytest.raises(SchemaMismatch, match=fact):
+        columns_of(pa.schema([(name, pa.int32())]))
+
+
+def test_every_fault_of_a_schema_is_told_at_once() -> None:
+    schema = pa.schema(
+        [("a", pa.int32()), ("a", pa.int32()), ("b", pa.uint8()), ("xmin", pa.int8())]
+    )
+    with pytest.raises(SchemaMismatch) as refusal:
+        columns_of(schema)
+    assert len(str(refusal.value).splitlines()) == 4
+    assert "'a' stands there 2 times" in str(refusal.value)
+
+
+def test_a_dataframe_without_columns_is_refused() -> None:
+    with pytest.raises(SchemaMismatch, match="no columns"):
+        columns_of(pa.schema([]))
+
+
+def test_columns_named_like_the_staging_keys_get_another_name_there() -> None:
+    names = [
+        c.staged_name for c in columns_of(pa.schema([("member", pa.int8()), ("x", pa.int8())]))
+    ]
+    assert names == ["member (data)", "x"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (
+            pa.struct([("a", pa.int32()), ("b", pa.string())]),
+            {"a": None, "b": "é"},
+            {"a": None, "b": "é"},
+        ),
+        (pa.struct([("f", pa.float64())]), {"f": float("nan")}, {"f": "NaN"}),
+        (pa.list_(pa.list_(pa.float64())), [[float("-inf"), None]], [["-Infinity", None]]),
+        (pa.map_(pa.string(), pa.float32()), [("k", float("inf"))], {"k": "Infinity"}),
+        (pa.map_(pa.int64(), pa.bool_()), [(7, True), (-1, None)], {"7": True, "-1": None}),
+        (pa.map_(pa.bool_(), pa.int8()), [(True, 1)], {"true": 1}),
+        (pa.map_(pa.float64(), pa.int8()), [(float("inf"), 1)], {"Infinity": 1}),
+        (
+            pa.list_(pa.struct([("v", pa.binary())])),
+            [{"v": b"\0\xff"}, None],
+            [{"v": "AP8="}, None],
+        ),
+        (pa.struct([("d", pa.date32())]), {"d": dt.date(1, 1, 1)}, {"d": "0001-01-01"}),
+        (
+            pa.struct([("t", pa.timestamp("us", "Europe/Berlin"))]),
+            {"t": dt.datetime(2024, 7, 1, 12, tzinfo=dt.UTC)},
+            {"t": "2024-07-01T12:00:00Z"},
+        ),
+        (
+            pa.struct([("t", pa.timestamp("us"))]),
+            {"t": 0},
+            {"t": "1970-01-01T00:00:00"},
+        ),
+    ],
+)
+def test_nested_values_become_json(kind: pa.DataType, value: object, expected: object) -> None:
+    texts = json_text(pa.array([value, None], kind)).to_pylist()
+    assert json.loads(texts[0]) == expected
+    assert texts[1] is None
+
+
+def test_decimals_in_json_keep_all_their_digits() -> None:
+    digits = Decimal("1234567890123456789012345678.0123456789")
+    kind = pa.struct([("d", pa.decimal128(38, 10))])
+    (text,) = json_text(pa.array([{"d": digits}], kind)).to_pylist()
+    assert json.loads(text, parse_float=Decimal) == {"d": digits}
