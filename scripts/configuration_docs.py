@@ -1,0 +1,138 @@
+"""Write docs/configuration.md from the code: `python -m scripts.configuration_docs --write`.
+
+Keys, types, defaults and meanings are those of the pydantic types in tidemark.pipeline, the rest
+comes from the constants that the code itself uses. Without --write the page goes to stdout.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from scripts import configuration_facts
+from scripts.markdown_pieces import table
+from tidemark.pipeline import Pipeline
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
+
+INTRODUCTION = """\
+# Configuration
+
+This page is written from the code. Change the code, then run
+`.venv/bin/python -m scripts.configuration_docs --write`.
+
+One YAML file describes one pipeline. It stands beside a DAG file of a few lines:
+[dags/flights.yaml](../dags/flights.yaml) and [dags/flights.py](../dags/flights.py) are the worked
+example. Unknown keys are refused. Every fault is reported at once, with file, line and key; no
+network is needed for that. The least a file needs:
+
+```yaml
+region: clicks
+kafka:
+  connection: tidemark_kafka
+  topics: [clicks]
+decode:
+  schema:
+    user: string
+    at: timestamp
+target:
+  connection: tidemark_warehouse
+  table: public.clicks
+```
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [
+        INTRODUCTION,
+        "## The file\n",
+        *_sections(),
+        *configuration_facts.parts(),
+    ]
+    return "\n".join(parts)
+
+
+def _sections() -> Iterator[str]:
+    schema = Pipeline.model_json_schema(by_alias=True)
+    models = schema["$defs"]
+    yield _keys(schema, models, "")
+    for key, field in schema["properties"].items():
+        model = _model(field, models)
+        if model:
+            yield f"### {key}\n\n{model['description']}\n"
+            yield _keys(model, models, key)
+
+
+def _keys(model: Mapping[str, Any], models: Mapping[str, Any], section: str) -> str:
+    required = model.get("required", [])
+    rows = []
+    for key, field in model["properties"].items():
+        nested = _model(field, models)
+        default = "required" if key in required else _default(field, nested)
+        meaning = field.get("description") or (nested or {}).get("description", "")
+        type_ = f"section [{key}](#{key})" if nested else _type(field, models, section, key)
+        rows.append((f"`{key}`", type_, default, meaning))
+    return table(("key", "type", "default", "meaning"), rows)
+
+
+def _model(field: Mapping[str, Any], models: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    found = models.get(field.get("$ref", "").rpartition("/")[2])
+    return found if found and found["type"] == "object" else None
+
+
+def _default(field: Mapping[str, Any], nested: object) -> str:
+    if nested:
+        return "as below"
+    value = field.get("default")
+    return "none" if value is None or value == [] else f"`{value}`"
+
+
+def _type(field: Mapping[str, Any], models: Mapping[str, Any], section: str, key: str) -> str:
+    if "anyOf" in field:
+        kinds = [kind for kind in field["anyOf"] if kind.get("type") != "null"]
+        return " or ".join(_type(kind, models, section, key) for kind in kinds)
+    if "$ref" in field:
+        return _named(models[field["$ref"].rpartition("/")[2]], models, section, key)
+    if "const" in field:
+        return f"`{field['const']}`"
+    return _plain(field, models, section, key)
+
+
+def _named(model: Mapping[str, Any], models: Mapping[str, Any], section: str, key: str) -> str:
+    if "enum" in model:
+        return ", ".join(_choice(section, key, value) for value in model["enum"])
+    [(name, field)] = model["properties"].items()
+    return f"`{{{name}: …}}`, {_type(field, models, section, name)}"
+
+
+def _choice(section: str, key: str, value: str) -> str:
+    """The value; with a remark if the code accepts it only to say that it is yet to come."""
+    settings = Pipeline.model_fields[section].annotation
+    try:
+        settings.model_validate({key: value})  # type: ignore[union-attr]
+    except ValueError as error:
+        if "not supported yet" in str(error):
+            return f"`{value}` (refused: not yet)"
+    return f"`{value}`"
+
+
+def _plain(field: Mapping[str, Any], models: Mapping[str, Any], section: str, key: str) -> str:
+    match field["type"]:
+        case "integer":
+            return "whole number above 0" if "exclusiveMinimum" in field else "whole number"
+        case "array":
+            return f"list of {_type(field['items'], models, section, key)}"
+        case "object":
+            return "field: [type](#types-of-fields)"
+        case _ if field.get("format") == "date-time":
+            return "time with a zone"
+        case _:
+            return f"text like `{field['pattern']}`" if "pattern" in field else "text"
+
+
+if __name__ == "__main__":
+    if "--write" in sys.argv[1:]:
+        PAGE.write_text(page())
+    else:
+        sys.stdout.write(page())

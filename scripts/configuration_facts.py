@@ -1,0 +1,215 @@
+"""The parts of docs/configuration.md that come from constants: types, columns, connections."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from scripts.markdown_pieces import assigned, filled, spelled, table
+from tidemark import connections, drain, fields, pipeline
+from tidemark.decode.outcome import MAX_VALUE_BYTES
+from tidemark.kafka import facts, member, spans
+from tidemark.ledger import retire, transaction
+from tidemark.spark.records import row_schema
+from tidemark.staging.columns import columns_of
+
+SESSION = Path(__file__).resolve().parents[1] / "plugins" / "tidemark" / "spark" / "session.py"
+
+JSON_OF_TYPES: dict[str, tuple[str, str]] = {
+    "boolean": ("true", "`true` or `false`"),
+    "smallint": ("-32768", "a whole number of 16 bits"),
+    "int": ("2147483647", "a whole number of 32 bits"),
+    "bigint": ("9223372036854775807", "a whole number of 64 bits"),
+    "float": ("0.5", "a number within the range of 32 bits"),
+    "double": ("1e300", "a number"),
+    "decimal(p,s)": ('"12.34"', "a number, or the same as text, which keeps every digit"),
+    "string": ('"text"', "text without U+0000, which Postgres has not"),
+    "binary": ('"AAEC"', "base64"),
+    "date": ('"2024-02-29"', "`YYYY-MM-DD`, years 1 to 9999"),
+    "timestamp": (
+        '"2024-02-29T12:30:00.123456Z"',
+        "a date, or date and time of up to microseconds; UTC unless it has an offset",
+    ),
+    "array<type>": ("[1, null]", "an array"),
+    "struct<name:type,...>": ('{"a": 1}', "an object"),
+}
+"""Type as the pipeline file spells it: a JSON value that it reads, and what it reads in words."""
+
+SAMPLES = {
+    "decimal(p,s)": "decimal(10,2)",
+    "array<type>": "array<int>",
+    "struct<name:type,...>": "struct<a:int>",
+}
+"""A concrete type where the name has a parameter."""
+
+
+def parts() -> Iterator[str]:
+    """The sections, in their order."""
+    yield _types()
+    yield _columns()
+    yield _kafka()
+    yield _postgres()
+    yield _spark()
+    yield _timeouts()
+
+
+def _types() -> str:
+    rows = []
+    for name in fields.ALLOWED.split(", "):
+        example, words = JSON_OF_TYPES[name]
+        schema = fields.arrow_schema({"f": SAMPLES.get(name, name)})
+        [column] = columns_of(schema)
+        stored = column.postgres_type.replace("10,2", "p,s").replace("integer[]", "type[]")
+        rows.append((f"`{name}`", words, f"`{example}`", f"`{stored}`"))
+    table = table(("type", "JSON that it reads", "for example", "column in Postgres"), rows)
+    limits = filled(
+        f"""An array of structs, like every other nesting that Postgres has no type for, becomes
+        `jsonb`. A record's value has at most {MAX_VALUE_BYTES >> 20} MiB. Field names have at most
+        {fields.MAX_NAME_BYTES} bytes and do not begin with `{fields.RESERVED_PREFIX}`."""
+    )
+    return f"""\
+## Types of fields
+
+The names are those of Spark SQL, in any case. Every field may be null: a missing field is null,
+an undeclared one is ignored. A value that does not fit makes its record a
+[dead letter](operating.md#dead-letters), never a guess: text is not read as a number, a number
+not as text, `1.0` not as a whole number.
+
+{table}
+{limits}
+"""
+
+
+def _columns() -> str:
+    asked = tuple(pipeline.Metadata)
+    from_value = 1
+    names = {f"kafka_{name}": name for name in asked}
+    rows = [
+        (
+            f"`{column.name}`",
+            f"`{column.type}`",
+            f"with `metadata: [{names[column.name]}]`" if column.name in names else "always",
+        )
+        for column in list(row_schema(fields.arrow_schema({"f": "int"}), asked))[from_value:]
+    ]
+    return f"""\
+## Columns that a transform is given
+
+First the declared fields in their order (format `raw`: one column `value` of bytes), then:
+
+{table(("column", "Arrow type", "when"), rows)}
+A transform that keeps `kafka_topic`, `kafka_partition` and `kafka_offset` stores with every row
+where it came from. It may not make a column `batch_seq`: that one is Tidemark's own.
+"""
+
+
+def _kafka() -> str:
+    rows = [
+        (f"`{key}`", _set_by(member.OWN, key), _set_by(spans.READER_SETTINGS, key))
+        for key in sorted({*connections.KAFKA_OVERRIDDEN, *member.OWN, *spans.READER_SETTINGS})
+    ]
+    defaults = {k: v for k, v in spans.READER_DEFAULTS.items() if k != "group.id"}
+    paragraph = filled(
+        f"""The consumer group is `kafka.group`, the transactional id of the mirror is `tidemark-`
+        with the group's name. Readers begin with the following, and a connection may set them
+        otherwise: {assigned(defaults)}."""
+    )
+    return f"""\
+## The Kafka connection
+
+Connection type `kafka`; its `extra` is a librdkafka configuration with at least
+`bootstrap.servers`, and SASL and TLS keys as librdkafka names them. Which rights the login needs
+stands in [operating.md](operating.md#kafka-acls).
+
+Tidemark sets these keys itself; what the connection says about them is not used. A dash means
+that the key is left to librdkafka or to the client that needs it.
+
+{table(("key", "group member (driver)", "reader (task)"), rows)}
+{paragraph}
+
+Refused, because they would run code or load a file of the connection's choice:
+{", ".join(f"`{key}`" for key in connections.KAFKA_REFUSED)}.
+"""
+
+
+def _set_by(settings: Mapping[str, object], key: str) -> str:
+    return f"`{spelled(settings[key])}`" if key in settings else "–"
+
+
+def _postgres() -> str:
+    connection = connections.Connection("x", "postgres", host="h", schema="d")
+    found = connections.postgres_parameters(connection)
+    fixed = {key: found[key] for key in found if key not in ("host", "dbname")}
+    used = ", ".join(f"`{key}`" for key in connections.POSTGRES_KEYS)
+    paragraph = filled(
+        f"""Connection type `postgres`: host, port, login, password, and as schema the database. Of
+        its `extra` these keys are used: {used}. Where the connection says nothing Tidemark sets
+        {assigned(fixed)}. The rights that the login needs stand in
+        [operating.md](operating.md#postgres-grants)."""
+    )
+    return f"## The Postgres connection\n\n{paragraph}\n"
+
+
+def _spark() -> str:
+    found = {**_constant(SESSION, "DEFAULTS"), **_constant(SESSION, "FIXED")}
+    fixed = _constant(SESSION, "FIXED")
+    defaults = {key: value for key, value in found.items() if key not in fixed}
+    paragraph = filled(
+        f"""Where you set nothing (`spark_conf` of the DAG factory, `spark-defaults.conf`), a driver
+        sets {assigned(defaults)}. It always sets {assigned(fixed)}."""
+    )
+    return f"""\
+## The Spark connection
+
+Connection type `spark`; host is the master: `local[2]`, `local[*]` or `spark://host:port`, in
+client mode. YARN, Kubernetes and cluster mode are refused: there `spark-submit` puts the driver's
+environment, and with it passwords, into arguments that others can list.
+
+{paragraph}
+"""
+
+
+def _constant(file: Path, name: str) -> dict[str, str]:
+    """A constant of a module that would start Spark's library if it were imported."""
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return dict(ast.literal_eval(node.value))
+    raise LookupError(f"{file} has no constant {name}")
+
+
+def _timeouts() -> str:
+    own = connections.postgres_parameters(connections.Connection("x", "p", host="h", schema="d"))
+    lock, statement, idle = transaction.TIMEOUTS_MS.values()
+    rows = [
+        ("`lock_timeout` of a ledger transaction", _seconds(lock / 1000)),
+        ("`statement_timeout` of a ledger transaction", _seconds(statement / 1000)),
+        (
+            "`idle_in_transaction_session_timeout`: a stopped holder of the region lock goes",
+            _seconds(idle / 1000),
+        ),
+        ("connecting to Postgres", _seconds(own["connect_timeout"])),
+        ("a Postgres that has gone silent is noticed", _seconds(_silence(own))),
+        ("dropping old staging tables waits for a lock", _seconds(retire.LOCK_TIMEOUT_MS / 1000)),
+        ("a question to Kafka", _seconds(facts.SECONDS)),
+        ("Kafka misses a killed driver", _seconds(member.SESSION_TIMEOUT_MS / 1000)),
+        ("a driver looks whether it is fenced, every", _seconds(drain.WATCH_SECONDS)),
+        (
+            "a read without progress fails, and a batch that nobody works on",
+            "`no_progress_seconds`",
+        ),
+    ]
+    return f"""\
+## Time-outs
+
+{table(("what", "how long"), rows)}
+Airflow's own are those of the DAG factory: [operating.md](operating.md#what-airflow-does).
+"""
+
+
+def _silence(parameters: Mapping[str, Any]) -> int:
+    probes = parameters["keepalives_interval"] * parameters["keepalives_count"]
+    return int(parameters["keepalives_idle"] + probes)
+
+
+def _seconds(seconds: float | str) -> str:
+    return f"{float(seconds):g} s"
