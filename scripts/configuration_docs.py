@@ -11,6 +11,7 @@ from typing import Any
 
 from scripts import configuration_facts
 from scripts.markdown_pieces import table
+
 from tidemark.pipeline import Pipeline
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"

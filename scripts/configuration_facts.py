@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.markdown_pieces import assigned, filled, spelled, table
+
 from tidemark import connections, drain, fields, pipeline
 from tidemark.decode.outcome import MAX_VALUE_BYTES
 from tidemark.kafka import facts, member, spans
@@ -61,7 +62,7 @@ def _types() -> str:
         [column] = columns_of(schema)
         stored = column.postgres_type.replace("10,2", "p,s").replace("integer[]", "type[]")
         rows.append((f"`{name}`", words, f"`{example}`", f"`{stored}`"))
-    table = table(("type", "JSON that it reads", "for example", "column in Postgres"), rows)
+    types = table(("type", "JSON that it reads", "for example", "column in Postgres"), rows)
     limits = filled(
         f"""An array of structs, like every other nesting that Postgres has no type for, becomes
         `jsonb`. A record's value has at most {MAX_VALUE_BYTES >> 20} MiB. Field names have at most
@@ -75,7 +76,7 @@ an undeclared one is ignored. A value that does not fit makes its record a
 [dead letter](operating.md#dead-letters), never a guess: text is not read as a number, a number
 not as text, `1.0` not as a whole number.
 
-{table}
+{types}
 {limits}
 """
 
