@@ -20,7 +20,9 @@ def migrate(engine: Engine) -> str:
 
     If it crashes: one transaction, so all of it stands or nothing.
     """
-    with engine.connect().execution_options(isolation_level="READ COMMITTED") as connection:
+    with engine.connect() as connection:
+        # Closed at the end: what failed inside a spelled-out BEGIN must not go back to the pool.
+        connection.detach()
         connection.execute(text("BEGIN"))
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
         for schema in SCHEMAS:
