@@ -1,0 +1,248 @@
+"""COPY into the staging tables: streamed, all or nothing, honest about what went wrong."""
+
+import json
+import weakref
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg2
+import pyarrow as pa
+import pytest
+from psycopg2.extensions import connection as Connection
+from psycopg2.extensions import cursor as Cursor
+from tests.support.flights_table import (
+    SCHEMA,
+    STAGING,
+    Parameters,
+    batch,
+    database_of_its_own,
+    emptied,
+)
+
+from tidemark.errors import SchemaMismatch, StagingLost, TargetRefused
+from tidemark.staging import tables
+from tidemark.staging.columns import columns_of
+from tidemark.staging.copy import copy_dead_letters, copy_rows
+from tidemark.staging.move import move_rows
+from tidemark.staging.target import Target, ensure
+
+NUMBERS = pa.schema([("n", pa.int64())])
+
+
+@pytest.fixture(scope="module")
+def database(request: pytest.FixtureRequest) -> Iterator[Parameters]:
+    yield from database_of_its_own(request, "18")
+
+
+@pytest.fixture
+def connection(database: Parameters) -> Iterator[Connection]:
+    yield from emptied(database)
+
+
+@pytest.fixture
+def cursor(connection: Connection) -> Iterator[Cursor]:
+    with connection.cursor() as cursor:
+        yield cursor
+
+
+def staged(connection: Connection, cursor: Cursor, schema: pa.Schema) -> None:
+    tables.create(cursor, STAGING, columns_of(schema))
+    connection.commit()
+
+
+def numbers(start: int, end: int) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(range(start, end), pa.int64())], schema=NUMBERS)
+
+
+def count(cursor: Cursor, table: str = STAGING.rows) -> int:
+    cursor.execute(f"SELECT count(*) FROM tidemark_staging.{table}")
+    return int(cursor.fetchall()[0][0])
+
+
+def test_rows_lie_under_their_member_and_attempt(connection: Connection, cursor: Cursor) -> None:
+    staged(connection, cursor, NUMBERS)
+    batches = iter([numbers(0, 3), numbers(3, 3), numbers(3, 5)])
+    assert copy_rows(connection, STAGING, batches, NUMBERS, member=2**40, attempt=9) == 5
+    connection.rollback()
+    cursor.execute("SELECT member, attempt, n FROM tidemark_staging.flights_7_rows ORDER BY n")
+    assert cursor.fetchall() == [(2**40, 9, n) for n in range(5)]
+
+
+@pytest.mark.parametrize("batches", [[], [numbers(0, 0)]])
+def test_no_rows_are_no_error(
+    connection: Connection, cursor: Cursor, batches: list[pa.RecordBatch]
+) -> None:
+    staged(connection, cursor, NUMBERS)
+    assert copy_rows(connection, STAGING, iter(batches), NUMBERS, member=1, attempt=1) == 0
+
+
+def test_only_one_batch_is_alive_at_a_time(connection: Connection, cursor: Cursor) -> None:
+    staged(connection, cursor, NUMBERS)
+    alive: list[weakref.ref[pa.RecordBatch]] = []
+    most = 0
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        nonlocal alive, most
+        for i in range(200):
+            alive = [ref for ref in alive if ref() is not None]
+            most = max(most, len(alive))
+            made = numbers(i * 10_000, (i + 1) * 10_000)
+            alive.append(weakref.ref(made))
+            yield made
+            del made
+
+    assert copy_rows(connection, STAGING, batches(), NUMBERS, member=1, attempt=1) == 2_000_000
+    assert most <= 1  # the one that the stream has just encoded
+
+
+def resident_kb() -> int:
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+
+
+def test_memory_does_not_grow_with_the_rows(connection: Connection, cursor: Cursor) -> None:
+    staged(connection, cursor, SCHEMA)
+    many = pa.Table.from_batches([batch()] * 5000).combine_chunks().to_batches()[0]
+
+    def peak_of(batches: int) -> int:
+        seen = []
+
+        def sampled() -> Iterator[pa.RecordBatch]:
+            for _ in range(batches):
+                yield many
+                seen.append(resident_kb())
+
+        copy_rows(connection, STAGING, sampled(), SCHEMA, member=1, attempt=1)
+        return max(seen)
+
+    few = peak_of(3)
+    assert peak_of(60) - few < 20_000  # the 300,000 rows are 50 MB on the wire
+
+
+class Odd(Exception):
+    """What nobody but the iterator knows."""
+
+
+@pytest.mark.parametrize("error", [Odd("mine"), KeyboardInterrupt(), OSError(5)])
+def test_what_the_iterator_raises_comes_out_and_nothing_stays(
+    connection: Connection, cursor: Cursor, error: BaseException
+) -> None:
+    staged(connection, cursor, NUMBERS)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield numbers(0, 50_000)
+        yield numbers(50_000, 100_000)
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        copy_rows(connection, STAGING, batches(), NUMBERS, member=1, attempt=1)
+    assert raised.value is error
+    assert count(cursor) == 0
+    connection.rollback()
+    assert copy_rows(connection, STAGING, iter([numbers(0, 1)]), NUMBERS, member=1, attempt=2) == 1
+
+
+def test_a_killed_connection_leaves_nothing(
+    connection: Connection, cursor: Cursor, database: Parameters
+) -> None:
+    staged(connection, cursor, NUMBERS)
+    with closing(psycopg2.connect(**database)) as writer:
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield numbers(0, 100_000)
+            cursor.execute("SELECT pg_terminate_backend(%s)", (writer.info.backend_pid,))
+            for _ in range(100):
+                yield numbers(0, 100_000)
+
+        with pytest.raises(psycopg2.Error):
+            copy_rows(writer, STAGING, batches(), NUMBERS, member=1, attempt=1)
+    connection.rollback()
+    assert count(cursor) == 0
+
+
+def test_a_schema_that_cannot_be_written_is_refused_before_any_batch(
+    connection: Connection,
+) -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        raise AssertionError("a batch was taken")
+        yield
+
+    with pytest.raises(SchemaMismatch):
+        copy_rows(
+            connection,
+            STAGING,
+            batches(),
+            pa.schema([("d", pa.duration("us"))]),
+            member=1,
+            attempt=1,
+        )
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "named"),
+    [
+        (pa.string(), "secret\0", "column 'bad' .*22021"),
+        (pa.date32(), 2**31 - 1, "column 'bad' .*22008"),
+        (pa.struct([("a", pa.string())]), {"a": "secret\0"}, "column 'bad' .*22P05"),
+        (pa.struct([("a", pa.date32())]), {"a": 2**30}, "column 'bad' .*years 1 to 9999"),
+    ],
+)
+def test_a_value_that_postgres_cannot_hold_names_its_column_only(
+    connection: Connection, cursor: Cursor, kind: pa.DataType, value: object, named: str
+) -> None:
+    schema = pa.schema([("ba", pa.int32()), ("bad", kind)])
+    staged(connection, cursor, schema)
+    rows = pa.record_batch([pa.array([1], pa.int32()), pa.array([value], kind)], schema=schema)
+    with pytest.raises(TargetRefused, match=named) as refusal:
+        copy_rows(connection, STAGING, iter([rows]), schema, member=1, attempt=1)
+    assert "secret" not in str(refusal.value)
+    assert refusal.value.__cause__ is None
+    assert count(cursor) == 0
+
+
+def test_a_zombie_that_stages_for_a_discarded_batch_is_told(
+    connection: Connection, cursor: Cursor
+) -> None:
+    with pytest.raises(StagingLost, match="discarded"):
+        copy_rows(connection, STAGING, iter([numbers(0, 1)]), NUMBERS, member=1, attempt=1)
+    with connection, pytest.raises(StagingLost, match="discarded"):
+        copy_dead_letters(cursor, STAGING, 1, 1, [])
+
+
+def test_other_zones_and_large_types_are_the_same_values(
+    connection: Connection, cursor: Cursor
+) -> None:
+    schema = pa.schema([("t", pa.timestamp("us", "UTC")), ("s", pa.string())])
+    staged(connection, cursor, schema)
+    arrays = [pa.array([0], pa.timestamp("us", "Asia/Tokyo")), pa.array(["x"], pa.large_string())]
+    odd = pa.record_batch(arrays, names=["t", "s"])
+    copy_rows(connection, STAGING, iter([odd]), schema, member=1, attempt=1)
+    cursor.execute("SELECT t AT TIME ZONE 'UTC', s FROM tidemark_staging.flights_7_rows")
+    ((moment, text),) = cursor.fetchall()
+    assert (moment.isoformat(), text) == ("1970-01-01T00:00:00", "x")
+
+
+def test_only_the_winners_rows_move_and_each_once(connection: Connection, cursor: Cursor) -> None:
+    staged(connection, cursor, NUMBERS)
+    for member, attempt in [(1, 1), (1, 2), (2, 1), (2, 2)]:
+        rows = numbers(member * 10 + attempt, member * 10 + attempt + 1)
+        copy_rows(connection, STAGING, iter([rows]), NUMBERS, member=member, attempt=attempt)
+    target, columns = Target("public", "n"), columns_of(NUMBERS)
+    ensure(cursor, target, columns)
+    winners = [(1, 2), (2, 1), (1, 2), (3, 3)]
+    assert move_rows(cursor, STAGING, target, columns, 7, winners) == 2
+    assert move_rows(cursor, STAGING, target, columns, 8, []) == 0
+    cursor.execute("SELECT n, batch_seq FROM public.n ORDER BY n")
+    assert cursor.fetchall() == [(12, 7), (21, 7)]
+
+
+def test_json_reads_back_as_it_was(connection: Connection, cursor: Cursor) -> None:
+    schema = pa.schema([("j", pa.map_(pa.string(), pa.list_(pa.struct([("a", pa.string())]))))])
+    staged(connection, cursor, schema)
+    value = {'ke"y\n': [{"a": "é"}, None], "": []}
+    rows = pa.record_batch([pa.array([list(value.items()), None], schema.types[0])], schema=schema)
+    copy_rows(connection, STAGING, iter([rows]), schema, member=1, attempt=1)
+    cursor.execute("SELECT j::text FROM tidemark_staging.flights_7_rows ORDER BY j IS NULL")
+    (text,), (nothing,) = cursor.fetchall()
+    assert json.loads(text) == value
+    assert nothing is None

@@ -1,0 +1,127 @@
+"""A batch's own staging tables: made, filled with dead letters and reads, dropped."""
+
+from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg2
+import pyarrow as pa
+import pytest
+from psycopg2.extensions import connection as Connection
+from psycopg2.extensions import cursor as Cursor
+from tests.support.flights_table import (
+    COLUMNS,
+    STAGING,
+    Parameters,
+    database_of_its_own,
+    emptied,
+)
+
+from tidemark.checkpoint import DeadLetter, SpanRead, Staging
+from tidemark.offsets import Span
+from tidemark.staging import tables
+from tidemark.staging.columns import columns_of
+from tidemark.staging.copy import copy_dead_letters
+
+NUMBERS = pa.schema([("n", pa.int64())])
+
+
+@pytest.fixture(scope="module")
+def database(request: pytest.FixtureRequest) -> Iterator[Parameters]:
+    yield from database_of_its_own(request, "18")
+
+
+@pytest.fixture
+def connection(database: Parameters) -> Iterator[Connection]:
+    yield from emptied(database)
+
+
+@pytest.fixture
+def cursor(connection: Connection) -> Iterator[Cursor]:
+    with connection.cursor() as cursor:
+        yield cursor
+
+
+def staged(connection: Connection, cursor: Cursor, schema: pa.Schema) -> None:
+    tables.create(cursor, STAGING, columns_of(schema))
+    connection.commit()
+
+
+def test_dead_letters_are_kept_byte_for_byte(connection: Connection, cursor: Cursor) -> None:
+    tables.create(cursor, STAGING, COLUMNS)
+    raw = bytes(range(256))
+    headers = (("k\0", raw), ("k\0", None), ("\ud800", b""))
+    letters = [
+        DeadLetter(
+            "t", 3, 17, 1_700_000_000_000, raw, raw, headers, "not JSON", "at \0 and \ud800"
+        ),
+        DeadLetter("t", 3, 18, None, None, None, (), "empty", ""),
+    ]
+    assert copy_dead_letters(cursor, STAGING, 1, 5, letters) == 2
+    cursor.execute(
+        'SELECT member, attempt, topic, partition, "offset", timestamp_ms, key, value,'
+        " headers, reason, detail FROM tidemark_staging.flights_7_dead_letters ORDER BY 5"
+    )
+    first, second = cursor.fetchall()
+    assert first[:6] == (1, 5, "t", 3, 17, 1_700_000_000_000)
+    assert [bytes(value) for value in first[6:8]] == [raw, raw]
+    assert [header["key"] for header in first[8]] == [r"k\x00", r"k\x00", r"\ud800"]
+    assert b64decode(first[8][0]["value"]) == raw
+    assert first[8][1]["value"] is None
+    assert first[9:] == ("not JSON", r"at \x00 and \ud800")
+    assert second[5:] == (None, None, None, [], "empty", "")
+
+
+def test_many_dead_letters_stream(connection: Connection, cursor: Cursor) -> None:
+    tables.create(cursor, STAGING, COLUMNS)
+    letter = DeadLetter("t", 0, 1, 0, None, b"x", (), "bad", "")
+    assert copy_dead_letters(cursor, STAGING, 1, 1, (letter for _ in range(2500))) == 2500
+
+
+def test_a_span_read_twice_by_one_attempt_counts_once(cursor: Cursor) -> None:
+    tables.create(cursor, STAGING, COLUMNS)
+    read = SpanRead(Span("t", 0, 5, 9), member=1, attempt=2, records=4, dead_letters=1)
+    assert tables.record_read(cursor, STAGING, read) is True
+    assert tables.record_read(cursor, STAGING, read) is False
+    cursor.execute("SELECT * FROM tidemark_staging.flights_7_reads")
+    assert cursor.fetchall() == [(1, 2, "t", 0, 5, 9, 4, 1)]
+
+
+def test_dropped_tables_are_gone_and_dropping_twice_is_well(cursor: Cursor) -> None:
+    for seq in (7, 12):
+        tables.create(cursor, Staging.of("flights", seq), COLUMNS)
+    tables.create(cursor, Staging.of("flights_2", 3), COLUMNS)
+    assert tables.staged_batches(cursor, "tidemark_staging", "flights") == [7, 12]
+    assert tables.drop(cursor, STAGING) is True
+    assert tables.drop(cursor, STAGING) is True
+    assert tables.staged_batches(cursor, "tidemark_staging", "flights") == [12]
+    cursor.execute("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'flights_7%'")
+    assert cursor.fetchall() == [(0,)]
+
+
+def test_tables_in_use_are_left_and_the_transaction_goes_on(
+    connection: Connection, cursor: Cursor, database: Parameters
+) -> None:
+    staged(connection, cursor, NUMBERS)
+    cursor.execute("SET LOCAL lock_timeout = '7s'")
+    with closing(psycopg2.connect(**database)) as zombie:
+        zombie.cursor().execute("INSERT INTO tidemark_staging.flights_7_rows VALUES (1, 1, 1)")
+        assert tables.drop(cursor, STAGING, wait_ms=20) is False
+    cursor.execute("SHOW lock_timeout")
+    assert cursor.fetchall() == [("7s",)]
+    assert tables.drop(cursor, STAGING) is True
+    cursor.execute("SHOW lock_timeout")
+    assert cursor.fetchall() == [("7s",)]
+
+
+def test_only_the_reads_survive_a_crash_of_postgres(connection: Connection, cursor: Cursor) -> None:
+    staged(connection, cursor, NUMBERS)
+    cursor.execute(
+        "SELECT relname, relpersistence FROM pg_class"
+        " WHERE relname LIKE 'flights_7%%' AND relkind = 'r'"
+    )
+    assert dict(cursor.fetchall()) == {
+        "flights_7_rows": "u",
+        "flights_7_dead_letters": "u",
+        "flights_7_reads": "p",
+    }
