@@ -1,0 +1,172 @@
+"""A pool of processes in Spark's place: the same reader and writer, for the crash harness.
+
+Workers are spawned, never forked: a fork would copy live Kafka clients. Like Spark it runs a
+task again, once and under a new attempt number, when the process it ran in has died.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection as Pipe
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from threading import Lock
+from typing import cast
+
+import pyarrow as pa
+
+from tidemark.checkpoint import Attempt, Batch
+from tidemark.connections import Connection
+from tidemark.errors import JobFailed
+from tidemark.offsets import Span
+from tidemark.pipeline import Pipeline
+from tidemark.spark.packing import pack
+from tidemark.spark.reader import ReadSpec, read
+from tidemark.spark.specs import read_spec, specs_of_batch
+from tidemark.spark.writer import WriteSpec, stage
+
+ArrowTransform = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+MOST_TRIES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PoolTask:
+    """One attempt to read some spans and stage their rows."""
+
+    reading: ReadSpec
+    writing: WriteSpec
+    spans: tuple[Span, ...]
+    transform: ArrowTransform | None
+    attempt: int
+
+    def run(self) -> Attempt:
+        """Read, transform and stage, as a task of Spark does in its two workers."""
+        batches = read(self.reading, self.spans, self.attempt)
+        rows = batches if self.transform is None else map(self.transform, batches)
+        return stage(self.writing, rows, self.attempt)
+
+
+class PoolExecutor:
+    """Drains batches in a few long-lived processes; the transform is a pure Arrow function."""
+
+    def __init__(
+        self, spec: ReadSpec, transform: ArrowTransform | None = None, processes: int = 2
+    ) -> None:
+        self._spec = spec
+        self._transform = transform
+        self._workers: list[_Worker | None] = [None] * processes
+        self._attempts = itertools.count()
+        self._lock = Lock()
+        self._cancelled = False
+
+    def output_schema(self) -> pa.Schema:
+        """The columns that the transform returns; nothing is read."""
+        empty = pa.RecordBatch.from_pylist([], schema=self._spec.schema)
+        return (self._transform(empty) if self._transform else empty).schema
+
+    def drain(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt]:
+        """Run one task per process; return the task attempts whose staged rows count.
+
+        Raises:
+            JobFailed: a task's process died twice, or the job was cancelled.
+            TidemarkError: what a reader or writer raised, as it raised it.
+        """
+        reading, writing = specs_of_batch(self._spec, batch.staging, self.output_schema())
+        parts = pack(spans, len(self._workers))
+        tasks = {
+            place: PoolTask(reading, writing, part, self._transform, next(self._attempts))
+            for place, part in enumerate(parts)
+        }
+        return list(self._run(tasks))
+
+    def cancel(self) -> None:
+        """Kill the workers and refuse further tasks; safe from another thread."""
+        with self._lock:
+            self._cancelled = True
+            for worker in filter(None, self._workers):
+                worker.kill()
+
+    def close(self) -> None:
+        """End the workers; one in the middle of a task is killed."""
+        for worker in filter(None, self._workers):
+            worker.kill()
+        self._workers = [None] * len(self._workers)
+
+    def _run(self, tasks: dict[int, PoolTask]) -> Iterator[Attempt]:
+        tries = dict.fromkeys(tasks, 1)
+        running = {self._started(place, task): place for place, task in tasks.items()}
+        while running:
+            for pipe in cast(list[Pipe], wait(list(running))):
+                place = running.pop(pipe)
+                try:
+                    outcome = pipe.recv()
+                except (EOFError, ConnectionResetError):
+                    running[self._again(place, tasks[place], tries)] = place
+                    continue
+                if isinstance(outcome, BaseException):
+                    self.close()
+                    raise outcome
+                yield outcome
+
+    def _again(self, place: int, task: PoolTask, tries: dict[int, int]) -> Pipe:
+        tries[place] += 1
+        if tries[place] > MOST_TRIES and not self._cancelled:
+            self.close()
+            raise JobFailed(f"a task's process died {MOST_TRIES} times; its last words are above")
+        spec = task.reading, task.writing, task.spans, task.transform
+        return self._started(place, PoolTask(*spec, next(self._attempts)))
+
+    def _started(self, place: int, task: PoolTask) -> Pipe:
+        with self._lock:
+            if self._cancelled:
+                raise JobFailed("the job was cancelled; nothing of the batch became visible")
+            worker = self._workers[place]
+            if worker is None or not worker.is_alive:
+                worker = self._workers[place] = _Worker()
+            return worker.start(task)
+
+
+class _Worker:
+    """One process and the pipe to it."""
+
+    def __init__(self) -> None:
+        context = get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process: BaseProcess = context.Process(target=_work, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()  # so that a dead worker reads as the end of the pipe
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.is_alive()
+
+    def start(self, task: PoolTask) -> Pipe:
+        self._pipe.send(task)
+        return self._pipe
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+def pool_executor(
+    pipeline: Pipeline, connections: Mapping[str, Connection], member: int
+) -> PoolExecutor:
+    """The executor of a pipeline's member without Spark; the pipeline's transform is left out."""
+    return PoolExecutor(read_spec(pipeline, connections, member))
+
+
+def _work(pipe: Pipe) -> None:
+    """Run tasks until the other end of the pipe is gone."""
+    while True:
+        try:
+            task = pipe.recv()
+        except EOFError:
+            return
+        try:
+            outcome: Attempt | BaseException = task.run()
+        except Exception as error:  # a worker lives on; the driver raises it
+            outcome = error
+        pipe.send(outcome)
