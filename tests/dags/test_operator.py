@@ -135,7 +135,7 @@ def test_the_driver_knows_its_run_and_finds_the_users_transform(driver: Driver) 
 
 
 @pytest.mark.spark
-def test_killing_the_task_leaves_neither_jvm_nor_driver(driver: Driver) -> None:
+def test_a_killed_task_fails_and_leaves_neither_jvm_nor_driver(driver: Driver) -> None:
     failures: list[BaseException] = []
 
     def run() -> None:

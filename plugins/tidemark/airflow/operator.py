@@ -2,7 +2,9 @@
 
 import os
 import signal
+import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +75,13 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
         submit = self._hook._submit_sp if self._hook else None
         if submit is None or submit.poll() is not None:
             return
-        jvm = psutil.Process(submit.pid)
-        living = [jvm, *jvm.children(recursive=True)]
+        tree = psutil.Process(submit.pid).children(recursive=True)
         for number in (signal.SIGTERM, signal.SIGKILL):
-            _send(number, living)
-            _, living = psutil.wait_procs(living, timeout=GRACE_SECONDS)
+            _send(number, [submit, *tree])
+            psutil.wait_procs(tree, timeout=GRACE_SECONDS)
+            # Not by psutil: it would take the exit code, and the hook would read success.
+            with suppress(subprocess.TimeoutExpired):
+                submit.wait(GRACE_SECONDS / 2)
 
     @property
     def _exit_code(self) -> int:
@@ -142,9 +146,7 @@ def _python(pipeline: str) -> dict[str, str]:
     }
 
 
-def _send(number: int, processes: list[psutil.Process]) -> None:
+def _send(number: int, processes: list[psutil.Process | subprocess.Popen[str]]) -> None:
     for process in processes:
-        try:
+        with suppress(psutil.NoSuchProcess):
             process.send_signal(number)
-        except psutil.NoSuchProcess:
-            continue

@@ -1,0 +1,119 @@
+"""jobs/drain.py as a process: how it ends, what it says, and that it stops when told to."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+JOB = PROJECT / "jobs" / "drain.py"
+PIPELINE = str(PROJECT / "dags" / "flights.yaml")
+
+STAND_IN = """
+import sys, time
+sys.path.insert(0, {project!r})
+from jobs import drain as job
+def work(path):
+    try:
+        print("working", flush=True)
+        time.sleep(60)
+    finally:
+        print("left the group", flush=True)
+job.drain = work
+job._start()
+sys.exit(job.main(["flights.yaml"]))
+"""
+"""The real entry point around a member's loop that only waits."""
+
+
+def environment(**variables: str) -> dict[str, str]:
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW", "TIDEMARK"))}
+    return inherited | variables
+
+
+def ended(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(JOB), *arguments],
+        env=environment(**variables),
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def working(**variables: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", STAND_IN.format(project=str(PROJECT))],
+        env=environment(**variables),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "working\n"
+    return process
+
+
+def test_an_expected_error_is_one_line_without_a_trace() -> None:
+    job = ended(PIPELINE)
+    assert job.returncode == 2
+    assert job.stderr.splitlines()[-1].startswith("INVALID_SETTINGS: TIDEMARK_RUN_ID is not set")
+    assert "Traceback" not in job.stderr
+
+
+def test_a_wrong_pipeline_file_is_named_with_line_and_key(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(Path(PIPELINE).read_text().replace("region: flights", "region: Flights!"))
+    job = ended(str(wrong), TIDEMARK_RUN_ID="flights/1")
+    assert job.returncode == 2
+    assert f"{wrong}:2: region: " in job.stderr
+
+
+def test_a_missing_connection_is_named() -> None:
+    job = ended(PIPELINE, TIDEMARK_RUN_ID="flights/1")
+    assert job.returncode == 2
+    assert "AIRFLOW_CONN_TIDEMARK_" in job.stderr
+
+
+def test_an_unreachable_postgres_may_be_retried_and_no_password_is_told() -> None:
+    kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}
+    postgres = {
+        "conn_type": "postgres",
+        "host": "127.0.0.1",
+        "port": 1,
+        "login": "tidemark",
+        "password": "correct horse",
+        "schema": "warehouse",
+    }
+    job = ended(
+        PIPELINE,
+        TIDEMARK_RUN_ID="flights/1",
+        AIRFLOW_CONN_TIDEMARK_KAFKA=json.dumps(kafka),
+        AIRFLOW_CONN_TIDEMARK_WAREHOUSE=json.dumps(postgres),
+    )
+    assert (job.returncode, "UNREACHABLE" in job.stderr) == (1, True), job.stderr
+    assert "correct horse" not in job.stdout + job.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_work_and_still_leaves_the_group(number: signal.Signals) -> None:
+    with working() as job:
+        job.send_signal(number)
+        said, _ = job.communicate(timeout=30)
+    assert said == "left the group\n"
+    assert job.returncode in (128 + number, -number)
+
+
+def test_a_driver_whose_task_was_killed_stops_by_itself() -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as supervisor:
+        with working(TIDEMARK_SUPERVISOR=str(supervisor.pid)) as job:
+            assert job.poll() is None
+            supervisor.kill()
+            supervisor.wait()
+            said, _ = job.communicate(timeout=30)
+        assert said == "left the group\n"
+        assert job.returncode == 128 + signal.SIGTERM
