@@ -1,0 +1,140 @@
+"""Check: judges one JSON value by itself, so that its company cannot change the verdict.
+
+A value that passes is one strict JSON object and nothing else, of bounded size and depth, valid
+UTF-8, its declared fields of the declared kinds and ranges. Joined with others that passed it
+can therefore neither swallow a neighbour nor be swallowed.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Annotated, Any
+
+import msgspec
+import pyarrow as pa
+
+from tidemark.decode.outcome import Reason, Refusal
+
+MAX_DEPTH = 64
+
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_NOT_A_BRACKET = bytes(set(range(256)) - set(b"{}[]"))
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_LIMIT = re.compile(r"Expected `\w+` [<>]|Number out of range")
+_FLOAT32_END = 2.0**128 - 2.0**103  # the first number that rounds to infinity
+
+CHECK_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError)
+
+
+class Check:
+    """The checks of one schema."""
+
+    def __init__(self, schema: pa.Schema, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self.decode = msgspec.json.Decoder(_struct(schema)).decode
+        """Raises one of CHECK_ERRORS for a value that `refusal` then explains."""
+
+    def refusal(self, value: bytes | None, error: Exception) -> Refusal:
+        """Why `decode` raised `error` for this value."""
+        if value is None:
+            return Refusal(Reason.NULL_VALUE, "the record has no value")
+        if not value.strip(b" \t\r\n"):
+            return Refusal(Reason.EMPTY_VALUE, "the value is empty or blank")
+        return self.hidden(value) or Refusal(_reason(error), str(error))
+
+    def hidden(self, value: bytes) -> Refusal | None:
+        """What `decode` does not see: size, encoding, depth, NUL."""
+        if len(value) > self._max_bytes:
+            return Refusal(Reason.TOO_LARGE, f"{len(value)} bytes, limit {self._max_bytes}")
+        if not _is_utf8(value):
+            return Refusal(Reason.INVALID_UTF8, "the value is not valid UTF-8")
+        if _is_deep(value):
+            return Refusal(Reason.TOO_DEEP, f"nested deeper than {MAX_DEPTH}")
+        if b"\\u0000" in value and self._has_nul(value):
+            return Refusal(Reason.NUL_IN_TEXT, "a declared text holds U+0000; Postgres has none")
+        return None
+
+    def suspects(self, values: Sequence[bytes]) -> set[int]:
+        """Indices of the values for which `hidden` must be asked; all others hide nothing."""
+        joined = b"\n".join(values)
+        found: set[int] = set()
+        if len(joined) > self._max_bytes:
+            found |= {i for i, value in enumerate(values) if len(value) > self._max_bytes}
+        if not _is_utf8(joined):
+            found |= {i for i, value in enumerate(values) if not _is_utf8(value)}
+        if _brackets(joined) >= len(values) + MAX_DEPTH:
+            found |= {i for i, value in enumerate(values) if _brackets(value) > MAX_DEPTH}
+        if b"\\" in joined and b"\\u0000" in joined:
+            found |= {i for i, value in enumerate(values) if b"\\u0000" in value}
+        return found
+
+    def _has_nul(self, value: bytes) -> bool:
+        """Whether a declared text holds NUL: the text of undeclared fields reaches nobody."""
+        try:
+            declared = msgspec.json.encode(self.decode(value))
+        except CHECK_ERRORS:
+            return False
+        return _NUL.search(declared) is not None
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        return data.isascii() or data.decode() is not None
+    except UnicodeDecodeError:
+        return False
+
+
+def _brackets(data: bytes) -> int:
+    """An upper bound of the depth."""
+    return data.count(b"{") + (data.count(b"[") if b"[" in data else 0)
+
+
+def _is_deep(value: bytes) -> bool:
+    if _brackets(value) <= MAX_DEPTH:
+        return False
+    brackets = _STRING.sub(b"", value).translate(None, _NOT_A_BRACKET)
+    steps = (1 if bracket in b"{[" else -1 for bracket in brackets)
+    return any(depth > MAX_DEPTH for depth in accumulate(steps))
+
+
+def _reason(error: Exception) -> Reason:
+    text = str(error)
+    if isinstance(error, msgspec.ValidationError):
+        if text.startswith("Expected `object`") and " - at " not in text:
+            return Reason.NOT_AN_OBJECT
+        return Reason.OUT_OF_RANGE if _LIMIT.match(text) else Reason.WRONG_TYPE
+    return Reason.TRAILING_DATA if "trailing characters" in text else Reason.INVALID_JSON
+
+
+def _struct(fields: Sequence[pa.Field]) -> type[msgspec.Struct]:
+    members = {f"f{number}": field for number, field in enumerate(fields)}
+    return msgspec.defstruct(
+        "Document",
+        [(member, _kind(field.type), None) for member, field in members.items()],
+        rename={member: field.name for member, field in members.items()},
+        gc=False,
+    )
+
+
+def _kind(of: pa.DataType) -> Any:
+    """What a field may hold: the kind that Arrow's reader wants, within the type's range."""
+    if pa.types.is_struct(of):
+        return _struct(list(of)) | None
+    if pa.types.is_list(of):
+        return list[_kind(of.value_type)] | None  # type: ignore[misc]
+    return _scalar(of) | None
+
+
+def _scalar(of: pa.DataType) -> Any:
+    if pa.types.is_boolean(of):
+        return bool
+    if pa.types.is_integer(of):
+        end = 2 ** (of.bit_width - 1)
+        return Annotated[int, msgspec.Meta(ge=-end, le=end - 1)]
+    if pa.types.is_decimal(of):
+        return int | float | str
+    if pa.types.is_float32(of):
+        return Annotated[float, msgspec.Meta(gt=-_FLOAT32_END, lt=_FLOAT32_END)]
+    if pa.types.is_float64(of):
+        return float
+    return bytes if pa.types.is_binary(of) else str

@@ -1,0 +1,152 @@
+"""JsonDecoder: JSON objects into the declared columns, a block at a time.
+
+Each value is checked by itself; those that pass are read together, by Arrow's own reader. If it
+refuses the block it is split until the refused stand alone, and a value that stands alone is
+read by the same code: a record's fate and value are the same alone and in any company.
+"""
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from operator import length_hint
+
+import pyarrow as pa
+from pyarrow import json as arrow_json
+
+from tidemark.decode.check import CHECK_ERRORS, Check
+from tidemark.decode.columns import convert, wire_schema
+from tidemark.decode.outcome import MAX_VALUE_BYTES, Decoded, Reason, Refusal, Rejected
+
+MAX_BLOCK_BYTES = 256 * 1024 * 1024
+
+_ROW = re.compile(r" in row (\d+)$")
+_TWICE = re.compile(r"Column\(.*/(.*)\) was specified twice")
+_LIMIT = re.compile(r"too big|requires (precision|scale)|cannot be represented")
+
+
+class JsonDecoder:
+    """Reads JSON objects into the columns of `schema`.
+
+    A missing field and a null are null, an undeclared field is ignored. Numbers are not read from
+    text (decimals are), nor text from numbers, nor an integer from 1.0. Not to be pickled.
+    """
+
+    def __init__(self, schema: pa.Schema, *, max_bytes: int = MAX_VALUE_BYTES) -> None:
+        self.schema = schema
+        self._check = Check(schema, max_bytes)
+        self._options = arrow_json.ParseOptions(
+            explicit_schema=wire_schema(schema), unexpected_field_behavior="ignore"
+        )
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
+        """The rows of the good values, in order, and the others with their reasons.
+
+        The values are one poll's worth: together well under 2 GiB.
+        """
+        rejected: list[Rejected] = []
+        passed = self._passed(list(values), rejected)
+        batches = list(self._read(passed, _documents(values, passed), rejected))
+        rejected.sort(key=lambda one: one.index)
+        kept = _others(range(len(values)), rejected)
+        return Decoded(_one_batch(batches, self.schema), pa.array(kept, pa.int64()), rejected)
+
+    def _passed(self, values: list[bytes | None], rejected: list[Rejected]) -> list[int]:
+        """The indices of the values that pass every check by themselves."""
+        self._check_each(values, rejected)
+        decoded = _others(range(len(values)), rejected)
+        documents = _documents(values, decoded)
+        for row in self._check.suspects(documents):
+            if refusal := self._check.hidden(documents[row]):
+                rejected.append(refusal.of(decoded[row]))
+        return _others(decoded, rejected)
+
+    def _check_each(self, values: list[bytes | None], rejected: list[Rejected]) -> None:
+        """Runs in C from one rejected value to the next, for every record passes here."""
+        remaining = iter(values)
+        while length_hint(remaining):
+            try:
+                deque(map(self._check.decode, remaining), maxlen=0)  # type: ignore[arg-type]
+            except CHECK_ERRORS as error:
+                index = len(values) - length_hint(remaining) - 1
+                rejected.append(self._check.refusal(values[index], error).of(index))
+
+    def _read(
+        self, indices: list[int], documents: list[bytes], rejected: list[Rejected]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of all documents but those that it rejects, in order."""
+        todo = [(0, len(documents))] if documents else []
+        while todo:
+            start, end = todo.pop()
+            try:
+                batch, bad = self._parse(documents[start:end])
+            except Refusal as refusal:
+                if end - start == 1:
+                    refusal.detail = _ROW.sub("", refusal.detail)
+                    rejected.append(refusal.of(indices[start]))
+                else:
+                    todo += _parts(start, end, _marks(documents[start:end], refusal))
+            else:
+                rejected += [refusal.of(indices[start + row]) for row, refusal in bad.items()]
+                yield _without(batch, bad)
+
+    def _parse(self, documents: list[bytes]) -> tuple[pa.RecordBatch, dict[int, Refusal]]:
+        """A row per document, and the rows that a column refuses; or a Refusal of the block."""
+        data = b"\n".join([*documents, b""])
+        if len(data) > MAX_BLOCK_BYTES and len(documents) > 1:
+            raise Refusal(Reason.TOO_LARGE, "the block is too large to be read in one piece")
+        try:
+            table = arrow_json.read_json(
+                pa.BufferReader(data),
+                read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+                parse_options=self._options,
+            )
+        except pa.ArrowInvalid as error:
+            raise _refusal(str(error)) from error
+        if len(table) != len(documents):
+            raise Refusal(Reason.INVALID_JSON, f"{len(table)} rows from {len(documents)} values")
+        return convert(_one_batch(table.to_batches(), table.schema), self.schema)
+
+
+def _refusal(text: str) -> Refusal:
+    if _TWICE.search(text):
+        return Refusal(Reason.DUPLICATE_KEY, text)
+    return Refusal(Reason.OUT_OF_RANGE if _LIMIT.search(text) else Reason.WRONG_TYPE, text)
+
+
+def _marks(documents: list[bytes], refusal: Refusal) -> set[int]:
+    """Where the block's refusal points to: a hint that spares reading it again and again."""
+    marks = {int(found[1])} if (found := _ROW.search(refusal.detail)) else set()
+    if found := _TWICE.search(refusal.detail):
+        key = f'"{found[1]}"'.encode()
+        marks |= {row for row, document in enumerate(documents) if document.count(key) > 1}
+    return {mark for mark in marks if mark < len(documents)}
+
+
+def _parts(start: int, end: int, marks: Iterable[int]) -> list[tuple[int, int]]:
+    """The parts of a block, the last first: cut around the marked rows, else in halves."""
+    cuts = {start + row + after for row in marks for after in (0, 1)} or {(start + end) // 2}
+    edges = sorted({start, end} | cuts, reverse=True)
+    return [(low, high) for high, low in pairwise(edges)]
+
+
+def _without(batch: pa.RecordBatch, bad: dict[int, Refusal]) -> pa.RecordBatch:
+    if not bad:
+        return batch
+    return batch.filter(pa.array([row not in bad for row in range(len(batch))]))
+
+
+def _documents(values: Sequence[bytes | None], indices: list[int]) -> list[bytes]:
+    return [value for index in indices if (value := values[index]) is not None]
+
+
+def _others(indices: Iterable[int], rejected: list[Rejected]) -> list[int]:
+    gone = {one.index for one in rejected}
+    return [index for index in indices if index not in gone]
+
+
+def _one_batch(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    table = pa.Table.from_batches(batches, schema).combine_chunks()
+    return next(iter(table.to_batches()), pa.RecordBatch.from_pylist([], schema))

@@ -1,0 +1,60 @@
+"""What decoding gives: the rows, where they came from, and the rejected with their reasons."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pyarrow as pa
+
+MAX_VALUE_BYTES = 16 * 1024 * 1024
+MAX_DETAIL = 300
+
+
+class Reason(StrEnum):
+    """Why a value is no row; stored with its dead letter."""
+
+    NULL_VALUE = "NULL_VALUE"
+    EMPTY_VALUE = "EMPTY_VALUE"
+    TOO_LARGE = "TOO_LARGE"
+    INVALID_UTF8 = "INVALID_UTF8"
+    INVALID_JSON = "INVALID_JSON"
+    TRAILING_DATA = "TRAILING_DATA"
+    NOT_AN_OBJECT = "NOT_AN_OBJECT"
+    TOO_DEEP = "TOO_DEEP"
+    DUPLICATE_KEY = "DUPLICATE_KEY"
+    WRONG_TYPE = "WRONG_TYPE"
+    OUT_OF_RANGE = "OUT_OF_RANGE"
+    NUL_IN_TEXT = "NUL_IN_TEXT"
+
+
+class Refusal(Exception):
+    """A value, or a block of values, cannot become rows."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail[:MAX_DETAIL]
+
+    def of(self, index: int) -> "Rejected":
+        """The value at `index`, refused for this."""
+        return Rejected(index, self.reason, self.detail)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """One value that is no row: its index among the values, and why."""
+
+    index: int
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The good rows in order, their indices among the values, and the others in order.
+
+    `len(kept) + len(rejected)` is the number of values; `kept[i]` is where row i came from.
+    """
+
+    rows: pa.RecordBatch
+    kept: pa.Int64Array
+    rejected: list[Rejected]
