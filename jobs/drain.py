@@ -19,7 +19,12 @@ import time
 import traceback
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from tidemark.drain import JobExecutor
+    from tidemark.pipeline import Pipeline
+    from tidemark.region import Connections
 
 ROOT = Path(__file__).resolve().parents[1]
 STOP_SECONDS = 20.0
@@ -52,7 +57,6 @@ def drain(path: str) -> dict[str, object]:
     from tidemark.errors import InvalidSettings
     from tidemark.pipeline import Pipeline
     from tidemark.run import drain_run
-    from tidemark.spark.executor import spark_executor
 
     run_id = os.environ.get("TIDEMARK_RUN_ID")
     if not run_id:
@@ -64,9 +68,16 @@ def drain(path: str) -> dict[str, object]:
         {conn_id: Connection.from_env(conn_id) for conn_id in wanted},
         run_id=run_id,
         member_name=os.environ.get("TIDEMARK_MEMBER_NAME", socket.gethostname()),
-        executor_of=spark_executor,
+        executor_of=_spark,
     )
     return dataclasses.asdict(drained)
+
+
+def _spark(pipeline: "Pipeline", connections: "Connections", member: int) -> "JobExecutor":
+    """Spark costs seconds to import: only once there is something to read."""
+    from tidemark.spark.executor import spark_executor
+
+    return spark_executor(pipeline, connections, member)
 
 
 def stop(number: int, frame: FrameType | None) -> NoReturn:
