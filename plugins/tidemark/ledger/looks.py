@@ -1,0 +1,119 @@
+"""Looks: what the ledger tells people and proofs. They take no lock and decide nothing."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Engine
+
+from tidemark.checkpoint import DeadLetter
+from tidemark.ledger.queries import query
+from tidemark.ledger.transaction import look
+from tidemark.offsets import Offsets, Span, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A checkpoint as the ledger counted it."""
+
+    seq: int
+    epoch: int
+    records: int
+    rows: int
+    dead_letters: int
+    planned_at: datetime
+    published_at: datetime
+    spans: int
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedSpan:
+    """A span of a checkpoint: the topic it was read from and what was counted in it."""
+
+    span: Span
+    topic_id: str
+    records: int
+    dead_letters: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenChain:
+    """A place where a partition's spans do not join: `seq` begins at `found`; None is its end."""
+
+    partition: TopicPartition
+    seq: int | None
+    expected: int
+    found: int
+
+    def __str__(self) -> str:
+        what = "gap" if self.found > self.expected else "overlap"
+        if self.seq is None:
+            return (
+                f"{self.partition}: the spans end at {self.expected}, the ledger's next offset is"
+                f" {self.found}"
+            )
+        return (
+            f"{self.partition}: {what} before batch {self.seq}: it begins at {self.found}, the"
+            f" spans before it end at {self.expected}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLetter:
+    """A dead letter of the ledger; headers as their JSON array says them, values in base64."""
+
+    seq: int
+    letter: DeadLetter
+    headers: list[dict[str, Any]]
+
+
+class Looks:
+    """Looks at one ledger through an engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def is_there(self) -> bool:
+        """Whether any ledger was ever made in the database."""
+        return bool(self._rows("ledger_is_there")[0][0])
+
+    def checkpoints(self, region: str, last: int | None = None) -> list[Published]:
+        """The region's checkpoints, newest first; all of them or the last ones."""
+        rows = self._rows("published_batches", region=region, last=last)
+        return [Published(*row) for row in rows]
+
+    def spans(self, region: str, seq: int) -> list[PublishedSpan]:
+        """The spans of a checkpoint."""
+        rows = self._rows("published_spans", region=region, seq=seq)
+        return [PublishedSpan(Span(*row[:4]), *row[4:]) for row in rows]
+
+    def offsets_at(self, region: str, seq: int) -> Offsets:
+        """The merged checkpoint as of a seq."""
+        rows = self._rows("checkpoint_offsets", region=region, seq=seq)
+        return {TopicPartition(topic, number): offset for topic, number, offset in rows}
+
+    def broken_chains(self, region: str) -> list[BrokenChain]:
+        """Gaps and overlaps of the spans between initial and next offset; none is right."""
+        rows = self._rows("broken_chains", region=region)
+        return [BrokenChain(TopicPartition(row[0], row[1]), *row[2:]) for row in rows]
+
+    def dead_letters(self, region: str, limit: int | None = None) -> list[KeptLetter]:
+        """Dead letters, newest batch first."""
+        return [_kept(row) for row in self._rows("newest_dead_letters", region=region, limit=limit)]
+
+    def _rows(self, name: str, **values: object) -> list[tuple[Any, ...]]:
+        with look(self._engine) as cursor:
+            cursor.execute(query(name), values)
+            return list(cursor.fetchall())
+
+
+def _kept(row: tuple[Any, ...]) -> KeptLetter:
+    seq, topic, partition, offset, timestamp_ms, key, value, headers, reason, detail = row
+    letter = DeadLetter(
+        topic, partition, offset, timestamp_ms, _bytes(key), _bytes(value), (), reason, detail
+    )
+    return KeptLetter(seq, letter, headers or [])
+
+
+def _bytes(value: memoryview | None) -> bytes | None:
+    return None if value is None else bytes(value)

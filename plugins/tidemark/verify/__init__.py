@@ -1,0 +1,1 @@
+"""Verify: prove the target and the ledger against what Kafka still holds."""

@@ -1,0 +1,137 @@
+"""Two multisets of rows in Postgres: how many differ, and the first of them in our words."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg2 import sql
+from psycopg2.extensions import cursor as Cursor
+
+from tidemark.verify.report import Difference, Kind
+
+FIRST = 10
+"""Differences that are shown of a batch."""
+_SAMPLE = 200
+_SHOWN_CHARS = 60
+
+Row = dict[str, Any]
+
+_DIFFERENCE = sql.SQL("""
+WITH difference AS (({left}) EXCEPT ALL ({right}))
+SELECT count(*) OVER (), to_jsonb(difference)::text AS row_text
+FROM difference ORDER BY {order} LIMIT %(sample)s
+""")
+_AMONG = sql.SQL("""
+WITH difference AS ((({left}) EXCEPT ALL ({right})) INTERSECT ({right}))
+SELECT to_jsonb(difference)::text AS row_text FROM difference ORDER BY {order} LIMIT %(sample)s
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Multisets:
+    """What should be and what is: two SELECTs of the same columns, with their parameters."""
+
+    what: str
+    expected: sql.Composable
+    found: sql.Composable
+    parameters: Mapping[str, object]
+    coordinates: tuple[str, str, str] | None
+    """The columns of topic, partition and offset, where there are such."""
+
+    def differences(
+        self, cursor: Cursor, seq: int, *, is_whole: bool
+    ) -> tuple[int, tuple[Difference, ...]]:
+        """How many rows are missing or too many, and the first ones named.
+
+        Where what is expected is not the whole (records were compacted away), a row too many
+        proves nothing: only missing ones count.
+        """
+        missing, absent = self._without(cursor, self.expected, self.found)
+        surplus, extra = self._without(cursor, self.found, self.expected)
+        doubled = self._doubled(cursor) if extra else []
+        named = [*self._named(seq, absent, extra, doubled)]
+        if not is_whole:
+            named = [one for one in named if one.kind in (Kind.lost, Kind.altered)]
+            return missing, tuple(named[:FIRST])
+        # an altered row is missing as it was and surplus as it is: one thing is wrong
+        altered = sum(one.kind is Kind.altered for one in named)
+        return missing + surplus - altered, tuple(named[:FIRST])
+
+    def _without(
+        self, cursor: Cursor, left: sql.Composable, right: sql.Composable
+    ) -> tuple[int, list[Row]]:
+        cursor.execute(
+            _DIFFERENCE.format(left=left, right=right, order=self._order), self._parameters
+        )
+        rows = cursor.fetchall()
+        return (rows[0][0] if rows else 0), [_row(text) for _, text in rows]
+
+    def _doubled(self, cursor: Cursor) -> list[Row]:
+        """Rows that should be there, and are there too often."""
+        statement = _AMONG.format(left=self.found, right=self.expected, order=self._order)
+        cursor.execute(statement, self._parameters)
+        return [_row(text) for (text,) in cursor.fetchall()]
+
+    @property
+    def _order(self) -> sql.Composable:
+        names = self.coordinates or ()
+        return sql.SQL(", ").join(map(sql.Identifier, names or ("row_text",)))
+
+    @property
+    def _parameters(self) -> dict[str, object]:
+        return {**self.parameters, "sample": _SAMPLE}
+
+    def _named(
+        self, seq: int, absent: list[Row], extra: list[Row], doubled: list[Row]
+    ) -> Iterator[Difference]:
+        lost = list(absent)
+        for row in extra:
+            if row in doubled:
+                yield self._difference(Kind.doubled, seq, row, _shown(row))
+            elif (original := self._original(row, lost)) is not None:
+                lost.remove(original)
+                yield self._difference(Kind.altered, seq, original, _changes(original, row))
+            else:
+                yield self._difference(Kind.foreign, seq, row, _shown(row))
+        for row in lost:
+            yield self._difference(Kind.lost, seq, row, _shown(row))
+
+    def _original(self, row: Row, lost: Sequence[Row]) -> Row | None:
+        """The lost row of which this one is an altered copy: of the same record, or most alike."""
+        if self.coordinates:
+            same = [one for one in lost if all(one[c] == row[c] for c in self.coordinates)]
+            if same:
+                return same[0]
+        alike = [(sum(one[name] == row[name] for name in row), one) for one in lost]
+        most, nearest = max(alike, key=lambda pair: pair[0], default=(0, None))
+        needed = len(row) - 1 if self.coordinates else len(row) // 2 + 1
+        return nearest if most >= max(needed, 1) else None
+
+    def _difference(self, kind: Kind, seq: int, row: Row, detail: str) -> Difference:
+        where = ""
+        if self.coordinates:
+            topic, partition, offset = (row[name] for name in self.coordinates)
+            where = f"{topic}[{partition}]@{offset}"
+        return Difference(kind, self.what, seq, where, detail)
+
+
+def _row(text: str) -> Row:
+    row: Row = json.loads(text, parse_float=str)
+    return row
+
+
+def _shown(row: Row) -> str:
+    return ", ".join(f"{name}={_value(value)}" for name, value in row.items() if value is not None)
+
+
+def _changes(original: Row, row: Row) -> str:
+    changed = [name for name in original if original[name] != row[name]]
+    return "; ".join(
+        f"{name}: Kafka {_value(original[name])}, here {_value(row[name])}" for name in changed
+    )
+
+
+def _value(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"

@@ -1,0 +1,122 @@
+"""The proof of one batch: its spans are read again, and everything counted is compared."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from psycopg2 import sql
+
+from tidemark.checkpoint import Batch, SpanRead
+from tidemark.drain import JobExecutor
+from tidemark.errors import DataLost, IncompleteRead
+from tidemark.facts import Facts
+from tidemark.ledger.looks import Looks, Published, PublishedSpan
+from tidemark.ledger.transaction import transaction
+from tidemark.region import Region
+from tidemark.staging import tables
+from tidemark.staging.columns import columns_of
+from tidemark.staging.reads import complete_reads
+from tidemark.staging.target import Target
+from tidemark.verify.report import BatchProof, Difference, Kind
+from tidemark.verify.retained import compacted, missing
+from tidemark.verify.rows import letters_of, rows_of
+from tidemark.verify.scratch import Scratch
+from tidemark.verify.whole import Whole
+
+MEMBER = 0
+"""Keys the scratch rows; no member of a run has this number."""
+
+Spans = list[PublishedSpan]
+
+
+@dataclass(frozen=True, slots=True)
+class Prover:
+    """Proves one batch after another of a region."""
+
+    region: Region
+    scratch: Scratch
+    target: Target
+    facts: Facts
+    whole: Whole
+    executor: Callable[[], JobExecutor]
+    """Starts the executor when it is first called."""
+
+    def proof_of(self, published: Published) -> BatchProof:
+        """The batch was read again and compared, or only counted where Kafka lacks its records."""
+        spans = Looks(self.region.ledger.engine).spans(self.region.name, published.seq)
+        there = self.whole.rows.get(published.seq, 0)
+        proof = BatchProof(published.seq, published.records, published.rows, published.dead_letters)
+        proof = _with(proof, *_counted(published, spans, there))
+        proof = replace(proof, unverifiable=tuple(missing(spans, self.facts)))
+        if proof.unverifiable or not spans or not self.whole.is_comparable:
+            return proof
+        try:
+            return self._compared(proof, spans)
+        except DataLost as error:  # retention was faster
+            return replace(proof, unverifiable=(str(error),))
+
+    def _compared(self, proof: BatchProof, spans: Spans) -> BatchProof:
+        batch, executor = self.scratch.batch(proof.seq, spans), self.executor()
+        columns = columns_of(executor.output_schema())
+        with transaction(self.region.ledger.engine, "scratch") as cursor:
+            tables.create(cursor, batch.staging, columns)
+        winners = executor.drain(batch, [one.span for one in spans])
+        reads = self._reads(batch, spans)
+        gone = tuple(compacted(self.region.kafka, spans, reads))
+        expected = self.scratch.expected(proof.seq)
+        with transaction(self.region.ledger.engine, "verify") as cursor:
+            rows = rows_of(cursor, batch, expected, self.target, columns, winners)
+            letters = letters_of(self.region.name, batch, reads)
+            for found in (rows, letters):
+                wrong, first = found.differences(cursor, batch.seq, is_whole=not gone)
+                proof = _with(proof, *first, wrong=wrong)
+            tables.drop(cursor, batch.staging)
+            cursor.execute(sql.SQL("DROP TABLE {}").format(expected.identifier))
+        if gone:
+            return replace(proof, unverifiable=gone)
+        return _with(proof, *_miscounted(spans, reads))
+
+    def _reads(self, batch: Batch, spans: Spans) -> tuple[SpanRead, ...]:
+        with transaction(self.region.ledger.engine, "reads") as cursor:
+            reads = complete_reads(cursor, batch.staging, MEMBER, [one.span for one in spans])
+        left = {one.span for one in spans} - {read.span for read in reads}
+        if left:
+            raise IncompleteRead(
+                f"region {self.region.name}, batch {batch.seq}: no complete read of"
+                f" {', '.join(map(str, sorted(left)))}. The transform lets Spark skip or cut the"
+                " read: take limit(), first() and never-true filters out of it"
+            )
+        return reads
+
+
+def _counted(published: Published, spans: Spans, there: int) -> Iterator[Difference]:
+    """Where the ledger's counts contradict each other or the target; needs no Kafka."""
+    records, letters = sum(one.records for one in spans), sum(one.dead_letters for one in spans)
+    for what, count, found, who in (
+        ("rows", published.rows, there, "the target has"),
+        ("records", published.records, records, "its spans counted"),
+        ("dead letters", published.dead_letters, letters, "its spans counted"),
+    ):
+        if count != found:
+            text = f"the ledger counted {count} {what}, {who} {found}"
+            yield Difference(Kind.miscounted, "ledger", published.seq, "", text)
+
+
+def _miscounted(spans: Spans, reads: Sequence[SpanRead]) -> Iterator[Difference]:
+    """Where a span gives other counts than the ledger's."""
+    counted = {read.span: (read.records, read.dead_letters) for read in reads}
+    for one in spans:
+        records, letters = counted[one.span]
+        if (records, letters) != (one.records, one.dead_letters):
+            text = (
+                f"the ledger counted {one.records} records and {one.dead_letters} dead letters,"
+                f" Kafka gives {records} and {letters}"
+            )
+            yield Difference(Kind.miscounted, "ledger", None, str(one.span), text)
+
+
+def _with(proof: BatchProof, *found: Difference, wrong: int | None = None) -> BatchProof:
+    return replace(
+        proof,
+        differences=(*proof.differences, *found),
+        wrong=proof.wrong + (len(found) if wrong is None else wrong),
+    )

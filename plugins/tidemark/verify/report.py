@@ -1,0 +1,80 @@
+"""What a verification found, batch by batch."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What is wrong with a row, a dead letter or the ledger."""
+
+    lost = "lost"
+    """Kafka has it, the target (or the ledger's dead letters) has not."""
+    doubled = "doubled"
+    """It is there more often than Kafka has it."""
+    altered = "altered"
+    """It is there with other values."""
+    foreign = "foreign"
+    """It is there and no record of the batch made it."""
+    miscounted = "miscounted"
+    """The ledger counted something else."""
+    broken = "broken"
+    """The spans of a partition do not join, or the head is not the newest checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is wrong, with its coordinates where they are known."""
+
+    kind: Kind
+    what: str
+    """row, dead letter or ledger."""
+    seq: int | None
+    where: str
+    """The record as topic[partition]@offset, or empty."""
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProof:
+    """A checkpoint beside what its spans gave when they were read again."""
+
+    seq: int
+    records: int
+    rows: int
+    dead_letters: int
+    differences: tuple[Difference, ...] = ()
+    """The first ones; `wrong` counts them all."""
+    wrong: int = 0
+    unverifiable: tuple[str, ...] = ()
+    """What Kafka no longer holds: with it rows can't be compared, only counted."""
+
+    @property
+    def verdict(self) -> str:
+        """One word for a person."""
+        if self.wrong:
+            return "differs"
+        return "not verifiable" if self.unverifiable else "equal"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The proof of a region: its batches, and what concerns the whole table and ledger."""
+
+    region: str
+    epoch: int
+    head_seq: int
+    batches: tuple[BatchProof, ...]
+    differences: tuple[Difference, ...] = ()
+    """The first ones that belong to no verified batch; `wrong_beyond` counts them all."""
+    wrong_beyond: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def wrong(self) -> int:
+        """Everything that is wrong."""
+        return self.wrong_beyond + sum(batch.wrong for batch in self.batches)
+
+    @property
+    def unverifiable(self) -> int:
+        """Batches that Kafka no longer holds whole."""
+        return sum(bool(batch.unverifiable) for batch in self.batches)

@@ -1,0 +1,79 @@
+"""What Kafka no longer holds of a batch: without it rows can be counted and not compared."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from tidemark.checkpoint import SpanRead
+from tidemark.errors import InvalidSettings
+from tidemark.facts import Facts
+from tidemark.kafka.facts import SECONDS, Broker, quiet
+from tidemark.ledger.looks import PublishedSpan
+from tidemark.offsets import Span
+
+
+def facts_of(broker: Broker, topics: Sequence[str]) -> Facts:
+    """Kafka's facts of the topics that still exist."""
+    found = Facts("", {}, {}, {})
+    for topic in topics:
+        try:
+            facts = broker.facts([topic])
+        except InvalidSettings:
+            continue
+        found = replace(
+            found,
+            cluster_id=facts.cluster_id,
+            topic_ids=found.topic_ids | facts.topic_ids,
+            log_starts=found.log_starts | facts.log_starts,
+            ends=found.ends | facts.ends,
+        )
+    return found
+
+
+def missing(spans: Sequence[PublishedSpan], facts: Facts) -> Iterator[str]:
+    """Each range of the spans that Kafka no longer holds, and why."""
+    for published in spans:
+        span, partition = published.span, published.span.topic_partition
+        topic_id = facts.topic_ids.get(span.topic)
+        if topic_id is None:
+            yield f"{span}: the topic is gone"
+        elif topic_id != published.topic_id:
+            yield f"{span}: the topic was created again"
+        elif partition not in facts.ends:
+            yield f"{span}: the partition is gone"
+        elif (start := facts.log_starts[partition]) > span.start:
+            lost = Span(*partition, span.start, min(start, span.end))
+            yield f"{lost}: below the log start {start}, retention took it"
+        elif (end := facts.ends[partition]) < span.end:
+            lost = Span(*partition, max(end, span.start), span.end)
+            yield f"{lost}: beyond the log's end {end}, it was truncated"
+
+
+def compacted(
+    config: Mapping[str, str], spans: Sequence[PublishedSpan], reads: Sequence[SpanRead]
+) -> Iterator[str]:
+    """Each span of a compacted topic that gives fewer records than the ledger counted."""
+    counted = {read.span: read.records for read in reads}
+    shrunk = [one for one in spans if counted.get(one.span, 0) < one.records]
+    policies = _policies(config, {one.span.topic for one in shrunk}) if shrunk else {}
+    for one in shrunk:
+        if "compact" in policies.get(one.span.topic, ""):
+            left = counted.get(one.span, 0)
+            yield f"{one.span}: {one.records - left} of {one.records} records were compacted away"
+
+
+def _policies(config: Mapping[str, str], topics: set[str]) -> dict[str, str]:
+    """cleanup.policy by topic; a topic that may not be asked is left out."""
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+    admin = AdminClient(quiet(config))  # named: its answers die with it
+    asked: dict[Any, Any] = admin.describe_configs(resources, request_timeout=SECONDS)
+    found = {}
+    for resource, future in asked.items():
+        try:
+            found[resource.name] = future.result(SECONDS + 5)["cleanup.policy"].value
+        except KafkaException:
+            continue
+    return found

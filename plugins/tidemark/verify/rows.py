@@ -1,0 +1,116 @@
+"""A batch's rows and dead letters beside those that its spans gave when they were read again."""
+
+from collections.abc import Sequence
+
+from psycopg2 import sql
+from psycopg2.extensions import cursor as Cursor
+
+from tidemark.checkpoint import Attempt, Batch, SpanRead
+from tidemark.errors import SchemaMismatch
+from tidemark.staging.catalog import TableColumn, find_columns
+from tidemark.staging.columns import BATCH_SEQ, Column
+from tidemark.staging.move import REFUSALS, move_rows, target_refused
+from tidemark.staging.target import Target
+from tidemark.verify.multiset import Multisets
+
+COORDINATES = ("kafka_topic", "kafka_partition", "kafka_offset")
+_TEXTS = ("text", "character varying")
+_LETTER = ("topic", "partition", "offset")
+_LETTER_COLUMNS = (*_LETTER, "timestamp_ms", "key", "value", "headers", "reason", "detail")
+
+_LIKE_TARGET = sql.SQL(
+    "CREATE UNLOGGED TABLE {expected} AS SELECT {names}, {batch_seq} FROM {target} WITH NO DATA"
+)
+_ROWS = sql.SQL("SELECT {values} FROM {table} WHERE {batch_seq} = %(seq)s")
+_STAGED_LETTERS = sql.SQL("""
+SELECT {names} FROM {letters} JOIN unnest(
+    %(members)s::bigint[], %(attempts)s::bigint[], %(topics)s::text[], %(partitions)s::int[]
+) AS read (member, attempt, topic, partition) USING (member, attempt, topic, partition)
+""")
+_LEDGER_LETTERS = sql.SQL(
+    "SELECT {names} FROM tidemark.dead_letters WHERE region = %(region)s AND seq = %(seq)s"
+)
+
+
+def rows_of(
+    cursor: Cursor,
+    batch: Batch,
+    expected: Target,
+    target: Target,
+    columns: Sequence[Column],
+    winners: Sequence[Attempt],
+) -> Multisets:
+    """The batch's rows as the target's own types hold them, and the target's.
+
+    Makes the table `expected` in the caller's transaction; the same move as in a publish fills it,
+    so that a value is rounded or widened alike.
+
+    Raises:
+        SchemaMismatch: the target lacks a column that the transform returns.
+    """
+    table = {own.name: own for own in find_columns(cursor, target.schema, target.table)}
+    _refuse_other_transform(target, columns, table)
+    names = {
+        "names": sql.SQL(", ").join(sql.Identifier(column.name) for column in columns),
+        "batch_seq": sql.Identifier(BATCH_SEQ),
+        "target": target.identifier,
+        "expected": expected.identifier,
+    }
+    cursor.execute(_LIKE_TARGET.format(**names))
+    attempts = [(winner.member, winner.attempt) for winner in winners]
+    try:
+        move_rows(cursor, batch.staging, expected, columns, batch.seq, attempts)
+    except REFUSALS as error:
+        raise target_refused(error, target) from None
+    cursor.execute(sql.SQL("ANALYZE {}").format(expected.identifier))
+    values = sql.SQL(", ").join(_comparable(table[column.name]) for column in columns)
+    should_be, is_there = (
+        _ROWS.format(values=values, table=one.identifier, batch_seq=names["batch_seq"])
+        for one in (expected, target)
+    )
+    stored = {column.name for column in columns}
+    coordinates = COORDINATES if stored.issuperset(COORDINATES) else None
+    return Multisets("row", should_be, is_there, {"seq": batch.seq}, coordinates)
+
+
+def letters_of(region: str, batch: Batch, reads: Sequence[SpanRead]) -> Multisets:
+    """The batch's dead letters as they were read again, and the ledger's."""
+    names = sql.SQL(", ").join(map(sql.Identifier, _LETTER_COLUMNS))
+    staged = sql.Identifier(batch.staging.schema, batch.staging.dead_letters)
+    parameters = {
+        "region": region,
+        "seq": batch.seq,
+        "members": [read.member for read in reads],
+        "attempts": [read.attempt for read in reads],
+        "topics": [read.span.topic for read in reads],
+        "partitions": [read.span.partition for read in reads],
+    }
+    return Multisets(
+        "dead letter",
+        _STAGED_LETTERS.format(names=names, letters=staged),
+        _LEDGER_LETTERS.format(names=names),
+        parameters,
+        _LETTER,
+    )
+
+
+def _comparable(own: TableColumn) -> sql.Composable:
+    """The column's value with an equality that sees every byte."""
+    name = sql.Identifier(own.name)
+    if own.type_name == "json":
+        return sql.SQL("{0}::jsonb AS {0}").format(name)  # json itself has no equality
+    if own.type_name in _TEXTS:
+        # a nondeterministic collation calls different texts equal
+        return sql.SQL('{0}::text COLLATE "C" AS {0}').format(name)
+    return name
+
+
+def _refuse_other_transform(
+    target: Target, columns: Sequence[Column], table: dict[str, TableColumn]
+) -> None:
+    missing = [column.name for column in columns if column.name not in table]
+    if missing:
+        raise SchemaMismatch(
+            f"{target} lacks the columns {', '.join(missing)} that the transform returns: it is"
+            " not the transform that wrote the table; verify with the pipeline file that did"
+        )

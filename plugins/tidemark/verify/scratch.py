@@ -1,0 +1,85 @@
+"""Scratch: the tables into which batches are read again; nobody else ever meets them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from secrets import token_hex
+
+import psycopg2.errors
+from psycopg2 import sql
+from psycopg2.extensions import cursor as Cursor
+from sqlalchemy import Engine
+
+from tidemark.checkpoint import Batch, PlannedSpan, Staging
+from tidemark.ledger.looks import PublishedSpan
+from tidemark.ledger.queries import query
+from tidemark.ledger.transaction import look
+from tidemark.staging.target import Target
+
+_PREFIX = "#verify_"
+_LOCK = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
+_UNLOCK = "SELECT pg_advisory_unlock(hashtextextended(%s, 0))"
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """The names of one verification's tables."""
+
+    name: str
+
+    def batch(self, seq: int, spans: list[PublishedSpan]) -> Batch:
+        """A batch with the same spans, whose staging tables are scratch."""
+        planned = tuple(PlannedSpan(published.span, published.topic_id) for published in spans)
+        return Batch(self.name, 0, seq, planned)
+
+    def expected(self, seq: int) -> Target:
+        """The table of the rows that the target should hold."""
+        return Target(Staging.of(self.name, seq).schema, f"{self.name}_{seq}_expected")
+
+
+@contextmanager
+def scratch_of(engine: Engine) -> Iterator[Scratch]:
+    """Names of this verification alone; its tables are gone afterwards.
+
+    If it crashes: the tables stay until the next verification, which sees by the advisory lock
+    of their name that nobody works on them.
+    """
+    name = _PREFIX + token_hex(4)
+    with look(engine) as cursor:
+        cursor.execute(_LOCK, (name,))
+        _drop_abandoned(cursor)
+        try:
+            yield Scratch(name)
+        finally:
+            _drop(cursor, [table for table in _tables(cursor) if _owner(table) == name])
+            cursor.execute(_UNLOCK, (name,))
+
+
+def _drop_abandoned(cursor: Cursor) -> None:
+    tables = _tables(cursor)
+    for owner in {_owner(table) for table in tables}:
+        # Our own lock would be given again: nothing of ours is there yet.
+        cursor.execute(_LOCK, (owner,))
+        (is_abandoned,) = cursor.fetchone() or (False,)
+        if is_abandoned:
+            _drop(cursor, [table for table in tables if _owner(table) == owner])
+            cursor.execute(_UNLOCK, (owner,))
+
+
+def _tables(cursor: Cursor) -> list[str]:
+    cursor.execute(query("scratch_tables"))
+    return [table for (table,) in cursor.fetchall()]
+
+
+def _owner(table: str) -> str:
+    return table[: len(_PREFIX) + 8]
+
+
+def _drop(cursor: Cursor, tables: list[str]) -> None:
+    """Best effort: a table that a dying worker still holds is left for the next verification."""
+    cursor.execute("SELECT set_config('lock_timeout', '5s', false)")
+    for table in tables:
+        identifier = sql.Identifier("tidemark_staging", table)
+        with suppress(psycopg2.errors.LockNotAvailable):
+            cursor.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(identifier))
+    cursor.execute("RESET lock_timeout")

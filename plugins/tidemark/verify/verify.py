@@ -1,0 +1,117 @@
+"""Verify a region: read its batches again and compare them with target, ledger and dead letters.
+
+  1 whole     the target's rows belong to published batches, the spans of each partition join
+  2 retained  batches that Kafka no longer holds whole are named, and counted instead of compared
+  3 again     each other batch is read through the same decode, transform and staging, into scratch
+  4 compare   rows and dead letters as multisets, both ways; the counts with the ledger's
+Nothing but scratch tables is written, and they are gone at the end.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tidemark.drain import JobExecutor
+from tidemark.errors import Refused
+from tidemark.facts import check_cluster
+from tidemark.ledger.looks import Looks, Published
+from tidemark.pipeline import Pipeline
+from tidemark.region import Connections, Region, region_of
+from tidemark.settle import RegionState
+from tidemark.staging.target import Target
+from tidemark.verify.proof import MEMBER, Prover
+from tidemark.verify.report import BatchProof, Report
+from tidemark.verify.retained import facts_of
+from tidemark.verify.scratch import Scratch, scratch_of
+from tidemark.verify.whole import Whole, whole_of
+
+ExecutorOf = Callable[[Pipeline, Connections, int], JobExecutor]
+
+Tell = Callable[[BatchProof | None, int], None]
+"""Takes the number of batches with None at first, then with each proof."""
+
+
+def verify(
+    pipeline: Pipeline,
+    connections: Connections,
+    *,
+    executor_of: ExecutorOf,
+    last: int | None = None,
+    tell: Tell = lambda proof, batches: None,
+) -> Report:
+    """Every batch (or the last ones) was compared with what Kafka holds; the report says how.
+
+    The transform must be deterministic: what it makes of a record today, it made of it then.
+    Runs may go on meanwhile; batches published after the start are not looked at.
+
+    Raises:
+        Refused: the region is not in the ledger.
+        SchemaMismatch: the transform returns columns that the target lacks.
+    """
+    with region_of(pipeline, connections) as region, scratch_of(region.ledger.engine) as scratch:
+        state = _state(region)
+        published = Looks(region.ledger.engine).checkpoints(region.name)
+        whole = _whole(region, state, published)
+        chosen = published[:last][::-1]
+        tell(None, len(chosen))
+        proofs = []
+        with _executor(pipeline, connections, executor_of) as executor:
+            prover = _prover(region, scratch, state, whole, executor)
+            for one in chosen:
+                proofs.append(prover.proof_of(one))
+                tell(proofs[-1], len(chosen))
+        return Report(
+            region.name,
+            state.epoch,
+            state.head_seq,
+            tuple(proofs),
+            whole.differences,
+            whole.wrong,
+            whole.notes,
+        )
+
+
+@contextmanager
+def _executor(
+    pipeline: Pipeline, connections: Connections, executor_of: ExecutorOf
+) -> Iterator[Callable[[], JobExecutor]]:
+    """One executor, started by whoever asks for it first; closed at the end."""
+    started: list[JobExecutor] = []
+
+    def executor() -> JobExecutor:
+        if not started:
+            started.append(executor_of(pipeline, connections, MEMBER))
+        return started[0]
+
+    try:
+        yield executor
+    finally:
+        for one in started:
+            one.close()
+
+
+def _state(region: Region) -> RegionState:
+    state = region.ledger.region_state(region.name)
+    if state is None:
+        raise Refused(f"region {region.name} is not in the ledger: it appears with its first run")
+    return state
+
+
+def _whole(region: Region, state: RegionState, published: list[Published]) -> Whole:
+    target = Target.parse(region.pipeline.target.table)
+    newest = published[0] if published else None
+    return whole_of(region.ledger.engine, region.name, target, state, newest)
+
+
+def _prover(
+    region: Region,
+    scratch: Scratch,
+    state: RegionState,
+    whole: Whole,
+    executor: Callable[[], JobExecutor],
+) -> Prover:
+    topics = {partition.topic for partition in region.ledger.partitions(region.name)}
+    facts = facts_of(region.broker, sorted(topics | {*region.pipeline.kafka.topics}))
+    if facts.topic_ids:
+        check_cluster(region.name, state.cluster_id, facts)
+    target = Target.parse(region.pipeline.target.table)
+    return Prover(region, scratch, target, facts, whole, executor)

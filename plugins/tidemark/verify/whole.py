@@ -1,0 +1,92 @@
+"""What concerns the whole target and ledger, and not one batch."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from psycopg2 import sql
+from psycopg2.extensions import cursor as Cursor
+from sqlalchemy import Engine
+
+from tidemark.ledger.looks import Looks, Published
+from tidemark.ledger.transaction import look
+from tidemark.settle import RegionState
+from tidemark.staging.catalog import TableColumn, find_columns, find_relation
+from tidemark.staging.columns import BATCH_SEQ
+from tidemark.staging.target import Target
+from tidemark.verify.multiset import FIRST
+from tidemark.verify.report import Difference, Kind
+
+# One statement, one snapshot: a batch published meanwhile is in both or in neither.
+_BY_BATCH = sql.SQL("""
+SELECT {batch_seq}, count(*), EXISTS (
+    SELECT FROM tidemark.batches b
+    WHERE b.region = %(region)s AND b.seq = {batch_seq} AND b.state = 'published')
+FROM {target} GROUP BY {batch_seq} ORDER BY {batch_seq} NULLS FIRST
+""")
+_SAMPLE = sql.SQL(
+    "SELECT to_jsonb(t)::text FROM {target} t WHERE {batch_seq} IS NOT DISTINCT FROM %s LIMIT %s"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Rows of the target by batch, and what is wrong beyond single batches."""
+
+    rows: dict[int, int]
+    differences: tuple[Difference, ...]
+    wrong: int
+    notes: tuple[str, ...]
+    is_comparable: bool = True
+    """Whether there is a table with batches at all."""
+
+
+def whole_of(
+    engine: Engine, region: str, target: Target, state: RegionState, newest: Published | None
+) -> Whole:
+    """The target has rows of published batches alone, the spans form chains, the head is right."""
+    broken = [*_ledger_faults(Looks(engine), region, state, newest)]
+    with look(engine) as cursor:
+        if find_relation(cursor, target.schema, target.table) is None:
+            return Whole({}, tuple(broken), len(broken), (f"{target} does not exist",), False)
+        columns = {own.name: own for own in find_columns(cursor, target.schema, target.table)}
+        if BATCH_SEQ not in columns:
+            note = f"{target} has no column {BATCH_SEQ}: it is not a table that Tidemark fills"
+            return Whole({}, tuple(broken), len(broken), (note,), False)
+        return _whole(cursor, region, target, columns[BATCH_SEQ], broken)
+
+
+def _whole(
+    cursor: Cursor, region: str, target: Target, batch_seq: TableColumn, broken: list[Difference]
+) -> Whole:
+    names = {"target": target.identifier, "batch_seq": sql.Identifier(BATCH_SEQ)}
+    cursor.execute(_BY_BATCH.format(**names), {"region": region})
+    rows: dict[int, int] = {}
+    differences, notes, wrong = list(broken), list[str](), len(broken)
+    for seq, count, is_published in cursor.fetchall():
+        if is_published:
+            rows[seq] = count
+        elif seq == 0 and batch_seq.has_default:
+            notes.append(f"{count} rows of {target} belong to no batch (batch_seq 0, its default)")
+        else:
+            wrong += count
+            cursor.execute(_SAMPLE.format(**names), (seq, FIRST))
+            differences += [_foreign(seq, count, row) for (row,) in cursor.fetchall()]
+    return Whole(rows, tuple(differences), wrong, tuple(notes))
+
+
+def _foreign(seq: int | None, count: int, row: str) -> Difference:
+    detail = f"batch_seq {seq} is no published batch ({count} rows with it): {row[:300]}"
+    return Difference(Kind.foreign, "row", seq, "", detail)
+
+
+def _ledger_faults(
+    looks: Looks, region: str, state: RegionState, newest: Published | None
+) -> Iterator[Difference]:
+    for chain in looks.broken_chains(region):
+        yield Difference(Kind.broken, "ledger", chain.seq, str(chain.partition), str(chain))
+    found = newest.seq if newest else 0
+    if found < state.head_seq:
+        detail = (
+            f"the head is batch {state.head_seq}, the newest published batch is {found or None}"
+        )
+        yield Difference(Kind.broken, "ledger", state.head_seq, "", detail)

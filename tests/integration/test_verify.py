@@ -1,0 +1,276 @@
+"""Verify: clean after any run, and every doctored row, dead letter and ledger row is found."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import psycopg2
+import pytest
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
+from tests.support.executor import BAD
+from tests.support.produce import numbered, produce, produce_transaction
+from tests.support.world import World
+
+from tidemark.errors import Refused
+from tidemark.ledger.retire import retire
+from tidemark.ledger.transaction import connect
+from tidemark.local.postgres import ADMIN
+from tidemark.local.stack import LocalStack
+from tidemark.verify.report import Difference, Kind, Report
+from tidemark.verify.verify import verify
+
+
+def filled(world: World) -> World:
+    """A region with three batches in two partitions, two dead letters and aborted records."""
+    produce(world.kafka, world.topic, [*numbered(9), BAD, *numbered(3, 20)], 0)
+    produce_transaction(world.kafka, world.topic, numbered(4, 100), 1, abort=True)
+    produce_transaction(world.kafka, world.topic, [*numbered(5, 200), BAD], 1)
+    world.run(max_records=10)
+    return world
+
+
+@pytest.fixture(scope="module")
+def origin(kafka: str, admin: AdminClient, stack: LocalStack) -> Iterator[World]:
+    """One filled region, which no test changes."""
+    name = f"v_{uuid.uuid4().hex[:12]}"
+    admin.create_topics([NewTopic(name, 2, 1)])[name].result(30)
+    with database(stack) as parameters:
+        yield filled(World(kafka, parameters, name, name))
+    admin.delete_topics([name])[name].exception(30)
+
+
+@pytest.fixture
+def proven(origin: World, stack: LocalStack) -> Iterator[World]:
+    """The filled region in a copy of its database, for a test to doctor."""
+    with database(stack, template=origin.warehouse["dbname"]) as parameters:
+        yield replace(origin, warehouse=parameters, settings={}, executors=[])
+
+
+@contextmanager
+def database(stack: LocalStack, template: str = "template1") -> Iterator[dict[str, Any]]:
+    owner, name = stack.postgres.parameters("warehouse"), f"test_{uuid.uuid4().hex[:12]}"
+    with closing(psycopg2.connect(**stack.postgres.parameters("postgres", ADMIN))) as server:
+        server.autocommit = True
+        cursor = server.cursor()
+        cursor.execute(f"CREATE DATABASE {name} OWNER {owner['user']} TEMPLATE {template}")
+        yield owner | {"dbname": name}
+        cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def verified(world: World, last: int | None = None) -> Report:
+    return verify(world.pipeline, world.connections, executor_of=world.executor_of, last=last)
+
+
+def differences(report: Report) -> list[Difference]:
+    return [*report.differences, *(one for batch in report.batches for one in batch.differences)]
+
+
+def found(world: World) -> list[tuple[Kind, str, str]]:
+    return [(one.kind, one.what, one.where) for one in differences(verified(world))]
+
+
+def test_a_clean_region_is_equal_batch_by_batch(proven: World) -> None:
+    report = verified(proven)
+    assert [batch.verdict for batch in report.batches] == ["equal"] * 3
+    assert sum(batch.rows for batch in report.batches) == len(proven.rows()) == 17
+    assert sum(batch.dead_letters for batch in report.batches) == 2
+    assert not report.differences
+    assert not report.notes
+
+
+def test_the_last_batches_can_be_verified_alone(proven: World) -> None:
+    assert [batch.seq for batch in verified(proven, last=2).batches] == [2, 3]
+
+
+def test_a_lost_row_is_found(proven: World) -> None:
+    proven.sql("DELETE FROM public.records WHERE kafka_partition = 0 AND kafka_offset = 4")
+    where = f"{proven.topic}[0]@4"
+    assert (Kind.lost, "row", where) in found(proven)
+
+
+def test_a_doubled_row_is_found(proven: World) -> None:
+    proven.sql(
+        "INSERT INTO public.records SELECT * FROM public.records"
+        " WHERE kafka_partition = 1 AND kafka_offset = 6"
+    )
+    where = f"{proven.topic}[1]@6"
+    assert (Kind.doubled, "row", where) in found(proven)
+
+
+def test_one_altered_byte_is_found_and_named(proven: World) -> None:
+    proven.sql("UPDATE public.records SET value = 'value 3 ' WHERE value = 'value 3'")
+    report = verified(proven)
+    assert report.wrong == 1
+    (one,) = differences(report)
+    assert (one.kind, one.where) == (Kind.altered, f"{proven.topic}[0]@3")
+    assert one.detail == 'value: Kafka "value 3", here "value 3 "'
+
+
+def test_an_altered_byte_is_found_without_coordinates_in_the_target(proven: World) -> None:
+    proven.sql("UPDATE public.records SET kafka_offset = 77 WHERE value = 'value 3'")
+    (one,) = differences(verified(proven))
+    assert (one.kind, one.detail) == (Kind.altered, "kafka_offset: Kafka 3, here 77")
+
+
+def test_a_foreign_row_in_a_batch_is_found(proven: World) -> None:
+    proven.sql("INSERT INTO public.records VALUES ('elsewhere', 7, 1, 'x', 2)")
+    assert (Kind.foreign, "row", "elsewhere[7]@1") in found(proven)
+
+
+@pytest.mark.parametrize("seq", ["999", "0", "-1"])
+def test_rows_of_no_published_batch_are_found(proven: World, seq: str) -> None:
+    proven.sql(
+        f"INSERT INTO public.records SELECT 'x', 0, n, 'x', {seq} FROM generate_series(1, 12) n"
+    )
+    report = verified(proven, last=1)
+    assert report.wrong == 12
+    assert {one.kind for one in report.differences} == {Kind.foreign}
+    assert len(report.differences) == 10
+
+
+def test_rows_from_before_tidemark_are_only_noted(proven: World) -> None:
+    proven.sql("ALTER TABLE public.records ALTER batch_seq SET DEFAULT 0")
+    proven.sql("INSERT INTO public.records (value) VALUES ('older')")
+    report = verified(proven)
+    assert report.wrong == 0
+    assert report.notes == (
+        '1 rows of "public"."records" belong to no batch (batch_seq 0, its default)',
+    )
+
+
+def test_a_changed_dead_letter_is_found(proven: World) -> None:
+    proven.sql("UPDATE tidemark.dead_letters SET value = 'baD' WHERE partition = 0")
+    (one,) = differences(verified(proven))
+    assert (one.kind, one.what, one.where) == (Kind.altered, "dead letter", f"{proven.topic}[0]@9")
+
+
+def test_a_lost_dead_letter_is_found(proven: World) -> None:
+    proven.sql("DELETE FROM tidemark.dead_letters WHERE partition = 1")
+    (one,) = differences(verified(proven))
+    assert (one.kind, one.what) == (Kind.lost, "dead letter")
+
+
+def test_a_cut_ledger_row_is_found(proven: World) -> None:
+    proven.sql("DELETE FROM tidemark.dead_letters")
+    proven.sql("DELETE FROM tidemark.batches WHERE seq = 1")
+    kinds = {one.kind for one in verified(proven).differences}
+    assert kinds == {Kind.foreign, Kind.broken}
+
+
+def test_a_cut_span_is_found(proven: World) -> None:
+    proven.sql("DELETE FROM tidemark.spans WHERE seq = 2 AND partition = 0")
+    report = verified(proven)
+    (chain,) = report.differences
+    assert chain.kind is Kind.broken
+    assert "gap before batch 3" in chain.detail
+    assert Kind.miscounted in {one.kind for one in report.batches[1].differences}
+
+
+def test_a_moved_next_offset_is_found(proven: World) -> None:
+    proven.sql("UPDATE tidemark.partitions SET next_offset = next_offset + 1 WHERE partition = 0")
+    (chain,) = verified(proven).differences
+    assert chain.detail.endswith("the spans end at 13, the ledger's next offset is 14")
+
+
+def test_a_miscounted_span_is_found(proven: World) -> None:
+    proven.sql("UPDATE tidemark.spans SET records = records + 1 WHERE seq = 1 AND partition = 0")
+    proven.sql("UPDATE tidemark.batches SET records = records + 1 WHERE seq = 1")
+    (one,) = differences(verified(proven))
+    assert one.kind is Kind.miscounted
+    assert "Kafka gives" in one.detail
+
+
+def test_a_lost_target_is_found(proven: World) -> None:
+    proven.sql("DROP TABLE public.records")
+    report = verified(proven)
+    assert report.wrong == 3
+    assert report.notes == ('"public"."records" does not exist',)
+
+
+def test_ranges_that_retention_took_are_named_and_counted(world: World, admin: AdminClient) -> None:
+    filled(world)
+    partition = KafkaPartition(world.topic, 0, 3)
+    admin.delete_records([partition])[partition].result(20)
+    report = verified(world)
+    assert [batch.verdict for batch in report.batches] == ["not verifiable", "equal", "equal"]
+    assert report.wrong == 0
+    (named,) = report.batches[0].unverifiable
+    assert named.startswith(f"{world.topic}[0]@[0, 3): below the log start 3")
+    world.sql("DELETE FROM public.records WHERE kafka_partition = 0 AND kafka_offset = 1")
+    assert {one.kind for one in differences(verified(world))} == {Kind.miscounted}
+    admin.delete_topics([world.topic])[world.topic].result(20)
+    report = verified(world)
+    assert all("the topic is gone" in batch.unverifiable[0] for batch in report.batches)
+
+
+def test_compacted_records_are_named_and_the_rest_is_compared(
+    world: World, admin: AdminClient
+) -> None:
+    world.produce(6)
+    world.run()
+    compact(admin, world.topic)
+    # What compaction does to a span: the ledger counted more than Kafka gives now.
+    world.sql("UPDATE tidemark.spans SET records = 8")
+    world.sql("UPDATE tidemark.batches SET records = 8, rows_moved = 8, rows_contributed = 8")
+    world.sql("INSERT INTO public.records SELECT 'x', 0, n, 'gone', 1 FROM generate_series(8, 9) n")
+    (batch,) = verified(world).batches
+    assert batch.verdict == "not verifiable", batch.differences
+    assert "2 of 8 records were compacted away" in batch.unverifiable[0]
+    world.sql("UPDATE public.records SET value = 'x' WHERE kafka_offset = 2")
+    assert [one.kind for one in differences(verified(world))] == [Kind.altered]
+
+
+def compact(admin: AdminClient, topic: str) -> None:
+    entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(20)
+
+
+def test_nothing_but_scratch_is_written_and_it_is_gone_afterwards(proven: World) -> None:
+    before = proven.sql("SELECT count(*), sum(epoch) FROM tidemark.runs")
+    members = proven.sql("SELECT count(*) FROM tidemark.members")
+    verified(proven)
+    assert proven.sql("SELECT count(*), sum(epoch) FROM tidemark.runs") == before
+    assert proven.sql("SELECT count(*) FROM tidemark.members") == members
+    assert tables_of(proven) == []
+
+
+def test_abandoned_scratch_is_dropped_and_scratch_in_use_is_not(proven: World) -> None:
+    abandoned, in_use = "#verify_00000000_1_rows", "#verify_11111111_1_rows"
+    for name in (abandoned, in_use):
+        proven.sql(f'CREATE TABLE tidemark_staging."{name}" ()')
+    with closing(connect(proven.warehouse).raw_connection()) as other:
+        other.cursor().execute("SELECT pg_advisory_lock(hashtextextended('#verify_11111111', 0))")
+        verified(proven)
+        assert tables_of(proven) == [in_use]
+    verified(proven)
+
+
+def test_retire_never_meets_scratch(proven: World) -> None:
+    proven.sql('CREATE TABLE tidemark_staging."#verify_00000000_1_rows" ()')
+    assert retire(connect(proven.warehouse), proven.region) == []
+    assert tables_of(proven) == ["#verify_00000000_1_rows"]
+
+
+def test_a_region_that_never_opened_is_refused(proven: World) -> None:
+    proven.settings["region"] = "nobody"
+    with pytest.raises(Refused, match="nobody is not in the ledger"):
+        verified(proven)
+
+
+def tables_of(world: World) -> list[str]:
+    return [
+        name
+        for (name,) in world.sql(
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'tidemark_staging' ORDER BY 1"
+        )
+    ]
