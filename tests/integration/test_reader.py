@@ -1,0 +1,293 @@
+"""A span is read exactly, whatever stands between its records; what is recorded is one whole."""
+
+import itertools
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import psycopg2
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from tests.support.batches import Batches, document, documents
+from tests.support.failpoint import failpoint
+from tests.support.produce import produce, produce_transaction
+
+from tidemark.checkpoint import DeadLetter
+from tidemark.errors import DataLost, StagingLost, Unreachable
+from tidemark.failpoints import FailpointHit
+from tidemark.kafka.spans import READER_SETTINGS, read_span, reader_config
+from tidemark.offsets import Span
+from tidemark.pipeline import Format
+from tidemark.spark import journal, records
+from tidemark.spark.reader import read
+
+Topic = Callable[..., str]
+
+
+@pytest.fixture
+def batches(kafka: str, warehouse: dict[str, Any]) -> Batches:
+    return Batches(kafka, warehouse)
+
+
+def offsets(kafka: str, span: Span, **settings: Any) -> list[int]:
+    lists = read_span({"bootstrap.servers": kafka}, span, **settings)
+    return [message.offset() for messages in lists for message in messages]
+
+
+def test_a_transactional_log_is_read_exactly_from_any_offset_to_any_offset(
+    kafka: str, topic: Topic
+) -> None:
+    name, visible, end = topic(), [], 0
+    for count, abort in [(4, False), (3, True), (2, False), (1, True), (2, True)]:
+        produce_transaction(kafka, name, documents(count), abort=abort)
+        visible += [] if abort else range(end, end + count)
+        end += count + 1  # the marker
+    for start, stop in itertools.combinations(range(end + 1), 2):
+        expected = [offset for offset in visible if start <= offset < stop]
+        assert offsets(kafka, Span(name, 0, start, stop)) == expected, (start, stop)
+
+
+def test_a_span_of_aborted_records_alone_is_complete_and_empty(kafka: str, topic: Topic) -> None:
+    name = topic()
+    produce_transaction(kafka, name, documents(50), abort=True)
+    started = time.monotonic()
+    assert offsets(kafka, Span(name, 0, 0, 51)) == []
+    assert time.monotonic() - started < 5
+
+
+def test_a_compacted_log_is_read_over_its_gaps(kafka: str, topic: Topic) -> None:
+    name = topic(
+        cleanup_policy="compact",
+        min_cleanable_dirty_ratio="0.01",
+        segment_ms="100",
+        min_compaction_lag_ms="0",
+        max_compaction_lag_ms="100",
+    )
+    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 0})
+    deadline, end, whole = time.monotonic() + 60, 0, True
+    while whole:
+        assert time.monotonic() < deadline, "Kafka did not compact the log"
+        for key in range(10):
+            producer.produce(name, document(key), str(key), partition=0)
+        producer.flush()
+        end += 10
+        whole = len(offsets(kafka, Span(name, 0, 0, end))) == end
+        time.sleep(0.05)  # segments roll by age
+    left = offsets(kafka, Span(name, 0, 0, end))
+    gap = next(offset for offset in range(end) if offset not in left)
+    for start, stop in [(0, gap + 1), (gap, gap + 1), (gap, end)]:
+        found = offsets(kafka, Span(name, 0, start, stop))
+        assert found == [offset for offset in left if start <= offset < stop]
+
+
+def test_an_open_transaction_holds_a_span_that_reaches_into_it(kafka: str, topic: Topic) -> None:
+    name = topic()
+    produce(kafka, name, documents(3))
+    producer = Producer({"bootstrap.servers": kafka, "transactional.id": name})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(name, document(3), partition=0)
+    producer.flush(20)
+    assert offsets(kafka, Span(name, 0, 0, 3)) == [0, 1, 2]
+    with pytest.raises(Unreachable, match=rf"{name}\[0\]@3: no progress for 1 s"):
+        offsets(kafka, Span(name, 0, 0, 4), no_progress_seconds=1)
+    producer.commit_transaction(20)
+    assert offsets(kafka, Span(name, 0, 0, 4)) == [0, 1, 2, 3]
+
+
+def test_an_offset_below_the_log_start_is_lost_data(
+    kafka: str, admin: AdminClient, topic: Topic
+) -> None:
+    name = topic()
+    produce(kafka, name, documents(20))
+    admin.delete_records([TopicPartition(name, 0, 8)])[TopicPartition(name, 0)].result(20)
+    with pytest.raises(DataLost, match=rf"{name}\[0\]@5 is needed.*begins at 8 and ends at 20"):
+        offsets(kafka, Span(name, 0, 5, 12))
+    assert offsets(kafka, Span(name, 0, 8, 12)) == [8, 9, 10, 11]
+
+
+def test_an_offset_beyond_the_end_is_lost_data(kafka: str, topic: Topic) -> None:
+    name = topic()
+    produce(kafka, name, documents(4))
+    with pytest.raises(DataLost, match=r"@9 is needed.*begins at 0 and ends at 4"):
+        offsets(kafka, Span(name, 0, 9, 12))
+
+
+def test_a_leader_epoch_that_the_log_never_had_is_lost_data(kafka: str, topic: Topic) -> None:
+    name = topic()
+    produce(kafka, name, documents(4))
+    assert offsets(kafka, Span(name, 0, 1, 4), leader_epoch=0) == [1, 2, 3]
+    with pytest.raises(DataLost, match="leader epoch 9"):
+        offsets(kafka, Span(name, 0, 1, 4), leader_epoch=9)
+
+
+def test_a_topic_that_is_gone_is_lost_data(kafka: str) -> None:
+    with pytest.raises(DataLost, match=r"never-was\[0\]@0 is gone"):
+        offsets(kafka, Span("never-was", 0, 0, 4), no_progress_seconds=1)
+
+
+def test_a_silent_broker_is_named() -> None:
+    with pytest.raises(Unreachable, match=r"t\[0\]@0.*brokers 127.0.0.1:1: .*refused"):
+        offsets("127.0.0.1:1", Span("t", 0, 0, 4), no_progress_seconds=1)
+
+
+def test_a_connection_cannot_unset_what_exactness_needs() -> None:
+    given = dict.fromkeys(READER_SETTINGS, "user") | {"group.instance.id": "one"}
+    config = reader_config(given | {"fetch.wait.max.ms": "7", "sasl.password": "secret"})
+    assert {key: config[key] for key in READER_SETTINGS} == READER_SETTINGS
+    assert "group.instance.id" not in config
+    assert (config["fetch.wait.max.ms"], config["sasl.password"]) == ("7", "secret")
+
+
+def test_rows_carry_coordinates_and_the_metadata_asked_for(
+    kafka: str, topic: Topic, batches: Batches
+) -> None:
+    name = topic(partitions=2)
+    producer = Producer({"bootstrap.servers": kafka})
+    producer.produce(
+        name,
+        document(1),
+        b"key",
+        1,
+        timestamp=1_700_000_000_123,
+        headers=[("h", b"\0"), ("h", None)],
+    )
+    producer.flush()
+    (rows,) = read(batches.spec("key", "timestamp", "headers"), [Span(name, 1, 0, 1)], 0)
+    (row,) = rows.to_pylist()
+    assert rows.schema.names[:2] == ["n", "text"]
+    assert (row["n"], row["text"]) == (1, "record 1")
+    assert (row["kafka_topic"], row["kafka_partition"], row["kafka_offset"]) == (name, 1, 0)
+    assert row["kafka_key"] == b"key"
+    assert row["kafka_timestamp"].isoformat() == "2023-11-14T22:13:20.123000+00:00"
+    assert row["kafka_headers"] == [{"key": "h", "value": b"\0"}, {"key": "h", "value": None}]
+
+
+def test_metadata_is_read_only_when_asked_for(batches: Batches) -> None:
+    coordinates = ["kafka_topic", "kafka_partition", "kafka_offset"]
+    assert batches.spec().schema.names == ["n", "text", *coordinates]
+    assert batches.spec("key").schema.names == ["n", "text", *coordinates, "kafka_key"]
+
+
+def test_raw_values_are_kept_as_they_are(kafka: str, topic: Topic, batches: Batches) -> None:
+    name = topic()
+    produce(kafka, name, [b"\xff\0", None, b""])
+    fields = pa.schema([("value", pa.binary())])
+    spec = replace(batches.spec(format=Format.raw), fields=fields)
+    (rows,) = read(spec, [Span(name, 0, 0, 3)], 0)
+    assert rows.column("value").to_pylist() == [b"\xff\0", None, b""]
+
+
+def test_bad_records_shift_no_neighbour(kafka: str, topic: Topic, batches: Batches) -> None:
+    name = topic()
+    produce(kafka, name, [document(0), b"{", None, document(3), b'{"n":"x"}', document(5)])
+    letters: list[DeadLetter] = []
+    (rows,) = read(batches.spec(), [Span(name, 0, 0, 6)], 0, letters.extend)
+    assert rows.column("n").to_pylist() == rows.column("kafka_offset").to_pylist() == [0, 3, 5]
+    assert [(letter.offset, letter.value) for letter in letters] == [
+        (1, b"{"),
+        (2, None),
+        (4, b'{"n":"x"}'),
+    ]
+
+
+def test_large_records_make_short_blocks(
+    kafka: str, topic: Topic, batches: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = topic()
+    produce(kafka, name, [json.dumps({"n": n, "text": "x" * 1000}).encode() for n in range(4000)])
+    monkeypatch.setattr(records, "BYTES_A_BLOCK", 1_000_000)
+    sizes = [batch.num_rows for batch in read(batches.spec(), [Span(name, 0, 0, 4000)], 0)]
+    assert sum(sizes) == 4000
+    assert max(sizes) <= 3001  # a list of the client at most beyond the bound
+
+
+def test_the_end_of_a_span_records_its_read_and_dead_letters(
+    kafka: str, topic: Topic, batches: Batches
+) -> None:
+    name = topic(partitions=2)
+    produce_transaction(kafka, name, [document(0), b"bad", document(2)], 0)
+    produce(kafka, name, documents(5), 1)
+    spans = [Span(name, 0, 0, 4), Span(name, 1, 1, 4)]
+    batch = batches.new(spans, batches.spec().schema)
+    list(read(batches.spec(staging=batch.staging), spans, 3))
+    assert batches.reads(batch) == [(0, 0, 4, 3, 3, 1), (1, 1, 4, 3, 3, 0)]
+    assert batches.dead_letters(batch) == [(0, 1, 3, "INVALID_JSON")]
+
+
+def test_dead_letters_and_their_read_are_one_transaction(
+    kafka: str, topic: Topic, batches: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = topic()
+    produce(kafka, name, [b"bad"] * 10)
+    span = Span(name, 0, 0, 10)
+    batch = batches.new([span], batches.spec().schema)
+    monkeypatch.setattr(journal, "BUFFER_BYTES", 10)  # they go to Postgres before the end
+    with failpoint("read.staged"), pytest.raises(FailpointHit):
+        list(read(batches.spec(staging=batch.staging), [span], 0))
+    assert (batches.reads(batch), batches.dead_letters(batch)) == ([], [])
+    list(read(batches.spec(staging=batch.staging), [span], 1))
+    assert batches.reads(batch) == [(0, 0, 10, 1, 10, 10)]
+    assert len(batches.dead_letters(batch)) == 10
+
+
+def test_a_reader_closed_early_records_nothing_of_its_span(
+    kafka: str, topic: Topic, batches: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = topic(partitions=2)
+    for partition in (0, 1):
+        produce(kafka, name, [b"bad", *documents(9_999)], partition)
+    monkeypatch.setattr(records, "RECORDS_A_BLOCK", 2_000)
+    monkeypatch.setattr(journal, "BUFFER_BYTES", 1)
+    spans = [Span(name, 0, 0, 10_000), Span(name, 1, 0, 10_000)]
+    batch = batches.new(spans, batches.spec().schema)
+    reader = read(batches.spec(staging=batch.staging), spans, 0)
+    while next(reader).column("kafka_partition")[0].as_py() == 0:
+        pass
+    reader.close()
+    assert batches.reads(batch) == [(0, 0, 10_000, 0, 10_000, 1)]
+    assert batches.dead_letters(batch) == [(0, 0, 0, "INVALID_JSON")]
+
+
+def test_an_attempt_that_reads_a_span_twice_records_it_once(
+    kafka: str, topic: Topic, batches: Batches
+) -> None:
+    name = topic()
+    produce(kafka, name, [document(0), b"bad"])
+    span = Span(name, 0, 0, 2)
+    batch = batches.new([span], batches.spec().schema)
+    list(read(batches.spec(staging=batch.staging), [span, span], 0))
+    assert batches.reads(batch) == [(0, 0, 2, 0, 2, 1)]
+    assert len(batches.dead_letters(batch)) == 1
+
+
+def test_a_reader_of_a_discarded_batch_says_so(kafka: str, topic: Topic, batches: Batches) -> None:
+    name = topic()
+    produce(kafka, name, documents(2))
+    span = Span(name, 0, 0, 2)
+    batch = batches.new([span], batches.spec().schema)
+    batches.drop(batch)
+    with pytest.raises(StagingLost, match="a newer epoch has discarded the batch"):
+        list(read(batches.spec(staging=batch.staging), [span], 0))
+
+
+def test_a_reader_names_a_postgres_that_refuses(kafka: str, topic: Topic, batches: Batches) -> None:
+    name = topic()
+    produce(kafka, name, documents(2))
+    span = Span(name, 0, 0, 2)
+    batch = batches.new([span], batches.spec().schema)
+    wrong = replace(
+        batches.spec(staging=batch.staging), postgres=batches.warehouse | {"password": "wrong"}
+    )
+    with pytest.raises(Unreachable, match="password authentication failed") as caught:
+        list(read(wrong, [span], 0))
+    assert isinstance(caught.value.__cause__, psycopg2.OperationalError)
+
+
+def test_secrets_are_in_no_repr(batches: Batches) -> None:
+    spec = replace(batches.spec(), kafka={"sasl.password": "hush"}, postgres={"password": "hush"})
+    assert "hush" not in repr(spec)
