@@ -1,20 +1,18 @@
 """Asking the broker for the facts of a region's topics."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
+from confluent_kafka import IsolationLevel, TopicCollection
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from tidemark.errors import InvalidSettings, Refused, Unreachable
+from tidemark.errors import Unreachable
 from tidemark.facts import Facts
+from tidemark.kafka.asking import SECONDS, answer, quiet
 from tidemark.offsets import Offsets, TopicPartition
 
-SECONDS = 15
-LIBRDKAFKA_LOG = logging.getLogger("tidemark.librdkafka")
 BEGINNING = OffsetSpec.earliest()
 END = OffsetSpec.latest()
 
@@ -40,7 +38,9 @@ class Broker:
             for topic, description in described.items()
             for info in description.partitions
         ]
-        cluster = _wait(self._admin.describe_cluster(request_timeout=SECONDS), "cluster")
+        cluster = answer(
+            lambda: self._admin.describe_cluster(request_timeout=SECONDS), "the Kafka cluster"
+        )
         return Facts(
             cluster_id=cluster.cluster_id,
             topic_ids={topic: str(found.topic_id) for topic, found in described.items()},
@@ -55,47 +55,36 @@ class Broker:
         return {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
 
     def _describe(self, topic: str) -> Any:
-        asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=SECONDS)
-        description = _wait(asked[topic], f"topic {topic}")
+        def ask() -> "Future[Any]":
+            topics = TopicCollection([topic])
+            asked = self._admin.describe_topics(topics, request_timeout=SECONDS)
+            return asked[topic]  # type: ignore[no-any-return]
+
+        description = answer(ask, f"topic {topic}")
         if not description.partitions:
             raise Unreachable(f"topic {topic}: the broker named no partitions; try again")
         return description
 
     def _offsets(self, partitions: Sequence[TopicPartition], spec: OffsetSpec) -> Offsets:
+        """One request a leader; the partitions whose leader moves are asked again."""
+        asked = self._list([KafkaPartition(*partition) for partition in partitions], spec)
+        found: Offsets = {}
+        for kafka, future in asked.items():
+            partition = TopicPartition(kafka.topic, kafka.partition)
+            first = iter([future])
+
+            def ask(kafka: KafkaPartition = kafka, first: Any = first) -> "Future[Any]":
+                return next(first, None) or self._list([kafka], spec)[kafka]
+
+            found[partition] = answer(ask, str(partition)).offset
+        return found
+
+    def _list(
+        self, partitions: Sequence[KafkaPartition], spec: OffsetSpec
+    ) -> "dict[KafkaPartition, Future[Any]]":
         asked = self._admin.list_offsets(
-            {KafkaPartition(*partition): spec for partition in partitions},
+            dict.fromkeys(partitions, spec),
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=SECONDS,
         )
-        return {
-            TopicPartition(kafka.topic, kafka.partition): _wait(future, f"{kafka.topic}").offset
-            for kafka, future in asked.items()
-        }
-
-
-def quiet(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration with librdkafka's chatter kept out of the log."""
-    return {**config, "log_level": 3, "logger": LIBRDKAFKA_LOG}
-
-
-def translated(error: KafkaException, what: str) -> Exception:
-    """A Kafka error by its code, in our words; the cause is kept by the caller."""
-    fault = error.args[0]
-    name = fault.name()
-    if name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC"):
-        return InvalidSettings(f"{what} does not exist; create it or correct kafka.topics")
-    if name.endswith("AUTHORIZATION_FAILED"):
-        return Refused(
-            f"{what}: Kafka answers {name}; grant READ and DESCRIBE on the topics, READ on the"
-            " group, WRITE and DESCRIBE on the transactional id (docs/configuration.md)"
-        )
-    return Unreachable(f"{what}: Kafka answers {name}: {fault.str()}; check the Kafka connection")
-
-
-def _wait(future: "Future[Any]", what: str) -> Any:
-    try:
-        return future.result(timeout=SECONDS + 5)
-    except KafkaException as error:
-        raise translated(error, what) from error
-    except TimeoutError as error:
-        raise Unreachable(f"{what}: no broker answered in {SECONDS} s") from error
+        return dict(asked)

