@@ -10,7 +10,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from tidemark.checkpoint import SpanRead
 from tidemark.errors import InvalidSettings
 from tidemark.facts import Facts
-from tidemark.kafka.facts import SECONDS, Broker, quiet
+from tidemark.kafka.asking import SECONDS, quiet
+from tidemark.kafka.facts import Broker
 from tidemark.ledger.looks import PublishedSpan
 from tidemark.offsets import Span
 
