@@ -7,12 +7,14 @@ can therefore neither swallow a neighbour nor be swallowed.
 
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from itertools import accumulate
 from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
 
+from tidemark.decode.decimals import amount, check_amount
 from tidemark.decode.outcome import Reason, Refusal
 
 MAX_DEPTH = 64
@@ -31,7 +33,9 @@ class Check:
 
     def __init__(self, schema: pa.Schema, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self.decode = msgspec.json.Decoder(_struct(schema)).decode
+        self.decode = msgspec.json.Decoder(
+            _struct(schema), float_hook=Decimal, dec_hook=check_amount
+        ).decode
         """Raises one of CHECK_ERRORS for a value that `refusal` then explains."""
 
     def refusal(self, value: bytes | None, error: Exception) -> Refusal:
@@ -71,7 +75,7 @@ class Check:
     def _has_nul(self, value: bytes) -> bool:
         """Whether a declared text holds NUL: the text of undeclared fields reaches nobody."""
         try:
-            declared = msgspec.json.encode(self.decode(value))
+            declared = msgspec.json.encode(self.decode(value), enc_hook=repr)
         except CHECK_ERRORS:
             return False
         return _NUL.search(declared) is not None
@@ -132,7 +136,7 @@ def _scalar(of: pa.DataType) -> Any:
         end = 2 ** (of.bit_width - 1)
         return Annotated[int, msgspec.Meta(ge=-end, le=end - 1)]
     if pa.types.is_decimal(of):
-        return int | float | str
+        return amount(of)
     if pa.types.is_float32(of):
         return Annotated[float, msgspec.Meta(gt=-_FLOAT32_END, lt=_FLOAT32_END)]
     if pa.types.is_float64(of):

@@ -18,12 +18,9 @@ _LOCAL = r"^[0-9-]{10}([ T][0-9:]+(\.[0-9]{1,6})?)?$"
 _ZONED = r"^[0-9-]{10}[ T][0-9:]+(\.[0-9]{1,6})?(Z|[+-][0-9:]+)$"
 _LONG_YEAR = re.compile(r"[+-]?[0-9]{5,}-")
 _INSTANT = pa.timestamp("us", "UTC")
-_RANGE = {
-    pa.date32(): (pa.scalar(date.min), pa.scalar(date.max)),
-    _INSTANT: (
-        pa.scalar(datetime.min.replace(tzinfo=UTC), _INSTANT),
-        pa.scalar(datetime.max.replace(tzinfo=UTC), _INSTANT),
-    ),
+_YEARS_1_TO_9999 = {
+    pa.date32(): (date.min, date.max),
+    _INSTANT: (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)),
 }
 
 
@@ -38,8 +35,7 @@ def convert(batch: pa.RecordBatch, schema: pa.Schema) -> tuple[pa.RecordBatch, d
     Those rows are still in the batch, null where they failed.
 
     Raises:
-        Refusal: some row holds a nested value that cannot be converted, or an instant outside of
-            the years 1 to 9999.
+        Refusal: some row holds a nested value that cannot be converted.
     """
     bad: dict[int, Refusal] = {}
     columns = [_column(batch.column(i), field, bad) for i, field in enumerate(schema)]
@@ -63,8 +59,10 @@ def _column(array: pa.Array, field: pa.Field, bad: dict[int, Refusal]) -> pa.Arr
         converted = _instants(array)
     elif pa.types.is_date(field.type):
         converted = _cast_rows(array, field.type)
-    else:
+    elif pa.types.is_nested(field.type):
         converted = _nested(array, field.type, field.name)
+    else:
+        converted = _leaf(array, field.type)
     if converted.null_count > array.null_count:
         for row in pc.indices_nonzero(pc.and_not(array.is_valid(), converted.is_valid())):
             bad.setdefault(row.as_py(), _unreadable(array[row.as_py()].as_py(), field))
@@ -137,11 +135,8 @@ def _out_of_range(name: str) -> Refusal:
 
 def _outside(array: pa.Array) -> list[int]:
     """The rows outside of the years that Python and Postgres both have."""
-    if array.type not in _RANGE or array.null_count == len(array):
+    if array.type not in _YEARS_1_TO_9999:
         return []
-    first, last = _RANGE[array.type]
-    found = pc.min_max(array)
-    if first.value <= found["min"].value and found["max"].value <= last.value:
-        return []
+    first, last = (pa.scalar(bound, array.type) for bound in _YEARS_1_TO_9999[array.type])
     outside = pc.or_(pc.less(array, first), pc.greater(array, last))
     return list(pc.indices_nonzero(outside).to_pylist())

@@ -1,0 +1,52 @@
+"""Decimals: whether a JSON number or text is exactly a decimal(p,s).
+
+Arrow's reader must see no other: it lets values of too many digits overflow into wrong ones
+without an error. So each is checked in exact arithmetic before.
+"""
+
+import re
+from decimal import Context, Decimal
+from typing import Any
+
+import pyarrow as pa
+
+_TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_MAX_EXPONENT = 38
+_EXACT = Context(prec=2 * _MAX_EXPONENT + 4)
+
+
+class Amount:
+    """Base of the types that stand for decimal(p,s) while a value is checked."""
+
+    precision: int
+    scale: int
+
+
+def amount(of: pa.DataType) -> type[Amount]:
+    """The type that stands for this decimal type."""
+    return type("Amount", (Amount,), {"precision": of.precision, "scale": of.scale})
+
+
+def check_amount(kind: type, found: Any) -> Amount:
+    """An instance of `kind`, which says that what was found fits it.
+
+    Raises:
+        ValueError: it is no number, or not one of the type's.
+    """
+    name = f"decimal({kind.precision},{kind.scale})"  # type: ignore[attr-defined]
+    if isinstance(found, str) and not _TEXT.fullmatch(found):
+        raise ValueError(f"Expected `{name}`, got another text")
+    if isinstance(found, bool) or not isinstance(found, int | Decimal | str):
+        raise ValueError(f"Expected `{name}`, got `{type(found).__name__}`")
+    if not _fits(Decimal(found), kind):
+        raise ValueError(f"Number out of range of {name}")
+    return kind()  # type: ignore[no-any-return]
+
+
+def _fits(number: Decimal, kind: Any) -> bool:
+    exponent = number.as_tuple().exponent
+    if abs(int(exponent)) > _MAX_EXPONENT:
+        return False
+    if number and number.adjusted() >= kind.precision - kind.scale:
+        return False
+    return number == number.quantize(Decimal(1).scaleb(-kind.scale), context=_EXACT)
