@@ -73,7 +73,6 @@ class Drain:
     executor_of: Callable[[], JobExecutor]
     _executor: JobExecutor | None = None
     _mover: Mover | None = None
-    _fenced: Event = field(default_factory=Event)
     _done: Event = field(default_factory=Event)
     _published: list[Outcome] = field(default_factory=list)
 
@@ -96,8 +95,8 @@ class Drain:
                 self._start_job()
             self._drain_batches()
         except TidemarkError as error:
-            # A cancelled job fails in its own words; the reason is that the epoch passed.
-            if self._fenced.is_set() and not isinstance(error, Fenced):
+            # A cancelled job, or one whose staging was dropped, fails in its own words.
+            if not isinstance(error, Fenced) and self._is_fenced():
                 raise self._epoch_passed() from error
             raise
         finally:
@@ -209,16 +208,18 @@ class Drain:
     def _watch(self) -> None:
         """Look at the epoch every few seconds; a fenced member stops its job at once."""
         while not self._done.wait(WATCH_SECONDS):
-            try:
-                passed = self.ledger.epoch(self.region) != self.epoch
-            except TidemarkError as error:
-                log.warning("epoch unknown: %s", error)
-                continue
-            if passed:
-                self._fenced.set()
+            if self._is_fenced():
                 if self._executor:
                     self._executor.cancel()
                 return
+
+    def _is_fenced(self) -> bool:
+        """A look at the ledger's epoch; unknown is no."""
+        try:
+            return self.ledger.epoch(self.region) != self.epoch
+        except TidemarkError as error:
+            log.warning("epoch unknown: %s", error)
+            return False
 
     def _epoch_passed(self) -> Fenced:
         return Fenced(
