@@ -1,0 +1,43 @@
+"""The regions that integration tests drive: with Kafka, and without."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+from tests.support.databases import database_of
+from tests.support.desk import Desk
+from tests.support.world import World
+
+from tidemark.ledger.migrate import migrate
+from tidemark.ledger.transaction import connect
+from tidemark.local.stack import LocalStack
+
+
+@pytest.fixture
+def world(kafka: str, warehouse: dict[str, Any], topic: Callable[..., str], group: str) -> World:
+    """A region with a topic of two partitions, a group and a database of its own."""
+    return World(kafka, warehouse, topic(partitions=2), group)
+
+
+@pytest.fixture(scope="session", params=["18", "15"])
+def ledger_database(
+    request: pytest.FixtureRequest, stack: LocalStack
+) -> Iterator[tuple[Engine, dict[str, Any]]]:
+    """A migrated database that many regions share; on Postgres 15 and 18."""
+    new = request.param == "18"
+    server = stack.postgres if new else request.getfixturevalue("old_server")
+    for parameters in database_of(server):
+        engine = connect(parameters)
+        migrate(engine)
+        yield engine, parameters
+        engine.dispose()
+
+
+@pytest.fixture
+def desk(ledger_database: tuple[Engine, dict[str, Any]]) -> Desk:
+    """A region with ten offsets in each of two partitions."""
+    desk = Desk(*ledger_database)
+    desk.grow(10, 0)
+    desk.grow(10, 1)
+    return desk

@@ -1,0 +1,338 @@
+"""Contribute and publish: the one transaction that makes a batch visible."""
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from psycopg2.errors import DivisionByZero
+from tests.support.desk import Desk
+from tests.support.failpoint import failpoint
+from tests.support.world import dump
+
+from tidemark.bounds import Bounds
+from tidemark.checkpoint import Attempt, Contribution
+from tidemark.errors import Fenced, StagingLost, TargetRefused
+from tidemark.failpoints import FailpointHit
+from tidemark.ledger.transaction import CommitRefused, transaction
+from tidemark.protocol import Result
+
+
+def visible(desk: Desk) -> tuple[Any, ...]:
+    """All that a publish may change."""
+    state = desk.ledger.region_state(desk.region)
+    return desk.rows(), desk.dead_letters(), desk.offsets(), state
+
+
+def test_a_published_batch_is_rows_dead_letters_offsets_and_head_at_once(desk: Desk) -> None:
+    epoch = desk.open().epoch
+    outcome = desk.work(epoch)
+    assert outcome.result is Result.published
+    assert set(desk.offsets().values()) == {10}
+    assert desk.rows() == desk.expected_rows()
+    assert desk.dead_letters() == [(0, 3), (1, 3)]
+    assert (outcome.rows, outcome.dead_letters) == (14, 2)
+    state = desk.ledger.region_state(desk.region)
+    assert state is not None
+    assert state.head_seq == 1
+
+
+def test_the_ledger_counts_records_rows_and_dead_letters(desk: Desk) -> None:
+    desk.work(desk.open().epoch)
+    counts = desk.sql(
+        f"SELECT state, records, rows_moved, dead_letters_moved FROM tidemark.batches"
+        f" WHERE {desk.here}"
+    )
+    assert counts == [("published", 16, 14, 2)]
+
+
+def test_every_row_names_its_batch(desk: Desk) -> None:
+    epoch = desk.open(bounds=Bounds(8)).epoch
+    for _ in range(3):
+        desk.work(epoch)
+    by_batch = f"SELECT batch_seq, count(*) FROM {desk.target} GROUP BY 1 ORDER BY 1"
+    moved = f"SELECT seq, rows_moved FROM tidemark.batches WHERE {desk.here} ORDER BY 1"
+    assert desk.sql(by_batch) == desk.sql(moved)
+
+
+def test_contributions_of_two_members_make_one_batch(desk: Desk) -> None:
+    """Nothing is visible before the last span is claimed."""
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    ours, theirs = ([p.span] for p in batch.spans)
+    first = desk.publish(batch, desk.stage(batch, desk.join(epoch), spans=ours))
+    assert (first.result, desk.rows()) == (Result.contributed, [])
+    second = desk.publish(batch, desk.stage(batch, desk.join(epoch), spans=theirs))
+    assert second.result is Result.published
+    assert desk.rows() == desk.expected_rows()
+
+
+def test_a_contribution_claims_all_its_spans_or_none(desk: Desk) -> None:
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    taken, free = (p.span for p in batch.spans)
+    desk.publish(batch, desk.stage(batch, desk.join(epoch), spans=[taken]))
+    before = desk.sql(f"SELECT * FROM tidemark.contributions WHERE {desk.here}")
+    refused = desk.publish(batch, desk.stage(batch, desk.join(epoch), spans=[free, taken]))
+    assert refused.result is Result.refused
+    assert desk.sql(f"SELECT * FROM tidemark.contributions WHERE {desk.here}") == before
+    claimed = "SELECT partition FROM tidemark.spans WHERE contribution IS NOT NULL AND "
+    assert desk.sql(claimed + desk.here) == [(taken.partition,)]
+
+
+def test_a_contribution_of_other_bounds_than_planned_is_refused(desk: Desk) -> None:
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    span = batch.spans[0].span
+    shorter = type(span)(span.topic, span.partition, span.start, span.end - 1)
+    result = desk.publish(batch, desk.stage(batch, desk.join(epoch), spans=[shorter])).result
+    assert result is Result.refused
+
+
+def test_the_second_of_two_equal_contributions_is_refused(desk: Desk) -> None:
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    one = desk.stage(batch, desk.join(epoch))
+    other = desk.stage(batch, desk.join(epoch))
+    assert desk.publish(batch, one).result is Result.published
+    assert desk.publish(batch, other).result is Result.refused
+    assert desk.rows() == desk.expected_rows()
+
+
+def test_two_members_with_the_same_attempt_number_do_not_mix(desk: Desk) -> None:
+    """H3: task attempts are counted from 0 in every SparkContext."""
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    desk.stage(batch, desk.join(epoch), attempt=0)  # dies here
+    outcome = desk.publish(batch, desk.stage(batch, desk.join(epoch), attempt=0))
+    assert outcome.result is Result.published
+    assert desk.rows() == desk.expected_rows()
+    assert desk.dead_letters() == [(0, 3), (1, 3)]
+
+
+def test_a_losing_attempt_leaves_no_trace(desk: Desk) -> None:
+    epoch = desk.open().epoch
+    batch, member = desk.must_plan(epoch), desk.join(epoch)
+    desk.stage(batch, member, attempt=0)
+    desk.publish(batch, desk.stage(batch, member, attempt=1))
+    assert desk.rows() == desk.expected_rows()
+    assert desk.dead_letters() == [(0, 3), (1, 3)]
+
+
+def test_staging_emptied_by_a_crash_of_postgres_is_staging_lost(desk: Desk) -> None:
+    """H1: recovery empties UNLOGGED tables; the publish would move nothing and advance."""
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch))
+    before = visible(desk)
+    desk.lose_staging()
+    with pytest.raises(StagingLost, match=r"moved_.*_equal_contributed"):
+        desk.publish(batch, contribution)
+    assert visible(desk) == before
+
+
+def test_lost_rows_are_staging_lost(desk: Desk) -> None:
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch))
+    before = visible(desk)
+    desk.sql(f"TRUNCATE {batch.staging.schema}.{batch.staging.rows}")
+    with pytest.raises(StagingLost, match="moved_rows_equal_contributed"):
+        desk.publish(batch, contribution)
+    assert visible(desk) == before
+
+
+def test_lost_dead_letters_are_staging_lost(desk: Desk) -> None:
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch))
+    before = visible(desk)
+    desk.sql(f"TRUNCATE {batch.staging.schema}.{batch.staging.dead_letters}")
+    with pytest.raises(StagingLost, match="moved_dead_letters_equal_contributed"):
+        desk.publish(batch, contribution)
+    assert visible(desk) == before
+
+
+def test_a_winner_nobody_staged_is_staging_lost(desk: Desk) -> None:
+    epoch = desk.open().epoch
+    batch, member = desk.must_plan(epoch), desk.join(epoch)
+    staged = desk.stage(batch, member, attempt=0)
+    other = Contribution(member, staged.reads, (Attempt(member, 7, staged.rows),))
+    with pytest.raises(StagingLost):
+        desk.publish(batch, other)
+    assert desk.rows() == []
+
+
+def test_after_staging_was_lost_the_same_batch_can_be_drained_again(desk: Desk) -> None:
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch))
+    desk.lose_staging()
+    with pytest.raises(StagingLost):
+        desk.publish(batch, contribution)
+    assert desk.work(epoch).result is Result.published
+    assert desk.rows() == desk.expected_rows()
+
+
+def test_a_zombie_member_cannot_publish(desk: Desk) -> None:
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch))
+    desk.open("next")
+    before = visible(desk)
+    with pytest.raises(Fenced):
+        desk.publish(batch, contribution)
+    assert visible(desk) == before
+
+
+def test_a_zombie_member_cannot_plan(desk: Desk) -> None:
+    epoch = desk.open().epoch
+    desk.reset()
+    with pytest.raises(Fenced):
+        desk.plan(epoch)
+    assert desk.sql(f"SELECT count(*) FROM tidemark.batches WHERE {desk.here}") == [(0,)]
+
+
+def test_a_zombie_cannot_publish_into_the_next_epochs_batch(desk: Desk) -> None:
+    """The batch of the next epoch has the same spans and another seq."""
+    epoch = desk.open().epoch
+    old = desk.must_plan(epoch)
+    contribution = desk.stage(old, desk.join(epoch))
+    new_epoch = desk.open("next").epoch
+    new = desk.must_plan(new_epoch)
+    assert [p.span for p in new.spans] == [p.span for p in old.spans]
+    assert new.seq != old.seq
+    with pytest.raises(Fenced):
+        desk.publish(old, contribution)
+    assert desk.work(new_epoch).result is Result.published
+    assert desk.rows() == desk.expected_rows()
+
+
+def test_a_partition_that_was_moved_by_hand_stops_the_publish(desk: Desk) -> None:
+    """The second line of defence: offsets by compare-and-set on the server."""
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch))
+    desk.sql(f"UPDATE tidemark.partitions SET next_offset = 1 WHERE partition = 1 AND {desk.here}")
+    with pytest.raises(Fenced, match="partition_stands_at_span_start"):
+        desk.publish(batch, contribution)
+    assert desk.rows() == []
+
+
+def test_a_batch_with_an_older_seq_than_the_head_is_not_published(desk: Desk) -> None:
+    """The last update must touch exactly one row."""
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch))
+    desk.sql(f"UPDATE tidemark.regions SET head_seq = 5, next_seq = 6 WHERE {desk.here}")
+    with pytest.raises(Fenced, match="head"):
+        desk.publish(batch, contribution)
+    assert desk.rows() == []
+
+
+@pytest.mark.parametrize(
+    ("constraint", "definition"),
+    [
+        ("offset_is_small", "CHECK (kafka_offset < 8)"),
+        ("offset_is_unique", "UNIQUE (kafka_offset)"),
+        ("later", "UNIQUE (kafka_offset) DEFERRABLE INITIALLY DEFERRED"),
+    ],
+)
+def test_a_target_that_refuses_a_row_stops_the_publish(
+    desk: Desk, constraint: str, definition: str
+) -> None:
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch))
+    desk.sql(f"ALTER TABLE {desk.target} ADD CONSTRAINT {constraint} {definition}")
+    before = visible(desk)
+    with pytest.raises(TargetRefused, match=constraint):
+        desk.publish(batch, contribution)
+    assert visible(desk) == before
+
+
+@pytest.mark.parametrize(
+    "point", ["publish.before", "publish.claimed", "publish.moved", "publish.commit.before"]
+)
+def test_a_crash_before_commit_leaves_nothing(desk: Desk, point: str) -> None:
+    """H8: contribute and publish are one transaction, so there is no last contributor to lose."""
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch))
+    before = dump(desk.warehouse)
+    with failpoint(point), pytest.raises(FailpointHit):
+        desk.publish(batch, contribution)
+    del before["sequences"]  # identities are not rolled back; nothing depends on them
+    assert before.items() <= dump(desk.warehouse).items()
+
+
+def test_a_crash_after_commit_leaves_the_checkpoint(desk: Desk) -> None:
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch))
+    with failpoint("publish.commit.after"), pytest.raises(FailpointHit):
+        desk.publish(batch, contribution)
+    assert desk.rows() == desk.expected_rows() != []
+    assert desk.plan(epoch) is None
+
+
+def test_a_commit_that_never_arrived_is_done_again(desk: Desk) -> None:
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch))
+    with failpoint("publish.commit.lost"):
+        outcome = desk.publish(batch, contribution)
+    assert outcome.result is Result.published
+    assert desk.rows() == desk.expected_rows()
+
+
+def test_a_commit_whose_answer_was_lost_is_found_published(desk: Desk) -> None:
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch))
+    with failpoint("publish.commit.sent"):
+        outcome = desk.publish(batch, contribution)
+    assert (outcome.result, outcome.rows, outcome.dead_letters) == (Result.published, 14, 2)
+    assert desk.rows() == desk.expected_rows()
+    assert desk.sql(f"SELECT count(*) FROM tidemark.contributions WHERE {desk.here}") == [(1,)]
+
+
+@pytest.mark.parametrize("point", ["publish.commit.sent", "publish.commit.lost"])
+def test_a_part_whose_answer_was_lost_is_found_contributed(desk: Desk, point: str) -> None:
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch), spans=[batch.spans[0].span])
+    with failpoint(point):
+        assert desk.publish(batch, contribution).result is Result.contributed
+    assert desk.sql(f"SELECT count(*) FROM tidemark.contributions WHERE {desk.here}") == [(1,)]
+
+
+def test_a_lost_commit_is_fenced_if_the_epoch_passed_meanwhile(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch))
+    look_up = desk.ledger.outcome
+
+    def after_a_reset(*values: Any) -> str | None:
+        desk.reset()
+        return look_up(*values)
+
+    monkeypatch.setattr(desk.ledger, "outcome", after_a_reset)
+    with failpoint("publish.commit.lost"), pytest.raises(Fenced):
+        desk.publish(batch, contribution)
+    assert desk.rows() == []
+
+
+def test_a_commit_answered_with_rollback_is_found(desk: Desk) -> None:
+    """Drivers report an aborted COMMIT as success; its tag does not."""
+
+    def fail_unseen() -> None:
+        with transaction(desk.engine, "x") as cursor:
+            cursor.execute("CREATE TABLE public.never (n int)")
+            with suppress(DivisionByZero):
+                cursor.execute("SELECT 1 / 0")
+
+    with pytest.raises(CommitRefused, match="ROLLBACK"):
+        fail_unseen()
+    assert desk.sql("SELECT to_regclass('public.never')::text") == [(None,)]

@@ -1,0 +1,557 @@
+"""Whole runs of one member on real Kafka and Postgres, without Spark."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+from tests.support.executor import BAD, LocalExecutor
+from tests.support.failpoint import failpoint
+from tests.support.produce import numbered, produce, produce_transaction
+from tests.support.world import World, dump
+
+from tidemark import drain as drain_module
+from tidemark.bounds import Bounds
+from tidemark.checkpoint import Batch
+from tidemark.errors import (
+    Fenced,
+    IncompleteRead,
+    JobFailed,
+    MirrorFailed,
+    Refused,
+    RunNotDone,
+    StagingLost,
+    Superseded,
+)
+from tidemark.failpoints import FailpointHit
+from tidemark.kafka.group import Group
+from tidemark.offsets import Span
+from tidemark.run import run
+
+
+def everything(counts: Sequence[int]) -> list[tuple[int, int]]:
+    """All coordinates of partitions with so many records."""
+    return [(partition, n) for partition, count in enumerate(counts) for n in range(count)]
+
+
+def fail(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+    """A hook: the job fails."""
+    raise JobFailed("as the test wants it")
+
+
+def test_a_run_drains_every_record_once(world: World) -> None:
+    world.produce(7, partition=0)
+    world.produce(5, partition=1)
+    closed = world.run(max_records=4)
+    assert world.rows() == everything([7, 5])
+    assert (closed.rows, closed.batches, closed.records) == (12, 3, 12)
+    assert world.kafka_offsets() == world.ledger_offsets() == closed.checkpoint.offsets
+
+
+def test_a_second_run_without_a_backlog_starts_no_executor(world: World) -> None:
+    world.produce(3)
+    world.run("first")
+    executors = len(world.executors)
+    closed = world.run("second")
+    assert (len(world.executors), closed.batches) == (executors, 0)
+    assert world.rows() == everything([3])
+
+
+def test_a_later_run_reads_only_what_came_after(world: World) -> None:
+    world.produce(3)
+    world.run("first")
+    world.produce(4, start=3)
+    assert world.run("second").rows == 4
+    assert world.rows() == everything([7])
+
+
+def test_a_bad_record_becomes_a_dead_letter_with_its_coordinates(world: World) -> None:
+    produce(world.kafka, world.topic, [b"good", BAD, b"good"])
+    closed = world.run()
+    assert (world.rows(), world.dead_letters()) == ([(0, 0), (0, 2)], [(0, 1)])
+    assert (closed.rows, closed.dead_letters) == (2, 1)
+    assert world.sql("SELECT value FROM tidemark.dead_letters")[0][0].tobytes() == BAD
+
+
+def test_a_batch_of_dead_letters_alone_is_published(world: World) -> None:
+    produce(world.kafka, world.topic, [BAD, BAD])
+    assert world.run().dead_letters == 2
+    assert (world.rows(), world.dead_letters()) == ([], [(0, 0), (0, 1)])
+
+
+def test_aborted_transactions_are_passed_over(world: World) -> None:
+    produce_transaction(world.kafka, world.topic, numbered(3))  # 0-2, marker at 3
+    produce_transaction(world.kafka, world.topic, numbered(2), abort=True)  # 4-5, marker at 6
+    produce_transaction(world.kafka, world.topic, numbered(1))  # 7, marker at 8
+    world.run(max_records=2)
+    assert world.rows() == [(0, 0), (0, 1), (0, 2), (0, 7)]
+    assert world.ledger_offsets()[world.partition()] == 9
+
+
+def test_a_batch_that_holds_nothing_but_markers_advances(world: World) -> None:
+    produce_transaction(world.kafka, world.topic, numbered(2), abort=True)
+    closed = world.run()
+    assert (world.rows(), closed.records) == ([], 0)
+    assert world.kafka_offsets()[world.partition()] == 3
+
+
+def test_a_retry_joins_the_same_epoch_and_takes_the_same_plan(world: World) -> None:
+    """H4, H5: members never open, and a plan is fixed within its epoch."""
+    world.produce(5)
+    epoch = world.open(max_records=3).epoch
+    world.before = fail
+    with pytest.raises(JobFailed):
+        world.drain()
+    world.before = lambda *_: None
+    world.produce(5, start=5)
+    drained = world.drain()
+    first, again = (executor.drained[0] for executor in world.executors)
+    assert first == again
+    assert drained.epoch == epoch
+    world.close()
+    assert world.rows() == everything([5])
+
+
+def test_a_retry_beside_its_living_predecessor_is_one_more_member(world: World) -> None:
+    """H3, H5: one of the two is accepted, and both stage under attempt 0."""
+    world.produce(5)
+    world.open()
+    second: list[object] = []
+
+    def retry(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        world.after = lambda *_: None
+        other = replace(world, executors=[])
+        staged = other.executor_of(other.pipeline, other.connections, executor.member + 1000)
+        second.append(staged.drain(batch, spans))
+
+    world.after = retry
+    world.drain()
+    assert len(second) == 1
+    assert world.close().rows == 5
+    assert world.rows() == everything([5])
+
+
+def test_the_next_open_discards_the_plan_and_never_uses_its_seq_again(world: World) -> None:
+    world.produce(5)
+    world.open("first")
+    world.before = fail
+    with pytest.raises(JobFailed):
+        world.drain("first")
+    world.before = lambda *_: None
+    world.produce(5, start=5)
+    world.run("second")
+    old, new = world.executors[0].drained[0][0], world.executors[1].drained[0][0]
+    assert new.seq > old.seq
+    assert [p.span.width for p in new.spans] == [10]
+    assert world.rows() == everything([10])
+
+
+def test_a_run_stops_at_the_targets_seen_at_open(world: World) -> None:
+    """H16: fast producers do not keep a run alive."""
+    world.produce(4)
+    world.open()
+    world.produce(4, start=4)
+    world.drain()
+    world.close()
+    assert world.rows() == everything([4])
+
+
+def test_records_of_an_open_transaction_wait_for_the_next_run(world: World) -> None:
+    world.produce(2)
+    targets = world.open().targets
+    assert targets[world.partition(0)] == 2
+    assert targets[world.partition(1)] == 0
+
+
+def test_a_backlog_gives_at_least_one_record_and_none_gives_no_batch(world: World) -> None:
+    """H15."""
+    world.produce(2, partition=0)
+    world.produce(1, partition=1)
+    closed = world.run(max_records=1)
+    assert closed.batches == 3
+    assert world.run("again").batches == 0
+    assert world.sql("SELECT count(*) FROM tidemark.batches") == [(3,)]
+
+
+def test_max_batches_ends_a_run_green(world: World) -> None:
+    world.produce(10)
+    closed = world.run(max_records=3, max_batches=2)
+    assert (closed.batches, closed.rows) == (2, 6)
+    assert world.sql("SELECT bound, state FROM tidemark.runs") == [("max_batches", "closed")]
+
+
+def test_a_run_with_a_backlog_that_published_nothing_is_red(world: World) -> None:
+    """H11: max_seconds that cuts every batch must not look like success."""
+    world.produce(3)
+    world.open(max_seconds=1)
+    world.sql("UPDATE tidemark.runs SET opened_at = opened_at - interval '2 seconds'")
+    world.drain()
+    with pytest.raises(RunNotDone, match="3 offsets of backlog and no batch published"):
+        world.close()
+    assert world.sql("SELECT state FROM tidemark.runs") == [("failed",)]
+
+
+def test_a_run_whose_members_never_came_is_red(world: World) -> None:
+    """H11: skipped is failed."""
+    world.produce(3)
+    world.open()
+    with pytest.raises(RunNotDone, match="stands at 0, its target offset is 3"):
+        world.close()
+
+
+def test_a_run_that_never_opened_is_red(world: World) -> None:
+    world.run("another")
+    with pytest.raises(RunNotDone, match="never opened"):
+        world.close("missing")
+    with pytest.raises(RunNotDone, match="not open"):
+        world.drain("missing")
+
+
+def test_a_run_with_an_unpublished_batch_is_red(world: World) -> None:
+    world.produce(3)
+    world.open()
+    world.before = fail
+    with pytest.raises(JobFailed):
+        world.drain()
+    with pytest.raises(RunNotDone, match="batch 1 is planned and not published"):
+        world.close()
+
+
+def test_closing_again_gives_the_same_answer(world: World) -> None:
+    world.produce(3)
+    closed = world.run()
+    assert world.close() == closed
+
+
+def test_clearing_the_open_task_opens_again_under_the_same_run_id(world: World) -> None:
+    world.produce(3)
+    first = world.open()
+    second = world.open()
+    assert second.epoch == first.epoch + 1
+    assert world.drain().epoch == second.epoch
+    assert world.close().rows == 3
+
+
+def test_a_fenced_member_cancels_its_job_and_publishes_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H12: the epoch is looked at while the job runs; whoever holds an older one stops."""
+    monkeypatch.setattr(drain_module, "WATCH_SECONDS", 0.1)
+    world.produce(3)
+    world.open("first")
+
+    def take_over(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        world.open("second")
+        assert executor.cancelled.wait(20)
+
+    world.before = take_over
+    with pytest.raises(Fenced, match="epoch 1 has passed"):
+        world.drain("first")
+    assert world.executors[0].closed.is_set()
+    assert world.sql("SELECT count(*) FROM public.records") == [(0,)]
+
+
+def test_a_zombie_that_finished_its_job_cannot_publish(world: World) -> None:
+    world.produce(3)
+    world.open("first")
+    world.after = lambda *_: world.reset() and None
+    with pytest.raises(Fenced):
+        world.drain("first")
+    assert world.rows() == []
+    world.after = lambda *_: None
+    world.run("second")
+    assert world.rows() == everything([3])
+
+
+def test_staging_lost_to_a_crash_of_postgres_is_drained_again(world: World) -> None:
+    """H1 through the whole loop: the retry, in the same epoch, drains the same plan."""
+    world.produce(3)
+    world.open()
+
+    def recovery(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        world.sql(f"TRUNCATE {batch.staging.schema}.{batch.staging.rows}")
+
+    world.after = recovery
+    with pytest.raises(StagingLost):
+        world.drain()
+    assert (world.rows(), set(world.ledger_offsets().values())) == ([], {0})
+    world.after = lambda *_: None
+    world.drain()
+    assert world.close().rows == 3
+    assert world.rows() == everything([3])
+
+
+def test_a_read_that_was_cut_is_incomplete(world: World) -> None:
+    """A transform with limit(): rows arrive, a span has no complete read."""
+    world.produce(3, partition=0)
+    world.produce(3, partition=1)
+    world.open()
+
+    def cut(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        world.sql(f"DELETE FROM {batch.staging.schema}.{batch.staging.reads} WHERE partition = 1")
+
+    world.after = cut
+    with pytest.raises(IncompleteRead, match=r"\[1\]@\[0, 3\)"):
+        world.drain()
+    assert world.rows() == []
+
+
+@pytest.mark.parametrize("point", ["mirror.before", "mirror.fenced", "mirror.read", "mirror.sent"])
+def test_a_crash_before_the_mirror_is_made_good_by_the_next_open(world: World, point: str) -> None:
+    """Step 7 is best effort inside a run; the ledger stands, Kafka is behind and never ahead."""
+    world.produce(3)
+    world.open()
+    with failpoint(point), pytest.raises(FailpointHit):
+        world.drain()
+    assert world.rows() == everything([3])
+    assert world.ledger_offsets()[world.partition()] == 3
+    world.open("second")
+    assert world.kafka_offsets() == world.ledger_offsets()
+
+
+def test_a_mirror_that_fails_does_not_fail_the_batch(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.produce(3)
+    world.open()
+
+    def failing(*_: object) -> None:
+        raise MirrorFailed("as the test wants it")
+
+    monkeypatch.setattr(drain_module, "mirror", failing)
+    world.drain()
+    assert world.kafka_offsets()[world.partition()] == 0
+    world.close()
+    assert world.kafka_offsets()[world.partition()] == 3
+
+
+@pytest.mark.parametrize("point", ["open.commit.sent", "open.commit.lost"])
+def test_an_open_without_an_answer_is_looked_up(world: World, point: str) -> None:
+    world.produce(3)
+    world.open("first")
+    with failpoint(point):
+        if point == "open.commit.sent":
+            assert world.open("second").epoch == 2
+        else:
+            with pytest.raises(Exception, match="it did not happen, try again"):
+                world.open("second")
+    epochs = world.sql("SELECT count(*) FROM tidemark.runs")
+    assert epochs == [(2 if point == "open.commit.sent" else 1,)]
+
+
+def test_partitions_added_later_start_at_the_beginning(world: World, admin: AdminClient) -> None:
+    """H19: whatever the start position of the first open was."""
+    world.settings = {"kafka": {"start": "end"}}
+    world.produce(3)
+    world.run("first")
+    assert world.sql("SELECT count(*) FROM tidemark.batches") == [(0,)]
+    admin.create_partitions([NewPartitions(world.topic, 3)])[world.topic].result(30)
+    produce(world.kafka, world.topic, numbered(2), partition=2)
+    world.run("second")
+    assert world.rows() == [(2, 0), (2, 1)]
+
+
+def test_a_start_at_the_end_is_taken_once(world: World) -> None:
+    """H19: a crash before the first read does not move it."""
+    world.settings = {"kafka": {"start": "end"}}
+    world.produce(3)
+    world.open("first")
+    world.produce(2, start=3)
+    world.run("second")
+    assert world.rows() == [(0, 3), (0, 4)]
+    initial = "SELECT initial_offset FROM tidemark.partitions WHERE partition = 0"
+    assert world.sql(initial) == [(3,)]
+
+
+def test_a_start_at_the_beginning_is_the_log_start(world: World, admin: AdminClient) -> None:
+    from confluent_kafka import TopicPartition
+
+    world.produce(5)
+    where = TopicPartition(world.topic, 0, 2)
+    admin.delete_records([where])[where].result(30)
+    world.run()
+    assert world.rows() == [(0, 2), (0, 3), (0, 4)]
+
+
+def test_a_start_from_commits_goes_on_from_them(world: World) -> None:
+    world.settings = {"kafka": {"start": "committed"}}
+    world.produce(5)
+    with world.group.writer() as writer:
+        writer.commit({world.partition(0): 2, world.partition(1): 0}, "")
+    world.run()
+    assert world.rows() == [(0, 2), (0, 3), (0, 4)]
+
+
+def test_a_start_from_commits_refuses_where_there_is_none(world: World) -> None:
+    world.settings = {"kafka": {"start": "committed"}}
+    with world.group.writer() as writer:
+        writer.commit({world.partition(0): 0}, "")
+    with pytest.raises(Refused, match=r"no commit for .*\[1\]"):
+        world.open()
+
+
+def test_a_start_from_a_time_reads_what_came_at_or_after_it(world: World) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": world.kafka})
+    for number in range(4):
+        moment = 1_700_000_000_000 + number * 60_000
+        producer.produce(world.topic, b"v", partition=0, timestamp=moment)
+    producer.flush(20)
+    world.settings = {"kafka": {"start": {"timestamp": "2023-11-14T22:15:20Z"}}}
+    world.run()
+    assert world.rows() == [(0, 2), (0, 3)]
+
+
+def test_a_group_with_commits_is_not_passed_over_unasked(world: World) -> None:
+    world.produce(3)
+    with world.group.writer() as writer:
+        writer.commit({world.partition(0): 2}, "")
+    with pytest.raises(Refused, match="already has commits"):
+        world.open()
+    world.overrides = ("adopt_group",)
+    world.run()
+    assert world.rows() == everything([3])
+    assert world.sql("SELECT overrides FROM tidemark.runs") == [(["adopt_group"],)]
+
+
+def test_a_reset_restores_the_merged_checkpoint_and_drops_staging(world: World) -> None:
+    world.produce(3)
+    world.run("first")
+    world.produce(3, start=3)
+    world.open("second")
+    world.before = fail
+    with pytest.raises(JobFailed):
+        world.drain("second")
+    with world.group.writer() as writer:
+        writer.commit({world.partition(0): 99}, "someone's mistake")
+    report = world.reset("second")
+    assert (report.applied, report.discards_seq, report.head_seq) == (True, 2, 1)
+    assert world.kafka_offsets() == world.ledger_offsets() == report.offsets
+    assert staging(world) == []
+    assert world.sql("SELECT state, run_id, discarded_seq FROM tidemark.resets") == [
+        ("finished", "second", 2)
+    ]
+
+
+def test_a_reset_twice_is_a_reset_once(world: World) -> None:
+    world.produce(3)
+    world.run()
+    first, second = world.reset(), world.reset()
+    assert second.offsets == first.offsets == world.kafka_offsets()
+    assert second.epoch == first.epoch + 1
+    assert world.rows() == everything([3])
+
+
+def test_a_late_reset_of_an_older_run_does_nothing(world: World) -> None:
+    """H6: run 1 fails, run 2 opens, and the reset of run 1 must not fence it."""
+    world.produce(3)
+    world.open("first")
+    world.open("second")
+    before = dump(world.warehouse)
+    with pytest.raises(Superseded, match="the run's epoch 1 has passed"):
+        world.reset("first")
+    assert dump(world.warehouse) == before
+    world.drain("second")
+    assert world.close("second").rows == 3
+
+
+def test_a_reset_for_a_run_that_never_opened_does_nothing(world: World) -> None:
+    world.open("first")
+    with pytest.raises(Superseded, match="never opened"):
+        world.reset("missing")
+
+
+def test_a_reset_by_hand_is_unconditional(world: World) -> None:
+    world.produce(3)
+    epoch = world.open("first").epoch
+    assert world.reset().epoch == epoch + 1
+    with pytest.raises(Fenced):
+        world.drain("first")
+
+
+def test_a_dry_run_leaves_no_trace(world: World) -> None:
+    world.produce(3)
+    world.run("first")
+    world.produce(3, start=3)
+    world.open("second")
+    world.before = fail
+    with pytest.raises(JobFailed):
+        world.drain("second")
+    with world.group.writer() as writer:
+        writer.commit({world.partition(0): 1}, "drift")
+    before, offsets = dump(world.warehouse), world.kafka_offsets()
+    report = world.reset(apply=False)
+    assert (dump(world.warehouse), world.kafka_offsets()) == (before, offsets)
+    assert (report.applied, report.discards_seq) == (False, 2)
+    assert report.drift == (f"{world.partition(0)}: ledger 3, Kafka 1",)
+
+
+def test_a_run_by_hand_drains_and_closes(world: World) -> None:
+    world.produce(3)
+    closed = run(world.pipeline, world.connections, bounds=Bounds(2), executor_of=world.executor_of)
+    assert (closed.rows, closed.batches) == (3, 2)
+
+
+def test_a_run_by_hand_resets_when_it_fails(world: World) -> None:
+    world.produce(3)
+    world.before = fail
+    with pytest.raises(JobFailed):
+        run(world.pipeline, world.connections, bounds=Bounds(2), executor_of=world.executor_of)
+    assert world.sql("SELECT state FROM tidemark.resets") == [("finished",)]
+    assert staging(world) == []
+
+
+def test_a_run_by_hand_refuses_beside_live_members(world: World) -> None:
+    """By courtesy; correctness rests on the epoch."""
+    world.produce(3)
+    world.open("airflow")
+    inside, leave = threading.Event(), threading.Event()
+
+    def hold(*_: object) -> None:
+        inside.set()
+        assert leave.wait(30)
+
+    world.before = hold
+    worker = threading.Thread(target=world.drain, args=("airflow",))
+    worker.start()
+    try:
+        assert inside.wait(30)
+        with pytest.raises(Refused, match="--take-over"):
+            run(world.pipeline, world.connections, bounds=Bounds(9), executor_of=world.executor_of)
+    finally:
+        leave.set()
+        worker.join(30)
+    assert world.close("airflow").rows == 3
+
+
+def test_two_regions_do_not_share_a_group(world: World, group: str) -> None:
+    world.open()
+    other = replace(world, region=f"{group}_2", settings={"kafka": {"group": world.region}})
+    other.overrides = ("adopt_group",)
+    with pytest.raises(Refused, match=f"belongs to region {world.region}"):
+        other.open()
+
+
+def test_a_region_keeps_its_group(world: World) -> None:
+    world.open()
+    other = replace(world, settings={"kafka": {"group": f"{world.region}-2"}})
+    with pytest.raises(Refused, match="a region keeps its group"):
+        other.open()
+
+
+def test_two_topics_are_one_region(world: World, topic: Callable[..., str]) -> None:
+    second = topic(partitions=1)
+    world.settings = {"kafka": {"topics": [world.topic, second]}}
+    world.produce(2)
+    produce(world.kafka, second, numbered(3))
+    world.run(max_records=4)
+    counts = "SELECT kafka_topic, count(*) FROM public.records GROUP BY 1"
+    assert dict(world.sql(counts)) == {world.topic: 2, second: 3}
+    assert isinstance(world.group, Group)
+
+
+def staging(world: World) -> list[tuple[str]]:
+    """The staging tables that are there."""
+    return world.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'tidemark_staging'")

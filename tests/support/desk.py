@@ -1,0 +1,207 @@
+"""A region in a real ledger with a fake group and made-up facts: the protocol without Kafka.
+
+The log is made up too: which offsets hold a row, a dead letter or nothing is told by the offset.
+"""
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+from uuid import uuid4
+
+import psycopg2
+import pyarrow as pa
+from sqlalchemy import Engine
+from tests.support.fakes import FakeGroup
+from tests.support.world import ask
+
+from tidemark.bounds import Bounds
+from tidemark.checkpoint import Attempt, Batch, Contribution, DeadLetter, SpanRead
+from tidemark.close import Closed, close
+from tidemark.facts import Facts
+from tidemark.ledger.ledger import Ledger
+from tidemark.ledger.transaction import transaction
+from tidemark.offsets import Offsets, Span, TopicPartition
+from tidemark.protocol import Outcome, contribute_and_publish, plan_batch
+from tidemark.settle import OpenRequest, ResetRequest, Settled, settle
+from tidemark.staging import tables
+from tidemark.staging.columns import columns_of
+from tidemark.staging.copy import copy_dead_letters, copy_rows
+from tidemark.staging.mover import Mover
+from tidemark.staging.target import Target, ensure
+
+SCHEMA = pa.schema([("kafka_partition", pa.int32()), ("kafka_offset", pa.int64())])
+TOPIC = "made_up"
+CLUSTER = "cluster"
+
+
+def holds_nothing(offset: int) -> bool:
+    """Markers, aborted and compacted records take offsets."""
+    return offset % 5 == 4
+
+
+def is_bad(offset: int) -> bool:
+    """The record there is a dead letter."""
+    return not holds_nothing(offset) and offset % 7 == 3
+
+
+def is_good(offset: int) -> bool:
+    """The record there is a row."""
+    return not holds_nothing(offset) and not is_bad(offset)
+
+
+class Desk:
+    """One region: its ledger, its target, a fake group and a made-up log."""
+
+    def __init__(self, engine: Engine, warehouse: dict[str, Any], partitions: int = 2) -> None:
+        self.engine = engine
+        self.warehouse = warehouse
+        self.region = f"r_{uuid4().hex[:10]}"
+        self.ledger = Ledger(engine)
+        self.group = FakeGroup(self.region)
+        self.ends: Offsets = {TopicPartition(TOPIC, n): 0 for n in range(partitions)}
+        self.log_starts: Offsets = dict.fromkeys(self.ends, 0)
+        self.topic_id = "id-1"
+        self.target = Target("public", f"t_{self.region}")
+        self.columns = columns_of(SCHEMA)
+        self.mover = Mover(self.target, self.columns)
+        with transaction(engine, "target") as cursor:
+            ensure(cursor, self.target, self.columns)
+        self.ledger.create_region(
+            self.region, group_id=self.region, target=str(self.target), cluster_id=CLUSTER
+        )
+
+    @property
+    def facts(self) -> Facts:
+        """What the broker would say now."""
+        return Facts(
+            CLUSTER,
+            {TOPIC: self.topic_id},
+            dict(self.log_starts),
+            dict(self.ends),
+            starts=dict(self.log_starts),
+        )
+
+    def grow(self, count: int, partition: int = 0) -> None:
+        """The log of a partition is longer by `count` offsets."""
+        self.ends[TopicPartition(TOPIC, partition)] += count
+
+    def open(self, run_id: str = "run", bounds: Bounds = Bounds(1000)) -> Settled:  # noqa: B008
+        """A run is open."""
+        return settle(self.ledger, self.group, self.region, OpenRequest(run_id, bounds, self.facts))
+
+    def reset(self, run_id: str | None = None, epoch: int | None = None) -> Settled:
+        """The region is reset, by hand unless a run is named."""
+        request = ResetRequest("test", "a test", run_id, epoch)
+        return settle(self.ledger, self.group, self.region, request)
+
+    def close(self, run_id: str = "run") -> Closed:
+        """The run is closed."""
+        return close(self.ledger, self.group, self.region, run_id)
+
+    def join(self, epoch: int) -> int:
+        """A member's number."""
+        return self.ledger.register_member(self.region, epoch, uuid4(), "m")
+
+    def plan(self, epoch: int) -> Batch | None:
+        """The epoch's batch."""
+        return plan_batch(self.ledger, self.region, epoch, self.facts)
+
+    def must_plan(self, epoch: int) -> Batch:
+        """The epoch's batch, which there must be."""
+        batch = self.plan(epoch)
+        assert batch is not None
+        return batch
+
+    def stage(
+        self, batch: Batch, member: int, attempt: int = 0, spans: Sequence[Span] | None = None
+    ) -> Contribution:
+        """The spans' rows, dead letters and reads are staged; the contribution that says so."""
+        spans = [p.span for p in batch.spans] if spans is None else spans
+        with transaction(self.engine, "staging") as cursor:
+            tables.create(cursor, batch.staging, self.columns)
+        with closing(psycopg2.connect(**self.warehouse)) as connection:
+            rows = copy_rows(
+                connection,
+                batch.staging,
+                map(row_batch, spans),
+                SCHEMA,
+                member=member,
+                attempt=attempt,
+            )
+            with connection, connection.cursor() as cursor:
+                reads = []
+                for span in spans:
+                    letters = dead_letters(span)
+                    copy_dead_letters(cursor, batch.staging, member, attempt, letters)
+                    reads.append(SpanRead(span, member, attempt, records(span), len(letters)))
+                    tables.record_read(cursor, batch.staging, reads[-1])
+        winners = (Attempt(member, attempt, rows),) if rows else ()
+        return Contribution(member, tuple(reads), winners)
+
+    def publish(self, batch: Batch, contribution: Contribution) -> Outcome:
+        """The contribution is offered to the ledger."""
+        return contribute_and_publish(self.ledger, self.mover, batch, contribution)
+
+    def work(self, epoch: int, member: int | None = None) -> Outcome:
+        """One batch is planned, staged and published by one member."""
+        batch = self.must_plan(epoch)
+        member = self.join(epoch) if member is None else member
+        return self.publish(batch, self.stage(batch, member))
+
+    def lose_staging(self) -> None:
+        """What recovery does to UNLOGGED tables after a crash of Postgres."""
+        for (table,) in self.sql(
+            "SELECT oid::regclass::text FROM pg_class WHERE relpersistence = 'u' AND relkind = 'r'"
+            " AND relname LIKE %s",
+            (self.region + r"\_%",),
+        ):
+            self.sql(f"TRUNCATE {table}")
+
+    def sql(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement in the warehouse."""
+        return ask(self.warehouse, statement, values)
+
+    @property
+    def here(self) -> str:
+        """The condition that leaves out the other regions of the database."""
+        return f"region = '{self.region}'"
+
+    def offsets(self) -> Offsets:
+        """The merged checkpoint."""
+        return self.ledger.merged_checkpoint(self.region).offsets
+
+    def rows(self) -> list[tuple[int, int]]:
+        """Partition and offset of every row of the target, in order."""
+        return self.sql(f"SELECT kafka_partition, kafka_offset FROM {self.target} ORDER BY 1, 2")
+
+    def dead_letters(self) -> list[tuple[int, int]]:
+        """Partition and offset of the region's dead letters, in order."""
+        return self.sql(
+            f'SELECT partition, "offset" FROM tidemark.dead_letters WHERE {self.here} ORDER BY 1, 2'
+        )
+
+    def expected_rows(self) -> list[tuple[int, int]]:
+        """The rows of [initial, next) of every partition, each once."""
+        return [(p.partition, o) for p, end in sorted(self.offsets().items())
+                for o in range(self.log_starts[p], end) if is_good(o)]  # fmt: skip
+
+
+def records(span: Span) -> int:
+    """Records of a span of the made-up log."""
+    return sum(not holds_nothing(offset) for offset in range(span.start, span.end))
+
+
+def row_batch(span: Span) -> pa.RecordBatch:
+    """The rows of a span of the made-up log."""
+    good = [offset for offset in range(span.start, span.end) if is_good(offset)]
+    columns = [pa.array([span.partition] * len(good), pa.int32()), pa.array(good, pa.int64())]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def dead_letters(span: Span) -> list[DeadLetter]:
+    """The dead letters of a span of the made-up log."""
+    return [
+        DeadLetter(*span.topic_partition, offset, None, None, b"bad", (), "INVALID_JSON", "")
+        for offset in range(span.start, span.end)
+        if is_bad(offset)
+    ]

@@ -1,0 +1,44 @@
+"""A consumer group in memory, held to the contract of the real one by tests/contract."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from tidemark.errors import Fenced
+from tidemark.kafka.group import Holder
+from tidemark.offsets import Offsets, TopicPartition
+
+
+class FakeGroup:
+    """Group offsets whose newest writer fences every older one."""
+
+    def __init__(self, group_id: str = "fake") -> None:
+        self.group_id = group_id
+        self.offsets: Offsets = {}
+        self.metadata: dict[TopicPartition, str] = {}
+        self.members: list[Holder] = []
+        self.newest_writer = 0
+
+    @contextmanager
+    def writer(self) -> Iterator["FakeWriter"]:
+        self.newest_writer += 1
+        yield FakeWriter(self, self.newest_writer)
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        return {p: self.offsets[p] for p in partitions if p in self.offsets}
+
+    def holders(self) -> list[Holder]:
+        return self.members
+
+
+class FakeWriter:
+    """A writer of the fake group; fenced once a newer one exists."""
+
+    def __init__(self, group: FakeGroup, number: int) -> None:
+        self._group = group
+        self._number = number
+
+    def commit(self, offsets: Offsets, metadata: str) -> None:
+        if self._number != self._group.newest_writer:
+            raise Fenced(f"mirror of group {self._group.group_id}: a newer mirror writer took over")
+        self._group.offsets |= offsets
+        self._group.metadata |= dict.fromkeys(offsets, metadata)

@@ -1,0 +1,36 @@
+"""Records for a test: plain, transactional, aborted."""
+
+from collections.abc import Iterable
+from uuid import uuid4
+
+from confluent_kafka import Producer
+
+
+def produce(kafka: str, topic: str, values: Iterable[bytes | None], partition: int = 0) -> None:
+    """The values are in the partition when this returns."""
+    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 1})
+    _send(producer, topic, values, partition)
+    assert producer.flush(20) == 0
+
+
+def produce_transaction(
+    kafka: str, topic: str, values: Iterable[bytes], partition: int = 0, *, abort: bool = False
+) -> None:
+    """The values are there in one transaction, committed or aborted; its marker takes an offset."""
+    producer = Producer({"bootstrap.servers": kafka, "transactional.id": uuid4().hex})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    _send(producer, topic, values, partition)
+    producer.flush(20)
+    producer.abort_transaction(20) if abort else producer.commit_transaction(20)
+
+
+def numbered(count: int, start: int = 0) -> list[bytes]:
+    """Values that tell records apart."""
+    return [b"value %d" % number for number in range(start, start + count)]
+
+
+def _send(producer: Producer, topic: str, values: Iterable[bytes | None], partition: int) -> None:
+    for value in values:
+        producer.produce(topic, value, partition=partition)
+        producer.poll(0)
