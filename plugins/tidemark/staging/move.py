@@ -18,11 +18,11 @@ REFUSALS = (psycopg2.IntegrityError, psycopg2.DataError, psycopg2.errors.RaiseEx
 # a semi-join: a winner named twice moves its rows once
 _MOVE = sql.SQL("""
 INSERT INTO {target} ({names}, {batch_seq})
-SELECT {values}, %(seq)s::bigint
+SELECT {values}, {seq}::bigint
 FROM {rows} AS staged
 WHERE (staged.member, staged.attempt) IN (
     SELECT member, attempt
-    FROM unnest(%(members)s::bigint[], %(attempts)s::bigint[]) AS winners (member, attempt)
+    FROM unnest({members}::bigint[], {attempts}::bigint[]) AS winners (member, attempt)
 )
 """)
 _WITH_ZONE = sql.SQL("""
@@ -50,15 +50,18 @@ def move_rows(
     Raises:
         psycopg2.Error: one of REFUSALS if the target refuses a row; see `target_refused`.
     """
+    # literals, because psycopg2 takes a % in a column's name for a placeholder beside parameters
     statement = _MOVE.format(
         target=target.identifier,
         names=sql.SQL(", ").join(sql.Identifier(column.name) for column in columns),
         batch_seq=sql.Identifier(BATCH_SEQ),
         values=sql.SQL(", ").join(map(_value, columns)),
+        seq=sql.Literal(seq),
         rows=sql.Identifier(staging.schema, staging.rows),
+        members=sql.Literal([member for member, _ in winners]),
+        attempts=sql.Literal([attempt for _, attempt in winners]),
     )
-    members, attempts = [member for member, _ in winners], [attempt for _, attempt in winners]
-    cursor.execute(statement, {"seq": seq, "members": members, "attempts": attempts})
+    cursor.execute(statement)
     moved = cursor.rowcount
     cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
     return moved
