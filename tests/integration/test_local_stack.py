@@ -1,14 +1,22 @@
 """The local stack does what the fixtures and the users of `tidemark local` rely on."""
 
+import signal
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+import httpx
 import psycopg2
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
+from tidemark.local.airflow import Airflow
+from tidemark.local.broker import Broker
+from tidemark.local.daemon import marked
+from tidemark.local.folder import Folder
+from tidemark.local.postgres import Postgres
 from tidemark.local.stack import LocalStack
 
 
@@ -16,6 +24,13 @@ def ask(parameters: dict[str, Any], statement: str) -> Any:
     with closing(psycopg2.connect(**parameters)) as connection, connection.cursor() as cursor:
         cursor.execute(statement)
         return cursor.fetchone()[0]
+
+
+def do(parameters: dict[str, Any], statement: str) -> None:
+    with closing(psycopg2.connect(**parameters)) as connection:
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
 
 
 def test_up_again_starts_nothing(stack: LocalStack) -> None:
@@ -67,6 +82,82 @@ def first_value(kafka: str, name: str, group: str) -> bytes | None:
 
 
 def test_a_mistyped_topic_is_not_made(admin: AdminClient) -> None:
-    assert "no-such-topic" not in admin.list_topics("no-such-topic").topics or (
-        admin.list_topics("no-such-topic").topics["no-such-topic"].error is not None
-    )
+    told = admin.list_topics("no-such-topic").topics["no-such-topic"]
+    assert told.error is not None
+    assert "no-such-topic" not in admin.list_topics().topics
+
+
+def test_postgres_stopped_at_once_comes_back_on_its_port_with_its_data(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "state")
+    folder.create()
+    server = Postgres(folder)
+    try:
+        server.start()
+        before = server.parameters()
+        do(before, "CREATE TABLE kept AS SELECT 42 AS answer")
+        server.stop("immediate")
+        assert server.pid is None
+        assert server.start()
+        assert server.parameters() == before
+        assert ask(before, "SELECT answer FROM kept") == 42
+    finally:
+        server.stop()
+        server.erase()
+
+
+def test_a_killed_postgres_is_recovered_although_its_pid_file_is_lost(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "state")
+    folder.create()
+    server = Postgres(folder)
+    try:
+        server.start()
+        first = server.pid
+        (folder.root / "pids" / "postgres.json").unlink()
+        assert Postgres(folder).start()
+        assert server.pid not in {first, None}
+        assert ask(server.parameters(), "SELECT 1") == 1
+    finally:
+        server.stop()
+        server.erase()
+
+
+def test_a_killed_broker_starts_again_with_what_it_acknowledged(tmp_path: Path, group: str) -> None:
+    folder = Folder(tmp_path / "state")
+    folder.create()
+    broker = Broker(folder)
+    try:
+        broker.start()
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result(30)
+        producer = Producer({"bootstrap.servers": broker.bootstrap})
+        producer.produce("kept", b"acknowledged")
+        assert producer.flush(30) == 0
+        broker.stop(signal.SIGKILL)
+        assert broker.start()
+        assert first_value(broker.bootstrap, "kept", group) == b"acknowledged"
+    finally:
+        broker.stop()
+
+
+def test_down_leaves_no_process_and_erase_no_file(tmp_path: Path) -> None:
+    local = LocalStack(tmp_path / "state", tmp_path)
+    try:
+        assert local.up(["postgres"]) == ["postgres"]
+        kept = local.postgres.parameters()
+        local.down()
+        assert marked(local.folder) == []
+        assert local.up(["postgres"]) == ["postgres"]
+        assert local.postgres.parameters() == kept
+    finally:
+        local.down(erase=True)
+    assert marked(local.folder) == []
+    assert not local.folder.root.exists()
+
+
+@pytest.mark.airflow
+def test_airflow_takes_its_login_and_no_other(airflow: Airflow) -> None:
+    user, password = airflow.login
+    for word, answer in ((password, 201), ("wrong", 401)):
+        login = {"username": user, "password": word}
+        told = httpx.post(f"{airflow.url}/auth/token", json=login, timeout=60)
+        assert told.status_code == answer

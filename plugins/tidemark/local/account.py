@@ -62,13 +62,14 @@ def home_for(account: Account, wanted: Path, watch: Watch) -> Path:
 
     A folder like /root that lets nobody through is left as it is.
     """
-    if wanted.is_symlink() and not wanted.exists():
-        wanted.unlink()
-    if not wanted.exists():
-        wanted.mkdir(mode=0o700)
-        account.own(wanted)
-    if account.reaches(wanted):
+    if wanted.is_symlink() and wanted.exists():
         return wanted.resolve()
+    if wanted.is_symlink():
+        wanted.unlink()  # what it led to is gone
+    wanted.mkdir(mode=0o700, exist_ok=True)
+    account.own(wanted)
+    if account.reaches(wanted):
+        return wanted
     wanted.rmdir()
     made = Path(tempfile.mkdtemp(prefix="tidemark-postgres-", dir=ELSEWHERE))
     account.own(made)

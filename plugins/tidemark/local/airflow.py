@@ -41,8 +41,6 @@ SETTINGS = {
     "WORKERS__SOCKET_CLEANUP_TIMEOUT": "15",
     "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
     "SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
-    "LOGGING__LOGGING_LEVEL": "INFO",
-    "USAGE_DATA_COLLECTION__ENABLED": "False",
 }
 
 
@@ -101,7 +99,7 @@ class Airflow:
             argv = [sys.executable, "-m", "airflow", *words]
             self._daemons[name].start(argv, env=env, cwd=self._home)
         silent = f"Airflow is not healthy, see {self._folder.log('airflow-*')}"
-        watch.until(self._is_healthy, within=180, otherwise=silent)
+        watch.until(self._is_healthy, within=300, otherwise=silent)
         return True
 
     def stop(self) -> None:

@@ -89,7 +89,7 @@ class Broker:
             self._format(command, properties, watch)
         watch.tell("kafka", "starting the broker")
         self._daemon.start([*command, "kafka.Kafka", properties])
-        watch.until(self._answers, within=60, otherwise=f"Kafka is silent, see {self._daemon.log}")
+        watch.until(self._answers, within=120, otherwise=f"Kafka is silent, see {self._daemon.log}")
         return True
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:

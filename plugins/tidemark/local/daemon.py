@@ -95,6 +95,7 @@ class Daemon:
 
     def _reap(self) -> None:
         if self._child is not None:
+            self._child.kill()  # only one whose pid file was lost still runs
             self._child.wait()
             self._child = None
 

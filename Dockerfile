@@ -1,0 +1,26 @@
+# Airflow 3.3.2 with Java for Spark, and Tidemark: the versions of requirements.lock.
+FROM python:3.11.13-slim-bookworm
+
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends curl openjdk-17-jre-headless procps \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --uid 50000 --gid 0 --create-home airflow \
+    && install -d -o airflow -g 0 /opt/airflow /opt/airflow/logs /opt/tidemark
+
+ENV AIRFLOW_HOME=/opt/airflow \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    PYSPARK_PYTHON=/usr/local/bin/python \
+    PYSPARK_DRIVER_PYTHON=/usr/local/bin/python
+
+WORKDIR /opt/tidemark
+COPY pyproject.toml requirements.lock README.md LICENSE ./
+COPY plugins ./plugins
+COPY sql ./sql
+COPY dags ./dags
+COPY jobs ./jobs
+RUN pip install --no-cache-dir --constraint requirements.lock ".[airflow,spark]"
+
+USER airflow
+ENTRYPOINT ["airflow"]
+CMD ["version"]

@@ -1,0 +1,178 @@
+"""docker-compose.yml shares its paths, ports, versions and names with the rest of the project."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tidemark.local import airflow, environment
+from tidemark.local.broker import DEVELOPMENT
+from tidemark.local.jars import KAFKA_VERSION
+from tidemark.local.postgres import ADMIN, OWNERS
+from tidemark.pipeline import Pipeline
+
+PROJECT = Path(__file__).resolve().parents[2]
+TEXT = (PROJECT / "docker-compose.yml").read_text()
+COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+DOCKERFILE = (PROJECT / "Dockerfile").read_text()
+ONE_SHOT = {"airflow-init", "topics"}
+AIRFLOW = SERVICES["scheduler"]["environment"]
+MOUNTED = "/opt/tidemark"
+
+
+def pins(file: str) -> dict[str, str]:
+    lines = (PROJECT / file).read_text().splitlines()
+    matches = [re.match(r"([a-z0-9-]+)(?:\[.*\])?==([\w.]+)$", line) for line in lines]
+    return {match.group(1): match.group(2) for match in matches if match}
+
+
+def example() -> dict[str, str]:
+    lines = (PROJECT / ".env.example").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
+def filled(text: str) -> str:
+    """The text with its variables replaced, as Compose does it."""
+    return re.sub(r"\$\{(\w+)[^}]*\}", lambda match: example()[match.group(1)], text)
+
+
+def listener(name: str, key: str) -> str:
+    told = filled(SERVICES["kafka"]["environment"][key])
+    return dict(entry.split("://") for entry in told.split(","))[name]
+
+
+def test_every_variable_is_in_the_example_and_none_there_is_idle() -> None:
+    assert set(re.findall(r"\$\{(\w+)", TEXT)) == set(example())
+
+
+def test_a_missing_variable_stops_compose() -> None:
+    assert re.findall(r"\$\{\w+\}|\$[A-Za-z]\w*", TEXT) == []
+    assert set(re.findall(r"\$\{\w+(:\?[^}]*)\}", TEXT)) == {":?see .env.example"}
+
+
+def test_no_secret_is_written_in_the_file() -> None:
+    secrets = re.findall(r"(?i)(?:password|secret|fernet_key)\w*\"?: (.*)", TEXT)
+    assert len(secrets) >= 8
+    assert [s for s in secrets if "${" not in s and "/passwords.json" not in s] == []
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_every_image_is_pinned(name: str) -> None:
+    assert re.fullmatch(r"[a-z/-]+:\d+(\.\d+)+(-[a-z]+)?", SERVICES[name]["image"])
+
+
+def test_versions_are_those_of_the_local_stack_and_the_requirements() -> None:
+    wanted, locked = pins("requirements.in"), pins("requirements.lock")
+    assert SERVICES["kafka"]["image"] == f"apache/kafka:{KAFKA_VERSION}"
+    assert SERVICES["topics"]["image"] == SERVICES["kafka"]["image"]
+    assert SERVICES["scheduler"]["image"].endswith(f":{wanted['apache-airflow']}")
+    assert f"Airflow {wanted['apache-airflow']} " in DOCKERFILE
+    assert {name: locked[name] for name in wanted} == wanted
+    assert wanted["pyspark"] == wanted["pyspark-client"]
+
+
+def test_the_image_takes_the_locked_versions_and_the_java_that_spark_needs() -> None:
+    assert "--constraint requirements.lock" in DOCKERFILE
+    assert "openjdk-17-jre-headless" in DOCKERFILE
+    assert "FROM python:3.11." in DOCKERFILE
+
+
+def test_what_the_image_copies_exists_and_is_let_through() -> None:
+    ignored = (PROJECT / ".dockerignore").read_text().split()
+    copied = [word for line in re.findall(r"COPY (.*)", DOCKERFILE) for word in line.split()[:-1]]
+    assert len(copied) == 8
+    assert all((PROJECT / path).exists() and f"!{path}" in ignored for path in copied)
+
+
+@pytest.mark.parametrize("name", sorted(set(SERVICES) - ONE_SHOT))
+def test_every_long_running_service_says_whether_it_is_well(name: str) -> None:
+    assert {"test", "interval", "timeout", "retries"} <= set(SERVICES[name]["healthcheck"])
+
+
+def test_the_local_stack_and_compose_run_the_same_processes() -> None:
+    for name, words in airflow.COMMANDS.items():
+        assert SERVICES[name]["command"] == words
+
+
+def test_mounted_paths_exist_and_named_volumes_are_declared() -> None:
+    for service in SERVICES.values():
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            known = (PROJECT / source).exists() if "/" in source else source in COMPOSE["volumes"]
+            assert known, volume
+
+
+def test_airflow_finds_dags_jobs_library_and_sql_where_they_are_mounted() -> None:
+    targets = {v.split(":")[1] for v in SERVICES["scheduler"]["volumes"]}
+    assert {f"{MOUNTED}/{name}" for name in ("dags", "jobs", "plugins", "sql")} < targets
+    assert AIRFLOW["AIRFLOW__CORE__DAGS_FOLDER"] == f"{MOUNTED}/dags"
+    assert AIRFLOW["AIRFLOW__CORE__PLUGINS_FOLDER"] == f"{MOUNTED}/plugins"
+    assert AIRFLOW["PYTHONPATH"].split(":") == [MOUNTED, f"{MOUNTED}/plugins"]
+
+
+def test_connections_have_the_names_and_shapes_of_the_local_stack() -> None:
+    warehouse = {"host": "postgres", "port": 5432, "user": "tidemark", "dbname": "warehouse"}
+    secret = {"password": example()["WAREHOUSE_PASSWORD"]}
+    inner = listener("PLAINTEXT", "KAFKA_ADVERTISED_LISTENERS")
+    expected = environment.connections(inner, warehouse | secret)
+    found = {key: filled(AIRFLOW[key]) for key in AIRFLOW if key.startswith("AIRFLOW_CONN_")}
+    assert {key: json.loads(text) for key, text in found.items()} == {
+        key: json.loads(text) for key, text in expected.items()
+    }
+
+
+@pytest.mark.parametrize("setting", sorted(set(airflow.SETTINGS) - {"API__HOST"}))
+def test_airflow_settings_are_those_of_the_local_stack(setting: str) -> None:
+    assert AIRFLOW[f"AIRFLOW__{setting}"] == airflow.SETTINGS[setting]
+
+
+@pytest.mark.parametrize("setting", sorted(DEVELOPMENT))
+def test_broker_settings_do_not_contradict_the_local_stack(setting: str) -> None:
+    told = SERVICES["kafka"]["environment"].get("KAFKA_" + setting.upper().replace(".", "_"))
+    seconds_not_minutes = setting.endswith(".ms") and told is None
+    assert seconds_not_minutes or told == str(DEVELOPMENT[setting])
+
+
+def test_the_databases_and_their_owners_are_those_of_the_local_stack() -> None:
+    script = (PROJECT / "scripts" / "compose-databases.sh").read_text()
+    assert dict(re.findall(r"^database (\w+) (\w+) ", script, re.MULTILINE)) == OWNERS
+    assert SERVICES["postgres"]["environment"]["POSTGRES_USER"] == ADMIN
+    needed = set(re.findall(r"\$([A-Z]\w+)", script))
+    assert needed <= set(SERVICES["postgres"]["environment"])
+
+
+def test_ports_are_bound_to_loopback_and_meet_what_listens_inside() -> None:
+    ports = {name: SERVICES[name]["ports"] for name in SERVICES if "ports" in SERVICES[name]}
+    inside = {name: int(filled(port).rsplit(":", 1)[1]) for name, [port] in ports.items()}
+    assert all(port.startswith("127.0.0.1:$") for [port] in ports.values())
+    kafka = int(listener("HOST", "KAFKA_LISTENERS").lstrip(":"))
+    assert inside == {"kafka": kafka, "postgres": 5432, "api-server": 8080}
+    assert ":8080/execution/" in AIRFLOW["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"]
+    assert filled(AIRFLOW["AIRFLOW__API__BASE_URL"]).endswith(f":{example()['AIRFLOW_PORT']}")
+
+
+def test_what_is_advertised_is_what_listens() -> None:
+    for name in ("HOST", "PLAINTEXT"):
+        told = listener(name, "KAFKA_ADVERTISED_LISTENERS").rsplit(":", 1)[1]
+        assert told == listener(name, "KAFKA_LISTENERS").lstrip(":")
+    voter = SERVICES["kafka"]["environment"]["KAFKA_CONTROLLER_QUORUM_VOTERS"]
+    assert voter.endswith(listener("CONTROLLER", "KAFKA_LISTENERS"))
+
+
+def test_every_dependency_is_a_service_that_can_meet_the_condition() -> None:
+    for service in SERVICES.values():
+        for name, how in service.get("depends_on", {}).items():
+            one_shot = how["condition"] == "service_completed_successfully"
+            assert one_shot == (name in ONE_SHOT)
+
+
+def test_the_worked_example_finds_its_topic_and_connections() -> None:
+    pipeline = Pipeline.load(PROJECT / "dags" / "flights.yaml")
+    command = SERVICES["topics"]["command"]
+    assert [f"--topic={name}" for name in pipeline.kafka.topics] == [command[-2]]
+    used = {pipeline.kafka.connection, pipeline.target.connection, pipeline.spark.connection}
+    assert {f"AIRFLOW_CONN_{name.upper()}" for name in used} <= set(AIRFLOW)
