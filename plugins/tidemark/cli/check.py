@@ -1,0 +1,76 @@
+"""`tidemark check`: everything that a run needs, looked at before it is needed."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemark.cli.output import Format, Output, Verbose, plain, print_json, print_line, screen
+from tidemark.cli.output import inert as _inert
+from tidemark.cli.progress import spinning
+from tidemark.cli.project import PipelineFile
+
+if TYPE_CHECKING:
+    from tidemark.cli.findings import Finding
+
+MARKS = {"ok": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "dim")}
+
+
+def check(
+    pipeline: PipelineFile,
+    no_spark: Annotated[
+        bool, typer.Option("--no-spark", help="Do not start Spark: the output is not checked.")
+    ] = False,
+    output: Format = Output.table,
+    verbose: Verbose = False,
+) -> None:
+    """Check all that a run of the pipeline needs: for CI, and before the first run.
+
+    Connections, topics and ACLs; Postgres' version, durability, role and rights; the ledger's
+    schema; the declared fields; the transform, and whether its output fits the target. Changes
+    nothing. What cannot be asked is marked with a dash.
+
+    Exits with 1 if anything fails, each with its remedy; 2 if the pipeline file itself is wrong.
+
+      tidemark check dags/flights.yaml
+      tidemark check dags/flights.yaml --no-spark -o json
+    """
+    from tidemark.cli.check_job import job_findings
+    from tidemark.cli.check_kafka import kafka_findings
+    from tidemark.cli.check_postgres import postgres_findings
+    from tidemark.cli.check_region import region_findings
+    from tidemark.pipeline import Pipeline
+
+    loaded = Pipeline.load(pipeline)
+    found: list[Finding] = []
+    with spinning("checking") as tell:
+        for group, findings in (
+            ("Kafka", kafka_findings(loaded)),
+            ("Postgres", postgres_findings(loaded)),
+            ("the region", region_findings(loaded)),
+            ("the job", job_findings(loaded, with_spark=not no_spark)),
+        ):
+            tell(f"checking {group}")
+            found += findings
+    failed = sum(one.state == "failed" for one in found)
+    if output is Output.json:
+        print_json({"region": loaded.region, "ok": not failed, "checks": plain(found)})
+    else:
+        _print(loaded.region, found, failed)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _print(region: str, found: "list[Finding]", failed: int) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for one in found:
+        mark, style = MARKS[one.state]
+        text = Text("\n".join(map(_inert, one.fact.split("\n"))))
+        if one.remedy:
+            text.append("\n→ " + "\n".join(map(_inert, one.remedy.split("\n"))), style="bold")
+        table.add_row(Text(mark, style=style), Text(one.check), text)
+    screen().print(table)
+    verdict = f"{failed} of {len(found)} checks failed" if failed else "all is well"
+    print_line(f"region {region}: {verdict}", style="red" if failed else "green")

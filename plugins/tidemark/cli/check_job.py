@@ -1,0 +1,69 @@
+"""The job's part of `tidemark check`: decode, transform, and whether its output fits."""
+
+from collections.abc import Callable, Iterator
+
+from tidemark.cli.findings import Finding, State, finding
+from tidemark.cli.project import connections_of, prepare_spark
+from tidemark.connections import postgres_parameters
+from tidemark.drain import JobExecutor
+from tidemark.fields import arrow_schema
+from tidemark.ledger.transaction import connect, look
+from tidemark.pipeline import Format, Pipeline
+from tidemark.staging.columns import Column, columns_of
+from tidemark.staging.target import Target, ensure
+
+
+def job_findings(pipeline: Pipeline, *, with_spark: bool) -> Iterator[Finding]:
+    """The declared fields, the transform, its output beside the target."""
+    fields = finding("decode", lambda: _fields(pipeline))
+    yield fields
+    transform = finding("transform", lambda: _transform(pipeline))
+    yield transform
+    if not with_spark:
+        yield Finding("output", State.skipped, "not asked for: Spark was not started")
+    elif fields.state is State.ok and transform.state is State.ok:
+        yield finding("output", lambda: _output(pipeline))
+
+
+def _fields(pipeline: Pipeline) -> str:
+    if pipeline.decode.format is Format.raw:
+        return "raw: one column, value"
+    return f"json: {len(arrow_schema(pipeline.decode.fields))} fields"
+
+
+def _transform(pipeline: Pipeline) -> str:
+    if pipeline.transform is None:
+        return "none: the columns are passed on"
+    from tidemark.spark.executor import transform_of
+
+    prepare_spark(pipeline)
+    transform_of(pipeline)
+    return f"{pipeline.transform} can be imported"
+
+
+def _output(pipeline: Pipeline) -> str:
+    from tidemark.spark.executor import spark_executor
+
+    prepare_spark(pipeline)
+    connections = connections_of(pipeline)
+    columns = _columns(lambda: spark_executor(pipeline, connections, 0))
+    target = Target.parse(pipeline.target.table)
+    engine = connect(postgres_parameters(connections[pipeline.target.connection]))
+    try:
+        with look(engine) as cursor:
+            cursor.execute("BEGIN")
+            try:
+                is_new = ensure(cursor, target, columns)
+            finally:
+                cursor.execute("ROLLBACK")
+    finally:
+        engine.dispose()
+    return f"{len(columns)} columns {'would make' if is_new else 'fit'} {target}"
+
+
+def _columns(start: Callable[[], JobExecutor]) -> tuple[Column, ...]:
+    executor = start()
+    try:
+        return columns_of(executor.output_schema())
+    finally:
+        executor.close()

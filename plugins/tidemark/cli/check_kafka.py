@@ -1,0 +1,128 @@
+"""Kafka's part of `tidemark check`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource
+
+from tidemark.cli.findings import Finding, State, Unknown, Wrong, finding
+from tidemark.cli.project import connection
+from tidemark.connections import kafka_config
+from tidemark.errors import Refused
+from tidemark.kafka.asking import SECONDS, answer, quiet
+from tidemark.kafka.facts import Broker
+from tidemark.kafka.member import SESSION_TIMEOUT_MS
+from tidemark.pipeline import Pipeline
+
+NEEDED = {AclOperation.READ, AclOperation.DESCRIBE}
+"""On each topic and on the group."""
+
+
+def kafka_findings(pipeline: Pipeline) -> Iterator[Finding]:
+    """The connection, the brokers, each topic, the group, and the bounds of its sessions."""
+    conn_id = pipeline.kafka.connection
+    known = finding("Kafka connection", lambda: _known(conn_id))
+    yield known
+    if known.state is not State.ok:
+        return
+    look = _Look.at(pipeline)
+    reachable = finding("Kafka brokers", look.brokers)
+    yield reachable
+    if reachable.state is not State.ok:
+        return
+    for topic in pipeline.kafka.topics:
+        yield finding(f"topic {topic}", lambda topic=topic: look.topic(topic))  # type: ignore[misc]
+    yield finding(f"group {pipeline.group}", look.group)
+    yield finding(f"transactional id {look.transactional_id}", look.mirror)
+    yield finding("group session time-out", look.session)
+
+
+def _known(conn_id: str) -> str:
+    config = kafka_config(connection(conn_id))
+    return f"{conn_id}: {config['bootstrap.servers']}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Looks at one cluster, each of which returns its fact."""
+
+    pipeline: Pipeline
+    config: dict[str, str]
+    admin: AdminClient
+
+    @classmethod
+    def at(cls, pipeline: Pipeline) -> "_Look":
+        config = kafka_config(connection(pipeline.kafka.connection))
+        return cls(pipeline, config, AdminClient(quiet(config)))
+
+    @property
+    def transactional_id(self) -> str:
+        return f"tidemark-{self.pipeline.group}"
+
+    def brokers(self) -> str:
+        cluster = self._cluster()
+        return f"cluster {cluster.cluster_id}, {len(cluster.nodes)} brokers"
+
+    def topic(self, topic: str) -> str:
+        what = f"topic {topic}"
+        found = answer(lambda: self._describe_topic(topic), what)
+        _refuse_missing(what, found.authorized_operations)
+        facts = Broker(self.config).facts([topic])
+        held = sum(facts.ends.values()) - sum(facts.log_starts.values())
+        return f"{len(found.partitions)} partitions, {held} offsets held; may read and describe"
+
+    def group(self) -> str:
+        what = f"group {self.pipeline.group}"
+        found = answer(self._describe_group, what, none_if="GROUP_ID_NOT_FOUND")
+        if found is None:
+            raise Unknown("does not exist yet, so its ACLs cannot be asked")
+        _refuse_missing(what, found.authorized_operations)
+        return f"{len(found.members)} members now; may read and describe"
+
+    def mirror(self) -> str:
+        # Only init_transactions would tell, and that fences the mirror writer of a live run.
+        raise Unknown("its ACLs WRITE and DESCRIBE cannot be asked without fencing a live run")
+
+    def session(self) -> str:
+        broker = ConfigResource(ConfigResource.Type.BROKER, str(self._cluster().nodes[0].id))
+        try:
+            settings = answer(lambda: self._describe_settings(broker), "broker settings")
+        except Refused:
+            raise Unknown("broker settings may not be asked (ACL DescribeConfigs)") from None
+        names = [f"group.{end}.session.timeout.ms" for end in ("min", "max")]
+        low, high = (int(settings[name].value) for name in names)
+        if not low <= SESSION_TIMEOUT_MS <= high:
+            raise Wrong(
+                f"members ask for {SESSION_TIMEOUT_MS} ms, the broker allows {low} to {high}",
+                f"set {names[0]} and {names[1]} around it",
+            )
+        return f"{SESSION_TIMEOUT_MS} ms is between {low} and {high}"
+
+    def _cluster(self) -> Any:
+        return answer(
+            lambda: self.admin.describe_cluster(request_timeout=SECONDS), "the Kafka cluster"
+        )
+
+    def _describe_topic(self, topic: str) -> Any:
+        return self.admin.describe_topics(
+            TopicCollection([topic]), include_authorized_operations=True, request_timeout=SECONDS
+        )[topic]
+
+    def _describe_group(self) -> Any:
+        return self.admin.describe_consumer_groups(
+            [self.pipeline.group], include_authorized_operations=True, request_timeout=SECONDS
+        )[self.pipeline.group]
+
+    def _describe_settings(self, broker: ConfigResource) -> Any:
+        return self.admin.describe_configs([broker], request_timeout=SECONDS)[broker]
+
+
+def _refuse_missing(what: str, granted: list[AclOperation] | None) -> None:
+    """Brokers without an authorizer grant everything; old ones say nothing."""
+    if not granted or AclOperation.ALL in granted:
+        return
+    missing = ", ".join(sorted(one.name for one in NEEDED - {*granted}))
+    if missing:
+        raise Wrong(f"{missing} is not granted", f"grant {missing} on {what}")

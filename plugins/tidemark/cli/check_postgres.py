@@ -1,0 +1,179 @@
+"""Postgres' part of `tidemark check`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from psycopg2.extensions import cursor as Cursor
+from sqlalchemy import Engine
+
+from tidemark.cli.findings import Finding, State, Wrong, finding
+from tidemark.cli.project import connection
+from tidemark.connections import postgres_parameters
+from tidemark.ledger.looks import Looks
+from tidemark.ledger.migrate import SCHEMAS, is_current, newest
+from tidemark.ledger.queries import query
+from tidemark.ledger.transaction import connect, look
+from tidemark.pipeline import Pipeline
+from tidemark.staging.catalog import find_relation, find_rights
+from tidemark.staging.target import Target
+
+OLDEST = 150_000
+RIGHTS = """
+SELECT has_table_privilege(%(table)s::regclass, 'SELECT'),
+       has_table_privilege(%(table)s::regclass, 'INSERT')
+"""
+
+
+def postgres_findings(pipeline: Pipeline) -> Iterator[Finding]:
+    """The connection, the server, its durability, and the role's rights."""
+    conn_id = pipeline.target.connection
+    known = finding("Postgres connection", lambda: _known(conn_id))
+    yield known
+    if known.state is not State.ok:
+        return
+    engine = connect(postgres_parameters(connection(conn_id)))
+    try:
+        yield from _of_server(engine, Target.parse(pipeline.target.table))
+    finally:
+        engine.dispose()
+
+
+def _of_server(engine: Engine, target: Target) -> Iterator[Finding]:
+    facts: list[_Server] = []
+    reachable = finding("Postgres server", lambda: _reach(engine, facts))
+    yield reachable
+    if reachable.state is not State.ok:
+        return
+    server = facts[0]
+    yield finding("Postgres version", server.version_is_known)
+    yield finding("Postgres primary", server.is_primary)
+    yield finding("Postgres durability", server.is_durable)
+    for schema in SCHEMAS:
+        yield finding(
+            f"schema {schema}",
+            lambda schema=schema: _schema(engine, server, schema),  # type: ignore[misc]
+        )
+    yield finding("ledger", lambda: _ledger(engine))
+    yield finding(f"target {target}", lambda: _target(engine, target))
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """What the server says of itself and of the role."""
+
+    number: int
+    version: str
+    user: str
+    is_read_only: bool
+    fsync: str
+    synchronous_commit: str
+    full_page_writes: str
+    may_create_schemas: bool
+    database: str
+
+    def version_is_known(self) -> str:
+        if self.number < OLDEST:
+            raise Wrong(f"PostgreSQL {self.version}", "use PostgreSQL 15 or newer")
+        return f"PostgreSQL {self.version}"
+
+    def is_primary(self) -> str:
+        if self.is_read_only:
+            raise Wrong(
+                "the server is a standby or read-only: nothing can be published there",
+                "point the connection at the primary",
+            )
+        return "takes writes"
+
+    def is_durable(self) -> str:
+        settings = {
+            "fsync": self.fsync,
+            "synchronous_commit": self.synchronous_commit,
+            "full_page_writes": self.full_page_writes,
+        }
+        off = [name for name, value in settings.items() if value == "off"]
+        if off:
+            raise Wrong(
+                f"{', '.join(off)} is off: a crash may lose what was acknowledged as published",
+                f"set {' and '.join(f'{name} = on' for name in off)}",
+            )
+        return ", ".join(f"{name} {value}" for name, value in settings.items())
+
+
+def _known(conn_id: str) -> str:
+    p = postgres_parameters(connection(conn_id))
+    return f"{conn_id}: {p['host']}:{p['port']}/{p['dbname']}"
+
+
+def _reach(engine: Engine, facts: list[_Server]) -> str:
+    with look(engine) as cursor:
+        cursor.execute(query("server_facts"))
+        row = cursor.fetchone() or ()
+    facts.append(_Server(*row))
+    return f"answers as {facts[0].user} in {facts[0].database}"
+
+
+def _schema(engine: Engine, server: _Server, schema: str) -> str:
+    with look(engine) as cursor:
+        rights = find_rights(cursor, schema)
+    if rights.create is None:
+        if server.may_create_schemas:
+            return "not there yet; the first run makes it"
+        raise Wrong(
+            f"does not exist, and {server.user} may not create schemas",
+            f'GRANT CREATE ON DATABASE "{server.database}" TO "{server.user}"; or let an'
+            " administrator run what `tidemark migrate --sql` prints",
+        )
+    # Tables are made in one of the two at every batch, in the other by migrations alone.
+    needed = {"USAGE": rights.usage, "CREATE": rights.create or schema == SCHEMAS[0]}
+    missing = ", ".join(name for name, granted in needed.items() if not granted)
+    if missing:
+        raise Wrong(
+            f"{server.user} lacks {missing}",
+            f'GRANT {missing} ON SCHEMA {schema} TO "{server.user}"',
+        )
+    return "may be used"
+
+
+def _ledger(engine: Engine) -> str:
+    if not Looks(engine).is_there():
+        return f"not there yet; the first run, or `tidemark migrate`, makes revision {newest()}"
+    if not is_current(engine):
+        raise Wrong("its schema is not this version's", "tidemark migrate PIPELINE")
+    with look(engine) as cursor:
+        cursor.execute(query("missing_table_rights"))
+        missing = ", ".join(name for (name,) in cursor.fetchall())
+        user = find_rights(cursor, SCHEMAS[0]).user
+    if missing:
+        raise Wrong(
+            f"{user} lacks rights on {missing}",
+            f'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tidemark TO "{user}"',
+        )
+    return f"revision {newest()}, all rights"
+
+
+def _target(engine: Engine, target: Target) -> str:
+    with look(engine) as cursor:
+        relation = find_relation(cursor, target.schema, target.table)
+        rights = find_rights(cursor, target.schema)
+        if relation is not None and relation.schema_is_usable:
+            return _rights(cursor, target, rights.user)
+    if rights.create is None:
+        raise Wrong(
+            f"schema {target.schema} does not exist",
+            f'CREATE SCHEMA "{target.schema}" AUTHORIZATION "{rights.user}"',
+        )
+    if not rights.usage or not (rights.create or relation):
+        needed = "USAGE" if relation else "USAGE, CREATE"
+        raise Wrong(
+            f"{rights.user} may not {'use' if relation else 'create it in'} schema {target.schema}",
+            f'GRANT {needed} ON SCHEMA "{target.schema}" TO "{rights.user}"',
+        )
+    return "not there yet; the first run makes it from the transform's columns"
+
+
+def _rights(cursor: Cursor, target: Target, user: str) -> str:
+    cursor.execute(RIGHTS, {"table": str(target)})
+    may_select, may_insert = cursor.fetchone() or (False, False)
+    if not may_insert:
+        raise Wrong(f"{user} may not insert", f'GRANT INSERT ON {target} TO "{user}"')
+    return "may insert" + ("" if may_select else "; tidemark verify needs SELECT besides")

@@ -1,0 +1,112 @@
+"""`tidemark dead-letters`: records that could not become rows."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemark.cli.output import (
+    Format,
+    Output,
+    Verbose,
+    cut,
+    inert,
+    print_json,
+    print_line,
+    print_table,
+    text_of,
+)
+from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
+
+if TYPE_CHECKING:
+    from tidemark.ledger.looks import KeptLetter
+
+SHOWN_CHARS = 60
+
+
+def dead_letters(
+    region: RegionName,
+    limit: Annotated[int, typer.Option(min=1, help="How many, from the newest.")] = 20,
+    raw: Annotated[bool, typer.Option("--raw", help="Show keys, values, headers whole.")] = False,
+    pipelines: PipelinesDir = DAGS,
+    output: Format = Output.table,
+    verbose: Verbose = False,
+) -> None:
+    """List a region's dead letters, newest batch first.
+
+    Keys and values are foreign data: what is not printable is escaped, also with --raw. With
+    -o json key and value are whole, as text and as base64.
+
+      tidemark dead-letters flights
+      tidemark dead-letters flights --raw --limit 1
+      tidemark dead-letters flights -o json | jq -r '.[0].value_base64' | base64 -d
+    """
+    from tidemark.ledger.looks import Looks
+    from tidemark.region import region_of
+
+    pipeline = find_pipeline(region, pipelines)
+    with region_of(pipeline, connections_of(pipeline)) as edges:
+        found = Looks(edges.ledger.engine).dead_letters(pipeline.region, limit)
+    if output is Output.json:
+        print_json([_shape(one) for one in found])
+    elif not found:
+        print_line(f"region {pipeline.region} has no dead letters")
+    elif raw:
+        for one in found:
+            _print_whole(one)
+    else:
+        columns = ("seq", "record", "time", "reason", "detail", "value")
+        print_table(columns, [_line(one) for one in found])
+
+
+def _shape(kept: "KeptLetter") -> dict[str, object]:
+    letter = kept.letter
+    return {
+        "seq": kept.seq,
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "timestamp_ms": letter.timestamp_ms,
+        "reason": letter.reason,
+        "detail": letter.detail,
+        "key_text": text_of(letter.key),
+        "key_base64": letter.key,
+        "value_text": text_of(letter.value),
+        "value_base64": letter.value,
+        "headers": kept.headers,
+    }
+
+
+def _line(kept: "KeptLetter") -> tuple[object, ...]:
+    letter = kept.letter
+    detail, value = inert(letter.detail), inert(text_of(letter.value) or "")
+    where = f"{letter.topic}[{letter.partition}]@{letter.offset}"
+    shown = cut(detail, SHOWN_CHARS), cut(value, SHOWN_CHARS)
+    return kept.seq, where, _time(letter.timestamp_ms), letter.reason, *shown
+
+
+def _print_whole(kept: "KeptLetter") -> None:
+    letter = kept.letter
+    print_line(f"{letter.topic}[{letter.partition}]@{letter.offset}", style="bold")
+    facts = {
+        "batch": kept.seq,
+        "time": _time(letter.timestamp_ms),
+        "reason": letter.reason,
+        "detail": letter.detail,
+        "key": text_of(letter.key),
+        "value": text_of(letter.value),
+    }
+    headers = {f"header {one['key']}": f"{one['value']} (base64)" for one in kept.headers}
+    for name, value in (facts | headers).items():
+        if value is not None:
+            print_line(f"  {name:8}{value}")
+
+
+def _time(milliseconds: int | None) -> str | None:
+    """ISO 8601 in UTC; the bare number where no calendar reaches."""
+    if milliseconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return str(milliseconds)

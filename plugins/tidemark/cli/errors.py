@@ -1,0 +1,103 @@
+"""Errors at the edge: one line on stderr and the documented exit code, never a stack trace."""
+
+import signal
+import sys
+from contextlib import suppress
+from types import FrameType
+from typing import Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from tidemark import errors
+from tidemark.errors import TidemarkError, Unreachable
+
+INTERRUPTED = 130
+TERMINATED = 143
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: ends like Ctrl-C, with a code of its own."""
+
+
+class Commands(TyperGroup):
+    """A group of commands whose errors end in one readable line; Ctrl-C and SIGTERM end cleanly."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; TidemarkError becomes `CODE: text` and the error's exit code."""
+        with suppress(ValueError):  # only the main thread has signals
+            signal.signal(signal.SIGTERM, _terminate)
+        try:
+            return super().invoke(ctx)
+        except TidemarkError as error:
+            raise failed(error) from error
+        except KeyboardInterrupt as stop:
+            tell("interrupted; what was begun and not finished is not visible", "yellow")
+            code = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+            raise typer.Exit(code) from None
+        except Exception as error:
+            if translated := in_our_words(error):
+                raise failed(translated) from error
+            raise
+
+
+def failed(error: TidemarkError) -> typer.Exit:
+    """Tell the error; the exit to raise for it."""
+    tell(f"{error.code}: {error}", "red")
+    return typer.Exit(error.exit_code)
+
+
+def tell(text: str, style: str = "") -> None:
+    """Say something on stderr; markup and control characters are text."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from tidemark.cli.output import inert
+
+    lines = "\n".join(map(inert, text.split("\n")))
+    console = Console(stderr=True, highlight=False)
+    console.print(Text(lines, style=style if sys.stderr.isatty() else ""), soft_wrap=True)
+
+
+def in_our_words(error: Exception) -> TidemarkError | None:
+    """An error of SQLAlchemy, psycopg2 or Kafka that nobody translated; None for a defect."""
+    with suppress(ImportError):
+        import psycopg2
+        from confluent_kafka import KafkaException
+        from sqlalchemy.exc import DBAPIError
+
+        from tidemark.ledger.refusals import refusal
+        from tidemark.ledger.transaction import unreachable
+
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        if isinstance(cause, (psycopg2.OperationalError, psycopg2.InterfaceError)):
+            return unreachable(cause)
+        if isinstance(cause, psycopg2.Error):
+            return refusal(cause)
+        if isinstance(cause, KafkaException):
+            return Unreachable(f"Kafka: {cause.args[0].str()}; check the Kafka connection")
+    return None
+
+
+def exit_codes() -> str:
+    """The exit codes with the names of the errors that end in them, as errors.py has them."""
+    kinds = [
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, TidemarkError) and kind is not TidemarkError
+    ]
+    lines = [
+        "Exit codes:",
+        "  0  done",
+        "  1  failed, a retry may help; check or verify found faults",
+    ]
+    for code in sorted({kind.exit_code for kind in kinds} - {1}):
+        names = ", ".join(kind(" ").code for kind in kinds if kind.exit_code == code)
+        meaning = "wrong usage or configuration: " if code == 2 else ""
+        lines.append(f" {code:2}  {meaning}{names}")
+    lines += [f"{INTERRUPTED}  interrupted by Ctrl-C", f"{TERMINATED}  ended by SIGTERM"]
+    return "\n".join(lines)
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise Terminated

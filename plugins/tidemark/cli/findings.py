@@ -1,0 +1,55 @@
+"""Findings: what a check found, and what to do about it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tidemark.cli.errors import in_our_words
+from tidemark.errors import TidemarkError
+
+
+class State(StrEnum):
+    """How a check ended."""
+
+    ok = "ok"
+    failed = "failed"
+    skipped = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of `tidemark check`."""
+
+    check: str
+    state: State
+    fact: str
+    remedy: str = ""
+
+
+class Wrong(Exception):
+    """A check failed: the fact, and the remedy."""
+
+    def __init__(self, fact: str, remedy: str) -> None:
+        super().__init__(fact)
+        self.fact = fact
+        self.remedy = remedy
+
+
+class Unknown(Exception):
+    """A check could not be made; the text says why. It fails nothing."""
+
+
+def finding(check: str, look: Callable[[], str]) -> Finding:
+    """What the look returned, or why it failed; our errors carry their remedy in their text."""
+    try:
+        return Finding(check, State.ok, look())
+    except Wrong as wrong:
+        return Finding(check, State.failed, wrong.fact, wrong.remedy)
+    except Unknown as unknown:
+        return Finding(check, State.skipped, str(unknown))
+    except Exception as error:
+        ours = error if isinstance(error, TidemarkError) else in_our_words(error)
+        if ours is None:
+            raise
+        fact, _, remedy = str(ours).rpartition("; ")
+        return Finding(check, State.failed, fact or remedy, remedy if fact else "")

@@ -1,0 +1,114 @@
+"""The command line `tidemark`: its commands, and what `--help` says first."""
+
+import inspect
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from tidemark import __version__
+from tidemark.cli.check import check
+from tidemark.cli.checkpoints import checkpoints
+from tidemark.cli.dead_letters import dead_letters
+from tidemark.cli.errors import Commands, exit_codes
+from tidemark.cli.migrate import migrate
+from tidemark.cli.preview import preview
+from tidemark.cli.reset import reset
+from tidemark.cli.run import run
+from tidemark.cli.status import status
+from tidemark.cli.verify import verify
+
+HELP = """Kafka to Postgres with exactly-once offsets: look at regions, run and prove them.
+
+A new pipeline:
+
+  tidemark check dags/flights.yaml
+  tidemark preview dags/flights.yaml
+  tidemark run dags/flights.yaml
+
+A region on call:
+
+  tidemark status flights
+  tidemark verify flights --last 10
+  tidemark reset flights
+
+Connections come from AIRFLOW_CONN_<ID> in the environment, else from the local stack in
+.tidemark. Every command prints JSON with -o json.
+"""
+
+
+class LocalCommands(TyperGroup):
+    """The commands of `tidemark local`, imported when one of them is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names."""
+        return _local().list_commands(ctx)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """One of them."""
+        return _local().get_command(ctx, cmd_name)
+
+
+def _local() -> TyperGroup:
+    from tidemark.cli import local
+
+    group = typer.main.get_command(local.app)
+    if not isinstance(group, TyperGroup):
+        raise TypeError("tidemark local has lost its commands")
+    return group
+
+
+def _flowing(text: str) -> str:
+    """The text with each paragraph on one line, for the terminal to wrap; examples stay."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(p if p.startswith("  ") else " ".join(p.split()) for p in paragraphs)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tidemark {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    name="tidemark",
+    cls=Commands,
+    help=_flowing(HELP),
+    epilog=exit_codes(),
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,  # a traceback with locals would show secrets
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """See HELP."""
+
+
+for command in (
+    check,
+    preview,
+    run,
+    migrate,
+    status,
+    checkpoints,
+    reset,
+    verify,
+    dead_letters,
+):
+    name = command.__name__.replace("_", "-")
+    app.command(name, help=_flowing(command.__doc__ or ""))(command)
+app.add_typer(
+    typer.Typer(
+        cls=LocalCommands,
+        no_args_is_help=True,
+        help="Kafka, Postgres and Airflow on this machine, to develop against.",
+    ),
+    name="local",
+)

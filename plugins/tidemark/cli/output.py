@@ -1,0 +1,116 @@
+"""How results are printed: tables for people, pure JSON for programs, nothing that bites."""
+
+import base64
+import json
+import logging
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+PIPE_WIDTH = 1000
+"""Columns of a table that goes into a pipe: nothing is cut there."""
+
+
+class Output(StrEnum):
+    """How a result is printed."""
+
+    table = "table"
+    json = "json"
+
+
+def _set_verbosity(verbose: bool) -> bool:
+    logging.basicConfig(
+        level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    logging.getLogger("tidemark").setLevel(logging.INFO if verbose else logging.WARNING)
+    return verbose
+
+
+Format = Annotated[
+    Output,
+    typer.Option("--output", "-o", help="How to print the result: a table, or JSON for programs."),
+]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        callback=_set_verbosity,
+        help="Tell on stderr what is done, and where connections come from.",
+    ),
+]
+
+
+def inert(text: object) -> str:
+    r"""The text without power over a terminal: what is not printable is escaped (`\x1b`)."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+
+
+def text_of(data: bytes | None) -> str | None:
+    r"""Bytes of a record as text; what is not UTF-8 is escaped (`\xff`)."""
+    return None if data is None else data.decode("utf-8", "backslashreplace")
+
+
+def cut(text: str, length: int) -> str:
+    """At most `length` characters, the last one an ellipsis where some are missing."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def print_json(value: object) -> None:
+    """The value alone stands on stdout, as one JSON document in ASCII."""
+    typer.echo(json.dumps(plain(value), indent=1))
+
+
+def plain(value: object) -> Any:
+    """The value in JSON's own types; dataclasses by their fields, bytes as base64."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return base64.b64encode(value).decode()
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(one) for one in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A plain table; numbers are flush right, None is an empty cell, markup is text."""
+    from rich.table import Table
+    from rich.text import Text
+
+    cells = [list(row) for row in rows]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, column in enumerate(columns):
+        is_number = any(isinstance(row[number], int) for row in cells)
+        table.add_column(column, justify="right" if is_number else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(_cell(value)) for value in row))
+    screen().print(table)
+
+
+def print_line(text: str, style: str = "") -> None:
+    """One line on stdout, however long; markup and control characters are text."""
+    from rich.text import Text
+
+    screen().print(Text(inert(text), style=style), soft_wrap=True)
+
+
+def screen() -> Any:
+    """The console of stdout: as wide as the terminal, and without limit in a pipe."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S")
+    return "" if value is None else inert(value)

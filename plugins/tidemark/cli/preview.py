@@ -1,0 +1,168 @@
+"""`tidemark preview`: what decode and transform make of real records."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidemark.cli.output import (
+    Format,
+    Output,
+    Verbose,
+    cut,
+    inert,
+    plain,
+    print_json,
+    print_line,
+    print_table,
+    screen,
+    text_of,
+)
+from tidemark.cli.progress import spinning
+from tidemark.cli.project import PipelineFile, connections_of, prepare_spark
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tidemark.checkpoint import DeadLetter
+    from tidemark.offsets import Span
+    from tidemark.pipeline import Pipeline
+    from tidemark.spark.reader import ReadSpec
+
+CELL_CHARS = 40
+WIDER = 4
+"""Each look takes this many times as many offsets, where the last one held too few records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The rows that the transform makes of the first records, and the dead letters among them."""
+
+    rows: "pa.Table"
+    dead_letters: "list[DeadLetter]"
+
+
+def preview(
+    pipeline: PipelineFile,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Records to read.")] = 20,
+    output: Format = Output.table,
+    verbose: Verbose = False,
+) -> None:
+    """Decode and transform the first records that Kafka holds, and show them; writes nothing.
+
+    The records are shared fairly over the partitions. Dead letters among them are shown with
+    their reason. Neither the ledger nor the target is asked, and no group is joined.
+
+      tidemark preview dags/flights.yaml
+      tidemark preview dags/flights.yaml --limit 3 -o json
+    """
+    from tidemark.pipeline import Pipeline
+
+    with spinning("reading"):
+        found = preview_of(Pipeline.load(pipeline), limit)
+    if output is Output.json:
+        letters = [plain(letter) for letter in found.dead_letters]
+        print_json({"rows": found.rows.to_pylist(), "dead_letters": letters})
+        return
+    _print_rows(found.rows)
+    _print_letters(found.dead_letters)
+
+
+def preview_of(pipeline: "Pipeline", limit: int) -> Preview:
+    """What becomes of the first `limit` records."""
+    import pyarrow as pa
+
+    from tidemark.spark.specs import read_spec
+
+    prepare_spark(pipeline)
+    spec = read_spec(pipeline, connections_of(pipeline))
+    letters: list[DeadLetter] = []
+    batches: list[pa.RecordBatch] = []
+    for spans in _looks(pipeline, spec, limit):
+        batches += _read(spec, spans, letters)
+        if sum(batch.num_rows for batch in batches) + len(letters) >= limit:
+            break
+    letters = letters[:limit]
+    rows = pa.Table.from_batches(batches, spec.schema)[: limit - len(letters)]
+    return Preview(_transformed(pipeline, rows), letters)
+
+
+def _looks(pipeline: "Pipeline", spec: "ReadSpec", limit: int) -> "Iterator[tuple[Span, ...]]":
+    """Spans from the log's starts on, wider and wider: offsets without a record are many."""
+    from tidemark.kafka.facts import Broker
+    from tidemark.plan import plan
+
+    facts = Broker(spec.kafka).facts(pipeline.kafka.topics)
+    offsets, width = dict(facts.log_starts), limit
+    while spans := plan(offsets, facts.ends, width, 0):
+        yield spans
+        offsets |= {span.topic_partition: span.end for span in spans}
+        width *= WIDER
+
+
+def _read(
+    spec: "ReadSpec", spans: "tuple[Span, ...]", letters: "list[DeadLetter]"
+) -> "list[pa.RecordBatch]":
+    from tidemark.spark.reader import read
+
+    return list(read(spec, spans, 0, letters.extend))
+
+
+def _transformed(pipeline: "Pipeline", rows: "pa.Table") -> "pa.Table":
+    """The rows after the transform; Spark starts only if there is one.
+
+    Raises:
+        JobFailed: the transform raises.
+    """
+    if pipeline.transform is None:
+        return rows
+    from tidemark.errors import JobFailed
+    from tidemark.spark.executor import transform_of
+    from tidemark.spark.session import session
+
+    transform, spark = transform_of(pipeline), session(f"tidemark preview {pipeline.region}")
+    try:
+        return transform(spark.createDataFrame(rows)).toArrow()
+    except Exception as error:
+        line = str(error).strip().partition("\n")[0]
+        raise JobFailed(
+            f"transform {pipeline.transform}: {type(error).__name__}: {line}"
+        ) from error
+    finally:
+        spark.stop()
+
+
+def _print_rows(rows: "pa.Table") -> None:
+    """A table where it fits the screen, else one block a row."""
+    names, values = rows.column_names, rows.to_pylist()
+    shown = [[_cell(value) for value in row.values()] for row in values]
+    widths = [max(map(len, column)) for column in zip(names, *shown, strict=True)]
+    if sum(widths) + 2 * len(widths) <= screen().width:
+        print_table(names, shown)
+        return
+    left = max(map(len, names))
+    for number, row in enumerate(shown, start=1):
+        print_line(f"row {number}", style="bold")
+        for name, value in zip(names, row, strict=True):
+            print_line(f"  {name:{left}}  {value}")
+
+
+def _print_letters(letters: "list[DeadLetter]") -> None:
+    if not letters:
+        return
+    print_line("")
+    print_line(f"{len(letters)} dead letters", style="yellow")
+    columns = ("record", "reason", "detail", "value")
+    print_table(columns, [_line(letter) for letter in letters])
+
+
+def _line(letter: "DeadLetter") -> tuple[object, ...]:
+    where = f"{letter.topic}[{letter.partition}]@{letter.offset}"
+    return where, letter.reason, _cell(letter.detail), _cell(letter.value)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bytes):
+        value = text_of(value)
+    return "" if value is None else cut(inert(value), CELL_CHARS)

@@ -1,0 +1,137 @@
+"""Where things are: pipelines by region, connections from the environment, the project's code."""
+
+import logging
+import os
+import shlex
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemark.errors import InvalidSettings
+
+if TYPE_CHECKING:
+    from tidemark.connections import Connection
+    from tidemark.pipeline import Pipeline
+
+log = logging.getLogger(__name__)
+
+LOCAL_ENV = Path(".tidemark") / "env"
+"""Where `tidemark local up` leaves the connections of its stack."""
+
+PipelineFile = Annotated[
+    Path, typer.Argument(metavar="PIPELINE", help="The pipeline's YAML file: dags/flights.yaml.")
+]
+RegionName = Annotated[
+    str,
+    typer.Argument(
+        metavar="REGION", help="A region's name, looked up in --pipelines, or a pipeline's file."
+    ),
+]
+PipelinesDir = Annotated[
+    Path,
+    typer.Option(
+        "--pipelines", envvar="TIDEMARK_PIPELINES", help="The folder of the pipeline files."
+    ),
+]
+DAGS = Path("dags")
+
+
+def find_pipeline(region: str, folder: Path) -> "Pipeline":
+    """The pipeline of a region, or of a file.
+
+    Raises:
+        InvalidSettings: there is none; names the regions that there are.
+    """
+    from tidemark.pipeline import Pipeline
+
+    if region.endswith((".yaml", ".yml")) or Path(region).is_file():
+        return Pipeline.load(region)
+    faults: list[str] = []
+    known = {pipeline.region: pipeline for pipeline in pipelines_in(folder, faults)}
+    if region not in known:
+        names = ", ".join(sorted(known)) or "none"
+        broken = f"; could not read: {'; '.join(faults)}" if faults else ""
+        raise InvalidSettings(
+            f"region {region!r} has no pipeline file in {folder}; known: {names}{broken}."
+            " Name another folder with --pipelines, or the file itself"
+        )
+    return known[region]
+
+
+def pipelines_in(folder: Path, faults: list[str]) -> "Iterator[Pipeline]":
+    """Every pipeline of the folder; files that are none are added to `faults`."""
+    from tidemark.pipeline import Pipeline
+
+    for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
+        try:
+            yield Pipeline.load(path)
+        except InvalidSettings as error:
+            faults.append(str(error).partition("\n")[0])
+
+
+def connections_of(pipeline: "Pipeline") -> "dict[str, Connection]":
+    """The pipeline's Kafka and target connections, from the environment or the local stack.
+
+    Raises:
+        InvalidSettings: one is neither in the environment nor in .tidemark/env.
+    """
+    ids = {pipeline.kafka.connection, pipeline.target.connection}
+    return {conn_id: connection(conn_id) for conn_id in sorted(ids)}
+
+
+def connection(conn_id: str) -> "Connection":
+    """One connection; the environment wins over the local stack.
+
+    Raises:
+        InvalidSettings: it is nowhere.
+    """
+    from tidemark.connections import PREFIX, Connection
+
+    name = PREFIX + conn_id.upper()
+    local = {} if os.environ.get(name) else _local_environment()
+    if name in local:
+        log.info("connection %s: from %s", conn_id, LOCAL_ENV)
+        return Connection.from_env(conn_id, local)
+    return Connection.from_env(conn_id)
+
+
+def _local_environment() -> dict[str, str]:
+    """The variables of the local stack in this folder, if there is one."""
+    try:
+        lines = LOCAL_ENV.read_text().splitlines()
+    except OSError:
+        return {}
+    words = [shlex.split(line) for line in lines if line.startswith("export ")]
+    return dict(_pairs(words))
+
+
+def _pairs(lines: Iterable[list[str]]) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        name, _, value = line[1].partition("=")
+        yield name, value
+
+
+def prepare_spark(pipeline: "Pipeline") -> None:
+    """Transforms of the current folder can be imported, here and in Spark's workers.
+
+    Spark will start where the pipeline's Spark connection says, and in this process if there is
+    none.
+    """
+    root = str(Path.cwd())
+    if root not in sys.path:
+        sys.path.insert(0, root)
+    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    try:
+        spark = connection(pipeline.spark.connection)
+    except InvalidSettings:
+        log.info("connection %s is not known: Spark runs here", pipeline.spark.connection)
+        return
+    if spark.host:
+        master = f"{spark.host}:{spark.port}" if spark.port else spark.host
+        arguments = f"--master {shlex.quote(master)} pyspark-shell"
+        os.environ.setdefault("PYSPARK_SUBMIT_ARGS", arguments)

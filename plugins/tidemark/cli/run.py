@@ -1,0 +1,157 @@
+"""`tidemark run`: the same run as in Airflow, without Airflow."""
+
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemark.cli.output import Format, Output, Verbose, plain, print_json, print_line
+from tidemark.cli.progress import Move, moving
+from tidemark.cli.project import PipelineFile, connections_of, prepare_spark
+from tidemark.errors import TidemarkError
+
+if TYPE_CHECKING:
+    from tidemark.close import Closed
+    from tidemark.ledger.ledger import Ledger
+    from tidemark.pipeline import Pipeline
+    from tidemark.region import Connections
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+
+
+def run(
+    pipeline: PipelineFile,
+    max_records: Annotated[
+        int | None, typer.Option(min=1, help="Offsets in one batch; the file's by default.")
+    ] = None,
+    max_batches: Annotated[int | None, typer.Option(min=1, help="Batches in this run.")] = None,
+    max_seconds: Annotated[
+        int | None, typer.Option(min=1, help="Seconds after which no further batch is planned.")
+    ] = None,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Fence members of another run that are at work.")
+    ] = False,
+    adopt_group: Annotated[
+        bool, typer.Option("--adopt-group", help="Replace commits that a new region's group has.")
+    ] = False,
+    output: Format = Output.table,
+    verbose: Verbose = False,
+) -> None:
+    """Open, drain and close: all records that were there at the start, exactly once.
+
+    It stops at the ends of the log that it saw when it opened, or at a bound. If it fails or is
+    interrupted the merged checkpoint is restored, and the next run goes on from there.
+
+    Exits with 0 only if the ledger says that the run is done.
+
+      tidemark run dags/flights.yaml
+      tidemark run dags/flights.yaml --max-records 50000 --max-batches 2
+      tidemark run dags/flights.yaml -o json | jq .rows
+    """
+    from tidemark.pipeline import Pipeline
+
+    loaded = Pipeline.load(pipeline)
+    given = {"max_records": max_records, "max_batches": max_batches, "max_seconds": max_seconds}
+    overrides = [
+        name for name, on in (("take_over", take_over), ("adopt_group", adopt_group)) if on
+    ]
+    chosen = {name: value for name, value in given.items() if value is not None}
+    _log_batches()
+    started = time.monotonic()
+    closed = _run(loaded, chosen, overrides)
+    _print(loaded.region, closed, round(time.monotonic() - started, 1), output)
+
+
+def _run(pipeline: "Pipeline", bounds: dict[str, int], overrides: list[str]) -> "Closed":
+    from tidemark.run import run as run_to_its_end
+    from tidemark.spark.executor import spark_executor
+
+    connections = connections_of(pipeline)
+    prepare_spark(pipeline)
+    with moving(f"opening {pipeline.region}") as move, _followed(pipeline, connections, move):
+        return run_to_its_end(
+            pipeline,
+            connections,
+            bounds=replace(pipeline.batch.bounds(), **bounds),
+            executor_of=spark_executor,
+            overrides=overrides,
+        )
+
+
+def _log_batches() -> None:
+    """Where no bar is shown each published batch is a line of the log."""
+    if not sys.stderr.isatty():
+        logging.getLogger("tidemark.drain").setLevel(logging.INFO)
+
+
+@contextmanager
+def _followed(pipeline: "Pipeline", connections: "Connections", move: Move) -> Iterator[None]:
+    """While the block runs, the bar shows how far the ledger is; only for a person."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    ended = Event()
+    thread = Thread(target=_follow, args=(pipeline, connections, move, ended), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(LOOK_SECONDS)
+
+
+def _follow(pipeline: "Pipeline", connections: "Connections", move: Move, ended: Event) -> None:
+    from tidemark.region import region_of
+
+    with region_of(pipeline, connections) as region:
+        while not ended.wait(LOOK_SECONDS):
+            try:
+                _look(region.ledger, pipeline.region, move)
+            except TidemarkError as error:  # a look that fails is made again
+                log.debug("progress: %s", error)
+
+
+def _look(ledger: "Ledger", region: str, move: Move) -> None:
+    """Show how many of the open run's offsets are published."""
+    from tidemark.facts import backlog
+
+    state = ledger.region_state(region)
+    run = ledger.run_at(region, state.epoch) if state else None
+    if state is None or run is None or run.state != "open":
+        return
+    offsets = ledger.merged_checkpoint(region).offsets
+    left = backlog(offsets, ledger.target_offsets(region, state.epoch))
+    move(run.backlog - left, run.backlog, f"{region}: epoch {state.epoch}, batch {state.head_seq}")
+
+
+def _print(region: str, closed: "Closed", seconds: float, output: Output) -> None:
+    checkpoint = closed.checkpoint
+    if output is Output.json:
+        print_json(
+            {
+                "region": region,
+                "epoch": checkpoint.epoch,
+                "seq": checkpoint.seq,
+                "batches": closed.batches,
+                "rows": closed.rows,
+                "dead_letters": closed.dead_letters,
+                "records": closed.records,
+                "seconds": seconds,
+                "offsets": plain(checkpoint.offsets),
+            }
+        )
+        return
+    print_line(
+        f"region {region}, epoch {checkpoint.epoch}: {closed.batches} batches,"
+        f" {closed.rows} rows, {closed.dead_letters} dead letters in {seconds} s;"
+        f" checkpoint {checkpoint.seq} is in the target and in Kafka",
+        style="green",
+    )
