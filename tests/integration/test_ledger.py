@@ -1,0 +1,330 @@
+"""The ledger: locks, constraints named for the fact they guard, time-outs, retirement."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+import psycopg2
+import pytest
+from tests.support.desk import Desk
+
+from tidemark.bounds import Bounds
+from tidemark.errors import Fenced, Refused, TidemarkError, Unreachable
+from tidemark.ledger.queries import query
+from tidemark.ledger.retire import retire
+from tidemark.ledger.transaction import TIMEOUTS_MS, connect, transaction
+from tidemark.offsets import Span
+from tidemark.protocol import Result
+
+SECONDS = 20.0
+
+
+def refusal_of(desk: Desk, statement: str) -> psycopg2.IntegrityError:
+    """How Postgres refuses a statement."""
+    with pytest.raises(psycopg2.IntegrityError) as refused:
+        desk.sql(statement)
+    return refused.value
+
+
+@pytest.mark.parametrize(
+    ("constraint", "statement"),
+    [
+        ("spans_do_not_overlap",
+         "INSERT INTO tidemark.spans (region, seq, partition_id, topic, partition, start_offset,"
+         " end_offset, topic_id) SELECT region, {other}, partition_id, topic, partition, 3, 4,"
+         " topic_id FROM tidemark.partitions WHERE {here} AND partition = 0"),
+        ("span_not_empty", "UPDATE tidemark.spans SET end_offset = start_offset WHERE {here}"),
+        ("claimed_span_is_counted", "UPDATE tidemark.spans SET records = NULL WHERE {here}"),
+        ("one_unpublished_batch",
+         "INSERT INTO tidemark.batches (region, seq, epoch)"
+         " SELECT region, n, 1 FROM tidemark.regions, generate_series(98, 99) AS n WHERE {here}"),
+        ("moved_rows_equal_contributed",
+         "UPDATE tidemark.batches SET rows_moved = rows_moved - 1 WHERE {here}"),
+        ("moved_dead_letters_equal_contributed",
+         "UPDATE tidemark.batches SET dead_letters_moved = 0 WHERE {here}"),
+        ("published_batch_is_counted", "UPDATE tidemark.batches SET records = NULL WHERE {here}"),
+        ("next_is_not_before_initial",
+         "UPDATE tidemark.partitions SET next_offset = -1 WHERE {here}"),
+        ("initial_offset_is_kept",
+         "UPDATE tidemark.partitions SET initial_offset = 1 WHERE {here}"),
+        ("a_record_is_a_dead_letter_once",
+         "INSERT INTO tidemark.dead_letters SELECT * FROM tidemark.dead_letters WHERE {here}"),
+        ("head_was_given_out", "UPDATE tidemark.regions SET head_seq = next_seq WHERE {here}"),
+        ("group_belongs_to_one_region",
+         "INSERT INTO tidemark.regions (region, group_id, target, cluster_id)"
+         " SELECT 'another', group_id, target, cluster_id FROM tidemark.regions WHERE {here}"),
+        ("partition_is_known_once",
+         "INSERT INTO tidemark.partitions (region, topic, partition, topic_id, initial_offset,"
+         " next_offset) SELECT region, topic, partition, topic_id, 0, 0"
+         " FROM tidemark.partitions WHERE {here}"),
+        ("partition_stands_at_span_start", "SELECT tidemark.advance_partitions('{region}', 1)"),
+        ("epoch_is_the_expected_one", "SELECT tidemark.take_epoch('{region}', 7)"),
+    ],
+)  # fmt: skip
+def test_the_database_itself_refuses(desk: Desk, constraint: str, statement: str) -> None:
+    """Against hand edits and mistakes to come: the name of the constraint says the fact."""
+    desk.work(desk.open().epoch)
+    other = "(SELECT 1)"
+    text = statement.format(here=desk.here, region=desk.region, other=other)
+    if constraint == "spans_do_not_overlap":
+        desk.sql(f"INSERT INTO tidemark.batches (region, seq, epoch) SELECT region, 90, 1"
+                 f" FROM tidemark.regions WHERE {desk.here}")  # fmt: skip
+        text = text.replace(other, "90")
+    assert refusal_of(desk, text).diag.constraint_name == constraint
+
+
+def test_rewound_spans_do_not_block_what_is_read_again(desk: Desk) -> None:
+    """H20: only live spans exclude each other."""
+    desk.work(desk.open().epoch)
+    desk.sql(f"UPDATE tidemark.spans SET live = false WHERE {desk.here}")
+    desk.sql(f"DELETE FROM tidemark.dead_letters WHERE {desk.here}")
+    desk.sql(f"UPDATE tidemark.partitions SET next_offset = initial_offset WHERE {desk.here}")
+    assert desk.work(desk.open("again").epoch).result is Result.published
+
+
+def in_thread(action: Callable[[], Any]) -> "Future[Any]":
+    """The action runs; its result or its error can be asked for."""
+    pool = ThreadPoolExecutor(1)
+    try:
+        return pool.submit(action)
+    finally:
+        pool.shutdown(wait=False)
+
+
+def wait_until_blocked(desk: Desk) -> None:
+    """Return when some transaction of this database waits for a lock."""
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    tick, left = threading.Event(), int(SECONDS / 0.02)
+    while desk.sql(waiting) == [(0,)]:
+        left -= 1
+        assert left, "nobody waits for the lock"
+        tick.wait(0.02)
+
+
+DECISIONS: list[tuple[str, Callable[[Desk, int], object]]] = [
+    ("plan", lambda desk, epoch: desk.plan(epoch)),
+    ("open", lambda desk, _: desk.open("another")),
+    ("reset", lambda desk, _: desk.reset()),
+    ("close", lambda desk, _: desk.close()),
+    ("outcome", lambda desk, epoch: desk.ledger.outcome(desk.must_plan(epoch), 1)),
+]
+
+
+@pytest.mark.parametrize(("name", "decision"), DECISIONS, ids=[name for name, _ in DECISIONS])
+def test_every_decision_waits_for_the_region_lock(
+    desk: Desk, name: str, decision: Callable[[Desk, int], object]
+) -> None:
+    """H18: one at a time in a region, whoever decides."""
+    epoch = desk.open().epoch
+    desk.work(epoch)
+    with desk.ledger.deciding(desk.region, epoch, "x"):
+        decided = in_thread(lambda: decision(desk, epoch))
+        wait_until_blocked(desk)
+        assert not decided.done()
+    decided.exception(SECONDS)
+    assert decided.done()
+
+
+def test_a_publish_that_waited_for_a_reset_is_fenced(desk: Desk) -> None:
+    """H18: the epoch is read under the lock, so a delayed publish sees the new one."""
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch))
+    with desk.ledger.settling(desk.region, "x") as tx:
+        publishing = in_thread(lambda: desk.publish(batch, contribution))
+        wait_until_blocked(desk)
+        tx.take_epoch()
+        tx.discard_unpublished_batch()
+    assert isinstance(publishing.exception(SECONDS), Fenced)
+    assert desk.rows() == []
+
+
+def test_a_reset_that_waited_for_a_publish_keeps_it(desk: Desk) -> None:
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch))
+    with desk.ledger.deciding(desk.region, epoch, "x") as tx:
+        resetting = in_thread(desk.reset)
+        wait_until_blocked(desk)
+        tx.claim(batch, contribution)
+        rows, letters = desk.mover.move_rows(tx, batch), desk.mover.move_dead_letters(tx, batch)
+        tx.advance_partitions(batch)
+        tx.publish_batch(batch, rows, letters)
+        tx.advance_head(batch)
+    assert resetting.result(SECONDS).discarded_seq is None
+    assert desk.rows() == desk.expected_rows() != []
+    assert desk.group.offsets == desk.offsets()
+
+
+def test_the_region_lock_does_not_block_rows_that_refer_to_the_region(desk: Desk) -> None:
+    """H18: a plain FOR UPDATE would hold up every member that registers."""
+    epoch = desk.open().epoch
+    with desk.ledger.deciding(desk.region, epoch, "x"):
+        assert in_thread(lambda: desk.join(epoch)).result(SECONDS)
+
+
+def test_looks_take_no_lock(desk: Desk) -> None:
+    epoch = desk.open().epoch
+    with desk.ledger.deciding(desk.region, epoch, "x"):
+        looks = in_thread(
+            lambda: (desk.ledger.epoch(desk.region), desk.ledger.merged_checkpoint(desk.region))
+        )
+        assert looks.result(SECONDS)[0] == epoch
+
+
+def test_regions_do_not_wait_for_each_other(desk: Desk) -> None:
+    other = Desk(desk.engine, desk.warehouse)
+    with desk.ledger.deciding(desk.region, desk.open().epoch, "x"):
+        assert in_thread(other.open).result(SECONDS).epoch == 1
+
+
+def test_a_decision_begins_with_the_lock(desk: Desk) -> None:
+    """H18: what is read before the lock may be old when it is held."""
+    locking = query("lock_region") % {"region": f"'{desk.region}'"}
+    with desk.ledger.settling(desk.region, "x") as settling:
+        assert settling.cursor.query.decode() == locking
+    with desk.ledger.deciding(desk.region, 0, "x") as deciding:
+        assert deciding.cursor.query.decode() == locking
+    assert "FOR NO KEY UPDATE" in locking
+
+
+def test_session_timeouts_are_part_of_every_transaction(desk: Desk) -> None:
+    """A stopped holder of the lock goes away by itself."""
+    with transaction(desk.engine, "x") as cursor:
+        for name, milliseconds in TIMEOUTS_MS.items():
+            cursor.execute("SELECT setting FROM pg_settings WHERE name = %s", (name,))
+            assert cursor.fetchone() == (str(milliseconds),)
+
+
+def test_a_holder_that_stopped_loses_the_lock_and_its_work(desk: Desk) -> None:
+    short = TIMEOUTS_MS | {"idle_in_transaction_session_timeout": 200}
+    tick = threading.Event()
+
+    def stop_holding_the_lock() -> None:
+        with transaction(desk.engine, "x", short) as cursor:
+            cursor.execute(f"UPDATE tidemark.regions SET epoch = 99 WHERE {desk.here}")
+            tick.wait(1.5)
+            cursor.execute("SELECT 1")
+
+    with pytest.raises(Unreachable):
+        stop_holding_the_lock()
+    assert desk.ledger.epoch(desk.region) == 0
+
+
+def test_a_connection_that_was_cut_is_not_used_again(desk: Desk) -> None:
+    def be_cut() -> None:
+        with transaction(desk.engine, "x") as cursor:
+            cursor.execute("SELECT pg_backend_pid()")
+            [(pid,)] = cursor.fetchall()
+            desk.sql("SELECT pg_terminate_backend(%s)", (pid,))
+            cursor.execute("SELECT 1")
+
+    with pytest.raises(Unreachable):
+        be_cut()
+    assert desk.open().epoch == 1
+
+
+def test_the_pool_is_in_autocommit(desk: Desk) -> None:
+    """A look or a display row must not be rolled back by the pool."""
+    member = desk.join(desk.open().epoch)
+    desk.ledger.show_member(member, "draining", ["t[0]"], 12)
+    shown = f"SELECT state, partitions, drain_ms FROM tidemark.members WHERE {desk.here}"
+    assert desk.sql(shown) == [("draining", ["t[0]"], 12)]
+
+
+def test_a_members_longest_drain_is_kept(desk: Desk) -> None:
+    member = desk.join(desk.open().epoch)
+    for drain_ms in (5, 12, 7):
+        desk.ledger.show_member(member, "draining", drain_ms=drain_ms)
+    shown = f"SELECT drain_ms, drain_ms_max FROM tidemark.members WHERE {desk.here}"
+    assert desk.sql(shown) == [(7, 12)]
+
+
+def test_member_numbers_are_never_given_twice(desk: Desk) -> None:
+    epoch = desk.open().epoch
+    first = desk.join(epoch)
+    desk.sql(f"DELETE FROM tidemark.members WHERE {desk.here}")
+    assert desk.join(epoch) > first
+
+
+def test_a_region_that_is_not_there_is_refused_by_name(desk: Desk) -> None:
+    with pytest.raises(Refused, match="region missing is not in the ledger"):
+        desk.ledger.deciding("missing", 1, "x").__enter__()
+
+
+def test_spans_of_unknown_partitions_are_not_planned(desk: Desk) -> None:
+    epoch = desk.open().epoch
+
+    def plan() -> None:
+        with desk.ledger.deciding(desk.region, epoch, "x") as tx:
+            tx.write_batch((Span("unknown", 0, 0, 1),))
+
+    with pytest.raises(LookupError, match="1 planned partitions are unknown"):
+        plan()
+    assert desk.plan(epoch) is not None
+
+
+def test_the_backlog_is_read_once_whatever_the_bounds(desk: Desk) -> None:
+    epoch = desk.open(bounds=Bounds(3)).epoch
+    member = desk.join(epoch)
+    widths = []
+    while (batch := desk.plan(epoch)) is not None:
+        widths.append(sum(p.span.width for p in batch.spans))
+        desk.publish(batch, desk.stage(batch, member, attempt=len(widths)))
+    assert widths == [3] * 6 + [2]
+    assert desk.rows() == desk.expected_rows()
+
+
+def test_retire_drops_staging_but_that_of_the_unpublished_batch(desk: Desk) -> None:
+    epoch = desk.open(bounds=Bounds(6)).epoch
+    desk.work(epoch)
+    batch = desk.must_plan(epoch)
+    desk.stage(batch, desk.join(epoch))
+    assert len(retire(desk.engine, desk.region)) == 3
+    kept = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE %s ORDER BY 1"
+    names = [name for (name,) in desk.sql(kept, (desk.region + r"\_%",))]
+    assert names == sorted([batch.staging.rows, batch.staging.dead_letters, batch.staging.reads])
+
+
+def test_retire_leaves_the_staging_of_other_regions(desk: Desk) -> None:
+    """One region's name may be the beginning of another's."""
+    other = Desk(desk.engine, desk.warehouse)
+    other.region = f"{desk.region}_1"
+    other.ledger.create_region(
+        other.region, group_id="x" + other.region, target="t", cluster_id="c"
+    )
+    desk.work(desk.open().epoch)
+    desk.sql(f"CREATE TABLE tidemark_staging.{other.region}_1_rows (n int)")
+    retire(desk.engine, desk.region)
+    left = desk.sql(f"SELECT to_regclass('tidemark_staging.{other.region}_1_rows') IS NOT NULL")
+    assert left == [(True,)]
+
+
+def test_retire_passes_over_a_table_that_is_in_use(desk: Desk) -> None:
+    """H10: a stopped executor's COPY holds a lock; nobody waits for it."""
+    desk.work(desk.open().epoch)
+    with closing(psycopg2.connect(**desk.warehouse)) as holder, holder.cursor() as cursor:
+        cursor.execute(f"SELECT * FROM tidemark_staging.{desk.region}_1_rows")
+        assert len(retire(desk.engine, desk.region)) == 2
+    assert len(retire(desk.engine, desk.region)) == 1
+
+
+def test_staging_that_was_dropped_cannot_be_published(desk: Desk) -> None:
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch))
+    desk.sql(f"DROP TABLE tidemark_staging.{batch.staging.rows}")
+    with pytest.raises(TidemarkError):
+        desk.publish(batch, contribution)
+    assert desk.rows() == []
+
+
+def test_an_unreachable_postgres_is_said_so(desk: Desk) -> None:
+    nowhere = connect(desk.warehouse | {"port": 1})
+    with pytest.raises(Unreachable, match="Postgres"):
+        transaction(nowhere, "x").__enter__()

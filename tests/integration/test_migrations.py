@@ -1,0 +1,128 @@
+"""Migrations and statements, on the oldest and on the newest Postgres."""
+
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.desk import Desk
+from tests.support.world import ask
+
+import tidemark
+from tidemark.ledger.migrate import is_current, migrate, migration_sql, newest
+from tidemark.ledger.queries import query
+from tidemark.ledger.transaction import connect
+from tidemark.settle import OpenRequest, ResetRequest
+
+LIBRARY = Path(tidemark.__file__).parent
+QUERIES = sorted(path.stem for path in (LIBRARY / "sql" / "queries").iterdir())
+
+
+def schema_of(parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """Columns, constraints, indexes and functions of the ledger."""
+    return ask(
+        parameters,
+        """
+        SELECT c.table_name, c.column_name, c.data_type, c.is_nullable, c.column_default
+        FROM information_schema.columns c WHERE c.table_schema = 'tidemark'
+        UNION ALL SELECT conrelid::regclass::text, conname, contype::text, '',
+            pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'tidemark'::regnamespace AND contype <> 'n'
+        UNION ALL SELECT tablename, indexname, '', '', indexdef
+        FROM pg_indexes WHERE schemaname = 'tidemark'
+        UNION ALL SELECT '', proname, '', '', pg_get_functiondef(oid)
+        FROM pg_proc WHERE pronamespace = 'tidemark'::regnamespace
+        ORDER BY 1, 2, 3
+        """,
+    )
+
+
+def test_migrations_apply_from_empty_and_twice(any_warehouse: dict[str, Any]) -> None:
+    engine = connect(any_warehouse)
+    assert not is_current(engine)
+    assert migrate(engine) == newest()
+    once = schema_of(any_warehouse)
+    assert migrate(engine) == newest()
+    assert is_current(engine)
+    assert schema_of(any_warehouse) == once
+    assert len(once) > 50
+    engine.dispose()
+
+
+def test_migrations_at_once_are_one_migration(any_warehouse: dict[str, Any]) -> None:
+    engine = connect(any_warehouse)
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            migrate(engine)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert errors == []
+    assert ask(any_warehouse, "SELECT * FROM tidemark.alembic_version") == [(newest(),)]
+    engine.dispose()
+
+
+def test_a_migration_leaves_the_pool_in_autocommit(warehouse: dict[str, Any]) -> None:
+    engine = connect(warehouse)
+    migrate(engine)
+    for _ in range(2):
+        pooled = engine.raw_connection()
+        assert pooled.driver_connection is not None
+        assert pooled.driver_connection.autocommit
+        pooled.close()
+    engine.dispose()
+
+
+def test_a_migration_that_fails_leaves_nothing(warehouse: dict[str, Any]) -> None:
+    ask(warehouse, "CREATE SCHEMA tidemark; CREATE TABLE tidemark.resets (mine int)")
+    engine = connect(warehouse)
+    with pytest.raises(Exception, match="already exists"):
+        migrate(engine)
+    tables = "SELECT tablename FROM pg_tables WHERE schemaname = 'tidemark'"
+    assert ask(warehouse, tables) == [("resets",)]
+    assert not is_current(engine)
+    engine.dispose()
+
+
+def test_the_printed_script_makes_the_same_schema(any_warehouse: dict[str, Any]) -> None:
+    engine = connect(any_warehouse)
+    migrate(engine)
+    migrated = schema_of(any_warehouse)
+    ask(any_warehouse, "DROP SCHEMA tidemark, tidemark_staging CASCADE")
+    ask(any_warehouse, migration_sql())
+    assert is_current(engine)
+    assert schema_of(any_warehouse) == migrated
+    engine.dispose()
+
+
+def test_no_extension_is_needed(desk: Desk) -> None:
+    assert desk.sql("SELECT extname FROM pg_extension") == [("plpgsql",)]
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_every_statement_fits_the_schema(desk: Desk, name: str) -> None:
+    numbers: dict[str, int] = {}
+    text = re.sub(
+        r"%\((\w+)\)s", lambda m: f"${numbers.setdefault(m[1], len(numbers) + 1)}", query(name)
+    )
+    desk.sql(f"PREPARE statement AS {text}")
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_every_statement_says_what_it_is_and_is_one(name: str) -> None:
+    text = query(name)
+    assert text.startswith("-- ")
+    assert ";" not in re.sub(r"--.*", "", text)
+
+
+def test_every_statement_is_used() -> None:
+    used = "".join(path.read_text() for path in LIBRARY.rglob("*.py"))
+    kinds = [f"find_{request.kind}" for request in (OpenRequest, ResetRequest)]
+    assert [name for name in QUERIES if f'"{name}"' not in used and name not in kinds] == []

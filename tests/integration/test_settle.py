@@ -1,0 +1,274 @@
+"""Open and reset: a new epoch, nothing unpublished, Kafka equal to the ledger."""
+
+import threading
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.support.desk import TOPIC, Desk
+from tests.support.failpoint import failpoint
+from tests.support.world import dump
+
+from tidemark.bounds import Bounds
+from tidemark.errors import DataLost, Fenced, Superseded, Unreachable
+from tidemark.failpoints import FailpointHit
+from tidemark.offsets import TopicPartition
+from tidemark.protocol import Result
+from tidemark.settle import OpenRequest, settle
+
+FIRST, SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
+
+
+def state(desk: Desk) -> tuple[int, int, int]:
+    """Epoch, head and next seq."""
+    found = desk.ledger.region_state(desk.region)
+    assert found is not None
+    return found.epoch, found.head_seq, found.next_seq
+
+
+def test_each_open_takes_the_next_epoch(desk: Desk) -> None:
+    assert [desk.open(f"run {n}").epoch for n in range(3)] == [1, 2, 3]
+
+
+def test_an_open_supersedes_the_run_before(desk: Desk) -> None:
+    desk.open("first")
+    desk.open("second")
+    runs = f"SELECT run_id, state FROM tidemark.runs WHERE {desk.here} ORDER BY epoch"
+    assert desk.sql(runs) == [("first", "superseded"), ("second", "open")]
+
+
+def test_an_open_discards_the_unpublished_batch_and_its_contributions(desk: Desk) -> None:
+    epoch = desk.open("first").epoch
+    batch = desk.must_plan(epoch)
+    part = desk.stage(batch, desk.join(epoch), spans=[batch.spans[0].span])
+    assert desk.publish(batch, part).result is Result.contributed
+    assert desk.open("second").discarded_seq == batch.seq
+    for table in ("batches", "spans", "contributions"):
+        assert desk.sql(f"SELECT count(*) FROM tidemark.{table} WHERE {desk.here}") == [(0,)]
+
+
+def test_an_old_batch_is_never_adopted(desk: Desk) -> None:
+    """H4: the new epoch plans anew from the ledger's offsets, under a new seq."""
+    old = desk.must_plan(desk.open("first", Bounds(4)).epoch)
+    new = desk.must_plan(desk.open("second", Bounds(6)).epoch)
+    assert new.seq > old.seq
+    assert sum(p.span.width for p in old.spans) == 4
+    assert sum(p.span.width for p in new.spans) == 6
+
+
+def test_a_plan_is_fixed_within_its_epoch(desk: Desk) -> None:
+    """H4: a retry takes the plan that is there, claimed spans and all."""
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    desk.publish(batch, desk.stage(batch, desk.join(epoch), spans=[batch.spans[0].span]))
+    desk.grow(50)
+    again = desk.must_plan(epoch)
+    assert [p.span for p in again.spans] == [p.span for p in batch.spans]
+    assert [p.claimed for p in again.spans] == [True, False]
+
+
+def test_targets_are_those_seen_at_open(desk: Desk) -> None:
+    """H16."""
+    epoch = desk.open().epoch
+    desk.grow(50)
+    assert sum(p.span.width for p in desk.must_plan(epoch).spans) == 20
+
+
+def test_no_backlog_gives_no_batch(desk: Desk) -> None:
+    """H15."""
+    desk.work(desk.open("first").epoch)
+    assert desk.plan(desk.open("second").epoch) is None
+    assert desk.sql(f"SELECT count(*) FROM tidemark.batches WHERE {desk.here}") == [(1,)]
+
+
+def test_initial_offsets_are_written_once(desk: Desk) -> None:
+    """H19: a start at the end that is evaluated twice skips what came between."""
+    at_end = replace(desk.facts, starts=dict(desk.ends))
+    settle(desk.ledger, desk.group, desk.region, OpenRequest("first", Bounds(9), at_end))
+    desk.grow(5)
+    later = replace(desk.facts, starts=dict(desk.ends))
+    settle(desk.ledger, desk.group, desk.region, OpenRequest("second", Bounds(9), later))
+    assert desk.offsets() == {FIRST: 10, SECOND: 10}
+
+
+def test_a_partition_that_appears_later_starts_at_its_log_start(desk: Desk) -> None:
+    """H19: whatever the start position says now."""
+    desk.open("first")
+    third = TopicPartition(TOPIC, 2)
+    desk.ends[third], desk.log_starts[third] = 8, 3
+    facts = replace(desk.facts, starts=dict(desk.ends))
+    settle(desk.ledger, desk.group, desk.region, OpenRequest("second", Bounds(9), facts))
+    assert desk.offsets()[third] == 3
+
+
+def test_open_mirrors_even_when_the_values_look_equal(desk: Desk) -> None:
+    """H9g: an older writer that is not fenced would land later."""
+    desk.open("first")
+    with desk.group.writer() as paused:
+        desk.open("second")
+        with pytest.raises(Fenced):
+            paused.commit({FIRST: 0, SECOND: 0}, "")
+
+
+@pytest.mark.parametrize("point", ["open.before", "open.inside", "open.commit.before"])
+def test_an_open_that_crashed_before_commit_never_was(desk: Desk, point: str) -> None:
+    desk.open("first")
+    before = dump(desk.warehouse)
+    with failpoint(point), pytest.raises(FailpointHit):
+        desk.open("second")
+    assert dump(desk.warehouse) == before | {"sequences": dump(desk.warehouse)["sequences"]}
+
+
+@pytest.mark.parametrize("point", ["open.commit.after", "open.decided", "mirror.before"])
+def test_an_open_that_crashed_after_commit_is_opened_again(desk: Desk, point: str) -> None:
+    desk.work(desk.open("first").epoch)
+    with failpoint(point), pytest.raises(FailpointHit):
+        desk.open("second")
+    epoch = state(desk)[0]
+    assert epoch == 2
+    assert desk.open("second").epoch == 3
+    assert desk.group.offsets == desk.offsets()
+
+
+def test_an_open_whose_answer_was_lost_is_found(desk: Desk) -> None:
+    with failpoint("open.commit.sent"):
+        assert desk.open().epoch == 1
+    assert desk.sql(f"SELECT count(*) FROM tidemark.runs WHERE {desk.here}") == [(1,)]
+
+
+def test_an_open_that_never_arrived_says_so(desk: Desk) -> None:
+    with failpoint("open.commit.lost"), pytest.raises(Unreachable, match="it did not happen"):
+        desk.open()
+    assert state(desk)[0] == 0
+
+
+@pytest.mark.parametrize(("point", "epoch"), [("sent", 2), ("lost", 1)])
+def test_a_reset_without_an_answer_is_looked_up(desk: Desk, point: str, epoch: int) -> None:
+    desk.open()
+    with failpoint(f"reset.commit.{point}"):
+        if point == "sent":
+            assert desk.reset().epoch == 2
+        else:
+            with pytest.raises(Unreachable):
+                desk.reset()
+    assert state(desk)[0] == epoch
+
+
+def test_a_reset_keeps_what_is_published_and_drops_what_is_not(desk: Desk) -> None:
+    epoch = desk.open(bounds=Bounds(6)).epoch
+    desk.work(epoch)
+    batch = desk.must_plan(epoch)
+    rows, offsets = desk.rows(), desk.offsets()
+    assert desk.reset().discarded_seq == batch.seq
+    assert (desk.rows(), desk.offsets()) == (rows, offsets)
+    assert desk.group.offsets == offsets
+
+
+def test_a_reset_lowers_what_kafka_is_ahead(desk: Desk) -> None:
+    desk.work(desk.open().epoch)
+    desk.group.offsets[FIRST] = 999
+    desk.reset()
+    assert desk.group.offsets == desk.offsets()
+
+
+def test_of_two_resets_for_a_run_one_wins(desk: Desk) -> None:
+    """Safe beside another reset: the second finds that the epoch has passed."""
+    epoch = desk.open("run").epoch
+    assert desk.reset("run", epoch).epoch == 2
+    with pytest.raises(Superseded, match="the run's epoch 1 has passed"):
+        desk.reset("run", epoch)
+    assert state(desk)[0] == 2
+
+
+def test_resets_by_hand_at_once_take_one_epoch_each(desk: Desk) -> None:
+    desk.open()
+
+    def reset() -> None:
+        with suppress(Fenced):  # overtaken before its mirror
+            desk.reset()
+
+    threads = [threading.Thread(target=reset) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    epochs = desk.sql(f"SELECT epoch FROM tidemark.resets WHERE {desk.here} ORDER BY 1")
+    assert epochs == [(2,), (3,), (4,), (5,), (6,), (7,)]
+    assert state(desk)[0] == 7
+
+
+def test_a_reset_by_the_dag_counts_and_one_by_hand_clears(desk: Desk) -> None:
+    count = f"SELECT consecutive_resets FROM tidemark.regions WHERE {desk.here}"
+    for run_id in ("a", "b"):
+        desk.reset(run_id, desk.open(run_id).epoch)
+    assert desk.sql(count) == [(2,)]
+    desk.reset()
+    assert desk.sql(count) == [(0,)]
+
+
+def test_a_published_batch_clears_the_count_of_resets(desk: Desk) -> None:
+    desk.reset("a", desk.open("a").epoch)
+    desk.work(desk.open("b").epoch)
+    assert desk.sql(f"SELECT consecutive_resets FROM tidemark.regions WHERE {desk.here}") == [(0,)]
+
+
+def test_a_settle_that_was_overtaken_before_its_mirror_is_fenced(desk: Desk) -> None:
+    """Kafka then holds what the newer one wrote."""
+    desk.open("first")
+    mirrored = desk.ledger.merged_checkpoint
+
+    def overtaken(region: str) -> Any:
+        desk.ledger.merged_checkpoint = mirrored  # type: ignore[method-assign]
+        desk.reset()
+        return mirrored(region)
+
+    desk.ledger.merged_checkpoint = overtaken  # type: ignore[method-assign]
+    with pytest.raises(Fenced, match="epoch 2 has passed, it is 3 now"):
+        desk.open("second")
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"cluster_id": "other"}, "belong to Kafka cluster cluster"),
+        ({"topic_ids": {TOPIC: "id-2"}}, "was created again as id-2"),
+        ({"topic_ids": {}}, "is gone"),
+        ({"log_starts": {FIRST: 12, SECOND: 0}}, r"made_up\[0\]@\[10, 12\) is below the log start"),
+        ({"ends": {FIRST: 9, SECOND: 10}}, "ends at 9, before the ledger's offset 10: truncated"),
+        ({"ends": {FIRST: 10}}, r"made_up\[1\] is gone from Kafka, the ledger stands at 10"),
+    ],
+)
+def test_an_open_stops_where_kafka_lost_what_the_ledger_needs(
+    desk: Desk, change: dict[str, Any], text: str
+) -> None:
+    """H14 among them: an end below the ledger's offset looks like no backlog."""
+    desk.work(desk.open("first").epoch)
+    before = dump(desk.warehouse)
+    facts = replace(desk.facts, **change)
+    with pytest.raises(DataLost, match=text):
+        settle(desk.ledger, desk.group, desk.region, OpenRequest("second", Bounds(9), facts))
+    assert dump(desk.warehouse) == before
+
+
+def test_a_reset_works_where_kafka_lost_what_the_ledger_needs(desk: Desk) -> None:
+    desk.work(desk.open().epoch)
+    desk.ends[FIRST] = 3
+    assert desk.reset().epoch == 2
+
+
+def test_a_plan_stops_where_retention_took_its_start(desk: Desk) -> None:
+    epoch = desk.open().epoch
+    desk.log_starts[FIRST] = 2
+    with pytest.raises(DataLost, match=r"made_up\[0\]@\[0, 2\)"):
+        desk.plan(epoch)
+    assert desk.sql(f"SELECT count(*) FROM tidemark.batches WHERE {desk.here}") == [(0,)]
+
+
+def test_a_plan_stops_where_the_topic_was_created_again(desk: Desk) -> None:
+    """H13."""
+    epoch = desk.open().epoch
+    desk.topic_id = "id-2"
+    with pytest.raises(DataLost, match="created again as id-2"):
+        desk.plan(epoch)
+    assert desk.sql(f"SELECT count(*) FROM tidemark.batches WHERE {desk.here}") == [(0,)]
