@@ -1,20 +1,17 @@
 """Fixtures that give a test real parts of its own: topics, groups, databases."""
 
-import itertools
 import os
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import psycopg2
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from psycopg2 import sql
+from tests.support.databases import database_of
 
 from tidemark.local.airflow import Airflow
-from tidemark.local.postgres import ADMIN, Postgres
+from tidemark.local.postgres import Postgres
 from tidemark.local.stack import LocalStack
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -104,7 +101,7 @@ def group() -> str:
 @pytest.fixture
 def warehouse(stack: LocalStack) -> Iterator[Parameters]:
     """A database of this test's own, owned by the role that connects."""
-    yield from _database(stack.postgres)
+    yield from database_of(stack.postgres)
 
 
 @pytest.fixture(scope="session")
@@ -120,7 +117,7 @@ def old_server(stack: LocalStack) -> Postgres:
 @pytest.fixture
 def old_warehouse(old_server: Postgres) -> Iterator[Parameters]:
     """A database of this test's own on PostgreSQL 15."""
-    yield from _database(old_server)
+    yield from database_of(old_server)
 
 
 @pytest.fixture(params=["18", "15"])
@@ -129,21 +126,3 @@ def any_warehouse(request: pytest.FixtureRequest) -> Parameters:
     fixture = "warehouse" if request.param == "18" else "old_warehouse"
     database: Parameters = request.getfixturevalue(fixture)
     return database
-
-
-_numbers = itertools.count(1)
-
-
-def _database(server: Postgres) -> Iterator[Parameters]:
-    name = f"test_{uuid.uuid4().hex[:8]}_{next(_numbers)}"
-    owner = server.parameters("warehouse")
-    _administer(server, "CREATE DATABASE {} OWNER {}", name, owner["user"])
-    yield owner | {"dbname": name}
-    _administer(server, "DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
-
-
-def _administer(server: Postgres, statement: str, *names: str) -> None:
-    with closing(psycopg2.connect(**server.parameters("postgres", ADMIN))) as connection:
-        connection.autocommit = True
-        with connection.cursor() as cursor:
-            cursor.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))

@@ -85,7 +85,7 @@ class Progress:
         self._at[service] = text
         self.spinner.update("  ".join(f"{name}: {at}" for name, at in self._at.items()))
         seconds = time.monotonic() - self._began
-        self._console.print(f"[dim]{seconds:6.1f} s[/dim]  {service:9}{text}")
+        self._console.print(f"[dim]{seconds:6.1f} s[/dim]  {service:9}{text}", soft_wrap=True)
 
 
 @contextmanager

@@ -170,10 +170,10 @@ class Airflow:
 
 def _python_environment(project: Path) -> dict[str, str]:
     """Tasks and Spark's workers use this Python, its scripts, and the project's modules."""
-    scripts = str(Path(sys.executable).parent)
+    scripts, own = Path(sys.executable).parent, os.environ.get("PYTHONPATH")
     return {
-        "PATH": os.pathsep.join([scripts, os.environ.get("PATH", os.defpath)]),
-        "PYTHONPATH": str(project),
+        "PATH": os.pathsep.join([str(scripts), os.environ.get("PATH", os.defpath)]),
+        "PYTHONPATH": os.pathsep.join([str(project), *([own] if own else [])]),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }

@@ -117,19 +117,23 @@ def _ask_ivy(part: Path, watch: Watch) -> None:
 
 @dataclass(slots=True)
 class _Counter:
-    """Tells every two seconds how many jars have come."""
+    """Tells how many jars have come, when that has changed, at most every two seconds."""
 
     cache: Path
     wanted: int
     watch: Watch
-    told: float = 0
+    looked: float = 0
+    seen: int = -1
 
     def __call__(self) -> None:
-        if time.monotonic() - self.told >= 2:
-            self.told = time.monotonic()
-            here = sum(1 for _ in self.cache.rglob("*.jar"))
+        if time.monotonic() - self.looked < 2:
+            return
+        self.looked = time.monotonic()
+        here = sum(1 for _ in self.cache.rglob("*.jar"))
+        if here != self.seen:
             text = f"fetching Kafka {KAFKA_VERSION}: {here} of {self.wanted} jars"
             self.watch.tell("kafka", text)
+            self.seen = here
 
 
 def _missing(folder: Path) -> list[Jar]:
