@@ -22,7 +22,7 @@ MAX_DEPTH = 64
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NOT_A_BRACKET = bytes(set(range(256)) - set(b"{}[]"))
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-_LIMIT = re.compile(r"Expected `\w+` [<>]|Number out of range")
+_LIMIT = re.compile(r"Expected `\w+` [<>]|(Number|Integer value) out of range")
 _FLOAT32_END = 2.0**128 - 2.0**103  # the first number that rounds to infinity
 
 CHECK_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError)
