@@ -79,17 +79,25 @@ def home_for(account: Account, wanted: Path, watch: Watch) -> Path:
 
 
 def binaries_for(account: Account, installed: Path, home: Path) -> Path:
-    """The folder of Postgres programs as the account can run them: a copy if it must be."""
+    """The folder of Postgres programs as the account can run them: a copy if it must be.
+
+    A wheel keeps shared libraries in a folder beside its package: they are copied too, to the
+    same place relative to the programs.
+    """
     if account.reaches(installed / "postgres"):
         return installed
+    packages = installed.parents[2]
+    place = installed.relative_to(packages)
     copy = home / "install"
     if not copy.exists():
         part = home / "install.part"
         shutil.rmtree(part, ignore_errors=True)
-        shutil.copytree(installed.parent, part, symlinks=True)
+        shutil.copytree(installed.parent, part / place.parent, symlinks=True)
+        libraries = f"{place.parts[0]}.libs"
+        if (packages / libraries).exists():
+            shutil.copytree(packages / libraries, part / libraries, symlinks=True)
         part.rename(copy)
-        account.own(copy)
-    return copy / "bin"
+    return copy / place
 
 
 def _made() -> pwd.struct_passwd:

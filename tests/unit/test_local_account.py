@@ -1,0 +1,62 @@
+"""Postgres runs as an account without privileges, wherever the project lies."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tidemark.local import account
+from tidemark.local.account import Account, binaries_for, home_for, unprivileged
+from tidemark.local.watch import Watch
+
+NOBODY = Account(None, None)
+
+
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The account reaches only what lies in the returned folder."""
+    open_to_all = tmp_path / "elsewhere"
+    open_to_all.mkdir()
+    monkeypatch.setattr(account, "ELSEWHERE", open_to_all)
+    monkeypatch.setattr(Account, "reaches", lambda self, path: path.is_relative_to(open_to_all))
+    return open_to_all
+
+
+def test_data_lies_in_the_state_folder_when_the_account_gets_there(tmp_path: Path) -> None:
+    assert home_for(NOBODY, tmp_path / "postgres", Watch()) == tmp_path / "postgres"
+
+
+def test_a_closed_folder_leads_elsewhere_and_there_again_next_time(
+    tmp_path: Path, closed: Path
+) -> None:
+    told: list[str] = []
+    link = tmp_path / "postgres"
+    home = home_for(NOBODY, link, Watch(lambda service, text: told.append(text)))
+    assert home.parent == closed
+    assert str(home) in told[0]
+    assert home_for(NOBODY, link, Watch()) == home
+
+
+def test_a_link_whose_data_is_gone_is_made_anew(tmp_path: Path, closed: Path) -> None:
+    link = tmp_path / "postgres"
+    link.symlink_to(closed / "gone")
+    assert home_for(NOBODY, link, Watch()).is_dir()
+
+
+def test_programs_in_a_closed_folder_are_copied_with_their_libraries(
+    tmp_path: Path, closed: Path
+) -> None:
+    programs = tmp_path / "site" / "pack" / "install" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "postgres").touch()
+    (tmp_path / "site" / "pack.libs").mkdir()
+    (tmp_path / "site" / "pack.libs" / "libpq.so").touch()
+    copied = binaries_for(NOBODY, programs, closed)
+    assert (copied / "postgres").exists()
+    assert (copied / "../../../pack.libs/libpq.so").exists()
+    assert binaries_for(NOBODY, programs, closed) == copied
+
+
+def test_postgres_never_runs_as_root() -> None:
+    assert (unprivileged().uid is None) == (os.geteuid() != 0)
+    assert unprivileged().uid != 0
