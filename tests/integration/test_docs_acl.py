@@ -1,0 +1,167 @@
+"""The ACLs of docs/operating.md are enough for a run, on a broker that knows ACLs."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+from tests.support.documents import ROOT, blocks
+from tests.support.world import World, kafka_connection, postgres_connection
+
+from tidemark.connections import Connection
+from tidemark.errors import Refused, TidemarkError
+from tidemark.local.broker import Broker
+from tidemark.local.stack import LocalStack
+
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+GRANTS = re.findall(
+    r"^\$A (.*) --(topic|group|transactional-id) ([\w-]+)$",
+    "\n".join(block.text for block in blocks(ROOT / "docs" / "operating.md")),
+    re.MULTILINE,
+)
+RESOURCES = {
+    "topic": ResourceType.TOPIC,
+    "group": ResourceType.GROUP,
+    "transactional-id": ResourceType.TRANSACTIONAL_ID,
+}
+
+
+class GuardedBroker(Broker):
+    """A broker with a second listener, for a user who may do what ACLs say."""
+
+    @property
+    def guarded(self) -> str:
+        return f"127.0.0.1:{self._folder.port(f'{self.name}-guarded')}"
+
+    def _write_properties(self) -> Path:
+        path = super()._write_properties()
+        control = self._folder.port(f"{self.name}-controller")
+        guarded = f"GUARDED://{self.guarded}"
+        settings = {
+            "listeners": f"PLAINTEXT://{self.bootstrap},{guarded},CONTROLLER://127.0.0.1:{control}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap},{guarded}",
+            "listener.security.protocol.map": (
+                "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,GUARDED:SASL_PLAINTEXT"
+            ),
+            "listener.name.guarded.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.guarded.plain.sasl.jaas.config": f'{LOGIN} user_tidemark="granted";',
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+        }
+        with path.open("a") as file:
+            file.writelines(f"{key}={value}\n" for key, value in settings.items())
+        return path
+
+
+@dataclass
+class GuardedWorld(World):
+    """A region whose Kafka connection logs in as the user with the ACLs."""
+
+    guarded: str = ""
+
+    @property
+    def connections(self) -> dict[str, Connection]:
+        kafka = kafka_connection(
+            self.guarded,
+            **{
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": "tidemark",
+                "sasl.password": "granted",
+            },
+        )
+        return {
+            "tidemark_kafka": kafka,
+            "tidemark_warehouse": postgres_connection(self.warehouse),
+        }
+
+
+@pytest.fixture(scope="module")
+def broker(stack: LocalStack) -> Iterator[GuardedBroker]:
+    broker = GuardedBroker(stack.folder, node=2)
+    stack.folder.free_port(f"{broker.name}-guarded")
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def guarded(
+    broker: GuardedBroker, warehouse: dict[str, object], group: str
+) -> Iterator[GuardedWorld]:
+    name = f"t-{uuid4().hex[:12]}"
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(name, 2, 1)])[name].result(30)
+    world = GuardedWorld(broker.bootstrap, warehouse, name, group, guarded=broker.guarded)
+    world.produce(5)
+    yield world
+    admin.delete_topics([name])[name].exception(30)
+
+
+def grant(world: GuardedWorld, *without: str) -> None:
+    """Create the documented ACLs for the world's names, but those of some resource types."""
+    names = {
+        "topic": world.topic,
+        "group": world.group.group_id,
+        "transactional-id": world.group.transactional_id,
+    }
+    acls = [
+        AclBinding(
+            RESOURCES[kind],
+            names[kind],
+            ResourcePatternType.LITERAL,
+            "User:tidemark",
+            "*",
+            AclOperation[operation.upper()],
+            AclPermissionType.ALLOW,
+        )
+        for words, kind, _ in GRANTS
+        if kind not in without
+        for operation in re.findall(r"--operation (\w+)", words)
+    ]
+    admin = AdminClient({"bootstrap.servers": world.kafka})  # named: its answers die with it
+    for future in admin.create_acls(acls).values():
+        future.result(30)
+
+
+def test_the_documented_names_follow_from_the_group() -> None:
+    named = {kind: name for _, kind, name in GRANTS}
+    assert named == {
+        "topic": "flights",
+        "group": "flights",
+        "transactional-id": "tidemark-flights",
+    }
+
+
+def test_the_acls_are_enough_for_runs_and_resets(guarded: GuardedWorld) -> None:
+    grant(guarded)
+    assert guarded.run("first", max_records=3).rows == 5
+    assert guarded.kafka_offsets() == guarded.ledger_offsets()
+    guarded.produce(2, partition=1)
+    guarded.reset()
+    assert guarded.run("second").rows == 2
+
+
+@pytest.mark.parametrize("kind", ["topic", "transactional-id"])
+def test_a_missing_acl_is_named(guarded: GuardedWorld, kind: str) -> None:
+    grant(guarded, kind)
+    with pytest.raises(Refused, match="AUTHORIZATION_FAILED"):
+        guarded.run()
+
+
+def test_without_the_right_to_the_group_nothing_begins(guarded: GuardedWorld) -> None:
+    grant(guarded, "group")
+    with pytest.raises(TidemarkError, match="group"):
+        guarded.run()
+    assert guarded.sql("SELECT count(*) FROM tidemark.runs") == [(0,)]
