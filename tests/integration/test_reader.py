@@ -21,7 +21,6 @@ from tidemark.errors import DataLost, StagingLost, Unreachable
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka.spans import READER_SETTINGS, read_span, reader_config
 from tidemark.offsets import Span
-from tidemark.pipeline import Format
 from tidemark.spark import journal, records
 from tidemark.spark.reader import read
 
@@ -177,7 +176,7 @@ def test_raw_values_are_kept_as_they_are(kafka: str, topic: Topic, batches: Batc
     name = topic()
     produce(kafka, name, [b"\xff\0", None, b""])
     fields = pa.schema([("value", pa.binary())])
-    spec = replace(batches.spec(format=Format.raw), fields=fields)
+    spec = replace(batches.spec(format="raw"), fields=fields)
     (rows,) = read(spec, [Span(name, 0, 0, 3)], 0)
     assert rows.column("value").to_pylist() == [b"\xff\0", None, b""]
 

@@ -15,7 +15,6 @@ from psycopg2.extensions import cursor as Cursor
 from tidemark.checkpoint import Attempt, Batch, PlannedSpan
 from tidemark.fields import arrow_schema
 from tidemark.offsets import Span
-from tidemark.pipeline import Format
 from tidemark.spark.reader import ReadSpec
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
@@ -42,7 +41,7 @@ class Batches:
     kafka: str
     warehouse: dict[str, Any]
 
-    def spec(self, *metadata: str, format: Format = Format.json, **changes: Any) -> ReadSpec:
+    def spec(self, *metadata: str, format: str = "json", **changes: Any) -> ReadSpec:
         """How records of `document` are read; nothing is recorded until a batch is named."""
         fields = arrow_schema({"n": "bigint", "text": "string"})
         settings: dict[str, Any] = {"no_progress_seconds": 20.0, **changes}
@@ -76,7 +75,7 @@ class Batches:
 
     def attempts(self, batch: Batch) -> set[int]:
         """Every attempt that has staged rows, winner or not."""
-        return {attempt for (attempt,) in self._all(batch.staging.rows, "attempt")}
+        return {attempt for attempt, _ in self._all(batch.staging.rows, "attempt, member")}
 
     def drop(self, batch: Batch) -> None:
         """Drop the staging tables, as a discard does."""

@@ -1,18 +1,15 @@
 """What a reader records of a span: its dead letters and its read, in one transaction."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import psycopg2
-import psycopg2.errors
 from psycopg2.extensions import connection as Connection
 
 from tidemark import failpoints
 from tidemark.checkpoint import DeadLetter, SpanRead, Staging
-from tidemark.errors import StagingLost
-from tidemark.ledger.transaction import unreachable
 from tidemark.offsets import Span
+from tidemark.spark.postgres import postgres_errors
 from tidemark.staging.copy import copy_dead_letters
 from tidemark.staging.tables import record_read
 
@@ -56,7 +53,7 @@ class StagedJournal:
         self._letters += letters
         self._bytes += sum(map(_size, letters))
         if self._bytes > BUFFER_BYTES:
-            with _postgres_errors():
+            with postgres_errors():
                 self._flush(self._connected())
 
     def complete(self, span: Span, records: int) -> None:
@@ -66,7 +63,7 @@ class StagedJournal:
             Unreachable: Postgres does not answer.
             StagingLost: the batch was discarded and its tables are gone.
         """
-        with _postgres_errors():
+        with postgres_errors():
             connection = self._connected()
             self._flush(connection)
             read = SpanRead(span, self._member, self._attempt, records, self._staged)
@@ -112,19 +109,6 @@ class CollectedJournal:
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-@contextmanager
-def _postgres_errors() -> Iterator[None]:
-    try:
-        yield
-    except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
-        raise unreachable(error) from error
-    except psycopg2.errors.UndefinedTable as error:
-        raise StagingLost(
-            "the batch's staging tables are gone: a newer epoch has discarded the batch; the next"
-            " run plans it anew"
-        ) from error
 
 
 def _size(letter: DeadLetter) -> int:

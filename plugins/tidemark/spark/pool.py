@@ -5,8 +5,8 @@ task again, once and under a new attempt number, when the process it ran in has 
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
@@ -22,30 +22,11 @@ from tidemark.errors import JobFailed
 from tidemark.offsets import Span
 from tidemark.pipeline import Pipeline
 from tidemark.spark.packing import pack
-from tidemark.spark.reader import ReadSpec, read
+from tidemark.spark.reader import ReadSpec
 from tidemark.spark.specs import read_spec, specs_of_batch
-from tidemark.spark.writer import WriteSpec, stage
-
-ArrowTransform = Callable[[pa.RecordBatch], pa.RecordBatch]
+from tidemark.spark.task import ArrowTransform, PoolTask, work
 
 MOST_TRIES = 2
-
-
-@dataclass(frozen=True, slots=True)
-class PoolTask:
-    """One attempt to read some spans and stage their rows."""
-
-    reading: ReadSpec
-    writing: WriteSpec
-    spans: tuple[Span, ...]
-    transform: ArrowTransform | None
-    attempt: int
-
-    def run(self) -> Attempt:
-        """Read, transform and stage, as a task of Spark does in its two workers."""
-        batches = read(self.reading, self.spans, self.attempt)
-        rows = batches if self.transform is None else map(self.transform, batches)
-        return stage(self.writing, rows, self.attempt)
 
 
 class PoolExecutor:
@@ -90,9 +71,8 @@ class PoolExecutor:
 
     def close(self) -> None:
         """End the workers; one in the middle of a task is killed."""
-        for worker in filter(None, self._workers):
-            worker.kill()
-        self._workers = [None] * len(self._workers)
+        for place in range(len(self._workers)):
+            self._bury(place)
 
     def _run(self, tasks: dict[int, PoolTask]) -> Iterator[Attempt]:
         tries = dict.fromkeys(tasks, 1)
@@ -111,21 +91,26 @@ class PoolExecutor:
                 yield outcome
 
     def _again(self, place: int, task: PoolTask, tries: dict[int, int]) -> Pipe:
+        self._bury(place)
         tries[place] += 1
         if tries[place] > MOST_TRIES and not self._cancelled:
             self.close()
             raise JobFailed(f"a task's process died {MOST_TRIES} times; its last words are above")
-        spec = task.reading, task.writing, task.spans, task.transform
-        return self._started(place, PoolTask(*spec, next(self._attempts)))
+        return self._started(place, replace(task, attempt=next(self._attempts)))
 
     def _started(self, place: int, task: PoolTask) -> Pipe:
         with self._lock:
             if self._cancelled:
                 raise JobFailed("the job was cancelled; nothing of the batch became visible")
-            worker = self._workers[place]
-            if worker is None or not worker.is_alive:
-                worker = self._workers[place] = _Worker()
+            worker = self._workers[place] or _Worker()
+            self._workers[place] = worker
             return worker.start(task)
+
+    def _bury(self, place: int) -> None:
+        worker = self._workers[place]
+        if worker is not None:
+            worker.kill()  # its pipe is closed; the process may still be on its way out
+        self._workers[place] = None
 
 
 class _Worker:
@@ -134,13 +119,9 @@ class _Worker:
     def __init__(self) -> None:
         context = get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process: BaseProcess = context.Process(target=_work, args=(theirs,), daemon=True)
+        self._process: BaseProcess = context.Process(target=work, args=(theirs,), daemon=True)
         self._process.start()
         theirs.close()  # so that a dead worker reads as the end of the pipe
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process.is_alive()
 
     def start(self, task: PoolTask) -> Pipe:
         self._pipe.send(task)
@@ -156,17 +137,3 @@ def pool_executor(
 ) -> PoolExecutor:
     """The executor of a pipeline's member without Spark; the pipeline's transform is left out."""
     return PoolExecutor(read_spec(pipeline, connections, member))
-
-
-def _work(pipe: Pipe) -> None:
-    """Run tasks until the other end of the pipe is gone."""
-    while True:
-        try:
-            task = pipe.recv()
-        except EOFError:
-            return
-        try:
-            outcome: Attempt | BaseException = task.run()
-        except Exception as error:  # a worker lives on; the driver raises it
-            outcome = error
-        pipe.send(outcome)

@@ -12,9 +12,10 @@ from tidemark.checkpoint import DeadLetter, Staging
 from tidemark.decode import JsonDecoder, RawDecoder
 from tidemark.kafka.spans import read_span
 from tidemark.offsets import Span
-from tidemark.pipeline import Format
 from tidemark.spark.journal import CollectedJournal, Journal, StagedJournal
 from tidemark.spark.records import Decoder, blocks, decode_block, row_schema
+
+RAW = "raw"
 
 Collect = Callable[[list[DeadLetter]], None]
 
@@ -27,7 +28,8 @@ class ReadSpec:
     """librdkafka configuration of the connection."""
     postgres: Mapping[str, Any] = field(repr=False)
     """Where dead letters and reads are staged."""
-    format: Format
+    format: str
+    """json or raw."""
     fields: pa.Schema = field(repr=False)
     """Columns decoded from a record's value."""
     metadata: tuple[str, ...]
@@ -83,7 +85,7 @@ def _read_span(
 
 
 def _decoder(spec: ReadSpec) -> Decoder:
-    return RawDecoder() if spec.format is Format.raw else JsonDecoder(spec.fields)
+    return RawDecoder() if spec.format == RAW else JsonDecoder(spec.fields)
 
 
 def _journal(spec: ReadSpec, attempt: int, collect: Collect | None) -> Journal:

@@ -26,9 +26,9 @@ def read_spec(
     return ReadSpec(
         kafka=kafka_config(connections[pipeline.kafka.connection]) | {"group.id": pipeline.group},
         postgres=postgres_parameters(connections[pipeline.target.connection]),
-        format=decode.format,
+        format=str(decode.format),  # plain texts: a task need not import the pipeline
         fields=RawDecoder.schema if raw else arrow_schema(decode.fields),
-        metadata=tuple(decode.metadata),
+        metadata=tuple(map(str, decode.metadata)),
         member=member,
         no_progress_seconds=pipeline.no_progress_seconds,
     )

@@ -1,6 +1,7 @@
 """The writer: transformed rows are staged; a plain function of (batches, attempt)."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from tidemark import failpoints
 from tidemark.checkpoint import Attempt, Staging
-from tidemark.ledger.transaction import unreachable
+from tidemark.spark.postgres import postgres_errors
 from tidemark.staging.copy import copy_rows
 
 
@@ -45,21 +46,15 @@ def stage(spec: WriteSpec, batches: Iterable[pa.RecordBatch], attempt: int) -> A
 
 
 def _copy(spec: WriteSpec, batches: Iterator[pa.RecordBatch], attempt: int) -> int:
-    try:
-        connection = psycopg2.connect(**spec.postgres)
-        try:
-            return copy_rows(
-                connection,
-                spec.staging,
-                _watched(batches),
-                spec.schema,
-                member=spec.member,
-                attempt=attempt,
-            )
-        finally:
-            connection.close()
-    except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
-        raise unreachable(error) from error
+    with postgres_errors(), closing(psycopg2.connect(**spec.postgres)) as connection:
+        return copy_rows(
+            connection,
+            spec.staging,
+            _watched(batches),
+            spec.schema,
+            member=spec.member,
+            attempt=attempt,
+        )
 
 
 def _watched(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
