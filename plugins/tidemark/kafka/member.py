@@ -70,9 +70,9 @@ class Member:
             return self._assigned or frozenset()
 
     def wait(self, seconds: float) -> None:
-        """Return at the next change of the assignment, or after `seconds`."""
+        """Return when something is assigned or the member failed, or after `seconds`."""
         with self._changed:
-            if self._assigned is None or not self._assigned:
+            if not self._assigned and not self._failure:
                 self._changed.wait(seconds)
 
     def _own_consumer(self) -> None:
