@@ -115,10 +115,8 @@ def _find_the_library() -> None:
 
 
 def _start() -> None:
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("tidemark").setLevel(logging.INFO)
     signal.signal(signal.SIGTERM, stop)
     supervisor = os.environ.get("TIDEMARK_SUPERVISOR")
     if supervisor:

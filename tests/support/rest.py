@@ -1,0 +1,69 @@
+"""Airflow's REST API as a test uses it: trigger, wait, look."""
+
+import time
+from typing import Any
+
+import httpx
+
+from tidemark.local.airflow import Airflow
+
+ENDED = {"success", "failed"}
+
+
+class AirflowApi:
+    """One logged-in client of a running Airflow."""
+
+    def __init__(self, airflow: Airflow) -> None:
+        self._http = httpx.Client(base_url=airflow.url, timeout=30, trust_env=False)
+        user, password = airflow.login
+        login = {"username": user, "password": password}
+        token = self._http.post("/auth/token", json=login).raise_for_status().json()
+        self._http.headers["Authorization"] = f"Bearer {token['access_token']}"
+
+    def get(self, path: str, **query: Any) -> Any:
+        return self._http.get(f"/api/v2/{path}", params=query).raise_for_status().json()
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        return self._http.post(f"/api/v2/{path}", json=body).raise_for_status().json()
+
+    def until_parsed(self, dag_id: str, within: float = 120) -> None:
+        deadline = time.monotonic() + within
+        while self._http.get(f"/api/v2/dags/{dag_id}").status_code != 200:
+            assert time.monotonic() < deadline, f"{dag_id} was not parsed in {within} s"
+            time.sleep(0.5)
+
+    def end_runs(self, dag_id: str) -> None:
+        """No run of the DAG is left over from a session that broke off."""
+        for state in ("queued", "running"):
+            for run in self.get(f"dags/{dag_id}/dagRuns", state=state)["dag_runs"]:
+                path = f"/api/v2/dags/{dag_id}/dagRuns/{run['dag_run_id']}"
+                self._http.patch(path, json={"state": "failed"}).raise_for_status()
+
+    def run(self, dag_id: str, run_id: str, within: float = 600, **conf: Any) -> str:
+        """Trigger a run and return the state that it ends in."""
+        body = {"logical_date": None, "dag_run_id": run_id, "conf": conf}
+        self.post(f"dags/{dag_id}/dagRuns", body)
+        deadline = time.monotonic() + within
+        while (state := self.get(f"dags/{dag_id}/dagRuns/{run_id}")["state"]) not in ENDED:
+            assert time.monotonic() < deadline, f"{run_id}: {self.tasks(dag_id, run_id)}"
+            time.sleep(0.5)
+        return str(state)
+
+    def instances(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances"
+        found: list[dict[str, Any]] = self.get(path)["task_instances"]
+        return found
+
+    def tasks(self, dag_id: str, run_id: str) -> dict[str, str]:
+        """Task -> state."""
+        return {task["task_id"]: task["state"] for task in self.instances(dag_id, run_id)}
+
+    def log(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> str:
+        """What the first try wrote."""
+        path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/1"
+        return str(self.get(path, map_index=map_index, full_content=True))
+
+    def xcom(self, dag_id: str, run_id: str, task_id: str) -> Any:
+        """What the task returned."""
+        path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries"
+        return self.get(f"{path}/return_value")["value"]
