@@ -63,6 +63,7 @@ def test_an_arrow_type_has_one_postgres_type(arrow: pa.DataType, postgres: str) 
         pa.struct([("a", pa.uint8())]),
         pa.struct([("a", pa.int32()), ("a", pa.int32())]),
         pa.map_(pa.struct([("a", pa.int32())]), pa.int32()),
+        pa.struct([pa.field("value", pa.binary(), metadata={"variant": "true"})]),
     ],
 )
 def test_a_type_without_counterpart_is_refused_by_column_and_type(arrow: pa.DataType) -> None:

@@ -137,13 +137,18 @@ def _scalar(arrow: pa.DataType) -> str:
 
 def _fits_json(arrow: pa.DataType) -> bool:
     if pa.types.is_struct(arrow):
-        names = [field.name for field in arrow]
-        return len(names) == len(set(names)) and all(_fits_json(field.type) for field in arrow)
+        names = {field.name for field in arrow}
+        return len(names) == arrow.num_fields and all(map(_field_fits_json, arrow))
     if pa.types.is_map(arrow):
         return bool(_scalar(arrow.key_type)) and _fits_json(arrow.item_type)
     if _is_list(arrow):
         return _fits_json(arrow.value_type)
     return pa.types.is_null(arrow) or bool(_scalar(arrow))
+
+
+def _field_fits_json(field: pa.Field) -> bool:
+    # Spark's VARIANT comes as a struct of its own binary encoding
+    return b"variant" not in (field.metadata or {}) and _fits_json(field.type)
 
 
 def _stored(arrow: pa.DataType) -> pa.DataType:
