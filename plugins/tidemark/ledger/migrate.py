@@ -4,12 +4,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import as_file, files
 from io import StringIO
+from typing import cast
 
+import psycopg2
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, inspect, text
+from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, ProgrammingError
+
+from tidemark.ledger.refusals import refusal
+from tidemark.ledger.transaction import unreachable
 
 SCHEMAS = ("tidemark", "tidemark_staging")
 MIGRATION_LOCK = 0x7469_6465  # "tide": one migration at a time in a database
@@ -19,8 +25,12 @@ def migrate(engine: Engine) -> str:
     """Bring the ledger's schema to the newest revision; return it. Nothing to do is well done.
 
     If it crashes: one transaction, so all of it stands or nothing.
+
+    Raises:
+        Unreachable: Postgres does not answer.
+        Refused: the role may not create what is missing.
     """
-    with engine.connect() as connection:
+    with _connected(engine) as connection:
         # Closed at the end: what failed inside a spelled-out BEGIN must not go back to the pool.
         connection.detach()
         connection.execute(text("BEGIN"))
@@ -36,8 +46,13 @@ def migrate(engine: Engine) -> str:
 
 
 def is_current(engine: Engine) -> bool:
-    """The ledger's schema is the one that this version of Tidemark knows."""
-    with engine.connect() as connection:
+    """The ledger's schema is the one that this version of Tidemark knows.
+
+    Raises:
+        Unreachable: Postgres does not answer.
+        Refused: the role may not look.
+    """
+    with _connected(engine) as connection:
         current = MigrationContext.configure(
             connection, opts={"version_table_schema": SCHEMAS[0]}
         ).get_current_revision()
@@ -58,6 +73,18 @@ def newest() -> str:
     """The newest revision that this version of Tidemark knows."""
     with _config() as config:
         return ScriptDirectory.from_config(config).get_current_head() or ""
+
+
+@contextmanager
+def _connected(engine: Engine) -> Iterator[Connection]:
+    """A connection of SQLAlchemy's own kind, whose errors come in our words too."""
+    try:
+        with engine.connect() as connection:
+            yield connection
+    except (OperationalError, InterfaceError) as error:
+        raise unreachable(cast("psycopg2.Error", error.orig)) from error
+    except (IntegrityError, ProgrammingError) as error:
+        raise refusal(cast("psycopg2.Error", error.orig)) from error
 
 
 @contextmanager
