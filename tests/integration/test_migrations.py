@@ -27,7 +27,8 @@ def schema_of(parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
         SELECT c.table_name, c.column_name, c.data_type, c.is_nullable, c.column_default
         FROM information_schema.columns c WHERE c.table_schema = 'tidemark'
         UNION ALL SELECT conrelid::regclass::text, conname, contype::text, '',
-            pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'tidemark'::regnamespace AND contype <> 'n'
+            pg_get_constraintdef(oid) FROM pg_constraint
+        WHERE connamespace = 'tidemark'::regnamespace AND contype <> 'n'
         UNION ALL SELECT tablename, indexname, '', '', indexdef
         FROM pg_indexes WHERE schemaname = 'tidemark'
         UNION ALL SELECT '', proname, '', '', pg_get_functiondef(oid)

@@ -1,0 +1,193 @@
+"""One contract of the consumer group as the mirror sees it, for the fake and for the real one."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
+from tests.support.failpoint import failpoint
+from tests.support.fakes import FakeGroup
+
+from tidemark.errors import Fenced
+from tidemark.failpoints import FailpointHit
+from tidemark.kafka.group import Group as KafkaGroup
+from tidemark.kafka.member import Member
+from tidemark.mirror import Group
+from tidemark.offsets import Offsets, TopicPartition
+
+
+class Subject(ABC):
+    """A group under the contract, with what the contract needs to know beside it."""
+
+    group: Group
+    topic: str
+
+    def at(self, first: int, second: int) -> Offsets:
+        """Offsets of the topic's two partitions."""
+        return {TopicPartition(self.topic, 0): first, TopicPartition(self.topic, 1): second}
+
+    def committed(self) -> Offsets:
+        """What reads back."""
+        return self.group.committed(self.at(0, 0))
+
+    @abstractmethod
+    def metadata(self) -> set[str]:
+        """The metadata that stands beside the offsets."""
+
+    @abstractmethod
+    def live_member(self) -> AbstractContextManager[None]:
+        """Somebody is in the group."""
+
+    @abstractmethod
+    def die_in_commit(self, offsets: Offsets) -> None:
+        """A writer dies when its offsets are sent and not committed."""
+
+
+class FakeSubject(Subject):
+    def __init__(self) -> None:
+        self.group: FakeGroup = FakeGroup()
+        self.topic = "t"
+
+    def metadata(self) -> set[str]:
+        return set(self.group.metadata.values())
+
+    def live_member(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def die_in_commit(self, offsets: Offsets) -> None:
+        with self.group.writer():
+            pass
+
+
+class KafkaSubject(Subject):
+    def __init__(self, bootstrap: str, topic: str, group_id: str) -> None:
+        self._config = {"bootstrap.servers": bootstrap}
+        self._group_id = group_id
+        self.topic = topic
+        self.group = KafkaGroup(self._config, group_id)
+
+    def metadata(self) -> set[str]:
+        admin = AdminClient(self._config)
+        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self._group_id)])
+        return {p.metadata for p in asked[self._group_id].result(20).topic_partitions}
+
+    @contextmanager
+    def live_member(self) -> Iterator[None]:
+        with Member(self._config, self._group_id, [self.topic], "a-member") as member:
+            while not member.assigned():
+                member.wait(10)
+            yield
+            assert len(member.assigned()) == 2
+
+    def die_in_commit(self, offsets: Offsets) -> None:
+        with failpoint("mirror.sent"), pytest.raises(FailpointHit):  # noqa: SIM117
+            with self.group.writer() as writer:
+                writer.commit(offsets, "of a writer that died")
+
+
+@pytest.fixture(params=["fake", "kafka"])
+def subject(request: pytest.FixtureRequest) -> Subject:
+    """The fake, then the real one."""
+    if request.param == "fake":
+        return FakeSubject()
+    topic: Callable[..., str] = request.getfixturevalue("topic")
+    return KafkaSubject(
+        request.getfixturevalue("kafka"), topic(partitions=2), request.getfixturevalue("group")
+    )
+
+
+def test_a_group_that_nobody_wrote_has_no_offsets(subject: Subject) -> None:
+    assert subject.committed() == {}
+
+
+def test_offsets_read_back_as_written(subject: Subject) -> None:
+    with subject.group.writer() as writer:
+        writer.commit(subject.at(5, 7), "r/1/2")
+    assert subject.committed() == subject.at(5, 7)
+
+
+def test_only_the_partitions_asked_for_are_told(subject: Subject) -> None:
+    with subject.group.writer() as writer:
+        writer.commit(subject.at(5, 7), "")
+    second = TopicPartition(subject.topic, 1)
+    assert subject.group.committed([second]) == {second: 7}
+
+
+def test_the_metadata_stands_beside_every_offset(subject: Subject) -> None:
+    with subject.group.writer() as writer:
+        writer.commit(subject.at(5, 7), "flights/3/12")
+    assert subject.metadata() == {"flights/3/12"}
+
+
+def test_lower_offsets_are_accepted(subject: Subject) -> None:
+    """A reset or a rewind takes Kafka down."""
+    for offsets in (subject.at(5, 7), subject.at(0, 1)):
+        with subject.group.writer() as writer:
+            writer.commit(offsets, "")
+    assert subject.committed() == subject.at(0, 1)
+
+
+def test_a_newer_writer_fences_an_older_one_and_nothing_of_it_lands(subject: Subject) -> None:
+    """H9: the order of mirrors is that of init_transactions."""
+
+    def write_late() -> None:
+        with subject.group.writer() as older:
+            with subject.group.writer() as newer:
+                newer.commit(subject.at(5, 7), "newer")
+            older.commit(subject.at(99, 99), "older")
+
+    with pytest.raises(Fenced, match="a newer mirror writer took over"):
+        write_late()
+    assert (subject.committed(), subject.metadata()) == (subject.at(5, 7), {"newer"})
+
+
+def test_a_writer_that_only_came_fences_too(subject: Subject) -> None:
+    """Before it has written anything: it may have read the ledger already."""
+
+    def write_late() -> None:
+        with subject.group.writer() as older, subject.group.writer():
+            older.commit(subject.at(99, 99), "older")
+
+    with pytest.raises(Fenced):
+        write_late()
+    assert subject.committed() == {}
+
+
+def test_what_a_dead_writer_sent_and_did_not_commit_never_lands(subject: Subject) -> None:
+    subject.die_in_commit(subject.at(99, 99))
+    with subject.group.writer() as writer:
+        writer.commit(subject.at(5, 7), "next")
+    assert (subject.committed(), subject.metadata()) == (subject.at(5, 7), {"next"})
+
+
+def test_live_members_do_not_disturb(subject: Subject) -> None:
+    """H9f: the mirror needs no empty group, no generation, and disturbs nobody."""
+    with subject.live_member():
+        with subject.group.writer() as writer:
+            writer.commit(subject.at(5, 7), "")
+        assert subject.committed() == subject.at(5, 7)
+    assert subject.committed() == subject.at(5, 7)
+
+
+def test_nobody_is_needed_in_the_group(kafka: str, topic: Callable[..., str], group: str) -> None:
+    subject = KafkaSubject(kafka, topic(partitions=2), group)
+    with subject.group.writer() as writer:
+        writer.commit(subject.at(1, 1), "")
+    assert KafkaGroup({"bootstrap.servers": kafka}, group).holders() == []
+
+
+def test_a_consumer_of_ones_own_finds_the_mirrored_offsets(
+    kafka: str, topic: Callable[..., str], group: str
+) -> None:
+    """Kafka's own tools see progress."""
+    from confluent_kafka import TopicPartition as KafkaPartition
+
+    subject = KafkaSubject(kafka, topic(partitions=2), group)
+    with subject.group.writer() as writer:
+        writer.commit(subject.at(3, 4), "")
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": group})
+    found = consumer.committed([KafkaPartition(subject.topic, n) for n in (0, 1)], 20)
+    consumer.close()
+    assert [p.offset for p in found] == [3, 4]

@@ -1,0 +1,137 @@
+"""Membership: takes part in the group, fetches nothing, and tells what it owns."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+from tests.support.produce import numbered, produce
+
+from tidemark.errors import Unreachable
+from tidemark.kafka.group import Group
+from tidemark.kafka.member import Member
+from tidemark.offsets import TopicPartition
+
+TRIES = 300
+
+
+def wait_until(condition: Callable[[], Any], member: Member) -> None:
+    """Return when the condition holds."""
+    tick = threading.Event()
+    for _ in range(TRIES):
+        if condition():
+            return
+        tick.wait(0.1)
+    raise AssertionError(f"it never came to hold; assigned: {member.assigned()}")
+
+
+def both(name: str) -> set[TopicPartition]:
+    return {TopicPartition(name, 0), TopicPartition(name, 1)}
+
+
+def test_a_lone_member_is_assigned_everything(
+    kafka: str, topic: Callable[..., str], group: str
+) -> None:
+    name = topic(partitions=2)
+    with Member({"bootstrap.servers": kafka}, group, [name], "tidemark-x-1") as member:
+        assert member.assigned() == frozenset()
+        wait_until(member.assigned, member)
+        assert member.assigned() == both(name)
+
+
+def test_the_group_knows_who_holds_what_until_the_member_leaves(
+    kafka: str, topic: Callable[..., str], group: str
+) -> None:
+    name = topic(partitions=2)
+    observed = Group({"bootstrap.servers": kafka}, group)
+    assert observed.holders() == []
+    with Member({"bootstrap.servers": kafka}, group, [name], "tidemark-x-1") as member:
+        wait_until(member.assigned, member)
+        [holder] = observed.holders()
+        assert holder.client_id == "tidemark-x-1"
+        assert set(holder.partitions) == both(name)
+        assert f"{name}[0], {name}[1]" in str(holder)
+    assert observed.holders() == []
+
+
+def test_two_members_share_and_the_one_left_gets_all(
+    kafka: str, topic: Callable[..., str], group: str
+) -> None:
+    name = topic(partitions=2)
+    config = {"bootstrap.servers": kafka}
+    with Member(config, group, [name], "first") as first:
+        wait_until(first.assigned, first)
+        with Member(config, group, [name], "second") as second:
+            wait_until(lambda: len(first.assigned()) == len(second.assigned()) == 1, second)
+            assert first.assigned() | second.assigned() == both(name)
+        wait_until(lambda: first.assigned() == both(name), first)
+
+
+def test_a_member_fetches_and_commits_nothing(
+    kafka: str, topic: Callable[..., str], group: str
+) -> None:
+    """Offsets come from the ledger alone."""
+    name = topic(partitions=2)
+    produce(kafka, name, numbered(5))
+    with Member({"bootstrap.servers": kafka}, group, [name], "m") as member:
+        wait_until(member.assigned, member)
+        threading.Event().wait(0.5)
+    assert Group({"bootstrap.servers": kafka}, group).committed(both(name)) == {}
+
+
+def test_the_connection_cannot_switch_on_auto_commit(
+    kafka: str, topic: Callable[..., str], group: str
+) -> None:
+    name = topic(partitions=2)
+    config = {
+        "bootstrap.servers": kafka,
+        "enable.auto.commit": "true",
+        "auto.commit.interval.ms": "50",
+        "auto.offset.reset": "earliest",
+    }
+    produce(kafka, name, numbered(5))
+    with Member(config, group, [name], "m") as member:
+        wait_until(member.assigned, member)
+        threading.Event().wait(0.5)
+    assert Group({"bootstrap.servers": kafka}, group).committed(both(name)) == {}
+
+
+def test_a_member_waits_for_its_assignment_and_no_longer(
+    kafka: str, topic: Callable[..., str], group: str
+) -> None:
+    name = topic(partitions=2)
+    with Member({"bootstrap.servers": kafka}, group, [name], "m") as member:
+        member.wait(20)
+        assert member.assigned() == both(name)
+
+
+def test_a_consumer_that_was_there_keeps_its_partitions_until_it_leaves(
+    kafka: str, topic: Callable[..., str], group: str
+) -> None:
+    """H12: a foreign consumer in the group is named by its client id."""
+    name = topic(partitions=1)
+    foreign = Consumer(
+        {
+            "bootstrap.servers": kafka,
+            "group.id": group,
+            "client.id": "console",
+            "session.timeout.ms": 6000,
+        }
+    )
+    foreign.subscribe([name])
+    for _ in range(TRIES):
+        foreign.poll(0.1)
+        if foreign.assignment():
+            break
+    [holder] = Group({"bootstrap.servers": kafka}, group).holders()
+    assert holder.client_id == "console"
+    foreign.close()
+
+
+def test_a_member_whose_settings_are_refused_says_so(group: str) -> None:
+    config = {"bootstrap.servers": "localhost:1", "security.protocol": "nonsense"}
+    with Member(config, group, ["t"], "m") as member:
+        member.wait(20)
+        with pytest.raises(Unreachable, match="can't take part"):
+            member.assigned()

@@ -1,0 +1,119 @@
+"""The mirror on the real group: who reads the ledger last writes last, whatever interleaves."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.support.failpoint import failpoint
+from tests.support.world import World
+
+from tidemark.errors import Fenced, MirrorFailed
+from tidemark.failpoints import FailpointHit
+from tidemark.kafka import group as group_module
+from tidemark.ledger.ledger import Ledger
+from tidemark.mirror import differences, mirror
+from tidemark.offsets import Offsets, TopicPartition
+
+
+class Interrupted(Ledger):
+    """A ledger whose next look at the merged checkpoint is followed by something else."""
+
+    then: Callable[[], Any] | None = None
+
+    def merged_checkpoint(self, region: str) -> Any:
+        found = super().merged_checkpoint(region)
+        if self.then:
+            then, self.then = self.then, None
+            then()
+        return found
+
+
+def test_all_partitions_are_mirrored_with_region_epoch_and_seq(world: World) -> None:
+    """H9e: one mirror writes all of them, quiet ones included."""
+    world.produce(3)
+    closed = world.run()
+    assert world.kafka_offsets() == {world.partition(0): 3, world.partition(1): 0}
+    assert world.kafka_offsets() == closed.checkpoint.offsets
+
+
+def test_a_mirror_that_read_before_a_newer_one_does_not_land_after_it(world: World) -> None:
+    """H9a, H9d: it read the older checkpoint, paused, and the newer mirror was done."""
+    world.produce(3)
+    world.open("first")
+    ledger = Interrupted(world.ledger().engine)
+
+    def publish_and_mirror() -> None:
+        world.drain("first")
+
+    ledger.then = publish_and_mirror
+    with pytest.raises(Fenced, match="newer mirror writer"):
+        mirror(ledger, world.group, world.region, 1)
+    assert world.kafka_offsets() == world.ledger_offsets()
+    assert world.ledger_offsets()[world.partition()] == 3
+
+
+def test_a_mirror_of_a_passed_epoch_stops(world: World) -> None:
+    """H9a: a reset has passed; its zombie's mirror writes nothing."""
+    world.produce(3)
+    world.open("first")
+    world.open("second")
+    with pytest.raises(Fenced, match="epoch 1 has passed, it is 2 now"):
+        mirror(world.ledger(), world.group, world.region, 1)
+
+
+def test_a_zombie_between_its_look_and_its_commit_is_fenced_by_a_reset(world: World) -> None:
+    world.produce(3)
+    world.run("first")
+    ledger = Interrupted(world.ledger().engine)
+    ledger.then = world.reset
+    with pytest.raises(Fenced):
+        mirror(ledger, world.group, world.region, 1)
+    assert world.kafka_offsets() == world.ledger_offsets()
+
+
+@pytest.mark.parametrize("point", ["mirror.before", "mirror.fenced", "mirror.read", "mirror.sent"])
+def test_a_mirror_that_died_is_repeated(world: World, point: str) -> None:
+    """At `mirror.sent` its transaction is pending: the next writer aborts it."""
+    world.produce(3)
+    world.run()
+    with world.group.writer() as writer:
+        writer.commit({world.partition(0): 1}, "behind")
+    with failpoint(point), pytest.raises(FailpointHit):
+        mirror(world.ledger(), world.group, world.region, 1)
+    mirror(world.ledger(), world.group, world.region, 1)
+    assert world.kafka_offsets() == world.ledger_offsets()
+
+
+def test_a_reset_does_not_wait_for_a_mirror_that_died_in_its_commit(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pending transaction hides the group's offsets until a new writer comes."""
+    monkeypatch.setattr(group_module, "SECONDS", 2)
+    world.produce(3)
+    world.open()
+    with failpoint("mirror.sent"), pytest.raises(FailpointHit):
+        world.drain()
+    assert world.reset("run").applied
+    assert world.kafka_offsets() == world.ledger_offsets()
+
+
+def test_offsets_that_read_back_otherwise_are_named(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A foreign consumer that commits in the group."""
+    world.open()
+    group = world.group
+    monkeypatch.setattr(group, "committed", lambda _: {world.partition(0): 77})
+    with pytest.raises(MirrorFailed) as failed:
+        mirror(world.ledger(), group, world.region, 1)
+    assert f"{world.partition(0)}: ledger 0, Kafka 77" in str(failed.value)
+    assert f"{world.partition(1)}: ledger 0, Kafka none" in str(failed.value)
+
+
+def test_differences_are_told_partition_by_partition() -> None:
+    first, second = TopicPartition("t", 0), TopicPartition("t", 1)
+    ledger: Offsets = {second: 2, first: 1}
+    assert differences(ledger, {first: 1, second: 2}) == []
+    assert differences(ledger, {first: 1, TopicPartition("other", 0): 5}) == [
+        "t[1]: ledger 2, Kafka none"
+    ]
