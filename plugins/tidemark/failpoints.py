@@ -3,7 +3,8 @@
 Inert unless TIDEMARK_FAILPOINTS is set, for example
 `publish.commit.sent=kill@2;mirror.before=stop`: the second time the first point is
 reached the process kills itself; the first time the second is reached it stops.
-Actions: kill (SIGKILL), stop (SIGSTOP), raise, touch:<file> (leave a trace, go on).
+Actions: kill (SIGKILL), kill:<file> (only the first process that makes the file), stop
+(SIGSTOP), raise, touch:<file> (leave a trace, go on).
 """
 
 import os
@@ -46,8 +47,9 @@ def _parse(text: str) -> dict[str, tuple[str, int]]:
 
 def _act(name: str, action: str) -> None:
     match action.partition(":"):
-        case ("kill", _, _):
-            os.kill(os.getpid(), signal.SIGKILL)
+        case ("kill", _, path):
+            if not path or _is_first(path):
+                os.kill(os.getpid(), signal.SIGKILL)
         case ("stop", _, _):
             os.kill(os.getpid(), signal.SIGSTOP)
         case ("raise", _, _):
@@ -56,3 +58,11 @@ def _act(name: str, action: str) -> None:
             Path(path).touch()
         case _:
             raise ValueError(f"{VARIABLE}: unknown action {action!r} at {name}")
+
+
+def _is_first(path: str) -> bool:
+    try:
+        Path(path).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True

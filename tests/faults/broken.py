@@ -1,0 +1,94 @@
+"""Processes with a failpoint switched on, and what a test does to them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from tests.faults.process import environment
+from tests.faults.region import FaultRegion
+
+from tidemark import failpoints
+
+PROJECT = Path(__file__).resolve().parents[2]
+SECONDS = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A program in a session of its own: it and its pool can be stopped and killed together."""
+
+    process: "subprocess.Popen[str]"
+
+    @classmethod
+    def start(
+        cls, region: FaultRegion, program: str, failpoint: str = "", library: Path | None = None
+    ) -> "Broken":
+        """Start the program with a failpoint such as `publish.moved=kill@2`."""
+        paths = [str(library or PROJECT / "plugins"), str(PROJECT)]
+        added = {"PYTHONPATH": os.pathsep.join(paths), failpoints.VARIABLE: failpoint}
+        return cls(
+            subprocess.Popen(
+                [sys.executable, "-m", "tests.faults.process", program],
+                env={**os.environ, **environment(region), **added},
+                cwd=PROJECT,
+                stderr=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,
+            )
+        )
+
+    def end(self) -> tuple[int, str]:
+        """Wait for its end; exit code and last words. What it leaves behind is killed."""
+        try:
+            _, words = self.process.communicate(timeout=SECONDS)
+        finally:
+            self.kill()
+        return self.process.returncode, words.strip()
+
+    def kill(self) -> None:
+        """Nothing of it runs."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+
+    def wait_until_stopped(self) -> psutil.Process:
+        """Return the process, it or one of its pool, that has reached its `stop`.
+
+        Raises:
+            AssertionError: it ended before, so the failpoint never fired.
+        """
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None, f"never stopped: {self.end()}"
+            for member in self._family():
+                if member.is_running() and _status(member) == psutil.STATUS_STOPPED:
+                    return member
+            time.sleep(0.02)
+        raise AssertionError(f"not stopped after {SECONDS} s")
+
+    def _family(self) -> list[psutil.Process]:
+        try:
+            driver = psutil.Process(self.process.pid)
+            return [driver, *driver.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+
+def _status(process: psutil.Process) -> str:
+    try:
+        return str(process.status())
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def run_to_the_end(region: FaultRegion, library: Path | None = None) -> None:
+    """One more run, which must end well: what a scheduler would start next."""
+    code, words = Broken.start(region, "run", library=library).end()
+    assert code == 0, f"the healing run ended with {code}: {words}"

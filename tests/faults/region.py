@@ -1,0 +1,173 @@
+"""The region that is broken and healed: good, bad, aborted and missing records, several batches."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from tests.support.produce import produce, produce_transaction
+from tests.support.world import ask, kafka_connection, postgres_connection
+
+from tidemark.connections import Connection
+from tidemark.kafka.group import Group
+from tidemark.ledger.ledger import Ledger
+from tidemark.ledger.transaction import connect
+from tidemark.mirror import differences
+from tidemark.pipeline import Pipeline
+from tidemark.run import close_run, drain_run, open_run, reset_run
+from tidemark.spark.pool import pool_executor
+from tidemark.verify.verify import verify
+
+WORLD = "FAULT_REGION"
+BATCH_RECORDS = 120
+BAD = b'{"n": "not a number"}'
+
+Row = tuple[int, int, int]
+"""Partition, offset, n."""
+
+
+@dataclass(frozen=True)
+class FaultRegion:
+    """One region by the names of its parts; plain data, so that another process can have it."""
+
+    kafka: str
+    warehouse: dict[str, Any]
+    topic: str
+    region: str
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline as its file would say it."""
+        return Pipeline.model_validate(
+            {
+                "region": self.region,
+                "kafka": {"connection": "tidemark_kafka", "topics": [self.topic]},
+                "batch": {"max_records": BATCH_RECORDS},
+                "decode": {"format": "json", "schema": {"n": "bigint"}},
+                "target": {"connection": "tidemark_warehouse", "table": "public.numbers"},
+                "no_progress_seconds": 30,
+            }
+        )
+
+    @property
+    def connections(self) -> dict[str, Connection]:
+        """What Airflow would resolve."""
+        return {
+            "tidemark_kafka": kafka_connection(self.kafka),
+            "tidemark_warehouse": postgres_connection(self.warehouse),
+        }
+
+    def fill(self) -> None:
+        """Three partitions: plain, transactional with aborted records, and with dead letters."""
+        produce(self.kafka, self.topic, _numbers(0, 120), 0)
+        produce_transaction(self.kafka, self.topic, _numbers(1000, 60), 1)
+        produce_transaction(self.kafka, self.topic, _numbers(9000, 30), 1, abort=True)
+        produce_transaction(self.kafka, self.topic, _numbers(1060, 60), 1)
+        mixed = [BAD if n % 10 == 3 else v for n, v in enumerate(_numbers(2000, 120))]
+        produce(self.kafka, self.topic, mixed, 2)
+
+    def run(self) -> None:
+        """Open, drain as one member, close."""
+        run_id = f"fault/{uuid4()}"
+        place = self.pipeline, self.connections
+        open_run(*place, run_id=run_id, bounds=self.pipeline.batch.bounds())
+        drain_run(*place, run_id=run_id, member_name="fault", executor_of=pool_executor)
+        close_run(*place, run_id=run_id)
+
+    def reset(self) -> None:
+        """A reset by hand."""
+        reset_run(
+            self.pipeline, self.connections, run_id=None, apply=True, who="test", why="a fault"
+        )
+
+    def faults_found(self) -> list[str]:
+        """Everything that is not as it must be at rest; each text names what was found."""
+        committed = list(self._committed())
+        good = [(p, o, json.loads(v)["n"]) for p, o, v in committed if v != BAD]
+        bad = [(p, o) for p, o, v in committed if v == BAD]
+        letters = self._ask('SELECT partition, "offset" FROM tidemark.dead_letters')
+        return [
+            *_compared("rows", good, self._rows()),
+            *_compared("dead letters", bad, letters),
+            *self._drift(),
+            *(f"staging left: {name}" for (name,) in self._ask(STAGING)),
+            *(f"ledger: {fault}" for (fault,) in self._ask(LEDGER_FAULTS)),
+            *self._verified(),
+        ]
+
+    def _rows(self) -> list[Row]:
+        if not self._ask("SELECT 1 WHERE to_regclass('public.numbers') IS NOT NULL"):
+            return []
+        return self._ask("SELECT kafka_partition, kafka_offset, n FROM public.numbers")
+
+    def _drift(self) -> list[str]:
+        engine = connect(self.warehouse)
+        with closing(engine.raw_connection()):
+            ledger = Ledger(engine).merged_checkpoint(self.region).offsets
+        engine.dispose()
+        kafka = Group({"bootstrap.servers": self.kafka}, self.region).committed(ledger)
+        return [f"drift {text}" for text in differences(ledger, kafka)]
+
+    def _verified(self) -> list[str]:
+        report = verify(self.pipeline, self.connections, executor_of=pool_executor)
+        return [f"verify: {report.wrong} wrong"] if report.wrong or report.unverifiable else []
+
+    def _committed(self) -> Iterator[tuple[int, int, bytes]]:
+        """Every record visible at read_committed, read without Tidemark."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.kafka,
+                "group.id": "fault-check",
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+            }
+        )
+        consumer.assign([TopicPartition(self.topic, p, OFFSET_BEGINNING) for p in range(3)])
+        unread = {0, 1, 2}
+        while unread:
+            message = consumer.poll(10)
+            assert message is not None, f"partitions {unread} of {self.topic} give nothing"
+            if message.error():
+                unread.discard(message.partition())
+            else:
+                yield message.partition(), message.offset(), message.value()
+        consumer.close()
+
+    def _ask(self, statement: str) -> list[tuple[Any, ...]]:
+        return ask(self.warehouse, statement)
+
+
+STAGING = """
+SELECT relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+WHERE nspname = 'tidemark_staging' AND relkind = 'r'
+"""
+LEDGER_FAULTS = """
+SELECT 'batch ' || seq || ' is ' || state FROM tidemark.batches WHERE state <> 'published'
+UNION ALL
+SELECT 'gap before ' || start_offset || ' of partition ' || partition FROM (
+    SELECT s.partition, s.start_offset,
+           lag(end_offset, 1, p.initial_offset) OVER (PARTITION BY s.partition ORDER BY s.seq) AS at
+    FROM tidemark.spans s JOIN tidemark.partitions p USING (partition_id)
+) chain WHERE start_offset <> at
+UNION ALL
+SELECT 'partition ' || p.partition || ' stands at ' || p.next_offset
+FROM tidemark.partitions p
+WHERE next_offset <> (SELECT coalesce(max(end_offset), p.initial_offset)
+                      FROM tidemark.spans s WHERE s.partition_id = p.partition_id)
+"""
+
+
+def _numbers(start: int, count: int) -> list[bytes]:
+    return [json.dumps({"n": n}).encode() for n in range(start, start + count)]
+
+
+def _compared(what: str, expected: list[Any], found: list[Any]) -> Iterator[str]:
+    lost, surplus = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
+    if lost:
+        yield f"{lost.total()} {what} lost, first {min(lost)}"
+    if surplus:
+        yield f"{surplus.total()} {what} doubled or foreign, first {min(surplus)}"

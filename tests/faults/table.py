@@ -1,0 +1,102 @@
+"""The fault table: every step, broken in every way, and what came of it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Fault(StrEnum):
+    """What happens at the failpoint."""
+
+    killed = "process killed"
+    postgres_stopped = "Postgres stopped (immediate)"
+    paused = "paused while a reset and a run pass by"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A failpoint of a numbered step, and the hit at which it fires."""
+
+    step: str
+    failpoint: str
+    at: int = 1
+    program: str = "run"
+
+    def __str__(self) -> str:
+        return f"{self.step.split()[0]}-{self.failpoint}"
+
+
+def _steps(step: str, at: int, *failpoints: str, program: str = "run") -> list[Case]:
+    return [Case(step, failpoint, at, program) for failpoint in failpoints]
+
+
+def _transaction(step: str, name: str, at: int, *inside: str, program: str = "run") -> list[Case]:
+    points = (*inside, f"{name}.commit.before", f"{name}.commit.sent", f"{name}.commit.after")
+    return _steps(step, at, *points, program=program)
+
+
+MIRROR = ("mirror.before", "mirror.fenced", "mirror.read", "mirror.sent", "mirror.after")
+
+IN_DRIVER = [
+    *_steps("1 open", 1, "open.before"),
+    *_transaction("1 open", "open", 1, "open.inside"),
+    *_steps("1 open", 1, "open.decided", *MIRROR, "open.after"),
+    *_steps("3 plan", 2, "plan.before"),
+    *_transaction("3 plan", "plan", 2, "plan.inside"),
+    *_steps("3 plan", 2, "plan.after"),
+    *_transaction("4 drain", "staging", 2),
+    *_transaction("5 stage", "reads", 2),
+    *_steps("5 stage", 2, "drain.staged"),
+    *_steps("6 publish", 2, "publish.before", "publish.claimed", "publish.moved"),
+    *_transaction("6 publish", "publish", 2),
+    *_steps("7 mirror", 3, *MIRROR),
+    *_steps("8 close", 1, "close.before"),
+    *_transaction("8 close", "close", 1),
+    *_steps("8 close", 1, "close.after"),
+    *_steps("9 reset", 1, "reset.before", program="reset"),
+    *_transaction("9 reset", "reset", 1, "reset.inside", program="reset"),
+    *_steps("9 reset", 1, "reset.decided", *MIRROR, "reset.after", program="reset"),
+]
+"""Failpoints that the driver reaches."""
+
+IN_WORKER = [
+    *_steps("4 drain", 1, "read.before", "read.middle", "read.staged", "read.after"),
+    *_steps("5 stage", 1, "stage.before", "stage.copy", "stage.commit", "stage.after"),
+]
+"""Failpoints that a reader or writer reaches, in a process of the pool."""
+
+LOST_ANSWERS = [
+    *_steps("1 open", 1, "open.commit.lost", "open.commit.sent"),
+    *_steps("6 publish", 2, "publish.commit.lost", "publish.commit.sent"),
+    *_steps("9 reset", 1, "reset.commit.lost", "reset.commit.sent", program="reset"),
+]
+"""COMMIT without an answer: lost on the way there, or on the way back."""
+
+CUT = {
+    Fault.killed: {
+        "open.commit.sent",
+        "plan.after",
+        "drain.staged",
+        "publish.moved",
+        "publish.commit.sent",
+        "mirror.sent",
+        "reset.decided",
+    },
+    Fault.postgres_stopped: {"publish.moved", "drain.staged", "read.staged"},
+    Fault.paused: {"plan.after", "publish.before", "mirror.read"},
+}
+"""The cells that every run of the suite tries; `make faults` tries all."""
+
+
+def cells() -> list[tuple[Fault, Case]]:
+    """Every cell of the table."""
+    return [
+        *((Fault.killed, case) for case in [*IN_DRIVER, *IN_WORKER]),
+        *((Fault.postgres_stopped, case) for case in [*IN_DRIVER, *IN_WORKER]),
+        *((Fault.paused, case) for case in IN_DRIVER),
+    ]
+
+
+def is_in_cut(fault: Fault, case: Case) -> bool:
+    """Whether the cell is tried in every run of the suite."""
+    first = next(c for c in [*IN_DRIVER, *IN_WORKER] if c.failpoint == case.failpoint)
+    return case.failpoint in CUT[fault] and case is first

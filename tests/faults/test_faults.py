@@ -1,0 +1,106 @@
+"""Break each step in each way; after one more run everything must be as if nothing had happened."""
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.faults.broken import Broken, run_to_the_end
+from tests.faults.region import FaultRegion
+from tests.faults.table import IN_WORKER, LOST_ANSWERS, Case, Fault
+
+from tidemark.errors import Fenced
+from tidemark.local.postgres import Postgres
+
+Record = Callable[[Fault, Case, str], None]
+
+
+def test_after_any_fault_one_more_run_leaves_everything_exactly_once(
+    cell: tuple[Fault, Case],
+    region: FaultRegion,
+    breakable: Postgres,
+    record: Record,
+    tmp_path: Path,
+) -> None:
+    fault, case = cell
+    if case.program == "reset":
+        leave_a_run_half_done(region)
+    result = BREAK[fault](case, region, breakable, tmp_path)
+    run_to_the_end(region)
+    assert region.faults_found() == []
+    record(fault, case, result)
+
+
+@pytest.mark.parametrize("case", LOST_ANSWERS, ids=str)
+def test_a_commit_without_an_answer_is_looked_up_in_the_ledger(
+    case: Case, region: FaultRegion
+) -> None:
+    if case.program == "reset":
+        leave_a_run_half_done(region)
+    code, words = Broken.start(region, case.program, f"{case.failpoint}=raise@{case.at}").end()
+    never_happened = case.failpoint in {"open.commit.lost", "reset.commit.lost"}
+    assert code == (1 if never_happened else 0), words
+    if never_happened:
+        assert "it did not happen" in words
+    run_to_the_end(region)
+    assert region.faults_found() == []
+
+
+def killed(case: Case, region: FaultRegion, _: Postgres, tmp: Path) -> str:
+    """SIGKILL at the failpoint; a worker's death is the driver's to survive."""
+    in_worker = case in IN_WORKER
+    action = f"kill:{tmp / 'killed'}" if in_worker else "kill"
+    code, words = Broken.start(region, case.program, f"{case.failpoint}={action}@{case.at}").end()
+    assert code == (0 if in_worker else -signal.SIGKILL), words
+    if in_worker:
+        assert (tmp / "killed").exists(), "the failpoint never fired"
+        return "task retried; run green"
+    return "killed; next run green"
+
+
+def postgres_stopped(case: Case, region: FaultRegion, postgres: Postgres, _: Path) -> str:
+    """Postgres crashes and recovers while the process stands at the failpoint."""
+    broken = Broken.start(region, case.program, f"{case.failpoint}=stop@{case.at}")
+    stopped = broken.wait_until_stopped()
+    postgres.stop("immediate")
+    postgres.start()
+    stopped.send_signal(signal.SIGCONT)
+    code, words = broken.end()
+    assert code in (0, 1), words
+    return "went on; green" if code == 0 else f"{words.split(':')[0]}; next run green"
+
+
+def paused(case: Case, region: FaultRegion, _: Postgres, __: Path) -> str:
+    """The process sleeps while others reset the region and run; then it goes on as a zombie."""
+    broken = Broken.start(region, case.program, f"{case.failpoint}=stop@{case.at}")
+    stopped = broken.wait_until_stopped()
+    if case.failpoint in HOLDS_THE_LOCK:
+        # Postgres itself ends it: idle_in_transaction_session_timeout. Not waited for here.
+        broken.kill()
+        return "holds the region lock: ended by its time-out"
+    region.reset()
+    run_to_the_end(region)
+    stopped.send_signal(signal.SIGCONT)
+    code, words = broken.end()
+    assert code in EXPECTED_OF_ZOMBIES, words
+    assert region.faults_found() == [], "the zombie changed something"
+    return "fenced" if code == Fenced.exit_code else "harmless"
+
+
+HOLDS_THE_LOCK = {
+    f"{name}.{at}"
+    for name in ("open", "plan", "publish", "close", "reset")
+    for at in ("inside", "claimed", "moved", "commit.before")
+}
+EXPECTED_OF_ZOMBIES = (0, 1, Fenced.exit_code)
+BREAK = {
+    Fault.killed: killed,
+    Fault.postgres_stopped: postgres_stopped,
+    Fault.paused: paused,
+}
+
+
+def leave_a_run_half_done(region: FaultRegion) -> None:
+    """A batch is staged and not published, its driver is dead."""
+    code, words = Broken.start(region, "run", "publish.before=kill@2").end()
+    assert code == -signal.SIGKILL, words
