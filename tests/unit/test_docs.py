@@ -214,6 +214,20 @@ def test_the_steps_are_numbered_alike() -> None:
     assert all(first <= second for first, second in pairwise(in_diagram))
 
 
+def test_retries_and_time_outs_of_the_dag_are_the_described_ones() -> None:
+    code = source("plugins/tidemark/airflow/group.py")
+    rows = {row[0]: row[1:3] for row in table_rows(OPERATING, "task", "retries")}
+    [retries] = re.findall(r'"retries": (\d+)', code)
+    [pause] = re.findall(r'"retry_delay": timedelta\(seconds=(\d+)\)', code)
+    [step] = re.findall(r"STEP_TIMEOUT = timedelta\(minutes=(\d+)\)", code)
+    [hours] = re.findall(r"DRAIN_TIMEOUT = timedelta\(hours=(\d+)\)", code)
+    assert rows["open"] == [retries, f"{step} min"]
+    assert rows["drain"] == [
+        f"{retries}, the first after {pause} s",
+        f"{hours} h, `drain_timeout`",
+    ]
+
+
 def test_places_for_real_output_are_delimited() -> None:
     for page, name in (
         ("README.md", "demo"),
