@@ -1,0 +1,105 @@
+"""What processes cost: CPU seconds and peak memory by role, sampled while a command runs."""
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import psutil
+
+SAMPLE_SECONDS = 0.1
+
+
+@dataclass(slots=True)
+class Usage:
+    """CPU seconds and peak resident memory (MB) by role, over one command."""
+
+    wall: float = 0.0
+    cpu: dict[str, float] = field(default_factory=dict)
+    peak_mb: dict[str, float] = field(default_factory=dict)
+    exit_code: int = 0
+    output: str = ""
+
+
+def measure(argv: Sequence[str], env: dict[str, str], servers: dict[str, int], cwd: str) -> Usage:
+    """Run the command; account for its processes and for what it cost the servers (by pid)."""
+    before = {role: _tree_cpu(pid) for role, pid in servers.items()}
+    started = time.monotonic()
+    process = subprocess.Popen(  # noqa: S603
+        argv, env={**os.environ, **env}, cwd=cwd, stdout=subprocess.PIPE, text=True
+    )
+    sampler = _Sampler(process.pid)
+    sampler.start()
+    output, _ = process.communicate()
+    sampler.stop()
+    usage = Usage(time.monotonic() - started, sampler.cpu, sampler.peak_mb)
+    usage.exit_code, usage.output = process.returncode, output
+    usage.cpu |= {role: _tree_cpu(pid) - before[role] for role, pid in servers.items()}
+    return usage
+
+
+class _Sampler:
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._by_process: dict[int, tuple[str, float]] = {}
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.peak_mb: dict[str, float] = {}
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._done.set()
+        self._thread.join()
+
+    @property
+    def cpu(self) -> dict[str, float]:
+        """CPU seconds by role, as last seen of each process."""
+        total: dict[str, float] = {}
+        for role, seconds in self._by_process.values():
+            total[role] = total.get(role, 0.0) + seconds
+        return total
+
+    def _watch(self) -> None:
+        while not self._done.wait(SAMPLE_SECONDS):
+            memory: dict[str, float] = {}
+            for process in _family(self._pid):
+                self._look(process, memory)
+            for role, mb in memory.items():
+                self.peak_mb[role] = max(mb, self.peak_mb.get(role, 0.0))
+
+    def _look(self, process: psutil.Process, memory: dict[str, float]) -> None:
+        try:
+            role = _role(process)
+            times = process.cpu_times()
+            memory[role] = memory.get(role, 0.0) + process.memory_info().rss / 2**20
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            return
+        self._by_process[process.pid] = (role, times.user + times.system)
+
+
+def _role(process: psutil.Process) -> str:
+    words = process.cmdline()
+    if "java" in process.name():
+        return "Spark JVM"
+    return "Python workers" if any("pyspark.daemon" in word for word in words) else "driver"
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    try:
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _tree_cpu(pid: int) -> float:
+    """Seconds of a server, its living children and those that it has reaped."""
+    process = psutil.Process(pid)
+    own = process.cpu_times()
+    alive: Callable[[psutil.Process], float] = lambda p: sum(p.cpu_times()[:2])  # noqa: E731
+    living = sum(alive(child) for child in process.children())
+    return own.user + own.system + own.children_user + own.children_system + living
