@@ -140,6 +140,8 @@ def _documents(values: Sequence[bytes | None], indices: list[int]) -> list[bytes
 
 
 def _others(indices: Iterable[int], rejected: list[Rejected]) -> list[int]:
+    if not rejected:
+        return list(indices)
     gone = {one.index for one in rejected}
     return [index for index in indices if index not in gone]
 
