@@ -471,6 +471,13 @@ def test_a_reset_by_hand_is_unconditional(world: World) -> None:
         world.drain("first")
 
 
+def test_a_first_open_that_died_before_its_decision_can_be_reset(world: World) -> None:
+    with failpoint("open.before"), pytest.raises(FailpointHit):
+        world.open()
+    assert world.reset().applied
+    assert world.kafka_offsets() == {}
+
+
 def test_a_dry_run_leaves_no_trace(world: World) -> None:
     world.produce(3)
     world.run("first")

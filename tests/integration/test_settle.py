@@ -272,3 +272,9 @@ def test_a_plan_stops_where_the_topic_was_created_again(desk: Desk) -> None:
     with pytest.raises(DataLost, match="created again as id-2"):
         desk.plan(epoch)
     assert desk.sql(f"SELECT count(*) FROM tidemark.batches WHERE {desk.here}") == [(0,)]
+
+
+def test_a_region_that_never_opened_can_be_reset(desk: Desk) -> None:
+    """Its first open died after it had made the region."""
+    assert desk.reset().epoch == 1
+    assert desk.group.offsets == {}

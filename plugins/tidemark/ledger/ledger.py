@@ -59,19 +59,19 @@ class Ledger:
             "cluster_id": cluster_id,
         }
         with transaction(self.engine, "region") as cursor:
-            cursor.execute(query("region_of_group"), values)
-            holder = cursor.fetchone()
-            if holder and holder[0] != region:
+            cursor.execute(query("other_region_of"), values)
+            for other, its_group, its_target in cursor.fetchall():
                 raise Refused(
-                    f"consumer group {group_id!r} belongs to region {holder[0]}: one group is one"
-                    f" region; give region {region} a group of its own (kafka.group)"
+                    f"region {other} has consumer group {its_group!r} and target {its_target}: both"
+                    f" belong to one region; give region {region} its own (kafka.group, target)"
                 )
             cursor.execute(query("create_region"), values)
             state = _lock_region(cursor, region)
-            if state.group_id != group_id:
+            if (state.group_id, state.target) != (group_id, target):
                 raise Refused(
-                    f"region {region} belongs to consumer group {state.group_id!r}, the pipeline"
-                    f" says {group_id!r}; a region keeps its group"
+                    f"region {region} has consumer group {state.group_id!r} and target"
+                    f" {state.target}, the pipeline says {group_id!r} and {target}; a region keeps"
+                    " both: name a new region for the change"
                 )
 
     def outcome(self, batch: Batch, member: int) -> str | None:
@@ -108,7 +108,7 @@ class Ledger:
     def merged_checkpoint(self, region: str) -> Checkpoint:
         """Partition -> next offset over the whole group, with the epoch that holds it."""
         rows = self._rows("merged_checkpoint", region=region)
-        offsets: Offsets = {TopicPartition(topic, p): offset for *_, topic, p, offset in rows}
+        offsets = {TopicPartition(topic, p): offset for *_, topic, p, offset in rows if topic}
         epoch, seq = (rows[0][0], rows[0][1]) if rows else (0, 0)
         return Checkpoint(region, epoch, seq, offsets)
 
