@@ -2,11 +2,9 @@
 
 import uuid
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
-import psycopg2
 import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import (
@@ -16,26 +14,15 @@ from confluent_kafka.admin import (
     ConfigResource,
     NewTopic,
 )
-from tests.support.executor import BAD
-from tests.support.produce import numbered, produce, produce_transaction
+from tests.support.filled import copied, filled
 from tests.support.world import World
 
 from tidemark.errors import Refused
-from tidemark.ledger.retire import retire
+from tidemark.retire import retire
 from tidemark.ledger.transaction import connect
-from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
 from tidemark.verify.report import Difference, Kind, Report
 from tidemark.verify.verify import verify
-
-
-def filled(world: World) -> World:
-    """A region with three batches in two partitions, two dead letters and aborted records."""
-    produce(world.kafka, world.topic, [*numbered(9), BAD, *numbered(3, 20)], 0)
-    produce_transaction(world.kafka, world.topic, numbered(4, 100), 1, abort=True)
-    produce_transaction(world.kafka, world.topic, [*numbered(5, 200), BAD], 1)
-    world.run(max_records=10)
-    return world
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +30,7 @@ def origin(kafka: str, admin: AdminClient, stack: LocalStack) -> Iterator[World]
     """One filled region, which no test changes."""
     name = f"v_{uuid.uuid4().hex[:12]}"
     admin.create_topics([NewTopic(name, 2, 1)])[name].result(30)
-    with database(stack) as parameters:
+    with copied(stack) as parameters:
         yield filled(World(kafka, parameters, name, name))
     admin.delete_topics([name])[name].exception(30)
 
@@ -51,19 +38,8 @@ def origin(kafka: str, admin: AdminClient, stack: LocalStack) -> Iterator[World]
 @pytest.fixture
 def proven(origin: World, stack: LocalStack) -> Iterator[World]:
     """The filled region in a copy of its database, for a test to doctor."""
-    with database(stack, template=origin.warehouse["dbname"]) as parameters:
+    with copied(stack, template=origin.warehouse["dbname"]) as parameters:
         yield replace(origin, warehouse=parameters, settings={}, executors=[])
-
-
-@contextmanager
-def database(stack: LocalStack, template: str = "template1") -> Iterator[dict[str, Any]]:
-    owner, name = stack.postgres.parameters("warehouse"), f"test_{uuid.uuid4().hex[:12]}"
-    with closing(psycopg2.connect(**stack.postgres.parameters("postgres", ADMIN))) as server:
-        server.autocommit = True
-        cursor = server.cursor()
-        cursor.execute(f"CREATE DATABASE {name} OWNER {owner['user']} TEMPLATE {template}")
-        yield owner | {"dbname": name}
-        cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def verified(world: World, last: int | None = None) -> Report:

@@ -59,9 +59,14 @@ def _local() -> TyperGroup:
 
 
 def _flowing(text: str) -> str:
-    """The text with each paragraph on one line, for the terminal to wrap; examples stay."""
+    """Each paragraph on one line, for the terminal to wrap; indented ones are commands."""
     paragraphs = inspect.cleandoc(text).split("\n\n")
-    return "\n\n".join(p if p.startswith("  ") else " ".join(p.split()) for p in paragraphs)
+    return "\n\n".join(
+        "\n".join(f"$ {line.strip()}" for line in paragraph.splitlines())
+        if paragraph.startswith("  ")
+        else " ".join(paragraph.split())
+        for paragraph in paragraphs
+    )
 
 
 def _version(wanted: bool) -> None:

@@ -51,7 +51,7 @@ def preview(
 ) -> None:
     """Decode and transform the first records that Kafka holds, and show them; writes nothing.
 
-    The records are shared fairly over the partitions. Dead letters among them are shown with
+    It begins at the log's start of every partition. Dead letters among the records are shown with
     their reason. Neither the ledger nor the target is asked, and no group is joined.
 
       tidemark preview dags/flights.yaml

@@ -1,0 +1,331 @@
+"""The commands on a real ledger and broker."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import Result
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.support.executor import LocalExecutor
+from tests.support.filled import copied, filled
+from tests.support.world import World, ask, dump, kafka_connection, postgres_connection
+from typer.testing import CliRunner
+
+from tidemark.cli.main import app
+from tidemark.kafka.group import Group, Holder
+from tidemark.local.postgres import ADMIN
+from tidemark.local.stack import LocalStack
+
+SCRIPT = "import sys; from tidemark.cli.main import app; app(sys.argv[1:])"
+
+
+@pytest.fixture(scope="module")
+def origin(kafka: str, admin: AdminClient, stack: LocalStack) -> Iterator[World]:
+    """One filled region, whose database no test changes."""
+    name = f"c_{uuid.uuid4().hex[:12]}"
+    admin.create_topics([NewTopic(name, 2, 1)])[name].result(30)
+    with copied(stack) as parameters:
+        yield filled(World(kafka, parameters, name, name))
+    admin.delete_topics([name])[name].exception(30)
+
+
+@pytest.fixture
+def region(
+    origin: World, stack: LocalStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[World]:
+    """The filled region in a copy of its database, in a project of its own."""
+    with copied(stack, template=origin.warehouse["dbname"]) as parameters:
+        world = replace(origin, warehouse=parameters, settings={}, executors=[])
+        settle_in(world, tmp_path, monkeypatch)
+        yield world
+
+
+def settle_in(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current folder is a project with the world's pipeline; the environment connects it."""
+    monkeypatch.chdir(folder)
+    (folder / "dags").mkdir(exist_ok=True)
+    settings = world.pipeline.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    (folder / "dags" / "pipeline.yaml").write_text(yaml.safe_dump(settings))
+    for connection in world.connections.values():
+        monkeypatch.setenv(*connection.to_env())
+    monkeypatch.setattr("tidemark.spark.executor.spark_executor", LocalExecutor)
+
+
+def tidemark(*arguments: str, exits: int = 0) -> Result:
+    told = CliRunner().invoke(app, [*arguments])
+    assert told.exit_code == exits, told.output
+    assert "Traceback" not in told.stderr
+    return told
+
+
+def answer(*arguments: str, exits: int = 0) -> Any:
+    """What stdout holds is one JSON document and nothing else."""
+    return json.loads(tidemark(*arguments, "-o", "json", exits=exits).stdout)
+
+
+def test_status_shows_ledger_kafka_end_lag_and_drift(region: World) -> None:
+    found = answer("status", region.region)
+    assert (found["state"], found["epoch"], found["head_seq"]) == ("closed", 1, 3)
+    assert (found["run_id"], found["unpublished_seq"], found["problem"]) == ("run", None, None)
+    assert found["partitions"][0] == {
+        "topic": region.topic, "partition": 0, "ledger": 13, "kafka": 13, "end": 13,
+        "lag": 0, "drift": 0,
+    }  # fmt: skip
+    shown = tidemark("status", region.region).stdout
+    assert f"{region.topic}[1]" in shown
+
+
+def test_status_shows_an_offset_that_drifted(region: World) -> None:
+    partition = TopicPartition(region.topic, 0)
+    before = region.kafka_offsets()
+    commit(region, TopicPartition(region.topic, 0, 4))
+    found = answer("status", region.region)
+    commit(region, TopicPartition(region.topic, 0, before[region.partition(0)]))
+    assert (found["partitions"][0]["kafka"], found["partitions"][0]["drift"]) == (4, -9)
+    assert found["drifting"] == 1
+    assert partition.topic == region.topic
+
+
+def commit(region: World, partition: TopicPartition) -> None:
+    consumer = Consumer({"bootstrap.servers": region.kafka, "group.id": region.region})
+    consumer.commit(offsets=[partition], asynchronous=False)
+    consumer.close()
+
+
+def test_status_without_a_region_is_a_line_for_each(region: World) -> None:
+    text = Path("dags/pipeline.yaml").read_text()
+    Path("dags/other.yaml").write_text(text.replace(f"region: {region.region}", "region: other"))
+    Path("dags/compose.yaml").write_text("services: {}")
+    told = tidemark("status")
+    assert [line.split()[:2] for line in told.stdout.splitlines()[1:]] == [
+        ["other", "never"], [region.region, "closed"],
+    ]  # fmt: skip
+    assert "not a pipeline: dags/compose.yaml" in told.stderr
+    assert [one["state"] for one in answer("status")] == ["never opened", "closed"]
+
+
+def test_status_keeps_the_ledger_when_kafka_is_silent(
+    region: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemark.kafka.asking.SECONDS", 1)
+    monkeypatch.setattr("tidemark.kafka.facts.SECONDS", 1)
+    monkeypatch.setenv(*kafka_connection("127.0.0.1:1").to_env())
+    found = answer("status", region.region, exits=1)
+    assert found["problem"].startswith("UNREACHABLE: ")
+    assert found["partitions"][0]["ledger"] == 13
+    assert found["lag"] is None
+
+
+def test_checkpoints_are_listed_newest_first_with_their_offsets(region: World) -> None:
+    found = answer("checkpoints", region.region, "--last", "2")
+    assert [one["seq"] for one in found] == [3, 2]
+    assert found[0]["offsets"] == {str(p): o for p, o in sorted(region.ledger_offsets().items())}
+    assert sum(one["rows"] for one in answer("checkpoints", region.region)) == 17
+    assert tidemark("checkpoints", region.region).stdout.splitlines()[1].split()[0] == "3"
+
+
+def test_dead_letters_are_inert_in_a_terminal(region: World) -> None:
+    region.sql(
+        "UPDATE tidemark.dead_letters SET value = %s, key = %s, detail = %s WHERE partition = 0",
+        (b"\x1b]0;evil\x07[red]x[/red]" + b"y" * 90, b"\xff", "a\nb"),
+    )
+    for flags in ([], ["--raw"], ["-o", "json"]):
+        told = tidemark("dead-letters", region.region, *flags).stdout
+        assert "\x1b" not in told
+        assert "\x07" not in told
+    shown = tidemark("dead-letters", region.region).stdout
+    assert r"\x1b]0;evil\x07[red]x[/red]y" in shown
+    assert "y" * 90 not in shown
+    assert "y" * 90 in tidemark("dead-letters", region.region, "--raw").stdout
+    assert len(answer("dead-letters", region.region, "--limit", "1")) == 1
+
+
+def test_a_dry_reset_says_what_would_change_and_writes_nothing(region: World) -> None:
+    before, offsets = dump(region.warehouse), region.kafka_offsets()
+    told = tidemark("reset", region.region).stdout
+    assert "epoch       1 -> 2" in told
+    assert told.endswith("nothing was written; do it with --apply\n")
+    assert answer("reset", region.region)["applied"] is False
+    assert dump(region.warehouse) == before
+    assert region.kafka_offsets() == offsets
+
+
+def test_a_reset_applies_and_leaves_its_reason(region: World) -> None:
+    found = answer("reset", region.region, "--apply", "--reason", "a drill")
+    assert (found["applied"], found["epoch"], found["head_seq"]) == (True, 2, 3)
+    ((who, why, state),) = region.sql("SELECT requested_by, why, state FROM tidemark.resets")
+    assert "@" in who
+    assert (why, state) == ("a drill", "finished")
+    assert answer("status", region.region)["state"] == "reset"
+
+
+def test_a_region_that_never_opened_is_refused_with_16(region: World) -> None:
+    Path("dags/other.yaml").write_text(
+        Path("dags/pipeline.yaml").read_text().replace(f"region: {region.region}", "region: other")
+    )
+    told = tidemark("reset", "other", exits=16)
+    assert told.stderr.startswith("REFUSED: region other is not in the ledger")
+
+
+def test_verify_is_clean_and_finds_what_is_not(region: World) -> None:
+    found = answer("verify", region.region)
+    assert (found["clean"], found["wrong"], found["unverifiable"]) == (True, 0, 0)
+    assert [batch["verdict"] for batch in found["batches"]] == ["equal"] * 3
+    assert "nothing wrong" in tidemark("verify", region.region, "--last", "1").stdout
+    region.sql("DELETE FROM public.records WHERE kafka_partition = 1 AND kafka_offset = 6")
+    told = tidemark("verify", region.region, exits=1).stdout
+    assert f"lost  row {region.topic}[1]@6 of batch" in told
+    assert answer("verify", region.region, exits=1)["clean"] is False
+
+
+def test_migrate_makes_the_ledger_once(region: World) -> None:
+    region.sql("DROP SCHEMA tidemark, tidemark_staging CASCADE")
+    path = "dags/pipeline.yaml"
+    assert answer("migrate", path) == {"revision": "0001", "changed": True}
+    assert answer("migrate", path) == {"revision": "0001", "changed": False}
+
+
+def test_the_ledger_can_be_made_from_the_printed_statements(region: World) -> None:
+    region.sql("DROP SCHEMA tidemark, tidemark_staging CASCADE")
+    statements = tidemark("migrate", "--sql").stdout
+    with closing(region.ledger().engine.raw_connection()) as connection:
+        connection.cursor().execute(statements)
+        connection.commit()
+    assert answer("migrate", "dags/pipeline.yaml")["changed"] is False
+
+
+def test_a_run_without_airflow(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle_in(world, tmp_path, monkeypatch)
+    world.produce(5)
+    found = answer("run", "dags/pipeline.yaml", "--max-records", "2", "--max-batches", "2")
+    assert (found["batches"], found["rows"], found["seq"]) == (2, 4, 2)
+    assert found["offsets"][str(world.partition(0))] == 4
+    assert "1 batches, 1 rows" in tidemark("run", "dags/pipeline.yaml").stdout
+    assert answer("verify", world.region)["clean"]
+    assert [run for (run,) in world.sql("SELECT run_id FROM tidemark.runs") if "cli/" in run]
+
+
+def test_a_wrong_password_is_one_line_without_it(
+    region: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = region.warehouse | {"password": "not-this-one"}
+    monkeypatch.setenv(*postgres_connection(wrong).to_env())
+    for command in ("checkpoints", "verify", "dead-letters"):
+        told = tidemark(command, region.region, exits=1)
+        assert told.stderr.startswith("UNREACHABLE: Postgres")
+        assert "not-this-one" not in told.output
+    assert tidemark("migrate", "dags/pipeline.yaml", exits=1).stderr.startswith("UNREACHABLE: ")
+
+
+def test_preview_shows_rows_and_writes_nothing(region: World) -> None:
+    before = dump(region.warehouse)
+    found = answer("preview", "dags/pipeline.yaml", "--limit", "6")
+    assert [row["kafka_offset"] for row in found["rows"]] == [0, 1, 2, 3, 4, 5]
+    assert found["dead_letters"] == []
+    assert "value 0" in tidemark("preview", "dags/pipeline.yaml").stdout
+    assert dump(region.warehouse) == before
+
+
+def test_preview_shows_dead_letters_with_their_reason(region: World) -> None:
+    settings = yaml.safe_load(Path("dags/pipeline.yaml").read_text())
+    settings["decode"] = {"format": "json", "schema": {"a": "int"}}
+    Path("dags/pipeline.yaml").write_text(yaml.safe_dump(settings))
+    found = answer("preview", "dags/pipeline.yaml", "--limit", "2")
+    assert found["rows"] == []
+    assert [one["reason"] for one in found["dead_letters"]] == ["INVALID_JSON"] * 2
+    assert "2 dead letters" in tidemark("preview", "dags/pipeline.yaml", "--limit", "2").stdout
+
+
+def states(found: dict[str, Any]) -> dict[str, str]:
+    return {one["check"]: one["state"] for one in found["checks"]}
+
+
+def test_check_is_well_with_a_region_that_runs(region: World) -> None:
+    found = answer("check", "dags/pipeline.yaml", "--no-spark")
+    assert found["ok"] is True
+    assert set(states(found).values()) == {"ok", "skipped"}
+    told = tidemark("check", "dags/pipeline.yaml").stdout
+    assert 'columns fit "public"."records"' in told
+    assert "all is well" in told
+
+
+def test_check_names_each_fault_with_its_remedy(
+    region: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    off = postgres_connection(region.warehouse)
+    careless = replace(off, extra={"options": "-c synchronous_commit=off"})
+    monkeypatch.setenv(*careless.to_env())
+    settings = yaml.safe_load(Path("dags/pipeline.yaml").read_text())
+    settings["kafka"]["topics"] = ["no-such-topic"]
+    settings["transform"] = "no.such:module"
+    Path("dags/pipeline.yaml").write_text(yaml.safe_dump(settings))
+    told = tidemark("check", "dags/pipeline.yaml", "--no-spark", exits=1).stdout
+    for fact, remedy in (
+        ("topic no-such-topic does not exist", "create it or correct kafka.topics"),
+        ("synchronous_commit is off", "set synchronous_commit = on"),
+        ("transform no.such:module: No module named", "name an importable module:function"),
+    ):
+        assert fact in told
+        assert remedy in told
+
+
+def test_check_names_missing_rights(
+    region: World, stack: LocalStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    role = f"r_{uuid.uuid4().hex[:8]}"
+    poor = region.warehouse | {"user": role, "password": "x"}
+    monkeypatch.setenv(*postgres_connection(poor).to_env())
+    administrator = stack.postgres.parameters("postgres", ADMIN)
+    ask(administrator, f"CREATE ROLE {role} LOGIN PASSWORD 'x'")
+    try:
+        found = answer("check", "dags/pipeline.yaml", "--no-spark", exits=1)
+    finally:
+        ask(administrator, f"DROP ROLE {role}")
+    remedies = {one["check"]: one["remedy"] for one in found["checks"]}
+    assert f'GRANT USAGE, CREATE ON SCHEMA tidemark_staging TO "{role}"' in remedies.values()
+    assert f'GRANT INSERT ON "public"."records" TO "{role}"' in remedies.values()
+    assert "tidemark" in remedies["schema tidemark"]
+
+
+def test_a_second_run_beside_the_first_is_refused(
+    region: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Group, "holders", lambda _: [Holder("tidemark-x-1", "/h", ())])
+    told = tidemark("run", "dags/pipeline.yaml", exits=16)
+    assert "another run is at work" in told.stderr
+    assert "--take-over" in told.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_command_cleanly(region: World, number: int, code: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        env = os.environ | dict([kafka_connection(address).to_env()])
+        command = [sys.executable, "-c", SCRIPT, "status", region.region]
+        process = subprocess.Popen(
+            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        silent.settimeout(60)
+        silent.accept()  # now it waits for Kafka
+        time.sleep(0.2)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert out == ""
+    assert err.startswith("interrupted")
+    assert "Traceback" not in err

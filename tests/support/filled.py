@@ -1,0 +1,35 @@
+"""A region that has something of everything, and copies of its database for tests to doctor."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+from uuid import uuid4
+
+import psycopg2
+from tests.support.executor import BAD
+from tests.support.produce import numbered, produce, produce_transaction
+from tests.support.world import World
+
+from tidemark.local.postgres import ADMIN
+from tidemark.local.stack import LocalStack
+
+
+def filled(world: World) -> World:
+    """The region has three batches in two partitions, two dead letters and aborted records."""
+    produce(world.kafka, world.topic, [*numbered(9), BAD, *numbered(3, 20)], 0)
+    produce_transaction(world.kafka, world.topic, numbered(4, 100), 1, abort=True)
+    produce_transaction(world.kafka, world.topic, [*numbered(5, 200), BAD], 1)
+    world.run(max_records=10)
+    return world
+
+
+@contextmanager
+def copied(stack: LocalStack, template: str = "template1") -> Iterator[dict[str, Any]]:
+    """A database made like another one, which nobody may use meanwhile; dropped at the end."""
+    owner, name = stack.postgres.parameters("warehouse"), f"test_{uuid4().hex[:12]}"
+    with closing(psycopg2.connect(**stack.postgres.parameters("postgres", ADMIN))) as server:
+        server.autocommit = True
+        cursor = server.cursor()
+        cursor.execute(f"CREATE DATABASE {name} OWNER {owner['user']} TEMPLATE {template}")
+        yield owner | {"dbname": name}
+        cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")

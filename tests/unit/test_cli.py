@@ -1,0 +1,205 @@
+"""The command line without any server: help, exit codes, lookups, and text that stays inert."""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tidemark import errors
+from tidemark.checkpoint import Attempt
+from tidemark.cli.errors import exit_codes
+from tidemark.cli.main import app
+from tidemark.cli.output import cut, inert, plain, text_of
+from tidemark.cli.project import connection, find_pipeline, prepare_spark
+from tidemark.errors import InvalidSettings, TidemarkError
+from tidemark.offsets import TopicPartition
+from tidemark.pipeline import Pipeline
+
+PROJECT = Path(__file__).resolve().parents[2]
+COMMANDS = [
+    "check", "preview", "run", "migrate", "status", "checkpoints", "reset", "verify",
+    "dead-letters", "local",
+]  # fmt: skip
+HEAVY = {"pyspark", "confluent_kafka", "psycopg2", "sqlalchemy", "pydantic", "pyarrow", "httpx"}
+PIPELINE = """
+region: {region}
+kafka: {{connection: nowhere, topics: [t]}}
+decode: {{format: raw}}
+target: {{connection: nowhere_either, table: public.t}}
+"""
+
+
+@pytest.fixture
+def cli() -> CliRunner:
+    return CliRunner()
+
+
+@pytest.fixture
+def dags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "dags"
+    folder.mkdir()
+    for region in ("orders", "clicks"):
+        (folder / f"{region}.yaml").write_text(PIPELINE.format(region=region))
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def test_help_names_every_command_and_every_exit_code(cli: CliRunner) -> None:
+    told = cli.invoke(app, ["--help"])
+    assert told.exit_code == 0
+    for command in COMMANDS:
+        assert f" {command} " in told.stdout
+    for kind in vars(errors).values():
+        if isinstance(kind, type) and issubclass(kind, TidemarkError) and kind.exit_code > 1:
+            names = kind("").code
+            (line,) = (one for one in exit_codes().splitlines() if names in one.split())
+            assert line.split()[0] == str(kind.exit_code)
+            assert line in told.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS[:-1])
+def test_every_command_teaches_with_an_example_and_prints_json(
+    cli: CliRunner, command: str
+) -> None:
+    told = cli.invoke(app, [command, "--help"])
+    assert told.exit_code == 0
+    assert f"$ tidemark {command}" in told.stdout
+    assert "<table|json>" in told.stdout
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom tidemark.cli.main import app\n"
+        "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
+        "print('modules', *sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = {name.partition(".")[0] for name in told.stdout.split("modules ")[-1].split()}
+    assert "typer" in modules
+    assert not modules & HEAVY
+
+
+def test_local_is_the_local_stack(cli: CliRunner) -> None:
+    told = cli.invoke(app, ["local", "--help"])
+    assert told.exit_code == 0
+    assert all(f" {command} " in told.stdout for command in ("up", "down", "status"))
+
+
+def test_wrong_usage_exits_with_2(cli: CliRunner) -> None:
+    assert cli.invoke(app, ["verify"]).exit_code == 2
+    assert cli.invoke(app, ["verify", "x", "--last", "0"]).exit_code == 2
+    assert cli.invoke(app, ["migrate"]).exit_code == 2
+
+
+def test_an_unknown_region_names_the_known_ones(cli: CliRunner, dags: Path) -> None:
+    told = cli.invoke(app, ["status", "flights"])
+    assert told.exit_code == 2
+    assert told.stdout == ""
+    assert told.stderr.startswith("INVALID_SETTINGS: region 'flights' has no pipeline file in dags")
+    assert "known: clicks, orders." in told.stderr
+
+
+def test_a_broken_pipeline_file_is_named_and_hides_no_other(dags: Path) -> None:
+    (dags / "broken.yaml").write_text("region: [")
+    assert find_pipeline("orders", dags).region == "orders"
+    with pytest.raises(InvalidSettings, match=r"could not read: .*broken\.yaml"):
+        find_pipeline("broken", dags)
+
+
+def test_a_region_can_be_named_by_its_file(dags: Path) -> None:
+    assert find_pipeline(str(dags / "clicks.yaml"), Path("elsewhere")).region == "clicks"
+
+
+def test_the_folder_of_pipelines_comes_from_the_environment(
+    cli: CliRunner, dags: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir("/")
+    monkeypatch.setenv("TIDEMARK_PIPELINES", str(dags))
+    assert "known: clicks, orders." in cli.invoke(app, ["reset", "x"]).stderr
+
+
+def test_a_missing_connection_is_one_red_line_with_the_variable(cli: CliRunner, dags: Path) -> None:
+    told = cli.invoke(app, ["checkpoints", "orders"])
+    assert told.exit_code == 2
+    assert "set AIRFLOW_CONN_NOWHERE to a connection" in told.stderr
+    assert told.stderr.count("\n") == 1
+
+
+def test_connections_come_from_the_local_stack_where_the_environment_has_none(
+    dags: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (dags.parent / ".tidemark").mkdir()
+    shape = json.dumps({"conn_type": "postgres", "host": "here", "password": "it's"})
+    quoted = shape.replace("'", "'\"'\"'")
+    (dags.parent / ".tidemark" / "env").write_text(
+        f"# source this\nexport AIRFLOW_CONN_A='{quoted}'\n"
+    )
+    assert connection("a").host == "here"
+    assert connection("a").password == "it's"
+    monkeypatch.setenv("AIRFLOW_CONN_A", shape.replace("here", "there"))
+    assert connection("a").host == "there"
+
+
+def test_spark_starts_where_the_connection_says(
+    dags: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"host": "spark://head", "port": 7077}')
+    monkeypatch.setenv("PYTHONPATH", "/before")
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    prepare_spark(Pipeline.load(dags / "orders.yaml"))
+    assert os.environ.pop("PYSPARK_SUBMIT_ARGS") == "--master spark://head:7077 pyspark-shell"
+    assert os.environ["PYTHONPATH"] == f"{dags.parent}:/before"
+    assert sys.path[0] == str(dags.parent)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain ünïcode", "plain ünïcode"),
+        ("\x1b[31mred\x07", r"\x1b[31mred\x07"),
+        ("two\nlines\r", r"two\nlines\r"),
+        ("\x9b31m", r"\x9b31m"),
+        ("a\u202egpj.exe", r"a\u202egpj.exe"),
+        ("[bold]x[/bold]", "[bold]x[/bold]"),
+    ],
+)
+def test_what_is_not_printable_is_escaped(text: str, shown: str) -> None:
+    assert inert(text) == shown
+
+
+def test_bytes_are_shown_as_text_and_never_fail() -> None:
+    assert text_of(b"ok \xff") == r"ok \xff"
+    assert text_of(None) is None
+
+
+def test_long_text_is_cut_with_an_ellipsis() -> None:
+    assert cut("12345", 5) == "12345"
+    assert cut("123456", 5) == "1234…"
+
+
+def test_json_has_only_its_own_types() -> None:
+    value = {
+        TopicPartition("t", 1): Attempt(1, 2, 3),
+        "when": datetime(2024, 1, 1, tzinfo=UTC),
+        "bytes": b"\x00",
+        "tuple": (None, True, 1.5),
+    }
+    assert json.loads(json.dumps(plain(value))) == {
+        "t[1]": {"member": 1, "attempt": 2, "rows": 3},
+        "when": "2024-01-01T00:00:00+00:00",
+        "bytes": "AA==",
+        "tuple": [None, True, 1.5],
+    }
+
+
+def test_migrate_prints_its_statements_without_a_server(cli: CliRunner) -> None:
+    told = cli.invoke(app, ["migrate", "--sql"])
+    assert told.exit_code == 0
+    assert "CREATE TABLE tidemark.regions" in told.stdout
+    assert json.loads(cli.invoke(app, ["migrate", "--sql", "-o", "json"]).stdout)["sql"]
