@@ -108,6 +108,8 @@ def _lives(process: int) -> bool:
 
 def _find_the_library() -> None:
     """Make a checkout work without PYTHONPATH, here and in processes started from here."""
+    if not (ROOT / "plugins").is_dir():
+        return  # installed: the library is importable as it is
     roots = [str(ROOT), str(ROOT / "plugins")]
     sys.path[:0] = [root for root in roots if root not in sys.path]
     known = os.environ.get("PYTHONPATH")

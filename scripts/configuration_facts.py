@@ -10,8 +10,9 @@ from scripts.markdown_pieces import assigned, filled, spelled, table
 from tidemark import connections, drain, fields, pipeline
 from tidemark.decode.outcome import MAX_VALUE_BYTES
 from tidemark.kafka import facts, member, spans
-from tidemark.ledger import retire, transaction
+from tidemark.ledger import transaction
 from tidemark.spark.records import row_schema
+from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 
 SESSION = Path(__file__).resolve().parents[1] / "plugins" / "tidemark" / "spark" / "session.py"
@@ -190,7 +191,7 @@ def _timeouts() -> str:
         ),
         ("connecting to Postgres", _seconds(own["connect_timeout"])),
         ("a Postgres that has gone silent is noticed", _seconds(_silence(own))),
-        ("dropping old staging tables waits for a lock", _seconds(retire.LOCK_TIMEOUT_MS / 1000)),
+        ("dropping old staging tables waits for a lock", _seconds(tables.DROP_WAIT_MS / 1000)),
         ("a question to Kafka", _seconds(facts.SECONDS)),
         ("Kafka misses a killed driver", _seconds(member.SESSION_TIMEOUT_MS / 1000)),
         ("a driver looks whether it is fenced, every", _seconds(drain.WATCH_SECONDS)),

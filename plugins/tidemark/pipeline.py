@@ -129,8 +129,8 @@ class TargetSettings(_Strict):
 
     connection: Annotated[str, Field(pattern=CONNECTION)]
     """Airflow connection of type postgres; the ledger lives in the same database."""
-    table: Annotated[str, Field(pattern=r"^[^.\s]+(\.[^.\s]+)?$")]
-    """Table, with or without schema: public.flights."""
+    table: Annotated[str, Field(pattern=r"^[^.\s]+\.[^.\s]+$")]
+    """Table with its schema: public.flights. It belongs to this region alone."""
     mode: Mode = Mode.append
     """append: every record adds its rows."""
 
@@ -168,8 +168,6 @@ class Pipeline(_Strict):
     """Where the job of a batch runs."""
     members: Literal[1] = 1
     """Drivers that share the region's partitions."""
-    retain_checkpoints: Positive = 1000
-    """Checkpoints kept in the ledger besides each partition's newest."""
     no_progress_seconds: Positive = 60
     """Seconds without a claimed span after which a run fails and names who holds the partitions."""
 

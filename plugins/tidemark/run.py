@@ -11,11 +11,11 @@ from tidemark.errors import Fenced, Refused, RunNotDone, Superseded, Unreachable
 from tidemark.facts import backlog
 from tidemark.kafka.member import Member
 from tidemark.ledger.migrate import is_current, migrate
-from tidemark.ledger.retire import retire
 from tidemark.mirror import differences
 from tidemark.offsets import Offsets
 from tidemark.pipeline import Pipeline
 from tidemark.region import Connections, Region, region_of, starting_facts
+from tidemark.retire import retire
 from tidemark.settle import OpenRequest, ResetRequest, settle
 
 ExecutorOf = Callable[[Pipeline, Connections, int], JobExecutor]

@@ -13,6 +13,7 @@ CREATE TABLE tidemark.regions (
     consecutive_resets int    NOT NULL DEFAULT 0,
     created_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT group_belongs_to_one_region UNIQUE (group_id),
+    CONSTRAINT target_belongs_to_one_region UNIQUE (target),
     CONSTRAINT epoch_is_not_negative CHECK (epoch >= 0),
     CONSTRAINT head_was_given_out CHECK (head_seq < next_seq)
 );

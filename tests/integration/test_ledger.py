@@ -13,10 +13,10 @@ from tests.support.desk import Desk
 from tidemark.bounds import Bounds
 from tidemark.errors import Fenced, Refused, TidemarkError, Unreachable
 from tidemark.ledger.queries import query
-from tidemark.ledger.retire import retire
 from tidemark.ledger.transaction import TIMEOUTS_MS, connect, transaction
 from tidemark.offsets import Span
 from tidemark.protocol import Result
+from tidemark.retire import retire
 
 SECONDS = 20.0
 

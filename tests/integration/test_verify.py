@@ -18,9 +18,9 @@ from tests.support.filled import copied, filled
 from tests.support.world import World
 
 from tidemark.errors import Refused
-from tidemark.retire import retire
 from tidemark.ledger.transaction import connect
 from tidemark.local.stack import LocalStack
+from tidemark.retire import retire
 from tidemark.verify.report import Difference, Kind, Report
 from tidemark.verify.verify import verify
 

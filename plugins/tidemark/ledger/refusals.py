@@ -26,6 +26,10 @@ BY_CONSTRAINT: dict[str, tuple[type[TidemarkError], str]] = {
         TidemarkError,
         "{}: a record is a dead letter already; the ledger was edited by hand?",
     ),
+    "target_belongs_to_one_region": (
+        Refused,
+        "{}: the target belongs to another region; name another target.table",
+    ),
     "group_belongs_to_one_region": (
         Refused,
         "{}: the consumer group belongs to another region; set kafka.group to one of its own",

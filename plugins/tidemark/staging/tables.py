@@ -11,6 +11,9 @@ from tidemark.errors import SchemaMismatch
 from tidemark.staging.catalog import find_columns
 from tidemark.staging.columns import Column
 
+DROP_WAIT_MS = 500
+"""How long a drop waits for a zombie that still writes."""
+
 _ROWS = sql.SQL("""
 CREATE UNLOGGED TABLE IF NOT EXISTS {rows} (
     member bigint NOT NULL,
@@ -114,7 +117,7 @@ def staged_batches(cursor: Cursor, schema: str, region: str) -> list[int]:
     return [seq for (seq,) in cursor.fetchall()]
 
 
-def drop(cursor: Cursor, staging: Staging, *, wait_ms: int = 200) -> bool:
+def drop(cursor: Cursor, staging: Staging, *, wait_ms: int = DROP_WAIT_MS) -> bool:
     """Drop the batch's staging tables, in the caller's transaction; False if they are in use.
 
     Best effort: a table that a zombie still writes to is left for a later call, and the
