@@ -9,8 +9,8 @@ def plan(next_offsets: Offsets, targets: Offsets, max_records: int, turn: int) -
     """Share max_records offsets over the partitions that have not reached their target offset.
 
     Deterministic: the same arguments give the same spans. A backlog gives at least one span,
-    no backlog gives none. `turn` (the batch's seq) rotates who gets the remainder, so that
-    nobody starves even with max_records < partitions.
+    no backlog gives none. `turn` (the batch's seq) rotates who gets the remainder: with
+    max_records < partitions everyone is served within ceil(partitions / max_records) batches.
     """
     backlog = {
         partition: target - next_offsets[partition]
@@ -37,7 +37,7 @@ def share(
     while left:
         level = left // len(thirsty)
         if level == 0:
-            for partition in _rotated(thirsty, turn)[:left]:
+            for partition in _rotated(thirsty, turn * left)[:left]:
                 shares[partition] += 1
             break
         for partition in thirsty:
@@ -48,6 +48,6 @@ def share(
     return shares
 
 
-def _rotated(partitions: list[TopicPartition], turn: int) -> list[TopicPartition]:
-    pivot = turn % len(partitions)
+def _rotated(partitions: list[TopicPartition], places: int) -> list[TopicPartition]:
+    pivot = places % len(partitions)
     return partitions[pivot:] + partitions[:pivot]
