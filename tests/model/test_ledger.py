@@ -1,0 +1,385 @@
+"""The ledger as a state machine: members, zombies, crashes and resets in any order.
+
+Real Postgres, real protocol, a made-up log and a fake group that the contract tests hold to the
+real one. TIDEMARK_MODEL_EXAMPLES sets how many runs are tried (default 25);
+TIDEMARK_MODEL_SHRINK makes a failing one short, which takes minutes.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from sqlalchemy import Engine
+from tests.support.desk import Desk, is_bad
+from tests.support.failpoint import failpoint
+from tests.support.fakes import FakeWriter
+
+from tidemark.bounds import Bounds
+from tidemark.checkpoint import Batch, Contribution
+from tidemark.errors import Fenced, RunNotDone, StagingLost, Superseded, Unreachable
+from tidemark.failpoints import FailpointHit
+from tidemark.ledger.migrate import migrate
+from tidemark.ledger.transaction import connect
+from tidemark.mirror import mirror
+from tidemark.offsets import Offsets, Span
+from tidemark.protocol import Result
+from tidemark.retire import retire
+
+EXAMPLES = int(os.environ.get("TIDEMARK_MODEL_EXAMPLES", "25"))
+SHRINK = "TIDEMARK_MODEL_SHRINK" in os.environ
+STEPS = 40
+
+PUBLISH_POINTS = [
+    "publish.before",
+    "publish.claimed",
+    "publish.moved",
+    "publish.commit.before",
+    "publish.commit.lost",
+    "publish.commit.sent",
+    "publish.commit.after",
+]
+PLAN_POINTS = ["plan.before", "plan.inside", "plan.commit.before", "plan.commit.after"]
+SETTLE_POINTS = ["before", "inside", "commit.before", "commit.lost", "commit.sent",
+                 "commit.after", "decided"]  # fmt: skip
+MIRROR_POINTS = ["mirror.before", "mirror.fenced", "mirror.read", "mirror.after"]
+LOOKED_UP = {"publish.commit.lost", "publish.commit.sent"}
+
+
+@dataclass
+class Member:
+    """A driver process: what it believes, and what it has staged."""
+
+    number: int
+    epoch: int
+    batch: Batch | None = None
+    staged: list[Contribution] = field(default_factory=list)
+    attempts: int = 0
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """What may happen to one region."""
+
+    engine: Engine
+    warehouse: dict[str, Any]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.desk = Desk(self.engine, self.warehouse)
+        self.members: list[Member] = []
+        self.writers: list[tuple[FakeWriter, int, Offsets]] = []
+        self.runs: list[tuple[str, int]] = []
+        self.epoch = 0
+        self.next_seq = 1
+        self.plans: dict[int, tuple[Span, ...]] = {}
+        self.lost = False
+
+    # --- the world ---
+
+    @rule(count=st.integers(1, 9), partition=st.integers(0, 1))
+    def grow(self, count: int, partition: int) -> None:
+        self.desk.grow(count, partition)
+
+    @rule(max_records=st.integers(1, 12))
+    def open(self, max_records: int) -> None:
+        self._open(max_records)
+
+    @rule(max_records=st.integers(1, 12), point=st.sampled_from(SETTLE_POINTS))
+    def open_and_crash(self, max_records: int, point: str) -> None:
+        with failpoint(f"open.{point}"):
+            try:
+                self._open(max_records)
+            except (FailpointHit, Unreachable):
+                self.runs = self._runs_in_ledger()
+
+    @rule()
+    def reset_by_hand(self) -> None:
+        self.desk.reset()
+
+    @rule(point=st.sampled_from(SETTLE_POINTS))
+    def reset_and_crash(self, point: str) -> None:
+        with failpoint(f"reset.{point}"), suppress(FailpointHit, Unreachable):
+            self.desk.reset()
+
+    @precondition(lambda self: self.runs)
+    @rule(data=st.data())
+    def reset_for_a_run(self, data: st.DataObject) -> None:
+        """The DAG's reset, possibly a late one."""
+        run_id, epoch = data.draw(st.sampled_from(self.runs))
+        before = self._epoch_now()
+        if epoch == before:
+            assert self.desk.reset(run_id, epoch).epoch == before + 1
+        else:
+            with pytest.raises(Superseded):
+                self.desk.reset(run_id, epoch)
+            assert self._epoch_now() == before
+
+    @rule()
+    def crash_of_postgres(self) -> None:
+        """Recovery empties UNLOGGED tables."""
+        self.desk.lose_staging()
+        self.lost = True
+
+    @rule()
+    def retire(self) -> None:
+        retire(self.engine, self.desk.region)
+
+    # --- members, living and dead ---
+
+    @precondition(lambda self: self.runs)
+    @rule()
+    def join(self) -> None:
+        """A member joins the newest run's epoch, whether it still holds or not."""
+        epoch = self.runs[-1][1]
+        self.members.append(Member(self.desk.join(epoch), epoch))
+
+    @precondition(lambda self: self.members)
+    @rule(data=st.data())
+    def plan(self, data: st.DataObject) -> None:
+        member = data.draw(st.sampled_from(self.members))
+        if member.epoch != self._epoch_now():
+            with pytest.raises(Fenced):
+                self.desk.plan(member.epoch)
+            return
+        member.batch = self.desk.plan(member.epoch)
+        self._plan_is_fixed(member.batch)
+
+    @precondition(lambda self: self.members)
+    @rule(data=st.data(), point=st.sampled_from(PLAN_POINTS))
+    def plan_and_crash(self, data: st.DataObject, point: str) -> None:
+        member = data.draw(st.sampled_from(self.members))
+        with failpoint(point), suppress(FailpointHit, Fenced):
+            self._plan_is_fixed(self.desk.plan(member.epoch))
+
+    @precondition(lambda self: any(m.batch for m in self.members))
+    @rule(data=st.data())
+    def stage(self, data: st.DataObject) -> None:
+        """Some of the plan's spans are staged; attempts are counted from 0 in every member."""
+        member = data.draw(st.sampled_from([m for m in self.members if m.batch]))
+        assert member.batch is not None
+        spans = [p.span for p in member.batch.spans]
+        chosen = data.draw(st.lists(st.sampled_from(spans), min_size=1, unique=True))
+        contribution = self.desk.stage(member.batch, member.number, member.attempts, chosen)
+        member.attempts += 1
+        member.staged.append(contribution)
+
+    @precondition(lambda self: any(m.batch and m.staged for m in self.members))
+    @rule(data=st.data())
+    def contribute(self, data: st.DataObject) -> None:
+        member, contribution = self._a_contribution(data)
+        self._contribute(member, contribution)
+
+    @precondition(lambda self: any(m.batch and m.staged for m in self.members))
+    @rule(data=st.data(), point=st.sampled_from(PUBLISH_POINTS))
+    def contribute_and_crash(self, data: st.DataObject, point: str) -> None:
+        member, contribution = self._a_contribution(data)
+        with failpoint(point):
+            try:
+                self._contribute(member, contribution)
+            except FailpointHit:
+                assert point not in LOOKED_UP
+                self.members.remove(member)
+
+    # --- mirrors ---
+
+    @precondition(lambda self: self.members)
+    @rule(data=st.data())
+    def mirror(self, data: st.DataObject) -> None:
+        member = data.draw(st.sampled_from(self.members))
+        current = member.epoch == self._epoch_now()
+        try:
+            mirror(self.desk.ledger, self.desk.group, self.desk.region, member.epoch)
+            assert current
+            assert self.desk.group.offsets == self.desk.offsets()
+        except Fenced:
+            assert not current
+
+    @precondition(lambda self: self.members)
+    @rule(data=st.data(), point=st.sampled_from(MIRROR_POINTS))
+    def mirror_and_crash(self, data: st.DataObject, point: str) -> None:
+        member = data.draw(st.sampled_from(self.members))
+        with failpoint(point), suppress(FailpointHit, Fenced):
+            mirror(self.desk.ledger, self.desk.group, self.desk.region, member.epoch)
+
+    @precondition(lambda self: self.runs)
+    @rule()
+    def mirror_and_pause(self) -> None:
+        """A mirror has read the ledger and stops before its commit."""
+        with self.desk.group.writer() as writer:
+            checkpoint = self.desk.ledger.merged_checkpoint(self.desk.region)
+            self.writers.append((writer, checkpoint.epoch, checkpoint.offsets))
+
+    @precondition(lambda self: self.writers)
+    @rule(data=st.data())
+    def let_a_paused_mirror_go(self, data: st.DataObject) -> None:
+        paused = data.draw(st.sampled_from(self.writers))
+        self.writers.remove(paused)
+        writer, epoch, offsets = paused
+        with suppress(Fenced):
+            writer.commit(offsets, f"{self.desk.region}/{epoch}/?")
+
+    @precondition(lambda self: self.runs)
+    @rule(data=st.data())
+    def close(self, data: st.DataObject) -> None:
+        run_id, epoch = data.draw(st.sampled_from(self.runs))
+        if epoch != self._epoch_now():
+            with pytest.raises(Fenced):
+                self.desk.close(run_id)
+            return
+        done = self._is_done(epoch)
+        try:
+            closed = self.desk.close(run_id)
+            assert done
+            assert self.desk.group.offsets == self.desk.offsets() == closed.checkpoint.offsets
+        except RunNotDone:
+            assert not done
+
+    # --- what must hold ---
+
+    @invariant()
+    def every_record_is_there_once(self) -> None:
+        """Rows and dead letters are those of [initial, next), each exactly once."""
+        assert self.desk.rows() == self.desk.expected_rows()
+        letters = [
+            (p.partition, offset)
+            for p, end in sorted(self.desk.offsets().items())
+            for offset in range(end)
+            if is_bad(offset)
+        ]
+        assert self.desk.dead_letters() == letters
+
+    @invariant()
+    def published_spans_tile(self) -> None:
+        """Each begins where the one before ends, from the initial offset to the next one."""
+        spans = self.desk.sql(
+            "SELECT partition, start_offset, end_offset FROM tidemark.spans s"
+            " JOIN tidemark.batches b USING (region, seq)"
+            f" WHERE s.{self.desk.here} AND live AND b.state = 'published' ORDER BY 1, 2"
+        )
+        stand = dict.fromkeys((p.partition for p in self.desk.offsets()), 0)
+        for partition, start, end in spans:
+            assert start == stand[partition]
+            stand[partition] = end
+        assert stand == {p.partition: o for p, o in self.desk.offsets().items()}
+
+    @invariant()
+    def kafka_is_never_ahead(self) -> None:
+        offsets = self.desk.offsets()
+        assert all(offset <= offsets[p] for p, offset in self.desk.group.offsets.items())
+
+    @invariant()
+    def epochs_and_seqs_only_grow(self) -> None:
+        state = self.desk.ledger.region_state(self.desk.region)
+        assert state is not None
+        assert state.epoch >= self.epoch
+        assert state.next_seq >= self.next_seq
+        self.epoch, self.next_seq = state.epoch, state.next_seq
+
+    @invariant()
+    def at_most_one_batch_is_unpublished(self) -> None:
+        planned = self.desk.sql(
+            "SELECT seq, epoch FROM tidemark.batches WHERE state = 'planned' AND " + self.desk.here
+        )
+        assert len(planned) <= 1
+        assert all(epoch == self._epoch_now() and seq < self.next_seq for seq, epoch in planned)
+
+    # --- helpers ---
+
+    def _open(self, max_records: int) -> None:
+        run_id = f"run {len(self.runs)} {self._epoch_now()}"
+        epoch = self.desk.open(run_id, Bounds(max_records)).epoch
+        self.runs.append((run_id, epoch))
+        assert self.desk.group.offsets == self.desk.offsets()
+
+    def _runs_in_ledger(self) -> list[tuple[str, int]]:
+        here = f"SELECT run_id, epoch FROM tidemark.runs WHERE {self.desk.here} ORDER BY epoch"
+        return self.desk.sql(here)  # type: ignore[return-value]
+
+    def _epoch_now(self) -> int:
+        return self.desk.ledger.epoch(self.desk.region) or 0
+
+    def _plan_is_fixed(self, batch: Batch | None) -> None:
+        """One seq means one plan, for ever."""
+        if batch is not None:
+            spans = tuple(p.span for p in batch.spans)
+            assert self.plans.setdefault(batch.seq, spans) == spans
+
+    def _a_contribution(self, data: st.DataObject) -> tuple[Member, Contribution]:
+        able = [m for m in self.members if m.batch and m.staged]
+        member = data.draw(st.sampled_from(able))
+        return member, data.draw(st.sampled_from(member.staged))
+
+    def _contribute(self, member: Member, contribution: Contribution) -> None:
+        assert member.batch is not None
+        expected = self._expected(member, contribution)
+        try:
+            result: object = self.desk.publish(member.batch, contribution).result
+        except (Fenced, StagingLost) as error:
+            result = type(error)
+        assert result in expected
+
+    def _expected(self, member: Member, contribution: Contribution) -> set[object]:
+        """What the ledger's own rows say must come of it."""
+        assert member.batch is not None
+        if member.epoch != self._epoch_now():
+            return {Fenced}
+        planned = self.desk.ledger.unpublished_seq(self.desk.region)
+        if planned != member.batch.seq:
+            return {Result.refused}
+        unclaimed = {
+            partition
+            for (partition,) in self.desk.sql(
+                "SELECT partition FROM tidemark.spans WHERE contribution IS NULL AND seq = %s AND "
+                + self.desk.here,
+                (planned,),
+            )
+        }
+        wanted = [read.span for read in contribution.reads]
+        in_plan = {p.span for p in member.batch.spans}
+        if any(s.partition not in unclaimed or s not in in_plan for s in wanted):
+            return {Result.refused}
+        if unclaimed - {span.partition for span in wanted}:
+            return {Result.contributed}
+        return {Result.published, StagingLost} if self.lost else {Result.published}
+
+    def _is_done(self, epoch: int) -> bool:
+        if self.desk.ledger.unpublished_seq(self.desk.region) is not None:
+            return False
+        targets = self.desk.ledger.target_offsets(self.desk.region, epoch)
+        offsets = self.desk.offsets()
+        return all(offsets[p] >= target for p, target in targets.items())
+
+
+@pytest.fixture
+def machine(warehouse: dict[str, Any]) -> Iterator[type[LedgerMachine]]:
+    """The machine on a database of this test's own; each example has a region of its own."""
+    engine = connect(warehouse)
+    migrate(engine)
+    yield type("Machine", (LedgerMachine,), {"engine": engine, "warehouse": warehouse})
+    engine.dispose()
+
+
+@pytest.mark.timeout(3600)
+def test_nothing_is_lost_or_doubled_whatever_happens(machine: type[LedgerMachine]) -> None:
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        machine,
+        settings=settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=STEPS,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate, *([Phase.shrink] if SHRINK else [])],
+            database=None,
+        ),
+    )

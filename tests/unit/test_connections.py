@@ -1,0 +1,132 @@
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tidemark.connections import (
+    KAFKA_OVERRIDDEN,
+    Connection,
+    kafka_config,
+    postgres_parameters,
+)
+from tidemark.errors import InvalidSettings
+
+SECRET = "hunter2"
+POSTGRES = Connection("w", "postgres", "db", 5433, "me", SECRET, "warehouse")
+
+
+def of(text: str) -> Connection:
+    """The connection `w` of an environment."""
+    return Connection.from_env("w", {"AIRFLOW_CONN_W": text})
+
+
+def test_json_is_read() -> None:
+    found = of(json.dumps({"conn_type": "postgres", "host": "db", "port": "5433", "login": "me",
+                           "password": SECRET, "schema": "warehouse"}))  # fmt: skip
+    assert found == POSTGRES
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql"])
+def test_a_uri_is_read(scheme: str) -> None:
+    assert of(f"{scheme}://me:{SECRET}@db:5433/warehouse") == POSTGRES
+
+
+def test_a_uri_is_unquoted() -> None:
+    found = of("postgres://a%40b:p%2Fq@db/ware%20house?sslmode=require")
+    assert (found.login, found.password, found.schema) == ("a@b", "p/q", "ware house")
+    assert found.extra == {"sslmode": "require"}
+
+
+def test_the_extra_of_a_uri_may_be_json() -> None:
+    extra = "%7B%22bootstrap.servers%22%3A%20%22k%3A9092%22%7D"
+    assert of(f"kafka://?__extra__={extra}").extra == {"bootstrap.servers": "k:9092"}
+
+
+@pytest.mark.parametrize("extra", [{"a": 1}, '{"a": 1}'])
+def test_extra_is_an_object_or_its_text(extra: Any) -> None:
+    assert of(json.dumps({"conn_type": "kafka", "extra": extra})).extra == {"a": 1}
+
+
+def test_a_missing_connection_names_its_variable() -> None:
+    with pytest.raises(InvalidSettings, match="set AIRFLOW_CONN_W "):
+        Connection.from_env("w", {})
+
+
+@pytest.mark.parametrize("text", [f"{{{SECRET}", SECRET, f"x://me:{SECRET}@db:port/"])
+def test_a_text_that_cannot_be_read_is_not_shown(text: str) -> None:
+    with pytest.raises(InvalidSettings, match="AIRFLOW_CONN_W is neither") as refused:
+        of(text)
+    assert SECRET not in str(refused.value)
+
+
+def test_secrets_are_not_in_the_repr() -> None:
+    shown = repr(Connection("w", "kafka", password=SECRET, extra={"sasl.password": SECRET}))
+    assert SECRET not in shown
+
+
+def test_a_connection_survives_the_environment() -> None:
+    name, text = POSTGRES.to_env()
+    assert Connection.from_env("w", {name: text}) == POSTGRES
+
+
+def test_airflows_own_object_is_copied() -> None:
+    fields: dict[str, Any] = {
+        "conn_id": "w", "conn_type": "postgres", "host": "db", "port": 5433, "login": "me",
+        "password": SECRET, "schema": "warehouse", "extra_dejson": {},
+    }  # fmt: skip
+    assert Connection.from_airflow(SimpleNamespace(**fields)) == POSTGRES
+
+
+def kafka(**extra: Any) -> Connection:
+    """A Kafka connection; underscores are dots."""
+    dotted = {key.replace("_", "."): value for key, value in extra.items()}
+    return Connection("k", "kafka", extra={"bootstrap.servers": "k:9092"} | dotted)
+
+
+def test_librdkafka_gets_texts() -> None:
+    found = kafka_config(kafka(socket_keepalive_enable=True, fetch_max_bytes=5))
+    assert found == {
+        "bootstrap.servers": "k:9092",
+        "socket.keepalive.enable": "true",
+        "fetch.max.bytes": "5",
+    }
+
+
+@pytest.mark.parametrize("key", sorted(KAFKA_OVERRIDDEN))
+def test_what_exactness_rests_on_is_not_taken_from_the_connection(key: str) -> None:
+    extra = {"bootstrap.servers": "k:9092", key: "x"}
+    assert key not in kafka_config(Connection("k", "kafka", extra=extra))
+
+
+def test_a_key_that_runs_foreign_code_is_refused() -> None:
+    with pytest.raises(InvalidSettings, match=r"plugin\.library\.paths can run code"):
+        kafka_config(kafka(plugin_library_paths="/tmp/evil.so"))
+
+
+def test_a_kafka_connection_needs_bootstrap_servers() -> None:
+    with pytest.raises(InvalidSettings, match=r"extra has no bootstrap\.servers"):
+        kafka_config(Connection("k", "kafka"))
+
+
+def test_postgres_gets_keepalives() -> None:
+    found = postgres_parameters(POSTGRES)
+    assert (found["host"], found["port"], found["dbname"]) == ("db", 5433, "warehouse")
+    assert (found["user"], found["password"]) == ("me", SECRET)
+    assert found["keepalives"] == 1
+    assert int(found["tcp_user_timeout"]) <= 60_000
+
+
+def test_only_known_keys_of_the_extra_reach_postgres() -> None:
+    extra = {"sslmode": "verify-full", "cursor": "realdictcursor"}
+    found = postgres_parameters(Connection("w", "postgres", "db", schema="d", extra=extra))
+    assert found["sslmode"] == "verify-full"
+    assert "cursor" not in found
+    assert found["port"] == 5432
+
+
+@pytest.mark.parametrize("missing", ["host", "schema"])
+def test_postgres_needs_host_and_database(missing: str) -> None:
+    fields: dict[str, Any] = {"host": "db", "schema": "d"} | {missing: None}
+    with pytest.raises(InvalidSettings, match="host and schema"):
+        postgres_parameters(Connection("w", "postgres", **fields))

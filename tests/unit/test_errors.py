@@ -1,0 +1,42 @@
+import re
+
+import pytest
+
+from tidemark import errors
+from tidemark.errors import TidemarkError
+
+TREE = [
+    found for found in vars(errors).values()
+    if isinstance(found, type) and issubclass(found, TidemarkError)
+]  # fmt: skip
+DOCUMENTED = {
+    name: int(code) for name, code in re.findall(r"─ (\w+) +(\d+) ", errors.__doc__ or "")
+}
+
+
+def test_the_tree_in_the_docstring_is_the_tree() -> None:
+    assert {kind.__name__: kind.exit_code for kind in TREE if kind is not TidemarkError} == (
+        DOCUMENTED
+    )
+
+
+def test_what_a_retry_cannot_help_has_a_code_of_its_own() -> None:
+    codes = [kind.exit_code for kind in TREE if kind.exit_code >= 10]
+    assert len(codes) == len(set(codes)) == 7
+
+
+@pytest.mark.parametrize("kind", TREE)
+def test_an_exit_code_is_a_retry_wrong_usage_or_final(kind: type[TidemarkError]) -> None:
+    assert kind.exit_code in (1, 2) or 10 <= kind.exit_code < 64
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (errors.Fenced, "FENCED"),
+        (errors.IncompleteRead, "INCOMPLETE_READ"),
+        (errors.TidemarkError, "TIDEMARK_ERROR"),
+    ],
+)
+def test_the_code_is_the_name_in_capitals(kind: type[TidemarkError], code: str) -> None:
+    assert kind("x").code == code

@@ -1,0 +1,123 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tidemark.bounds import Bounds
+from tidemark.errors import InvalidSettings
+from tidemark.pipeline import FromTimestamp, Metadata, Pipeline
+
+PROJECT = Path(__file__).resolve().parents[2]
+MINIMAL = """\
+region: flights
+kafka:
+  connection: k
+  topics: [flights]
+decode:
+  schema: {year: int}
+target:
+  connection: w
+  table: public.flights
+"""
+
+
+def load(tmp_path: Path, text: str) -> Pipeline:
+    """The pipeline of a file."""
+    path = tmp_path / "p.yaml"
+    path.write_text(text)
+    return Pipeline.load(path)
+
+
+def changed(**sections: Any) -> str:
+    """The minimal file with changed sections; a dict is merged in."""
+    found = yaml.safe_load(MINIMAL)
+    for key, value in sections.items():
+        found[key] = found.get(key, {}) | value if isinstance(value, dict) else value
+    return yaml.safe_dump(found)
+
+
+def fault(tmp_path: Path, text: str) -> str:
+    """What is said about a wrong file."""
+    with pytest.raises(InvalidSettings) as refused:
+        load(tmp_path, text)
+    assert refused.value.exit_code == 2
+    return str(refused.value)
+
+
+def test_a_minimal_file_has_defaults(tmp_path: Path) -> None:
+    found = load(tmp_path, MINIMAL)
+    assert (found.group, found.kafka.start, found.members) == ("flights", "beginning", 1)
+    assert found.batch.bounds() == Bounds(100_000)
+    assert (found.transform, found.spark.connection) == (None, "spark_default")
+
+
+def test_the_worked_example_is_a_pipeline() -> None:
+    assert Pipeline.load(PROJECT / "dags" / "flights.yaml").region == "flights"
+
+
+def test_a_group_of_its_own(tmp_path: Path) -> None:
+    assert load(tmp_path, changed(kafka={"group": "g"})).group == "g"
+
+
+def test_a_start_may_be_a_time_with_a_zone(tmp_path: Path) -> None:
+    start = load(tmp_path, changed(kafka={"start": {"timestamp": "2024-01-01T00:00:00Z"}}))
+    assert isinstance(start.kafka.start, FromTimestamp)
+    assert start.kafka.start.milliseconds == 1_704_067_200_000
+
+
+def test_metadata_is_asked_for_by_name(tmp_path: Path) -> None:
+    found = load(tmp_path, changed(decode={"metadata": ["key", "headers"]}))
+    assert found.decode.metadata == (Metadata.key, Metadata.headers)
+
+
+@pytest.mark.parametrize(
+    ("sections", "text"),
+    [
+        ({"unknown": 1}, "unknown: unknown key"),
+        ({"kafka": {"topix": []}}, "kafka.topix: unknown key"),
+        ({"region": "Flights!"}, "region: String should match pattern"),
+        ({"region": "r" * 41}, "region: String should match pattern"),
+        ({"kafka": {"topics": []}}, "kafka.topics"),
+        ({"kafka": {"start": "yesterday"}}, "kafka.start"),
+        ({"kafka": {"start": {"timestamp": "2024-01-01T00:00:00"}}}, "timezone"),
+        ({"batch": {"max_records": 0}}, "batch.max_records"),
+        ({"batch": {"max_bytes": 5}}, "batch.max_bytes"),
+        ({"decode": {"schema": {}}}, "format json needs a schema"),
+        ({"decode": {"format": "raw"}}, "format raw takes no schema"),
+        ({"decode": {"format": "avro"}}, "avro is not supported yet"),
+        ({"target": {"mode": "upsert"}}, "mode upsert is not supported yet"),
+        ({"target": {"table": "a.b.c"}}, "target.table"),
+        ({"transform": "jobs/flights.py"}, "transform"),
+        ({"members": 2}, "members"),
+    ],
+)
+def test_a_fault_names_its_key(tmp_path: Path, sections: dict[str, Any], text: str) -> None:
+    assert text in fault(tmp_path, changed(**sections))
+
+
+def test_a_fault_names_file_and_line(tmp_path: Path) -> None:
+    said = fault(tmp_path, MINIMAL + "  mood: bad\n")
+    assert said == f"{tmp_path}/p.yaml:10: target.mood: unknown key"
+
+
+def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+    said = fault(tmp_path, changed(region="X", batch={"max_records": -1}))
+    assert len(said.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("a: [", "not YAML"), ("", "file: "), ("- 1", "file: ")]
+)
+def test_what_is_no_pipeline_at_all(tmp_path: Path, text: str, said: str) -> None:
+    assert said in fault(tmp_path, text)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSettings, match="No such file"):
+        Pipeline.load(tmp_path / "missing.yaml")
+
+
+def test_yaml_that_would_run_code_is_refused(tmp_path: Path) -> None:
+    text = MINIMAL + "transform: !!python/object/apply:os.system [ls]\n"
+    assert "not YAML" in fault(tmp_path, text)
