@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
@@ -533,18 +534,25 @@ def test_a_run_by_hand_refuses_beside_live_members(world: World) -> None:
     assert world.close("airflow").rows == 3
 
 
-def test_two_regions_do_not_share_a_group(world: World, group: str) -> None:
+@pytest.mark.parametrize("shared", ["group", "target"])
+def test_two_regions_share_neither_group_nor_target(world: World, shared: str) -> None:
     world.open()
-    other = replace(world, region=f"{group}_2", settings={"kafka": {"group": world.region}})
+    group = world.region if shared == "group" else f"{world.region}_2"
+    table = "public.records" if shared == "target" else "public.others"
+    settings = {"kafka": {"group": group}, "target": {"table": table}}
+    other = replace(world, region=f"{world.region}_2", settings=settings)
     other.overrides = ("adopt_group",)
-    with pytest.raises(Refused, match=f"belongs to region {world.region}"):
+    with pytest.raises(Refused, match=f"region {world.region} has consumer group"):
         other.open()
 
 
-def test_a_region_keeps_its_group(world: World) -> None:
+@pytest.mark.parametrize(
+    "change", [{"kafka": {"group": "another"}}, {"target": {"table": "public.others"}}]
+)
+def test_a_region_keeps_its_group_and_its_target(world: World, change: dict[str, Any]) -> None:
     world.open()
-    other = replace(world, settings={"kafka": {"group": f"{world.region}-2"}})
-    with pytest.raises(Refused, match="a region keeps its group"):
+    other = replace(world, settings=change)
+    with pytest.raises(Refused, match="a region keeps both"):
         other.open()
 
 

@@ -1,7 +1,7 @@
 """The ledger as a state machine: members, zombies, crashes and resets in any order.
 
 Real Postgres, real protocol, a made-up log and a fake group that the contract tests hold to the
-real one. TIDEMARK_MODEL_EXAMPLES sets how many runs are tried (default 25);
+real one. TIDEMARK_MODEL_EXAMPLES sets how many runs are tried (default 20);
 TIDEMARK_MODEL_SHRINK makes a failing one short, which takes minutes.
 """
 
@@ -37,7 +37,7 @@ from tidemark.offsets import Offsets, Span
 from tidemark.protocol import Result
 from tidemark.retire import retire
 
-EXAMPLES = int(os.environ.get("TIDEMARK_MODEL_EXAMPLES", "25"))
+EXAMPLES = int(os.environ.get("TIDEMARK_MODEL_EXAMPLES", "20"))
 SHRINK = "TIDEMARK_MODEL_SHRINK" in os.environ
 STEPS = 40
 
