@@ -193,7 +193,8 @@ def test_a_reset_by_hand_is_dry_unless_told_otherwise(world: World, red: str) ->
     assert world.api.run("flights_reset", run_id) == "success"
     assert world.epoch() == before
     report = world.api.xcom("flights_reset", run_id, "reset")
-    assert "applied=False" in report
+    assert (report["applied"], report["epoch"]) == (False, before)
+    assert report["offsets"] == {f"flights[{p}]": end for p, end in world.ledger().items()}
 
 
 def test_a_reset_by_hand_applies_when_told_and_the_next_run_goes_on(world: World, red: str) -> None:

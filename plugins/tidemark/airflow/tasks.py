@@ -1,7 +1,7 @@
 """Tasks: open, close and reset, as Airflow runs them. Only a running task imports the clients."""
 
 import logging
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from airflow.sdk import Asset, Context, get_current_context
@@ -10,6 +10,7 @@ from tidemark.airflow.credentials import resolve
 from tidemark.airflow.failures import as_airflow_failure
 from tidemark.bounds import Bounds
 from tidemark.errors import RunNotDone, Superseded
+from tidemark.offsets import Offsets
 from tidemark.pipeline import Pipeline
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ def close_region(path: str) -> None:
     context["outlet_events"][target_asset(pipeline)].extra = {
         "epoch": closed.checkpoint.epoch,
         "seq": closed.checkpoint.seq,
-        "offsets": {str(where): offset for where, offset in closed.checkpoint.offsets.items()},
+        "offsets": _named(closed.checkpoint.offsets),
     }
 
 
@@ -66,7 +67,7 @@ def reset_failed_run(path: str) -> None:
     log.info("%s", report)
 
 
-def reset_by_hand(path: str) -> str:
+def reset_by_hand(path: str) -> dict[str, Any]:
     """Reset the region whatever epoch holds it, or say what that would change; keep the report."""
     from tidemark.run import reset_run
 
@@ -80,8 +81,9 @@ def reset_by_hand(path: str) -> str:
             who=context["dag_run"].triggering_user_name or "airflow",
             why=context["params"]["reason"] or "by hand",
         )
-    log.info("%s", report)
-    return str(report)
+    found = asdict(report) | {"offsets": _named(report.offsets)}
+    log.info("%s", found)
+    return found
 
 
 def target_asset(pipeline: Pipeline) -> Asset:
@@ -101,6 +103,10 @@ def target_asset(pipeline: Pipeline) -> Asset:
 def _run_id(context: Context) -> str:
     ti = context["ti"]
     return f"{ti.dag_id}/{ti.run_id}"
+
+
+def _named(offsets: Offsets) -> dict[str, int]:
+    return {str(partition): offset for partition, offset in offsets.items()}
 
 
 def _bounds(pipeline: Pipeline, params: dict[str, Any]) -> Bounds:
