@@ -132,12 +132,11 @@ class SparkExecutor:
             raise
         except Exception as error:
             self._refuse_cancelled()
-            text = str(error)
-            if ours := recognised(text, self._token):
+            if ours := recognised(str(error), self._token):
                 raise ours from None
             log.debug("the job failed", exc_info=error)
             raise JobFailed(
-                f"the job failed: {cause(text)}. Correct the transform or the cause, then run"
+                f"the job failed: {cause(error)}. Correct the transform or the cause, then run"
                 " again; nothing of the batch became visible"
             ) from None
 

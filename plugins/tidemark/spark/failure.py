@@ -9,7 +9,9 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from secrets import token_hex
+from traceback import format_exception
 
 from tidemark import errors
 from tidemark.errors import JobFailed, TidemarkError
@@ -20,6 +22,12 @@ _KINDS = {
     if isinstance(kind, type) and issubclass(kind, TidemarkError)
 }
 _MESSAGE_CHARS = 1000
+_FRAME = re.compile(
+    r'^ +File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>\S+)', re.MULTILINE
+)
+_SOURCE_LINES = re.compile(r"\A(\n    .*)+")
+_END = re.compile(r"\n\s*\n|\n\s+at |;\n'|JVM stacktrace:")
+_NOT_THEIRS = re.compile(rf"{re.escape(str(Path(errors.__file__).parent))}/|.*/(pyspark|py4j)/")
 
 
 class WorkerError(Exception):
@@ -50,19 +58,21 @@ def recognised(text: str, token: str) -> TidemarkError | None:
     return _KINDS.get(error["kind"], JobFailed)(error["text"])
 
 
-def cause(text: str) -> str:
-    """What a person needs of a failed job's text: the innermost exception and where it was."""
-    python = (
-        text.rpartition("Traceback (most recent call last):")[2] if "Traceback (" in text else ""
+def cause(error: Exception) -> str:
+    """The exception that ended a job, and where the user's own code stood in it.
+
+    For reading only; nothing is decided by it.
+    """
+    python = "".join(format_exception(error)).rpartition("Traceback (most recent call last):")[2]
+    frames = list(_FRAME.finditer(python))
+    said = python[frames[-1].end() :] if frames else python
+    text = _shortened(_END.split(_SOURCE_LINES.sub("", said).strip(), maxsplit=1)[0])
+    theirs = [frame for frame in frames if not _NOT_THEIRS.match(frame["file"])]
+    return (
+        f"{text} ({theirs[-1]['file']}, line {theirs[-1]['line']}, in {theirs[-1]['name']})"
+        if theirs
+        else text
     )
-    frames = list(re.finditer(r'^\s+File "([^"]+)", line (\d+), in (\S+)', python, re.MULTILINE))
-    if not frames:
-        return _shortened(text.split("\n\tat ")[0].split("JVM stacktrace:")[0])
-    said = re.split(r"^\s*$|^\tat ", python[frames[-1].end() :], maxsplit=1, flags=re.MULTILINE)[0]
-    lines = [line for line in said.splitlines() if line and not line.startswith(" ")]
-    theirs = [frame for frame in frames if not re.search(r"/(pyspark|tidemark)/", frame[1])]
-    where = (theirs or frames)[-1]
-    return f"{_shortened(' '.join(lines))} ({where[1]}, line {where[2]}, in {where[3]})"
 
 
 def _shortened(text: str) -> str:

@@ -1,14 +1,15 @@
 """The Spark session of a driver: what a submitter configured stands, the rest suits batches."""
+
 # ruff: noqa: TID253 -- imported only once there is something to read
 
 import os
+import re
 import sys
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 DEFAULTS = {
-    "spark.master": "local[2,3]",  # two cores; a task may fail twice, as on a cluster
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
@@ -22,6 +23,8 @@ FIXED = {
 }
 """Set always."""
 
+LOCAL_TRIES = 3
+
 
 def session(name: str) -> SparkSession:
     """The running session, or a new one called `name`; no secret is in its configuration."""
@@ -30,6 +33,16 @@ def session(name: str) -> SparkSession:
     conf = SparkConf().setAppName(name)
     for key, value in DEFAULTS.items():
         conf.setIfMissing(key, value)
+    conf.setMaster(retrying(conf.get("spark.master", "local[*]")))
     spark = SparkSession.builder.config(conf=conf.setAll(FIXED.items())).getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     return spark
+
+
+def retrying(master: str) -> str:
+    """The same master; a local one gives each task three tries, as a cluster gives it four.
+
+    Spark's own local master gives up at the first killed Python worker.
+    """
+    local = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
+    return f"local[{local[1] or 1},{LOCAL_TRIES}]" if local else master

@@ -1,0 +1,378 @@
+"""A batch through Spark: what counts is exactly what the spans hold, whatever fails meanwhile."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from tests.support.batches import Batches, document, documents
+from tests.support.produce import produce
+
+from tidemark.checkpoint import Attempt, Batch
+from tidemark.errors import (
+    DataLost,
+    InvalidSettings,
+    JobFailed,
+    SchemaMismatch,
+    StagingLost,
+    TargetRefused,
+)
+from tidemark.failpoints import VARIABLE
+from tidemark.offsets import Span
+from tidemark.spark.executor import SparkExecutor, Transform
+from tidemark.spark.session import retrying, session
+from tidemark.spark.source import frame_of
+
+pytestmark = pytest.mark.spark
+
+Topic = Callable[..., str]
+Drained = tuple[Batch, list[Attempt]]
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    spark = session("tidemark tests")
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture
+def batches(kafka: str, warehouse: dict[str, Any]) -> Batches:
+    return Batches(kafka, warehouse)
+
+
+@pytest.fixture
+def run(spark: SparkSession, batches: Batches) -> Callable[..., Drained]:
+    def drained(spans: Sequence[Span], transform: Transform = identity) -> Drained:
+        executor = SparkExecutor(batches.spec(), transform, lambda: spark)
+        batch = batches.new(spans, executor.output_schema())
+        return batch, executor.drain(batch, spans)
+
+    return drained
+
+
+def identity(rows: DataFrame) -> DataFrame:
+    return rows
+
+
+def test_every_record_is_staged_once_by_the_winners(
+    kafka: str, topic: Topic, batches: Batches, run: Callable[..., Drained]
+) -> None:
+    name = topic(partitions=3)
+    for partition in range(3):
+        produce(kafka, name, [*documents(5, 100 * partition), b"bad"], partition)
+    spans = [Span(name, partition, 1, 6) for partition in range(3)]
+    batch, winners = run(spans)
+    expected = [100 * partition + n for partition in range(3) for n in range(1, 5)]
+    assert batches.numbers(batch, winners) == expected
+    assert sum(winner.rows for winner in winners) == 12
+    assert [(p, start, end, *counts) for p, start, end, _, *counts in batches.reads(batch)] == [
+        (partition, 1, 6, 5, 1) for partition in range(3)
+    ]
+    assert len(batches.dead_letters(batch)) == 3
+
+
+def test_a_transform_may_shuffle(
+    kafka: str, topic: Topic, batches: Batches, run: Callable[..., Drained]
+) -> None:
+    name = topic(partitions=2)
+    for partition in (0, 1):
+        produce(kafka, name, documents(50, 50 * partition), partition)
+    batch, winners = run(
+        [Span(name, 0, 0, 50), Span(name, 1, 0, 50)],
+        lambda rows: rows.repartition(3, "n").sort("n").withColumn("twice", F.col("n") * 2),
+    )
+    assert sorted(batches.numbers(batch, winners)) == list(range(100))
+    readers = {read[3] for read in batches.reads(batch)}
+    assert readers.isdisjoint(winner.attempt for winner in winners)
+
+
+def test_a_transform_may_use_its_rows_twice(
+    kafka: str, topic: Topic, batches: Batches, run: Callable[..., Drained]
+) -> None:
+    name = topic()
+    produce(kafka, name, [*documents(3), b"bad"])
+    batch, winners = run([Span(name, 0, 0, 4)], lambda rows: rows.union(rows).coalesce(1))
+    assert batches.numbers(batch, winners) == [0, 0, 1, 1, 2, 2]
+    assert [read[4:] for read in batches.reads(batch)] == [(4, 1)]
+    assert len(batches.dead_letters(batch)) == 1
+
+
+def test_a_limit_leaves_a_span_without_a_read(
+    kafka: str, topic: Topic, batches: Batches, run: Callable[..., Drained]
+) -> None:
+    name = topic()
+    produce(kafka, name, documents(60_000))
+    batch, winners = run([Span(name, 0, 0, 60_000)], lambda rows: rows.limit(10))
+    assert len(batches.numbers(batch, winners)) == 10
+    assert batches.reads(batch) == []
+
+
+def test_a_filter_that_is_never_true_leaves_a_span_without_a_read(
+    kafka: str, topic: Topic, batches: Batches, run: Callable[..., Drained]
+) -> None:
+    name = topic()
+    produce(kafka, name, documents(3))
+    batch, winners = run([Span(name, 0, 0, 3)], lambda rows: rows.where(F.lit(False)))
+    assert sum(winner.rows for winner in winners) == 0
+    assert batches.reads(batch) == []
+
+
+READER = ["read.before", "read.middle", "read.staged", "read.after"]
+WRITER = ["stage.before", "stage.copy", "stage.commit", "stage.after"]
+
+
+@pytest.mark.parametrize("point", READER + WRITER)
+def test_a_killed_worker_leaves_only_the_winners_rows(
+    point: str, spark: SparkSession, kafka: str, topic: Topic, batches: Batches
+) -> None:
+    name = topic()
+    produce(kafka, name, [*documents(200), b"bad"])
+    executor = SparkExecutor(batches.spec(), identity, lambda: spark)
+    span = Span(name, 0, 0, 201)
+    batch = batches.new([span], executor.output_schema())
+    with workers_stop_at(spark, point), ThreadPoolExecutor(1) as thread:
+        job = thread.submit(executor.drain, batch, [span])
+        first = stopped_worker(job)
+        first.kill()
+        stopped_worker(job, besides=first).send_signal(
+            signal.SIGCONT
+        )  # the second attempt gets through
+        winners = job.result(100)
+    assert batches.numbers(batch, winners) == list(range(200))
+    assert sum(winner.rows for winner in winners) == 200
+    assert (batches.attempts(batch) - {winner.attempt for winner in winners} != set()) == (
+        point == "stage.after"
+    )
+    assert all(read[1:3] == (0, 201) and read[4:] == (201, 1) for read in batches.reads(batch))
+    assert len(batches.dead_letters(batch)) == len(batches.reads(batch)) >= 1
+
+
+@contextmanager
+def workers_stop_at(spark: SparkSession, point: str) -> Iterator[None]:
+    environment = spark.sparkContext.environment
+    environment[VARIABLE] = f"{point}=stop"
+    try:
+        yield
+    finally:
+        del environment[VARIABLE]
+        for worker in stopped():
+            worker.kill()
+
+
+def stopped() -> list[psutil.Process]:
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if child.is_running() and is_stopped(child)]
+
+
+def is_stopped(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() == psutil.STATUS_STOPPED)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def stopped_worker(job: "Future[Any]", besides: psutil.Process | None = None) -> psutil.Process:
+    deadline = time.monotonic() + 100
+    while time.monotonic() < deadline:
+        assert not job.done(), job.result()
+        for worker in stopped():
+            if worker != besides:
+                return worker
+        time.sleep(0.02)
+    raise AssertionError("no worker reached the failpoint")
+
+
+def test_lost_data_comes_out_as_what_it_is(
+    kafka: str, admin: AdminClient, topic: Topic, run: Callable[..., Drained]
+) -> None:
+    name = topic()
+    produce(kafka, name, documents(20))
+    admin.delete_records([TopicPartition(name, 0, 8)])[TopicPartition(name, 0)].result(20)
+    with pytest.raises(DataLost, match=rf"^{name}\[0\]@3 is needed .*begins at 8"):
+        run([Span(name, 0, 3, 20)])
+
+
+def test_a_value_that_postgres_refuses_comes_out_as_what_it_is(
+    kafka: str, topic: Topic, run: Callable[..., Drained]
+) -> None:
+    name = topic()
+    produce(kafka, name, documents(2))
+    with pytest.raises(TargetRefused, match=r"^column 'text' of the rows to stage"):
+        run([Span(name, 0, 0, 2)], lambda rows: rows.withColumn("text", F.lit("a\0b")))
+
+
+def test_a_discarded_batch_comes_out_as_what_it_is(
+    spark: SparkSession, kafka: str, topic: Topic, batches: Batches
+) -> None:
+    name = topic()
+    produce(kafka, name, documents(2))
+    span = Span(name, 0, 0, 2)
+    executor = SparkExecutor(batches.spec(), identity, lambda: spark)
+    batch = batches.new([span], executor.output_schema())
+    batches.drop(batch)
+    with pytest.raises(StagingLost, match="a newer epoch has discarded the batch"):
+        executor.drain(batch, [span])
+
+
+def fails_in_a_worker(rows: DataFrame) -> DataFrame:
+    def broken(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for part in parts:
+            raise ValueError(f"cannot digest {part.num_rows} rows")
+            yield part
+
+    return rows.mapInArrow(broken, rows.schema)
+
+
+def fails_in_the_jvm(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("n", F.raise_error(F.lit("n is odd")).cast("bigint"))
+
+
+def fails_in_the_driver(rows: DataFrame) -> DataFrame:
+    if os.environ:
+        raise KeyError("no such table")
+    return rows
+
+
+def fails_in_the_plan(rows: DataFrame) -> DataFrame:
+    return rows.select("no_such_column")
+
+
+@pytest.mark.parametrize(
+    ("transform", "says"),
+    [
+        (fails_in_a_worker, r"ValueError: cannot digest 2 rows \(.*line \d+, in broken\)"),
+        (fails_in_the_jvm, "n is odd"),
+        (fails_in_the_driver, r"KeyError: 'no such table' \(.*line \d+, in fails_in_the_driver\)"),
+        (fails_in_the_plan, "`no_such_column` cannot be resolved"),
+    ],
+)
+def test_a_failing_transform_is_told_in_one_paragraph(
+    transform: Transform, says: str, kafka: str, topic: Topic, run: Callable[..., Drained]
+) -> None:
+    name = topic()
+    produce(kafka, name, documents(2))
+    with pytest.raises(JobFailed, match=says) as caught:
+        run([Span(name, 0, 0, 2)], transform)
+    assert "\n" not in str(caught.value)
+    assert "org.apache.spark" not in str(caught.value)
+    assert len(str(caught.value)) < 1500
+
+
+def test_a_transform_must_return_a_frame(spark: SparkSession, batches: Batches) -> None:
+    executor = SparkExecutor(batches.spec(), lambda rows: rows.columns, lambda: spark)
+    with pytest.raises(InvalidSettings, match="the transform returned list"):
+        executor.output_schema()
+
+
+def test_other_columns_than_at_the_start_are_refused(
+    kafka: str, topic: Topic, run: Callable[..., Drained]
+) -> None:
+    name, calls = topic(), []
+
+    def fickle(rows: DataFrame) -> DataFrame:
+        calls.append(1)
+        return rows.withColumn(f"c{len(calls)}", F.lit(1))
+
+    produce(kafka, name, [document(0)])
+    with pytest.raises(SchemaMismatch, match=r"c2 int32, at the start .*c1 int32"):
+        run([Span(name, 0, 0, 1)], fickle)
+
+
+def test_a_job_is_cancelled_from_another_thread(
+    spark: SparkSession, kafka: str, topic: Topic, batches: Batches
+) -> None:
+    name = topic()
+    produce(kafka, name, documents(2))
+    span = Span(name, 0, 0, 2)
+
+    def slow(rows: DataFrame) -> DataFrame:
+        def sleep(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            time.sleep(120)
+            yield from parts
+
+        return rows.mapInArrow(sleep, rows.schema)
+
+    executor = SparkExecutor(batches.spec(), slow, lambda: spark)
+    batch = batches.new([span], executor.output_schema())
+    with ThreadPoolExecutor(1) as thread:
+        job = thread.submit(executor.drain, batch, [span])
+        deadline = time.monotonic() + 100
+        while not spark.sparkContext.statusTracker().getActiveJobsIds():
+            assert time.monotonic() < deadline, job
+            time.sleep(0.02)
+        started = time.monotonic()
+        executor.cancel()
+        with pytest.raises(JobFailed, match="cancelled"):
+            job.result(100)
+    assert time.monotonic() - started < 20
+    with pytest.raises(JobFailed, match="cancelled"):
+        executor.drain(batch, [span])
+    assert batches.reads(batch) == []
+
+
+def test_the_columns_are_known_without_a_job(spark: SparkSession, batches: Batches) -> None:
+    spec = replace(batches.spec("timestamp"), kafka={"bootstrap.servers": "127.0.0.1:1"})
+    executor = SparkExecutor(
+        spec, lambda rows: rows.select("kafka_timestamp", F.array("n").alias("ns")), lambda: spark
+    )
+    schema = executor.output_schema()
+    assert schema.field("kafka_timestamp").type == pa.timestamp("us", "UTC")
+    assert schema.field("ns").type.value_type == pa.int64()
+
+
+def test_spark_starts_only_when_needed(batches: Batches) -> None:
+    def start() -> SparkSession:
+        raise AssertionError("Spark was started")
+
+    executor = SparkExecutor(batches.spec(), identity, start)
+    executor.cancel()
+    executor.close()
+
+
+def test_no_secret_reaches_spark(
+    spark: SparkSession, kafka: str, topic: Topic, batches: Batches
+) -> None:
+    name = topic()
+    produce(kafka, name, documents(1))
+    secrets = {"sasl.password": "hush-kafka"}
+    spec = replace(
+        batches.spec(),
+        kafka={"bootstrap.servers": kafka, **secrets},
+        postgres=batches.warehouse | {"password": "hush-postgres"},
+    )
+    frame = frame_of(spark, spec, [Span(name, 0, 0, 1)], "hush-token")
+    assert frame.count() == 1
+    seen = [
+        str(spark.sparkContext.getConf().getAll()),
+        str(spark.conf.getAll),
+        frame._jdf.queryExecution().toString(),
+        frame._jdf.queryExecution().analyzed().prettyJson(),
+        repr(spec),
+    ]
+    assert all("hush" not in text for text in seen)
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ("local", "local[1,3]"),
+        ("local[2]", "local[2,3]"),
+        ("local[*]", "local[*,3]"),
+        ("local[2,1]", "local[2,1]"),
+        ("spark://host:7077", "spark://host:7077"),
+    ],
+)
+def test_a_local_master_tries_a_task_again(given: str, used: str) -> None:
+    assert retrying(given) == used
