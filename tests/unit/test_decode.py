@@ -89,7 +89,10 @@ def test_a_value_is_read_into_its_declared_type(type_name, text, expected):
         (Reason.OUT_OF_RANGE, [b'{"n":{"d":"0000-01-01"}}', b'{"u":["0000-01-01"]}']),
         (Reason.NUL_IN_TEXT, [b'{"s":"a\\u0000"}', b'{"n":{"s":"\\\\\\u0000"}}']),
         (Reason.TOO_LARGE, [b'{"q":"%s"}' % (b"x" * 10_000), b"x" * 10_001]),
-        (Reason.TOO_DEEP, [b'{"q":' + b"[" * 64 + b"]" * 64 + b"}", b'{"q":' * 65, b"[" * 5000]),
+        (
+            Reason.TOO_DEEP,
+            [b'{"q":' + b"[" * 64 + b"]" * 64 + b"}", b'{"q":' * 65, b'{"q":' * 1500],
+        ),
     ],
 )
 def test_a_bad_value_is_rejected_with_its_reason(reason, values):
@@ -104,10 +107,12 @@ def test_a_bad_value_is_rejected_with_its_reason(reason, values):
     [
         b' {"a":1}\r\n',
         b'{\n  "a": 1\n}\n',
+        b'{"a":\n1}',
         b'{"a":1,"q":"\\u0000"}',
         b'{"a":1,"s":"\\\\u0000"}',
         b'{"a":1,"q":1,"q":2}',
         b'{"a":1,"q":' + b"[" * 63 + b"]" * 63 + b"}",
+        b'{"a":1,"r":[],"q":' + b"[" * 63 + b"]" * 63 + b"}",
         b'{"a":1,"q":[' + b"{}," * 99 + b'"[[[["]}',
         b'{"a":1,"q":"' + b"[" * 99 + b'"}',
         b'{"a":1,"q":"' + b"x" * 9_000 + b'"}',
@@ -127,7 +132,9 @@ def test_halves_of_a_document_do_not_complete_each_other():
     ]
 
 
-@pytest.mark.parametrize("literal", ["1e11", "99999999999", '"1e15"', "-1e33", "1e-39", "1e-60"])
+@pytest.mark.parametrize(
+    "literal", ["1e11", "99999999999", '"1e15"', "-1e33", "1e-60", "0e-60", "1." + "0" * 50]
+)
 def test_a_decimal_that_arrow_would_turn_into_another_is_rejected(literal):
     one = decoder(m="decimal(38,37)")
     assert rejected(one, b'{"m":%s}' % literal.encode()) == [Reason.OUT_OF_RANGE]
@@ -147,9 +154,17 @@ def test_bad_records_among_many_leave_the_others_in_order():
 
 
 def test_values_beyond_the_size_of_a_block_are_read_in_several(monkeypatch):
+    sizes, read = [], json_module.arrow_json.read_json
+
+    def measured(source, **options):
+        sizes.append(source.size())
+        return read(source, **options)
+
     monkeypatch.setattr(json_module, "MAX_BLOCK_BYTES", 30)
+    monkeypatch.setattr(json_module.arrow_json, "read_json", measured)
     values = [b'{"a":%d}' % i for i in range(40)] + [b'{"a":40,"q":"%s"}' % (b"x" * 50)]
     assert decoder(a="int").decode(values).rows.column("a").to_pylist() == list(range(41))
+    assert [size for size in sizes if size > 30] == [len(values[-1]) + 1]
 
 
 def test_a_record_of_megabytes_is_read_between_small_ones():

@@ -107,7 +107,7 @@ def _is_deep(value: bytes) -> bool:
 def _reason(error: Exception) -> Reason:
     text = str(error)
     if isinstance(error, msgspec.ValidationError):
-        if text.startswith("Expected `object`") and " - at " not in text:
+        if text.startswith("Expected `object`"):
             return Reason.NOT_AN_OBJECT
         return Reason.OUT_OF_RANGE if _LIMIT.match(text) else Reason.WRONG_TYPE
     return Reason.TRAILING_DATA if "trailing characters" in text else Reason.INVALID_JSON

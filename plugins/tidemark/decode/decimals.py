@@ -36,7 +36,7 @@ def check_amount(kind: type, found: Any) -> Amount:
     name = f"decimal({kind.precision},{kind.scale})"  # type: ignore[attr-defined]
     if isinstance(found, str) and not _TEXT.fullmatch(found):
         raise ValueError(f"Expected `{name}`, got another text")
-    if isinstance(found, bool) or not isinstance(found, int | Decimal | str):
+    if type(found) not in (int, Decimal, str):
         raise ValueError(f"Expected `{name}`, got `{type(found).__name__}`")
     if not _fits(Decimal(found), kind):
         raise ValueError(f"Number out of range of {name}")
