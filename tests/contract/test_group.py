@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
+from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from tests.support.failpoint import failpoint
 from tests.support.fakes import FakeGroup
@@ -182,8 +183,6 @@ def test_a_consumer_of_ones_own_finds_the_mirrored_offsets(
     kafka: str, topic: Callable[..., str], group: str
 ) -> None:
     """Kafka's own tools see progress."""
-    from confluent_kafka import TopicPartition as KafkaPartition
-
     subject = KafkaSubject(kafka, topic(partitions=2), group)
     with subject.group.writer() as writer:
         writer.commit(subject.at(3, 4), "")

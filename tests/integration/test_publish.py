@@ -98,6 +98,15 @@ def test_the_second_of_two_equal_contributions_is_refused(desk: Desk) -> None:
     assert desk.rows() == desk.expected_rows()
 
 
+def test_a_contribution_of_nothing_to_a_published_batch_is_refused(desk: Desk) -> None:
+    """The first fence: the batch is no longer the unpublished one."""
+    epoch = desk.open().epoch
+    batch, member = desk.must_plan(epoch), desk.join(epoch)
+    desk.publish(batch, desk.stage(batch, member))
+    assert desk.publish(batch, Contribution(member, (), ())).result is Result.refused
+    assert desk.rows() == desk.expected_rows()
+
+
 def test_two_members_with_the_same_attempt_number_do_not_mix(desk: Desk) -> None:
     """H3: task attempts are counted from 0 in every SparkContext."""
     epoch = desk.open().epoch

@@ -6,12 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from tests.support.executor import BAD, LocalExecutor
 from tests.support.failpoint import failpoint
 from tests.support.produce import numbered, produce, produce_transaction
 from tests.support.world import World, dump
 
+from tidemark import close as close_module
 from tidemark import drain as drain_module
 from tidemark.bounds import Bounds
 from tidemark.checkpoint import Batch
@@ -26,7 +29,6 @@ from tidemark.errors import (
     Superseded,
 )
 from tidemark.failpoints import FailpointHit
-from tidemark.kafka.group import Group
 from tidemark.offsets import Span
 from tidemark.run import run
 
@@ -158,11 +160,19 @@ def test_a_run_stops_at_the_targets_seen_at_open(world: World) -> None:
     assert world.rows() == everything([4])
 
 
-def test_records_of_an_open_transaction_wait_for_the_next_run(world: World) -> None:
+def test_records_of_an_open_transaction_wait_for_a_later_run(world: World) -> None:
+    """The target offset is the last stable one."""
     world.produce(2)
-    targets = world.open().targets
-    assert targets[world.partition(0)] == 2
-    assert targets[world.partition(1)] == 0
+    producer = Producer({"bootstrap.servers": world.kafka, "transactional.id": world.region})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(world.topic, b"pending", partition=0)
+    producer.flush(20)
+    world.run("first")
+    assert world.rows() == [(0, 0), (0, 1)]
+    producer.commit_transaction(20)
+    world.run("second")
+    assert world.rows() == [(0, 0), (0, 1), (0, 2)]
 
 
 def test_a_backlog_gives_at_least_one_record_and_none_gives_no_batch(world: World) -> None:
@@ -327,6 +337,26 @@ def test_a_mirror_that_fails_does_not_fail_the_batch(
     assert world.kafka_offsets()[world.partition()] == 3
 
 
+def test_a_run_whose_mirror_fails_at_close_is_red_until_it_is_closed_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mirror is best effort inside a run and obligatory at its end."""
+    world.produce(3)
+    world.open()
+    world.drain()
+
+    def failing(*_: object) -> None:
+        raise MirrorFailed("as the test wants it")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(close_module, "mirror", failing)
+        with pytest.raises(RunNotDone, match="as the test wants it"):
+            world.close()
+    assert world.sql("SELECT state FROM tidemark.runs") == [("failed",)]
+    assert world.close().rows == 3
+    assert world.sql("SELECT state, reason FROM tidemark.runs") == [("closed", None)]
+
+
 @pytest.mark.parametrize("point", ["open.commit.sent", "open.commit.lost"])
 def test_an_open_without_an_answer_is_looked_up(world: World, point: str) -> None:
     world.produce(3)
@@ -366,10 +396,8 @@ def test_a_start_at_the_end_is_taken_once(world: World) -> None:
 
 
 def test_a_start_at_the_beginning_is_the_log_start(world: World, admin: AdminClient) -> None:
-    from confluent_kafka import TopicPartition
-
     world.produce(5)
-    where = TopicPartition(world.topic, 0, 2)
+    where = KafkaPartition(world.topic, 0, 2)
     admin.delete_records([where])[where].result(30)
     world.run()
     assert world.rows() == [(0, 2), (0, 3), (0, 4)]
@@ -393,8 +421,6 @@ def test_a_start_from_commits_refuses_where_there_is_none(world: World) -> None:
 
 
 def test_a_start_from_a_time_reads_what_came_at_or_after_it(world: World) -> None:
-    from confluent_kafka import Producer
-
     producer = Producer({"bootstrap.servers": world.kafka})
     for number in range(4):
         moment = 1_700_000_000_000 + number * 60_000
@@ -564,7 +590,6 @@ def test_two_topics_are_one_region(world: World, topic: Callable[..., str]) -> N
     world.run(max_records=4)
     counts = "SELECT kafka_topic, count(*) FROM public.records GROUP BY 1"
     assert dict(world.sql(counts)) == {world.topic: 2, second: 3}
-    assert isinstance(world.group, Group)
 
 
 def staging(world: World) -> list[tuple[str]]:
