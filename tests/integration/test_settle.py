@@ -92,6 +92,14 @@ def test_initial_offsets_are_written_once(desk: Desk) -> None:
     assert desk.offsets() == {FIRST: 10, SECOND: 10}
 
 
+def test_initial_offsets_of_known_partitions_are_not_written_again(desk: Desk) -> None:
+    """The second line: the statement itself leaves alone what is there."""
+    desk.work(desk.open().epoch)
+    with desk.ledger.settling(desk.region, "x") as tx:
+        tx.write_initial_offsets({FIRST: 3}, {TOPIC: "id-1"})
+    assert desk.offsets()[FIRST] == 10
+
+
 def test_a_partition_that_appears_later_starts_at_its_log_start(desk: Desk) -> None:
     """H19: whatever the start position says now."""
     desk.open("first")
