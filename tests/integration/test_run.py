@@ -287,6 +287,7 @@ def test_staging_lost_to_a_crash_of_postgres_is_drained_again(world: World) -> N
     with pytest.raises(StagingLost):
         world.drain()
     assert (world.rows(), set(world.ledger_offsets().values())) == ([], {0})
+    assert set(world.kafka_offsets().values()) == {0}  # never ahead of the ledger
     world.after = lambda *_: None
     world.drain()
     assert world.close().rows == 3
