@@ -9,6 +9,7 @@ from confluent_kafka import Consumer
 from tests.support.produce import numbered, produce
 
 from tidemark.errors import Unreachable
+from tidemark.kafka import member as member_module
 from tidemark.kafka.group import Group
 from tidemark.kafka.member import Member
 from tidemark.offsets import TopicPartition
@@ -95,6 +96,23 @@ def test_the_connection_cannot_switch_on_auto_commit(
         wait_until(member.assigned, member)
         threading.Event().wait(0.5)
     assert Group({"bootstrap.servers": kafka}, group).committed(both(name)) == {}
+
+
+def test_the_members_own_settings_win(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the connection says: what exactness rests on is not the user's."""
+    asked: list[dict[str, Any]] = []
+
+    def refuse(config: dict[str, Any]) -> None:
+        asked.append(config)
+        raise RuntimeError("the test has seen enough")
+
+    monkeypatch.setattr(member_module, "Consumer", refuse)
+    theirs = dict.fromkeys(member_module.OWN, "theirs") | {"group.id": "theirs"}
+    with Member(theirs, group, ["t"], "m") as member:
+        member.wait(20)
+    [config] = asked
+    assert {key: config[key] for key in member_module.OWN} == member_module.OWN
+    assert config["group.id"] == group
 
 
 def test_a_member_waits_for_its_assignment_and_no_longer(
