@@ -181,16 +181,29 @@ def test_a_value_that_gives_two_rows_is_rejected_even_if_the_check_lets_it_pass(
     assert decoded.kept.to_pylist() == [0, 2]
     assert decoded.rows.column("a").to_pylist() == [1, 4]
     assert decoded.rejected[0].detail == "2 rows from 1 values"
+    decoded = one.decode([b'{"a":1}{"a":2}{"a":3}', b'{"q":1e400}'])
+    assert [r.reason for r in decoded.rejected] == [Reason.INVALID_JSON, Reason.OUT_OF_RANGE]
 
 
 def test_a_detail_says_where_and_is_short():
-    one = decoder(n="struct<a:array<int>>", t="timestamp")
-    values = [b'{"n":{"a":[1,"x"]}}', b'{"t":"%s"}' % (b"x" * 5000), b'{"t":"0","t":"0"}']
+    one = decoder(n="struct<a:array<int>>", t="timestamp", m="decimal(4,2)")
+    values = [
+        b'{"m":[]}',
+        b'{"n":{"a":[1,"x"]}}',
+        b'{"t":"%s"}' % (b"x" * 5000),
+        b'{"t":"0","t":"0"}',
+    ]
     assert [r.detail for r in one.decode(values).rejected] == [
+        "Expected `decimal(4,2)`, got `list` - at `$.m`",
         "Expected `int | null`, got `str` - at `$.n.a[1]`",
         f"{'x' * 50!r} is no timestamp[us, tz=UTC] - at `$.t`",
         "JSON parse error: Column(/t) was specified twice",
     ]
+
+
+def test_a_detail_that_quotes_a_long_value_is_cut():
+    decoded = decoder(u="array<timestamp>").decode([b'{"u":["%s"]}' % (b"x" * 5000)])
+    assert len(decoded.rejected[0].detail) == 300
 
 
 @pytest.mark.parametrize("values", [[], [None], [b"x", b""]])

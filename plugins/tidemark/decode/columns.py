@@ -77,7 +77,10 @@ def _unreadable(text: str, field: pa.Field) -> Refusal:
 
 
 def _instants(texts: pa.Array) -> pa.Array:
-    """Instants, null where a text is none: Arrow casts texts with an offset or texts without."""
+    """Instants, null where a text is none.
+
+    Arrow casts texts that all have an offset, or that all have none: apart, few cuts are needed.
+    """
     try:
         return texts.cast(_INSTANT)
     except pa.ArrowInvalid:
