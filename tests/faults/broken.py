@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from tests.faults.process import environment
+from tests.faults.process import PROJECT, environment
 from tests.faults.region import FaultRegion
 
 from tidemark import failpoints
 
-PROJECT = Path(__file__).resolve().parents[2]
 SECONDS = 90
 
 
@@ -29,12 +28,11 @@ class Broken:
         cls, region: FaultRegion, program: str, failpoint: str = "", library: Path | None = None
     ) -> "Broken":
         """Start the program with a failpoint such as `publish.moved=kill@2`."""
-        paths = [str(library or PROJECT / "plugins"), str(PROJECT)]
-        added = {"PYTHONPATH": os.pathsep.join(paths), failpoints.VARIABLE: failpoint}
+        known = environment(region, library or PROJECT / "plugins")
         return cls(
             subprocess.Popen(
                 [sys.executable, "-m", "tests.faults.process", program],
-                env={**os.environ, **environment(region), **added},
+                env={**os.environ, **known, failpoints.VARIABLE: failpoint},
                 cwd=PROJECT,
                 stderr=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,

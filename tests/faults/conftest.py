@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.conftest import PROJECT
 from tests.faults.region import FaultRegion
+from tests.faults.seeded import Seed
 from tests.faults.table import Case, Fault, cells, is_in_cut
 from tests.support.databases import database_of
 
@@ -15,6 +16,7 @@ from tidemark.local.postgres import Postgres
 from tidemark.local.stack import LocalStack
 
 RESULTS = pytest.StashKey[list[tuple[str, str, str, str]]]()
+FOUND = pytest.StashKey[list[tuple[str, str, str]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,6 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[RESULTS] = []
+    config.stash[FOUND] = []
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -34,12 +37,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    if config.stash[RESULTS]:
-        terminalreporter.section("fault table")
-        terminalreporter.write_line("| step | failpoint | fault | result |")
-        terminalreporter.write_line("|---|---|---|---|")
-    for row in config.stash[RESULTS]:
-        terminalreporter.write_line(f"| {' | '.join(row)} |")
+    faults = ("step", "failpoint", "fault", "result")
+    _write_table(terminalreporter, "fault table", faults, config.stash[RESULTS])
+    bugs = ("seeded bug", "found by", "symptom")
+    _write_table(terminalreporter, "seeded bugs", bugs, config.stash[FOUND])
+
+
+def _write_table(reporter: Any, title: str, head: tuple[str, ...], rows: list[Any]) -> None:
+    if rows:
+        reporter.section(title)
+        for row in (head, ("---",) * len(head), *rows):
+            reporter.write_line(f"| {' | '.join(row)} |")
 
 
 @pytest.fixture
@@ -49,6 +57,17 @@ def record(pytestconfig: pytest.Config) -> Callable[[Fault, Case, str], None]:
     def write(fault: Fault, case: Case, result: str) -> None:
         row = (case.step, f"`{case.failpoint}`", fault.value, result)
         pytestconfig.stash[RESULTS].append(row)
+
+    return write
+
+
+@pytest.fixture
+def found(request: pytest.FixtureRequest, region: FaultRegion) -> Callable[[Seed, str], None]:
+    """Writes a row of the table of seeded bugs."""
+
+    def write(seed: Seed, symptom: str) -> None:
+        text = symptom.replace(region.topic, "topic").replace(region.region, "name")
+        request.config.stash[FOUND].append((seed.bug, request.node.name, text))
 
     return write
 

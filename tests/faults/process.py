@@ -1,33 +1,46 @@
 """A run or a reset in a process of its own, so that a test can kill it, stop it and look at it.
 
-`python -m tests.faults.process run|reset` with the world in the environment. Reader and writer
-work in a pool of processes: real Kafka and Postgres, no Spark. Exit codes are the driver's.
+`python -m tests.faults.process run|retry|reset` with the world in the environment. Reader and
+writer work in a pool of processes: real Kafka and Postgres, no Spark. Exit codes are the driver's.
 """
 
 import json
 import os
 import sys
 from dataclasses import asdict
+from pathlib import Path
 
 from tests.faults.region import WORLD, FaultRegion
 
+import tidemark
 from tidemark.errors import TidemarkError
+
+LIBRARY = "FAULT_LIBRARY"
+"""Where the package under test must come from."""
+
+
+PROJECT = Path(__file__).resolve().parents[2]
 
 
 def main(program: str) -> int:
     """Do what the program says; the exit code of its error."""
     region = FaultRegion(**json.loads(os.environ[WORLD]))
+    assert Path(tidemark.__file__).is_relative_to(os.environ[LIBRARY]), tidemark.__file__
     try:
-        region.run() if program == "run" else region.reset()
+        {"run": region.run, "retry": region.retry, "reset": region.reset}[program]()
     except TidemarkError as error:
         print(f"{error.code}: {error}", file=sys.stderr)
         return error.exit_code
     return 0
 
 
-def environment(region: FaultRegion) -> dict[str, str]:
-    """What `main` needs to know."""
-    return {WORLD: json.dumps(asdict(region))}
+def environment(region: FaultRegion, library: Path) -> dict[str, str]:
+    """What `main` needs to know, and the package that it shall import."""
+    return {
+        WORLD: json.dumps(asdict(region)),
+        LIBRARY: str(library),
+        "PYTHONPATH": os.pathsep.join([str(library), str(PROJECT)]),
+    }
 
 
 if __name__ == "__main__":

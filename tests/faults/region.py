@@ -40,18 +40,21 @@ class FaultRegion:
     region: str
 
     @property
-    def pipeline(self) -> Pipeline:
+    def settings(self) -> dict[str, Any]:
         """The pipeline as its file would say it."""
-        return Pipeline.model_validate(
-            {
-                "region": self.region,
-                "kafka": {"connection": "tidemark_kafka", "topics": [self.topic]},
-                "batch": {"max_records": BATCH_RECORDS},
-                "decode": {"format": "json", "schema": {"n": "bigint"}},
-                "target": {"connection": "tidemark_warehouse", "table": "public.numbers"},
-                "no_progress_seconds": 30,
-            }
-        )
+        return {
+            "region": self.region,
+            "kafka": {"connection": "tidemark_kafka", "topics": [self.topic]},
+            "batch": {"max_records": BATCH_RECORDS},
+            "decode": {"format": "json", "schema": {"n": "bigint"}},
+            "target": {"connection": "tidemark_warehouse", "table": "public.numbers"},
+            "no_progress_seconds": 30,
+        }
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The same, read."""
+        return Pipeline.model_validate(self.settings)
 
     @property
     def connections(self) -> dict[str, Connection]:
@@ -72,11 +75,23 @@ class FaultRegion:
 
     def run(self) -> None:
         """Open, drain as one member, close."""
+        self._finish(self.open())
+
+    def open(self) -> str:
+        """Open a run and return its id."""
         run_id = f"fault/{uuid4()}"
-        place = self.pipeline, self.connections
-        open_run(*place, run_id=run_id, bounds=self.pipeline.batch.bounds())
-        drain_run(*place, run_id=run_id, member_name="fault", executor_of=pool_executor)
-        close_run(*place, run_id=run_id)
+        bounds = self.pipeline.batch.bounds()
+        open_run(self.pipeline, self.connections, run_id=run_id, bounds=bounds)
+        return run_id
+
+    def close(self, run_id: str) -> None:
+        """Close the run."""
+        close_run(self.pipeline, self.connections, run_id=run_id)
+
+    def retry(self) -> None:
+        """Join the newest run as one more member and close it: what a task's retry does."""
+        [(run_id,)] = self._ask("SELECT run_id FROM tidemark.runs ORDER BY epoch DESC LIMIT 1")
+        self._finish(run_id)
 
     def reset(self) -> None:
         """A reset by hand."""
@@ -86,31 +101,40 @@ class FaultRegion:
 
     def faults_found(self) -> list[str]:
         """Everything that is not as it must be at rest; each text names what was found."""
+        return list(self.faults())
+
+    def faults(self) -> Iterator[str]:
+        """The same, one after another."""
         committed = list(self._committed())
         good = [(p, o, json.loads(v)["n"]) for p, o, v in committed if v != BAD]
         bad = [(p, o) for p, o, v in committed if v == BAD]
         letters = self._ask('SELECT partition, "offset" FROM tidemark.dead_letters')
-        return [
-            *_compared("rows", good, self._rows()),
-            *_compared("dead letters", bad, letters),
-            *self._drift(),
-            *(f"staging left: {name}" for (name,) in self._ask(STAGING)),
-            *(f"ledger: {fault}" for (fault,) in self._ask(LEDGER_FAULTS)),
-            *self._verified(),
-        ]
+        yield from _compared("rows", good, self.rows())
+        yield from _compared("dead letters", bad, letters)
+        yield from self.drift()
+        yield from (f"staging left: {name}" for (name,) in self._ask(STAGING))
+        yield from (f"ledger: {fault}" for (fault,) in self._ask(LEDGER_FAULTS))
+        yield from self._verified()
 
-    def _rows(self) -> list[Row]:
+    def rows(self) -> list[Row]:
+        """What is visible in the target."""
         if not self._ask("SELECT 1 WHERE to_regclass('public.numbers') IS NOT NULL"):
             return []
         return self._ask("SELECT kafka_partition, kafka_offset, n FROM public.numbers")
 
-    def _drift(self) -> list[str]:
+    def drift(self) -> list[str]:
+        """Where Kafka's group offsets differ from the ledger's."""
         engine = connect(self.warehouse)
         with closing(engine.raw_connection()):
             ledger = Ledger(engine).merged_checkpoint(self.region).offsets
         engine.dispose()
         kafka = Group({"bootstrap.servers": self.kafka}, self.region).committed(ledger)
         return [f"drift {text}" for text in differences(ledger, kafka)]
+
+    def _finish(self, run_id: str) -> None:
+        place = self.pipeline, self.connections
+        drain_run(*place, run_id=run_id, member_name="fault", executor_of=pool_executor)
+        self.close(run_id)
 
     def _verified(self) -> list[str]:
         report = verify(self.pipeline, self.connections, executor_of=pool_executor)
@@ -147,6 +171,8 @@ WHERE nspname = 'tidemark_staging' AND relkind = 'r'
 """
 LEDGER_FAULTS = """
 SELECT 'batch ' || seq || ' is ' || state FROM tidemark.batches WHERE state <> 'published'
+UNION ALL
+SELECT 'the run of epoch ' || epoch || ' is open' FROM tidemark.runs WHERE state = 'open'
 UNION ALL
 SELECT 'gap before ' || start_offset || ' of partition ' || partition FROM (
     SELECT s.partition, s.start_offset,

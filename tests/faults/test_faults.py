@@ -46,6 +46,14 @@ def test_a_commit_without_an_answer_is_looked_up_in_the_ledger(
     assert region.faults_found() == []
 
 
+def test_a_second_driver_of_a_run_goes_on_where_the_first_one_ended(region: FaultRegion) -> None:
+    code, words = Broken.start(region, "run", "publish.before=raise").end()
+    assert code == 1, words
+    code, words = Broken.start(region, "retry").end()
+    assert code == 0, words
+    assert region.faults_found() == []
+
+
 def killed(case: Case, region: FaultRegion, _: Postgres, tmp: Path) -> str:
     """SIGKILL at the failpoint; a worker's death is the driver's to survive."""
     in_worker = case in IN_WORKER
@@ -82,7 +90,8 @@ def paused(case: Case, region: FaultRegion, _: Postgres, __: Path) -> str:
     run_to_the_end(region)
     stopped.send_signal(signal.SIGCONT)
     code, words = broken.end()
-    assert code in EXPECTED_OF_ZOMBIES, words
+    expected = EXPECTED_OF_ZOMBIES if case.failpoint != "publish.before" else (Fenced.exit_code,)
+    assert code in expected, words
     assert region.faults_found() == [], "the zombie changed something"
     return "fenced" if code == Fenced.exit_code else "harmless"
 

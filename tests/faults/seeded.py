@@ -1,0 +1,158 @@
+"""Seeded bugs: the library with a guard taken out, which a fault test must then notice."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[2] / "plugins" / "tidemark"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A replacement in one file of the package."""
+
+    file: str
+    old: str
+    new: str
+
+    def apply(self, package: Path) -> None:
+        """The text stood there exactly once and is replaced."""
+        path = package / self.file
+        text = path.read_text()
+        found = text.count(self.old)
+        assert found == 1, f"{self.file} holds {found} times: {self.old}"
+        path.write_text(text.replace(self.old, self.new))
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """A bug: what is missing, and the edits that take it out."""
+
+    bug: str
+    edits: tuple[Edit, ...]
+
+    def planted(self, folder: Path) -> Path:
+        """A copy of the package with the bug, in a folder for PYTHONPATH."""
+        shutil.copytree(PACKAGE, folder / "tidemark")
+        for edit in self.edits:
+            edit.apply(folder / "tidemark")
+        return folder
+
+
+_EPOCH = Edit("ledger/ledger.py", "if state.epoch != epoch:", "if False:")
+_WATCH = Edit("drain.py", "return self.ledger.epoch(self.region) != self.epoch", "return False")
+_LOOKUP = Edit(
+    "ledger/deciding.py",
+    'return self._one("unpublished_batch") == (batch.seq, self.epoch)',
+    "return True",
+)
+_DISCARD = Edit("settle.py", "discarded = tx.discard_unpublished_batch()", "discarded = None")
+_HEAD = Edit("sql/queries/advance_head.sql", "AND epoch = %(epoch)s AND", "AND")
+
+NO_FENCE = Seed("no batch and epoch fence", (_EPOCH, _WATCH, _LOOKUP))
+NO_FENCE_AT_ALL = Seed(
+    "no batch and epoch fence, and no second line behind it (discard, head)",
+    (_EPOCH, _WATCH, _LOOKUP, _DISCARD, _HEAD),
+)
+
+_GAP = Edit(
+    "plan.py",
+    "Span(*partition, start := next_offsets[partition], start + width)",
+    "Span(*partition, (start := next_offsets[partition]) + (turn % 2 == 0), start + width)",
+)
+SKIPPING_PLAN = Seed("a plan that skips an offset", (_GAP,))
+NO_SPAN_CAS = Seed(
+    "no span compare-and-set (under a plan that skips an offset)",
+    (
+        _GAP,
+        Edit(
+            "sql/migrations/0001_ledger.sql",
+            "\n          AND p.next_offset = s.start_offset;",
+            ";",
+        ),
+    ),
+)
+
+_COUNTS = (
+    Edit("sql/migrations/0001_ledger.sql", "CHECK (rows_moved = rows_contributed)", "CHECK (true)"),
+    Edit(
+        "sql/migrations/0001_ledger.sql",
+        "CHECK (dead_letters_moved = dead_letters_contributed)",
+        "CHECK (true)",
+    ),
+)
+NO_COUNT_CHECK = Seed("no count check", _COUNTS)
+
+MIRROR_BEFORE_PUBLISH = Seed(
+    "mirror before publish",
+    (
+        Edit(
+            "drain.py",
+            "        outcome = contribute_and_publish(",
+            "        ends = {p.span.topic_partition: p.span.end for p in batch.spans}\n"
+            "        with self.group.writer() as writer:\n"
+            '            writer.commit(ends, "too early")\n'
+            "        outcome = contribute_and_publish(",
+        ),
+    ),
+)
+UNFENCED_MIRROR = Seed(
+    "mirror without fencing (each writer a transactional.id of its own)",
+    (
+        Edit(
+            "kafka/group.py",
+            'return f"tidemark-{self.group_id}"',
+            "return f\"tidemark-{self.group_id}-{__import__('uuid').uuid4()}\"",
+        ),
+    ),
+)
+
+STAGED_BY_ATTEMPT = Seed(
+    "staging keyed by attempt number alone (and no count check behind it)",
+    (
+        Edit("run.py", "        client_id = f", "        number = 1\n        client_id = f"),
+        *_COUNTS,
+    ),
+)
+
+END_IS_LAST_RECORD = Seed(
+    "end = last record + 1",
+    (
+        Edit(
+            "spark/reader.py",
+            "        count += len(block)\n",
+            "        count += len(block)\n"
+            "        span = Span(*span.topic_partition, span.start, block[-1].offset() + 1)\n",
+        ),
+    ),
+)
+
+_UNSEEN_FAILURE = Edit(
+    "ledger/deciding.py",
+    'self._run("close_run", state=state, reason=reason)',
+    'self._run("close_run", state=state, reason=reason)\n'
+    "        try:\n"
+    '            self.cursor.execute("SELECT 1 / 0")\n'
+    "        except Exception:\n"
+    "            pass",
+)
+UNSEEN_FAILURE = Seed("a statement whose failure is swallowed", (_UNSEEN_FAILURE,))
+IGNORED_COMMIT_TAG = Seed(
+    "ignored COMMIT tag (after a failure that is swallowed)",
+    (
+        _UNSEEN_FAILURE,
+        Edit("ledger/transaction.py", 'if cursor.statusmessage != "COMMIT":', "if False:"),
+    ),
+)
+
+SUCCESS_UNASKED = Seed(
+    "success without asking the ledger",
+    (
+        Edit(
+            "drain.py",
+            "                self._drain_batch(batch, spans)\n",
+            "                self._drain_batch(batch, spans)\n                return\n",
+        ),
+        Edit("close.py", "[*_unfinished(tx, run, batches), *unmirrored]", "[*unmirrored]"),
+    ),
+)
