@@ -1,0 +1,108 @@
+"""A drain through the real spark-submit, as the Airflow operator starts it."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from tests.faults.process import PROJECT
+from tests.faults.region import FaultRegion
+
+from tidemark import failpoints
+
+SECONDS = 150
+BIN = Path(sys.executable).parent
+MASTER = "local[2,3]"
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """spark-submit with the driver, the JVM and the Python workers below it."""
+
+    process: "subprocess.Popen[bytes]"
+    log: Path
+    _left: list[psutil.Process] = field(default_factory=list)
+
+    def end(self) -> int:
+        """Wait for its end; the driver's exit code."""
+        return self.process.wait(SECONDS)
+
+    def kill_driver(self) -> None:
+        """SIGKILL to the Python process that runs jobs/drain.py, and to no other."""
+        self._left.extend(self.family())  # orphans are not found afterwards
+        [driver] = [process for process in self._left if _is_driver(process)]
+        driver.kill()
+
+    def kill(self) -> None:
+        """Nothing of it runs."""
+        for process in [*self._left, *self.family()]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        self.process.kill()
+        self.process.wait()
+
+    def family(self) -> list[psutil.Process]:
+        """Whatever it started and still runs."""
+        with suppress(psutil.NoSuchProcess):
+            return psutil.Process(self.process.pid).children(recursive=True)
+        return []
+
+    def wait_until_a_worker_stopped(self) -> None:
+        """Return when a Python worker has reached its `stop`."""
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None, self.log.read_text()
+            for process in self.family():
+                with suppress(psutil.NoSuchProcess):
+                    if process.status() == psutil.STATUS_STOPPED:
+                        return
+            time.sleep(0.05)
+        raise AssertionError(f"no worker stopped in {SECONDS} s: {self.log.read_text()}")
+
+
+@contextmanager
+def submitted(
+    region: FaultRegion, run_id: str, failpoint: str, folder: Path
+) -> Iterator[Submitted]:
+    """A drain of an open run with a failpoint switched on; none of its processes is left after."""
+    pipeline, log = folder / "pipeline.yaml", folder / "submit.log"
+    pipeline.write_text(json.dumps(region.settings))  # JSON is YAML
+    command = [BIN / "spark-submit", "--master", MASTER, "--conf", "spark.log.level=WARN"]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*command, PROJECT / "jobs" / "drain.py", pipeline],
+            env=os.environ | _environment(region, run_id) | {failpoints.VARIABLE: failpoint},
+            cwd=folder,
+            stdout=output,
+            stderr=output,
+        )
+    submit = Submitted(process, log)
+    try:
+        yield submit
+    finally:
+        submit.kill()
+
+
+def _environment(region: FaultRegion, run_id: str) -> dict[str, str]:
+    secrets = dict(connection.to_env() for connection in region.connections.values())
+    return secrets | {
+        "TIDEMARK_RUN_ID": run_id,
+        "TIDEMARK_MEMBER_NAME": "submitted",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join([str(PROJECT), str(PROJECT / "plugins")]),
+        "PATH": os.pathsep.join([str(BIN), os.environ["PATH"]]),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+def _is_driver(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        words = process.cmdline()
+        return "java" not in words[0] and any(word.endswith("jobs/drain.py") for word in words)
+    return False
