@@ -1,5 +1,5 @@
 """The worked example's transform: a flight as the airline wrote it, plus what analysts ask for."""
-# ruff: noqa: TID253 -- a transform runs in Spark, never where DAG files are parsed
+
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
