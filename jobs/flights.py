@@ -1,6 +1,5 @@
 """The worked example's transform: a flight as the airline wrote it, plus what analysts ask for."""
 
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
