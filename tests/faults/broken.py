@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,6 +78,12 @@ class Broken:
             return [driver, *driver.children(recursive=True)]
         except psutil.NoSuchProcess:
             return []
+
+
+def resume(stopped: psutil.Process) -> None:
+    """It goes on; a worker may be gone, killed by its driver when another task had failed."""
+    with suppress(psutil.NoSuchProcess):
+        stopped.send_signal(signal.SIGCONT)
 
 
 def _status(process: psutil.Process) -> str:

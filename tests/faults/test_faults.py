@@ -1,11 +1,12 @@
 """Break each step in each way; after one more run everything must be as if nothing had happened."""
 
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.faults.broken import Broken, run_to_the_end
+from tests.faults.broken import Broken, resume, run_to_the_end
 from tests.faults.region import FaultRegion
 from tests.faults.table import IN_WORKER, LOST_ANSWERS, Case, Fault
 
@@ -72,10 +73,13 @@ def postgres_stopped(case: Case, region: FaultRegion, postgres: Postgres, _: Pat
     stopped = broken.wait_until_stopped()
     postgres.stop("immediate")
     postgres.start()
-    stopped.send_signal(signal.SIGCONT)
+    resume(stopped)
     code, words = broken.end()
     assert code in (0, 1), words
-    return "went on; green" if code == 0 else f"{words.split(':')[0]}; next run green"
+    if code == 0:
+        return "went on; green"
+    named = re.search(r"^([A-Z_]+): ", words, re.MULTILINE)  # warnings may stand before it
+    return f"{named[1] if named else 'failed'}; next run green"
 
 
 def paused(case: Case, region: FaultRegion, _: Postgres, __: Path) -> str:
@@ -88,7 +92,7 @@ def paused(case: Case, region: FaultRegion, _: Postgres, __: Path) -> str:
         return "holds the region lock: ended by its time-out"
     region.reset()
     run_to_the_end(region)
-    stopped.send_signal(signal.SIGCONT)
+    resume(stopped)
     code, words = broken.end()
     expected = EXPECTED_OF_ZOMBIES if case.failpoint != "publish.before" else (Fenced.exit_code,)
     assert code in expected, words

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.faults import seeded
-from tests.faults.broken import Broken
+from tests.faults.broken import Broken, resume
 from tests.faults.region import FaultRegion
 from tests.faults.seeded import Seed
 
@@ -33,7 +33,7 @@ def test_a_zombie_without_a_fence_is_not_told_that_it_is_one(
     zombie = Broken.start(region, "run", "publish.before=stop@2", planted(seeded.NO_FENCE))
     stopped = zombie.wait_until_stopped()
     region.reset()
-    stopped.send_signal(signal.SIGCONT)
+    resume(stopped)
     code, words = zombie.end()
     assert code != Fenced.exit_code
     assert "contributions_region_seq_fkey" in words  # what still keeps it from doing harm
@@ -48,7 +48,7 @@ def test_a_zombie_without_any_fence_publishes_after_a_reset(
     stopped = zombie.wait_until_stopped()
     ended(region, "reset", library)
     visible = len(region.rows())
-    stopped.send_signal(signal.SIGCONT)
+    resume(stopped)
     zombie.end()
     late = len(region.rows()) - visible
     assert late > 0
@@ -79,7 +79,7 @@ def test_without_the_count_check_emptied_staging_is_published(
     stopped = broken.wait_until_stopped()
     breakable.stop("immediate")
     breakable.start()
-    stopped.send_signal(signal.SIGCONT)
+    resume(stopped)
     code, words = broken.end()
     assert code == 0, words
     found(seeded.NO_COUNT_CHECK, first_fault(region, "rows lost"))
@@ -102,7 +102,7 @@ def test_an_unfenced_mirror_takes_kafka_back(
     stopped = zombie.wait_until_stopped()
     region.run()
     assert region.drift() == []
-    stopped.send_signal(signal.SIGCONT)
+    resume(stopped)
     zombie.end()
     [fault, *_] = region.drift()
     found(seeded.UNFENCED_MIRROR, fault)
