@@ -113,7 +113,7 @@ def test_every_statement_fits_the_schema(desk: Desk, name: str) -> None:
     text = re.sub(
         r"%\((\w+)\)s", lambda m: f"${numbers.setdefault(m[1], len(numbers) + 1)}", query(name)
     )
-    desk.sql(f"PREPARE statement AS {text}")
+    ask(desk.warehouse, f"PREPARE statement AS {text}")
 
 
 @pytest.mark.parametrize("name", QUERIES)

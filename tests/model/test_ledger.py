@@ -1,13 +1,13 @@
 """The ledger as a state machine: members, zombies, crashes and resets in any order.
 
 Real Postgres, real protocol, a made-up log and a fake group that the contract tests hold to the
-real one. TIDEMARK_MODEL_EXAMPLES sets how many runs are tried (default 20);
+real one. TIDEMARK_MODEL_EXAMPLES sets how many runs are tried (default 50);
 TIDEMARK_MODEL_SHRINK makes a failing one short, which takes minutes.
 """
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
+    initialize,
     invariant,
     precondition,
     rule,
@@ -37,7 +38,7 @@ from tidemark.offsets import Offsets, Span
 from tidemark.protocol import Result
 from tidemark.retire import retire
 
-EXAMPLES = int(os.environ.get("TIDEMARK_MODEL_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("TIDEMARK_MODEL_EXAMPLES", "50"))
 SHRINK = "TIDEMARK_MODEL_SHRINK" in os.environ
 STEPS = 40
 
@@ -57,6 +58,16 @@ MIRROR_POINTS = ["mirror.before", "mirror.fenced", "mirror.read", "mirror.after"
 LOOKED_UP = {"publish.commit.lost", "publish.commit.sent"}
 
 
+def crashes(points: list[str]) -> st.SearchStrategy[str | None]:
+    """No crash, as often as one at any of the points."""
+    return st.none() | st.sampled_from(points)
+
+
+def crashing(point: str | None) -> AbstractContextManager[None]:
+    """The failpoint, if there is one."""
+    return failpoint(point) if point else nullcontext()
+
+
 @dataclass
 class Member:
     """A driver process: what it believes, and what it has staged."""
@@ -64,7 +75,7 @@ class Member:
     number: int
     epoch: int
     batch: Batch | None = None
-    staged: list[Contribution] = field(default_factory=list)
+    staged: list[tuple[Batch, Contribution]] = field(default_factory=list)
     attempts: int = 0
 
 
@@ -83,36 +94,33 @@ class LedgerMachine(RuleBasedStateMachine):
         self.epoch = 0
         self.next_seq = 1
         self.plans: dict[int, tuple[Span, ...]] = {}
-        self.lost = False
+        self.lost: set[int | None] = set()
 
     # --- the world ---
+
+    @initialize(max_records=st.integers(1, 12))
+    def begin(self, max_records: int) -> None:
+        self.grow(20, 0)
+        self.grow(20, 1)
+        self._open(max_records)
 
     @rule(count=st.integers(1, 9), partition=st.integers(0, 1))
     def grow(self, count: int, partition: int) -> None:
         self.desk.grow(count, partition)
 
-    @rule(max_records=st.integers(1, 12))
-    def open(self, max_records: int) -> None:
-        self._open(max_records)
-
-    @rule(max_records=st.integers(1, 12), point=st.sampled_from(SETTLE_POINTS))
-    def open_and_crash(self, max_records: int, point: str) -> None:
-        with failpoint(f"open.{point}"):
+    @rule(max_records=st.integers(1, 12), crash=crashes(SETTLE_POINTS))
+    def open(self, max_records: int, crash: str | None) -> None:
+        with crashing(crash and f"open.{crash}"):
             try:
                 self._open(max_records)
             except (FailpointHit, Unreachable):
                 self.runs = self._runs_in_ledger()
 
-    @rule()
-    def reset_by_hand(self) -> None:
-        self.desk.reset()
-
-    @rule(point=st.sampled_from(SETTLE_POINTS))
-    def reset_and_crash(self, point: str) -> None:
-        with failpoint(f"reset.{point}"), suppress(FailpointHit, Unreachable):
+    @rule(crash=crashes(SETTLE_POINTS))
+    def reset_by_hand(self, crash: str | None) -> None:
+        with crashing(crash and f"reset.{crash}"), suppress(FailpointHit, Unreachable):
             self.desk.reset()
 
-    @precondition(lambda self: self.runs)
     @rule(data=st.data())
     def reset_for_a_run(self, data: st.DataObject) -> None:
         """The DAG's reset, possibly a late one."""
@@ -129,7 +137,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def crash_of_postgres(self) -> None:
         """Recovery empties UNLOGGED tables."""
         self.desk.lose_staging()
-        self.lost = True
+        self.lost.add(self.desk.ledger.unpublished_seq(self.desk.region))
 
     @rule()
     def retire(self) -> None:
@@ -137,82 +145,74 @@ class LedgerMachine(RuleBasedStateMachine):
 
     # --- members, living and dead ---
 
-    @precondition(lambda self: self.runs)
     @rule()
     def join(self) -> None:
         """A member joins the newest run's epoch, whether it still holds or not."""
         epoch = self.runs[-1][1]
         self.members.append(Member(self.desk.join(epoch), epoch))
 
-    @precondition(lambda self: self.members)
-    @rule(data=st.data())
-    def plan(self, data: st.DataObject) -> None:
-        member = data.draw(st.sampled_from(self.members))
-        if member.epoch != self._epoch_now():
-            with pytest.raises(Fenced):
-                self.desk.plan(member.epoch)
-            return
-        member.batch = self.desk.plan(member.epoch)
-        self._plan_is_fixed(member.batch)
+    @precondition(lambda self: self._is_open())
+    @rule(data=st.data(), count=st.integers(1, 3))
+    def join_and_stage(self, data: st.DataObject, count: int) -> None:
+        """Members get as far as their contributions, side by side."""
+        for _ in range(count):
+            self.join()
+            member = self.members[-1]
+            member.batch = self.desk.plan(member.epoch)
+            if member.batch:
+                self._stage(member, data)
 
     @precondition(lambda self: self.members)
-    @rule(data=st.data(), point=st.sampled_from(PLAN_POINTS))
-    def plan_and_crash(self, data: st.DataObject, point: str) -> None:
+    @rule(data=st.data(), crash=crashes(PLAN_POINTS))
+    def plan(self, data: st.DataObject, crash: str | None) -> None:
         member = data.draw(st.sampled_from(self.members))
-        with failpoint(point), suppress(FailpointHit, Fenced):
-            self._plan_is_fixed(self.desk.plan(member.epoch))
+        current = member.epoch == self._epoch_now()
+        with crashing(crash):
+            try:
+                member.batch = self.desk.plan(member.epoch)
+                assert current
+                self._plan_is_fixed(member.batch)
+            except Fenced:
+                assert not current
+            except FailpointHit:
+                self.members.remove(member)
 
     @precondition(lambda self: any(m.batch for m in self.members))
     @rule(data=st.data())
     def stage(self, data: st.DataObject) -> None:
-        """Some of the plan's spans are staged; attempts are counted from 0 in every member."""
-        member = data.draw(st.sampled_from([m for m in self.members if m.batch]))
-        assert member.batch is not None
-        spans = [p.span for p in member.batch.spans]
-        chosen = data.draw(st.lists(st.sampled_from(spans), min_size=1, unique=True))
-        contribution = self.desk.stage(member.batch, member.number, member.attempts, chosen)
-        member.attempts += 1
-        member.staged.append(contribution)
+        """A zombie may stage too."""
+        self._stage(data.draw(st.sampled_from([m for m in self.members if m.batch])), data)
 
-    @precondition(lambda self: any(m.batch and m.staged for m in self.members))
-    @rule(data=st.data())
-    def contribute(self, data: st.DataObject) -> None:
-        member, contribution = self._a_contribution(data)
-        self._contribute(member, contribution)
-
-    @precondition(lambda self: any(m.batch and m.staged for m in self.members))
-    @rule(data=st.data(), point=st.sampled_from(PUBLISH_POINTS))
-    def contribute_and_crash(self, data: st.DataObject, point: str) -> None:
-        member, contribution = self._a_contribution(data)
-        with failpoint(point):
+    @precondition(lambda self: any(m.staged for m in self.members))
+    @rule(data=st.data(), crash=crashes(PUBLISH_POINTS))
+    def contribute(self, data: st.DataObject, crash: str | None) -> None:
+        """What was staged is offered, once or again."""
+        member = data.draw(st.sampled_from([m for m in self.members if m.staged]))
+        contribution = data.draw(st.sampled_from(member.staged))
+        with crashing(crash):
             try:
-                self._contribute(member, contribution)
+                self._contribute(*contribution)
             except FailpointHit:
-                assert point not in LOOKED_UP
+                assert crash not in LOOKED_UP
                 self.members.remove(member)
 
     # --- mirrors ---
 
     @precondition(lambda self: self.members)
-    @rule(data=st.data())
-    def mirror(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), crash=crashes(MIRROR_POINTS))
+    def mirror(self, data: st.DataObject, crash: str | None) -> None:
         member = data.draw(st.sampled_from(self.members))
         current = member.epoch == self._epoch_now()
-        try:
-            mirror(self.desk.ledger, self.desk.group, self.desk.region, member.epoch)
-            assert current
-            assert self.desk.group.offsets == self.desk.offsets()
-        except Fenced:
-            assert not current
+        with crashing(crash):
+            try:
+                mirror(self.desk.ledger, self.desk.group, self.desk.region, member.epoch)
+                assert current
+                assert self.desk.group.offsets == self.desk.offsets()
+            except Fenced:
+                assert not current
+            except FailpointHit:
+                self.members.remove(member)
 
-    @precondition(lambda self: self.members)
-    @rule(data=st.data(), point=st.sampled_from(MIRROR_POINTS))
-    def mirror_and_crash(self, data: st.DataObject, point: str) -> None:
-        member = data.draw(st.sampled_from(self.members))
-        with failpoint(point), suppress(FailpointHit, Fenced):
-            mirror(self.desk.ledger, self.desk.group, self.desk.region, member.epoch)
-
-    @precondition(lambda self: self.runs)
     @rule()
     def mirror_and_pause(self) -> None:
         """A mirror has read the ledger and stops before its commit."""
@@ -229,7 +229,6 @@ class LedgerMachine(RuleBasedStateMachine):
         with suppress(Fenced):
             writer.commit(offsets, f"{self.desk.region}/{epoch}/?")
 
-    @precondition(lambda self: self.runs)
     @rule(data=st.data())
     def close(self, data: st.DataObject) -> None:
         run_id, epoch = data.draw(st.sampled_from(self.runs))
@@ -292,7 +291,7 @@ class LedgerMachine(RuleBasedStateMachine):
             "SELECT seq, epoch FROM tidemark.batches WHERE state = 'planned' AND " + self.desk.here
         )
         assert len(planned) <= 1
-        assert all(epoch == self._epoch_now() and seq < self.next_seq for seq, epoch in planned)
+        assert all(epoch == self._epoch_now() for _, epoch in planned)
 
     # --- helpers ---
 
@@ -315,27 +314,32 @@ class LedgerMachine(RuleBasedStateMachine):
             spans = tuple(p.span for p in batch.spans)
             assert self.plans.setdefault(batch.seq, spans) == spans
 
-    def _a_contribution(self, data: st.DataObject) -> tuple[Member, Contribution]:
-        able = [m for m in self.members if m.batch and m.staged]
-        member = data.draw(st.sampled_from(able))
-        return member, data.draw(st.sampled_from(member.staged))
+    def _is_open(self) -> bool:
+        return self.runs[-1][1] == self._epoch_now()
 
-    def _contribute(self, member: Member, contribution: Contribution) -> None:
+    def _stage(self, member: Member, data: st.DataObject) -> None:
+        """Some of the plan's spans; attempts are counted from 0 in every member."""
         assert member.batch is not None
-        expected = self._expected(member, contribution)
+        spans = [p.span for p in member.batch.spans]
+        chosen = data.draw(st.lists(st.sampled_from(spans), min_size=1, unique=True))
+        contribution = self.desk.stage(member.batch, member.number, member.attempts, chosen)
+        member.attempts += 1
+        member.staged.append((member.batch, contribution))
+
+    def _contribute(self, batch: Batch, contribution: Contribution) -> None:
+        expected = self._expected(batch, contribution)
         try:
-            result: object = self.desk.publish(member.batch, contribution).result
+            result: object = self.desk.publish(batch, contribution).result
         except (Fenced, StagingLost) as error:
             result = type(error)
-        assert result in expected
+        assert result in expected, (result, expected)
 
-    def _expected(self, member: Member, contribution: Contribution) -> set[object]:
+    def _expected(self, batch: Batch, contribution: Contribution) -> set[object]:
         """What the ledger's own rows say must come of it."""
-        assert member.batch is not None
-        if member.epoch != self._epoch_now():
+        if batch.epoch != self._epoch_now():
             return {Fenced}
         planned = self.desk.ledger.unpublished_seq(self.desk.region)
-        if planned != member.batch.seq:
+        if planned != batch.seq:
             return {Result.refused}
         unclaimed = {
             partition
@@ -346,12 +350,12 @@ class LedgerMachine(RuleBasedStateMachine):
             )
         }
         wanted = [read.span for read in contribution.reads]
-        in_plan = {p.span for p in member.batch.spans}
+        in_plan = {p.span for p in batch.spans}
         if any(s.partition not in unclaimed or s not in in_plan for s in wanted):
             return {Result.refused}
         if unclaimed - {span.partition for span in wanted}:
             return {Result.contributed}
-        return {Result.published, StagingLost} if self.lost else {Result.published}
+        return {Result.published, StagingLost} if planned in self.lost else {Result.published}
 
     def _is_done(self, epoch: int) -> bool:
         if self.desk.ledger.unpublished_seq(self.desk.region) is not None:

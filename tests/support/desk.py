@@ -12,14 +12,13 @@ import psycopg2
 import pyarrow as pa
 from sqlalchemy import Engine
 from tests.support.fakes import FakeGroup
-from tests.support.world import ask
 
 from tidemark.bounds import Bounds
 from tidemark.checkpoint import Attempt, Batch, Contribution, DeadLetter, SpanRead
 from tidemark.close import Closed, close
 from tidemark.facts import Facts
 from tidemark.ledger.ledger import Ledger
-from tidemark.ledger.transaction import transaction
+from tidemark.ledger.transaction import look, transaction
 from tidemark.offsets import Offsets, Span, TopicPartition
 from tidemark.protocol import Outcome, contribute_and_publish, plan_batch
 from tidemark.settle import OpenRequest, ResetRequest, Settled, settle
@@ -159,7 +158,9 @@ class Desk:
 
     def sql(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement in the warehouse."""
-        return ask(self.warehouse, statement, values)
+        with look(self.engine) as cursor:
+            cursor.execute(statement, values or None)
+            return cursor.fetchall() if cursor.description else []
 
     @property
     def here(self) -> str:
