@@ -151,8 +151,9 @@ class Drain:
             raise Unreachable(f"region {self.region}: the job could not be started")
         started = time.monotonic()
         self._show("draining", partitions=sorted(span.topic_partition for span in spans))
-        with transaction(self.ledger.engine, "staging") as cursor:
-            tables.create(cursor, batch.staging, mover.columns)
+        # Under the epoch: a zombie makes no tables that nobody would retire.
+        with self.ledger.deciding(self.region, self.epoch, "staging") as tx:
+            tables.create(tx.cursor, batch.staging, mover.columns)
         winners = executor.drain(batch, spans)
         contribution = self._contribution(batch, spans, winners)
         facts = self.broker.facts(self.pipeline.kafka.topics)

@@ -13,6 +13,9 @@ from tidemark.errors import Fenced
 from tidemark.kafka.asking import SECONDS, answer, quiet, translated
 from tidemark.offsets import Offsets, TopicPartition
 
+TRANSACTION_TIMEOUT_MS = 15_000
+"""How long a mirror that died in its commit can keep others from reading the group's offsets."""
+
 FENCED_CODES = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
 
 
@@ -50,7 +53,11 @@ class Group:
             Unreachable: Kafka does not answer.
         """
         with _kafka_errors(f"mirror of group {self.group_id}"):
-            producer = Producer(quiet({**self._config, "transactional.id": self.transactional_id}))
+            own = {
+                "transactional.id": self.transactional_id,
+                "transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS),
+            }
+            producer = Producer(quiet({**self._config, **own}))
             producer.init_transactions(SECONDS)
             with self._onlooker() as onlooker:
                 yield MirrorWriter(producer, onlooker)
