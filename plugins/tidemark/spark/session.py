@@ -14,6 +14,7 @@ DEFAULTS = {
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "tidemark.spark.daemon",
 }
 """Set where spark-submit, spark-defaults.conf or the connection set nothing."""
 

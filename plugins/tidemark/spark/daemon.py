@@ -1,0 +1,25 @@
+"""The parent of Spark's Python workers: it has imported what they need before they fork.
+
+Spark's own daemon imports pyspark out of a zip, which keeps no bytecode, and each worker imports
+its module anew: a second of CPU time per worker. Started by Spark as `-m`, see session.py.
+"""
+
+import importlib
+import sys
+
+NEEDED = ("pyarrow", "psycopg2", "confluent_kafka", "tidemark.spark.source")
+"""What a reader or a writer imports; importing starts no thread and opens no client."""
+
+
+def main() -> None:
+    """Serve forks to Spark, with the installed pyspark."""
+    sys.path[:] = [path for path in sys.path if not path.endswith("pyspark.zip")]
+    from pyspark import daemon
+
+    for module in (sys.argv[1], *NEEDED):
+        importlib.import_module(module)
+    daemon.manager()
+
+
+if __name__ == "__main__":
+    main()
