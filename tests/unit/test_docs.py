@@ -65,7 +65,11 @@ def test_every_file_that_is_named_exists() -> None:
 
 
 def test_pages_that_the_code_points_at_exist() -> None:
-    named = set(re.findall(r"docs/[\w-]+\.md", source("plugins/**/*.py", "dags/*.py", "dags/*.yaml", "Makefile")))
+    named = set(
+        re.findall(
+            r"docs/[\w-]+\.md", source("plugins/**/*.py", "dags/*.py", "dags/*.yaml", "Makefile")
+        )
+    )
     assert [page for page in named if not (ROOT / page).exists()] == []
 
 
