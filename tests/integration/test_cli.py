@@ -318,7 +318,13 @@ def test_a_signal_ends_a_command_cleanly(region: World, number: int, code: int) 
         env = os.environ | dict([kafka_connection(address).to_env()])
         command = [sys.executable, "-c", SCRIPT, "status", region.region]
         process = subprocess.Popen(
-            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A suite that a shell runs in the background inherits an ignored SIGINT.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         silent.settimeout(60)
         silent.accept()  # now it waits for Kafka
