@@ -7,6 +7,7 @@ import argparse
 import io
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -63,7 +64,7 @@ class Bench:
         usage = measure(argv, env, self.servers, str(ROOT))
         path.unlink()
         if usage.exit_code:
-            raise RuntimeError(f"tidemark run ended with {usage.exit_code}: {usage.output}")
+            raise RuntimeError(f"tidemark run ended with {usage.exit_code}: {usage.words[-500:]}")
         return usage
 
     def pipeline(self, region: str, topic: str) -> dict[str, Any]:
@@ -114,7 +115,7 @@ class Bench:
         env = {"SPARK_PEER": json.dumps(job), "SPARK_LOCAL_IP": "127.0.0.1"}
         usage = measure(argv, env, self.servers, str(ROOT))
         if usage.exit_code:
-            raise RuntimeError("an artifact could not be fetched, or the job failed; see above")
+            raise RuntimeError(_reason(usage.words))
         [(rows,)] = self.ask(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table)))
         if rows != self.records:
             raise RuntimeError(f"{rows} of {self.records} rows arrived")
@@ -141,6 +142,12 @@ class Bench:
         with closing(psycopg2.connect(**self.postgres)) as connection, connection.cursor() as cur:
             cur.execute(statement, values or None)
             return list(cur.fetchall())
+
+
+def _reason(words: str) -> str:
+    """The artifact that could not be fetched, or the last thing that was said."""
+    missing = re.findall(r"unresolved dependency: ([^:\]]+(?:: [\w ]+)?)", words)
+    return f"{missing[0]} could not be fetched" if missing else words.strip().splitlines()[-1]
 
 
 def main() -> int:

@@ -21,6 +21,8 @@ class Usage:
     peak_mb: dict[str, float] = field(default_factory=dict)
     exit_code: int = 0
     output: str = ""
+    words: str = ""
+    """What it said on stderr."""
 
 
 def measure(argv: Sequence[str], env: dict[str, str], servers: dict[str, int], cwd: str) -> Usage:
@@ -28,14 +30,19 @@ def measure(argv: Sequence[str], env: dict[str, str], servers: dict[str, int], c
     before = {role: _tree_cpu(pid) for role, pid in servers.items()}
     started = time.monotonic()
     process = subprocess.Popen(  # noqa: S603
-        argv, env={**os.environ, **env}, cwd=cwd, stdout=subprocess.PIPE, text=True
+        argv,
+        env={**os.environ, **env},
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     sampler = _Sampler(process.pid)
     sampler.start()
-    output, _ = process.communicate()
+    output, words = process.communicate()
     sampler.stop()
     usage = Usage(time.monotonic() - started, sampler.cpu, sampler.peak_mb)
-    usage.exit_code, usage.output = process.returncode, output
+    usage.exit_code, usage.output, usage.words = process.returncode, output, words
     usage.cpu |= {role: _tree_cpu(pid) - before[role] for role, pid in servers.items()}
     return usage
 
@@ -85,7 +92,7 @@ def _role(process: psutil.Process) -> str:
     words = process.cmdline()
     if "java" in process.name():
         return "Spark JVM"
-    return "Python workers" if any("pyspark.daemon" in word for word in words) else "driver"
+    return "Python workers" if any(word.endswith("spark.daemon") for word in words) else "driver"
 
 
 def _family(pid: int) -> list[psutil.Process]:
