@@ -14,8 +14,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, ProgrammingError
 
-from tidemark.ledger.refusals import refusal
-from tidemark.ledger.transaction import unreachable
+from tidemark.ledger.refusals import refusal, unreachable
 
 SCHEMAS = ("tidemark", "tidemark_staging")
 MIGRATION_LOCK = 0x7469_6465  # "tide": one migration at a time in a database

@@ -3,7 +3,7 @@
 import psycopg2
 from psycopg2 import errors
 
-from tidemark.errors import Fenced, Refused, StagingLost, TidemarkError
+from tidemark.errors import Fenced, Refused, StagingLost, TidemarkError, Unreachable
 
 LOST = "{}: staged rows are gone or changed, as after a crash of Postgres. Nothing was published;"
 BY_CONSTRAINT: dict[str, tuple[type[TidemarkError], str]] = {
@@ -49,6 +49,12 @@ def refusal(error: psycopg2.Error) -> TidemarkError:
     constraint = error.diag.constraint_name or ""
     kind, text = BY_CONSTRAINT.get(constraint, (TidemarkError, "{} refused a ledger row"))
     return kind(text.format(constraint or f"Postgres ({_first_line(error)})"))
+
+
+def unreachable(error: psycopg2.Error) -> Unreachable:
+    """The same fact in our words; psycopg2's first line names host and port, never a password."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return Unreachable(f"Postgres: {lines[0]}; check the target connection and that it is up")
 
 
 def _first_line(error: psycopg2.Error) -> str:

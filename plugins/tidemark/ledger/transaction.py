@@ -13,8 +13,8 @@ from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine, create_engine, event
 
 from tidemark import failpoints
-from tidemark.errors import OutcomeUnknown, TidemarkError, Unreachable
-from tidemark.ledger.refusals import refusal
+from tidemark.errors import OutcomeUnknown, TidemarkError
+from tidemark.ledger.refusals import refusal, unreachable
 
 TIMEOUTS_MS = {
     "lock_timeout": 300_000,  # longer than a publish takes
@@ -87,12 +87,6 @@ def look(engine: Engine) -> Iterator[Cursor]:
             raise unreachable(error) from error
         except psycopg2.ProgrammingError as error:
             raise refusal(error) from error
-
-
-def unreachable(error: psycopg2.Error) -> Unreachable:
-    """The same fact in our words; psycopg2's first line names host and port, never a password."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return Unreachable(f"Postgres: {lines[0]}; check the target connection and that it is up")
 
 
 @contextmanager

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 import psycopg2
 import psycopg2.errors
 
-from tidemark.errors import StagingLost, Unreachable
+from tidemark.errors import StagingLost
+from tidemark.ledger.refusals import unreachable
 
 
 @contextmanager
@@ -20,11 +21,7 @@ def postgres_errors() -> Iterator[None]:
     try:
         yield
     except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
-        # psycopg2's first line names host and port, never a password
-        line = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise Unreachable(
-            f"Postgres: {line}; check the target connection and that it is up"
-        ) from error
+        raise unreachable(error) from error
     except psycopg2.errors.UndefinedTable as error:
         raise StagingLost(
             "the batch's staging tables are gone: a newer epoch has discarded the batch; the next"
