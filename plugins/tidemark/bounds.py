@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Limits of a batch (records) and of a run (batches, seconds); None is no limit.
+    """Limits of a batch (records, bytes) and of a run (batches, seconds); None is no limit.
 
     Raises:
         ValueError: a limit is not positive.
@@ -14,9 +14,25 @@ class Bounds:
     max_records: int
     max_batches: int | None = None
     max_seconds: int | None = None
+    max_bytes: int | None = None
 
     def __post_init__(self) -> None:
         for name in (field.name for field in fields(self)):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f"{name} must be positive, got {value}")
+
+
+SLOW_START = 4
+"""Batches after a reset that are smaller than the bound: 1/16, 1/8, 1/4 and 1/2 of it."""
+
+
+def slow_start(max_records: int, since_reset: int | None) -> int:
+    """Offsets that the next batch may have, `since_reset` checkpoints after a reset.
+
+    What made a run fail may lie in its next records: small batches fail sooner, cost less and
+    show where it lies. None means that the region was never reset.
+    """
+    if since_reset is None or since_reset >= SLOW_START:
+        return max_records
+    return max(1, max_records >> (SLOW_START - since_reset))

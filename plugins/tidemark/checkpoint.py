@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tidemark.offsets import Offsets, Span
+from tidemark.offsets import Offsets, Span, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,8 @@ class PlannedSpan:
     span: Span
     topic_id: str
     claimed: bool = False
+    leader_epoch: int | None = None
+    """Of the record before the span: with it a log that was rewritten is noticed (KIP-320)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,15 @@ class Batch:
     def staging(self) -> Staging:
         """The batch's own staging tables."""
         return Staging.of(self.region, self.seq)
+
+    @property
+    def leader_epochs(self) -> dict[TopicPartition, int]:
+        """Leader epoch of the record before each span, where one is known."""
+        return {
+            planned.span.topic_partition: planned.leader_epoch
+            for planned in self.spans
+            if planned.leader_epoch is not None
+        }
 
     @property
     def unclaimed(self) -> tuple[PlannedSpan, ...]:
@@ -74,6 +85,10 @@ class SpanRead:
     attempt: int
     records: int
     dead_letters: int
+    bytes: int = 0
+    """Keys and values, as read."""
+    leader_epoch: int | None = None
+    """Of the last record read; None if there was none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +144,10 @@ class Executor(Protocol):
         """Stage the rows of `spans`; return the winning attempts with their row counts."""
 
     def cancel(self) -> None:
-        """Stop the running job, if any; safe from another thread."""
+        """Stop the running job, if any, and refuse further ones; safe from another thread."""
+
+    def interrupt(self) -> None:
+        """Stop the running job, if any: it fails; a later one may run. Safe from another thread."""
 
     def close(self) -> None:
         """Release what the executor holds."""

@@ -11,7 +11,7 @@ from tidemark.errors import MirrorFailed, RunNotDone, Unreachable
 from tidemark.mirror import Group, mirror
 from tidemark.mirror import Ledger as MirroredLedger
 from tidemark.offsets import Offsets
-from tidemark.settle import Run
+from tidemark.state import Run
 
 
 class Deciding(Protocol):

@@ -14,12 +14,12 @@ from tidemark.checkpoint import Attempt, Batch, Contribution, Executor
 from tidemark.errors import (
     Fenced,
     IncompleteRead,
+    JobFailed,
     MirrorFailed,
-    NoProgress,
     TidemarkError,
     Unreachable,
 )
-from tidemark.facts import backlog, check_topic_ids
+from tidemark.facts import check_topic_ids
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.kafka.member import Member
@@ -27,6 +27,7 @@ from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.transaction import transaction
 from tidemark.mirror import mirror
 from tidemark.offsets import Span, TopicPartition
+from tidemark.patience import Patience
 from tidemark.pipeline import Pipeline
 from tidemark.protocol import Outcome, Result, contribute_and_publish, plan_batch
 from tidemark.staging import tables
@@ -38,7 +39,7 @@ from tidemark.staging.target import Target, ensure
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 3.0
-ASSIGNMENT_SECONDS = 0.5
+WAIT_SECONDS = 0.5
 
 
 class JobExecutor(Executor, Protocol):
@@ -59,6 +60,14 @@ class Drained:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a member has once there is something to drain."""
+
+    executor: JobExecutor
+    mover: Mover
+
+
 @dataclass(slots=True)
 class Drain:
     """One member of one run. `work` returns when the ledger says that the run is done."""
@@ -70,9 +79,14 @@ class Drain:
     broker: Broker
     group: Group
     member: Member
+    topics: Sequence[str]
+    """The run's topics, as its target offsets name them."""
     executor_of: Callable[[], JobExecutor]
-    _executor: JobExecutor | None = None
-    _mover: Mover | None = None
+    patience: Patience
+    _job: Job | None = None
+    _in_flight: frozenset[TopicPartition] = frozenset()
+    _taken_away: frozenset[TopicPartition] = frozenset()
+    _shown: tuple[object, ...] = ("subscribed",)
     _done: Event = field(default_factory=Event)
     _published: list[Outcome] = field(default_factory=list)
 
@@ -91,76 +105,97 @@ class Drain:
         watch = Thread(target=self._watch, name="epoch-watch", daemon=True)
         watch.start()
         try:
-            if self._has_backlog():
-                self._start_job()
             self._drain_batches()
         except TidemarkError as error:
-            # A cancelled job, or one whose staging was dropped, fails in its own words.
-            if not isinstance(error, Fenced) and self._is_fenced():
+            is_fenced = isinstance(error, Fenced) or self._is_fenced()
+            self._show("reset complete" if is_fenced else "failed")
+            if is_fenced and not isinstance(error, Fenced):
+                # A cancelled job, or one whose staging was dropped, fails in its own words.
                 raise self._epoch_passed() from error
             raise
         finally:
             self._done.set()
             watch.join()
-            if self._executor:
-                self._executor.close()
+            if self._job:
+                self._job.executor.close()
         return self._summary(time.monotonic() - started)
 
-    def _has_backlog(self) -> bool:
-        """A look: a run without a backlog starts no Spark at all."""
-        offsets = self.ledger.merged_checkpoint(self.region).offsets
-        return backlog(offsets, self.ledger.target_offsets(self.region, self.epoch)) > 0
-
-    def _start_job(self) -> None:
-        """Start the executor; the target is there and fits, before any batch is planned."""
-        self._show("starting")
-        self._executor = self.executor_of()
-        columns = columns_of(self._executor.output_schema())
-        target = Target.parse(self.pipeline.target.table)
-        with transaction(self.ledger.engine, "target") as cursor:
-            ensure(cursor, target, columns)
-        self._mover = Mover(target, columns)
-
     def _drain_batches(self) -> None:
-        last_progress = time.monotonic()
         while True:
-            facts = self.broker.facts(self.pipeline.kafka.topics)
-            batch = plan_batch(self.ledger, self.region, self.epoch, facts)
-            if batch is None:
+            progress = self.patience.look()
+            if progress.epoch != self.epoch:
+                raise self._epoch_passed()
+            if progress.is_done:
                 self._show("done")
                 return
-            spans = self._mine(batch)
-            if spans:
-                self._drain_batch(batch, spans)
-                last_progress = time.monotonic()
-            elif time.monotonic() - last_progress > self.pipeline.no_progress_seconds:
-                raise self._no_progress(batch)
-            else:
+            if not self.member.assigned() or not self._drain_next():
                 self._show("waiting")
-                self.member.wait(ASSIGNMENT_SECONDS)
+                self.member.wait(WAIT_SECONDS)
+
+    def _drain_next(self) -> bool:
+        """Plan, if nobody has, and drain what this member owns of it; False if that is nothing."""
+        job = self._job or self._start_job()
+        facts = self.broker.facts(self.topics)
+        batch = plan_batch(self.ledger, self.region, self.epoch, facts)
+        spans = self._mine(batch) if batch else []
+        if batch and spans:
+            self._drain_batch(job, batch, spans)
+        return bool(spans)
+
+    def _start_job(self) -> Job:
+        """Start the executor; the target is there and fits, before any batch is planned."""
+        self._show("starting")
+        executor = self.executor_of()
+        try:
+            columns = columns_of(executor.output_schema())
+            target = Target.parse(self.pipeline.target.table)
+            with transaction(self.ledger.engine, "target") as cursor:
+                ensure(cursor, target, columns)
+        except BaseException:
+            executor.close()
+            raise
+        self._job = Job(executor, Mover(target, columns))
+        self.patience.renew()
+        return self._job
 
     def _mine(self, batch: Batch) -> list[Span]:
         owned = self.member.assigned()
         return [p.span for p in batch.unclaimed if p.span.topic_partition in owned]
 
-    def _drain_batch(self, batch: Batch, spans: Sequence[Span]) -> None:
-        if self._executor is None or self._mover is None:
-            self._start_job()
-        executor, mover = self._executor, self._mover
-        if executor is None or mover is None:
-            raise Unreachable(f"region {self.region}: the job could not be started")
+    def _drain_batch(self, job: Job, batch: Batch, spans: Sequence[Span]) -> None:
         started = time.monotonic()
-        self._show("draining", partitions=sorted(span.topic_partition for span in spans))
+        self._show("draining")
         # Under the epoch: a zombie makes no tables that nobody would retire.
         with self.ledger.deciding(self.region, self.epoch, "staging") as tx:
-            tables.create(tx.cursor, batch.staging, mover.columns)
-        winners = executor.drain(batch, spans)
+            tables.create(tx.cursor, batch.staging, job.mover.columns)
+        winners = self._run_job(job, batch, spans)
+        if winners is None:
+            return
         contribution = self._contribution(batch, spans, winners)
-        facts = self.broker.facts(self.pipeline.kafka.topics)
+        facts = self.broker.facts(self.topics)
         check_topic_ids(self.region, ((p.span.topic, p.topic_id) for p in batch.spans), facts)
-        self._show("contributing", drain_ms=int((time.monotonic() - started) * 1000))
-        outcome = contribute_and_publish(self.ledger, mover, batch, contribution)
+        self._show("records fetched", drain_ms=int((time.monotonic() - started) * 1000))
+        outcome = contribute_and_publish(self.ledger, job.mover, batch, contribution)
+        self.patience.renew()
         self._report(batch, outcome, time.monotonic() - started)
+
+    def _run_job(self, job: Job, batch: Batch, spans: Sequence[Span]) -> list[Attempt] | None:
+        """The winners; None if partitions went to another member meanwhile and the job was ended.
+
+        A revocation is no loss: what was claimed stands, the new owner drains the rest of the plan.
+        """
+        self._taken_away = frozenset()
+        self._in_flight = frozenset(span.topic_partition for span in spans)
+        try:
+            return job.executor.drain(batch, spans)
+        except JobFailed:
+            if not self._taken_away or self._is_fenced():
+                raise
+            names = ", ".join(map(str, sorted(self._taken_away)))
+            log.info("job ended: %s went to another member", names)
+            return None
+        finally:
+            self._in_flight = frozenset()
 
     def _contribution(
         self, batch: Batch, spans: Sequence[Span], winners: list[Attempt]
@@ -195,24 +230,18 @@ class Drain:
         except (MirrorFailed, Unreachable) as error:
             log.warning("mirror is behind, close repeats it: %s", error)
 
-    def _no_progress(self, batch: Batch) -> NoProgress:
-        waiting = ", ".join(str(p.span) for p in batch.unclaimed)
-        holders = [h for h in self.group.holders() if not h.client_id.endswith(f"-{self.number}")]
-        others = "; ".join(map(str, holders)) or "nobody"
-        return NoProgress(
-            f"region {self.region}, epoch {self.epoch}, batch {batch.seq}: no span was claimed for"
-            f" {self.pipeline.no_progress_seconds} s. Waiting: {waiting}. In group"
-            f" {self.group.group_id} besides this member: {others}. Stop foreign consumers of this"
-            " group, or give the region a group of its own"
-        )
-
     def _watch(self) -> None:
-        """Look at the epoch every few seconds; a fenced member stops its job at once."""
+        """Look at epoch and assignment every few seconds; end a job that is for nothing."""
         while not self._done.wait(WATCH_SECONDS):
+            self._show(str(self._shown[0]))
             if self._is_fenced():
-                if self._executor:
-                    self._executor.cancel()
+                self._show("reset pending")
+                if self._job:
+                    self._job.executor.cancel()
                 return
+            self._taken_away = self.member.taken_away(self._in_flight)
+            if self._taken_away and self._job:
+                self._job.executor.interrupt()
 
     def _is_fenced(self) -> bool:
         """A look at the ledger's epoch; unknown is no."""
@@ -228,14 +257,16 @@ class Drain:
             " over; the job was cancelled and nothing of it became visible"
         )
 
-    def _show(
-        self,
-        state: str,
-        partitions: Sequence[TopicPartition] | None = None,
-        drain_ms: int | None = None,
-    ) -> None:
-        names = None if partitions is None else [str(partition) for partition in partitions]
-        self.ledger.show_member(self.number, state, names, drain_ms)
+    def _show(self, state: str, drain_ms: int | None = None) -> None:
+        """Tell the ledger, for display: nothing is decided by it, and nothing fails by it."""
+        try:
+            assigned = sorted(map(str, self.member.assigned()))
+            shown = (state, assigned, drain_ms)
+            if shown != self._shown:
+                self._shown = shown
+                self.ledger.show_member(self.number, state, assigned, drain_ms)
+        except TidemarkError as error:
+            log.warning("member's state not shown: %s", error)
 
     def _summary(self, seconds: float) -> Drained:
         return Drained(

@@ -17,6 +17,8 @@ class Facts:
     ends: Offsets
     starts: Offsets = field(default_factory=dict)
     """Start position of each partition, asked only for a region's first open."""
+    unsubscribed: frozenset[str] = frozenset()
+    """Topics that the ledger knows and the pipeline no longer reads."""
 
 
 def check_cluster(region: str, known: str, facts: Facts) -> None:

@@ -30,12 +30,16 @@ class Group(Protocol):
 class Ledger(Protocol):
     """What the mirror reads."""
 
-    def merged_checkpoint(self, region: str) -> Checkpoint:
-        """Epoch, seq and partition -> next offset."""
+    def merged_checkpoint(self, region: str, at: int | None = None) -> Checkpoint:
+        """Epoch, seq and partition -> next offset; of the head, or of an older checkpoint."""
 
 
-def mirror(ledger: Ledger, group: Group, region: str, epoch: int) -> Checkpoint:
+def mirror(
+    ledger: Ledger, group: Group, region: str, epoch: int, at: int | None = None
+) -> Checkpoint:
     """Kafka's group offsets equal the merged checkpoint of this epoch, and were read back.
+
+    `at` is the seq that a rewind goes back to; otherwise the head's checkpoint is written.
 
     1. init_transactions fences every earlier writer   2. read the ledger; stop if the epoch passed
     3. one Kafka transaction with ALL partitions       4. read back
@@ -50,7 +54,7 @@ def mirror(ledger: Ledger, group: Group, region: str, epoch: int) -> Checkpoint:
     failpoints.hit("mirror.before")
     with group.writer() as writer:
         failpoints.hit("mirror.fenced")
-        checkpoint = ledger.merged_checkpoint(region)
+        checkpoint = ledger.merged_checkpoint(region, at)
         if checkpoint.epoch != epoch:
             raise Fenced(f"region {region}: epoch {epoch} has passed, it is {checkpoint.epoch} now")
         failpoints.hit("mirror.read")

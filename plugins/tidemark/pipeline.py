@@ -4,7 +4,7 @@ import re
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 import yaml
 from pydantic import (
@@ -91,6 +91,8 @@ class BatchSettings(_Strict):
 
     max_records: Positive = 100_000
     """Offsets in one batch, shared fairly over the partitions."""
+    max_bytes: Positive | None = None
+    """Bytes (keys and values) in one batch, as the records before them weighed."""
     max_batches: Positive | None = None
     """Batches in one run."""
     max_seconds: Positive | None = None
@@ -98,7 +100,7 @@ class BatchSettings(_Strict):
 
     def bounds(self) -> Bounds:
         """The same limits as the core knows them."""
-        return Bounds(self.max_records, self.max_batches, self.max_seconds)
+        return Bounds(self.max_records, self.max_batches, self.max_seconds, self.max_bytes)
 
 
 class DecodeSettings(_Strict):
@@ -166,10 +168,14 @@ class Pipeline(_Strict):
     """Import path module:function of DataFrame -> DataFrame; none passes the columns on."""
     spark: SparkSettings = SparkSettings()
     """Where the job of a batch runs."""
-    members: Literal[1] = 1
-    """Drivers that share the region's partitions."""
-    no_progress_seconds: Positive = 60
+    members: Annotated[int, Field(ge=1, le=1000)] = 1
+    """Drivers that share the region's partitions, one Airflow task each."""
+    no_progress_seconds: Positive = 300
     """Seconds without a claimed span after which a run fails and names who holds the partitions."""
+    retain_checkpoints: Positive = 1000
+    """Checkpoints that a rewind can go back to; older ones are pruned from the ledger."""
+    max_consecutive_resets: Positive = 5
+    """Resets in a row after which no run opens until a reset by hand."""
 
     @property
     def group(self) -> str:

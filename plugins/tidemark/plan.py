@@ -24,6 +24,30 @@ def plan(next_offsets: Offsets, targets: Offsets, max_records: int, turn: int) -
     )
 
 
+def fit(
+    next_offsets: Offsets,
+    targets: Offsets,
+    max_records: int,
+    turn: int,
+    weights: Mapping[TopicPartition, float],
+    max_bytes: int,
+) -> tuple[Span, ...]:
+    """The largest fair plan of at most max_records offsets that weighs at most max_bytes.
+
+    `weights` are measured bytes an offset; a partition that was never read weighs nothing yet.
+    A backlog gives at least one offset, however heavy.
+    """
+    fewest, most = 1, max_records
+    while fewest < most:
+        middle = (fewest + most + 1) // 2
+        spans = plan(next_offsets, targets, middle, turn)
+        if sum(weights.get(s.topic_partition, 0.0) * s.width for s in spans) <= max_bytes:
+            fewest = middle
+        else:
+            most = middle - 1
+    return plan(next_offsets, targets, fewest, turn)
+
+
 def share(
     backlog: Mapping[TopicPartition, int], max_records: int, turn: int
 ) -> dict[TopicPartition, int]:

@@ -22,11 +22,12 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from tidemark import failpoints
+from tidemark.bounds import Bounds, slow_start
 from tidemark.checkpoint import Batch, Contribution
 from tidemark.errors import Fenced, OutcomeUnknown, TidemarkError
 from tidemark.facts import Facts, check_retained, check_topic_ids
-from tidemark.offsets import Offsets, Span
-from tidemark.plan import plan
+from tidemark.offsets import Offsets, Span, TopicPartition
+from tidemark.plan import fit, plan
 
 
 class SpanAlreadyClaimed(TidemarkError):
@@ -61,7 +62,9 @@ class Deciding(Protocol):
     def target_offsets(self) -> Offsets: ...  # noqa: D102
     def bound_reached(self) -> str | None: ...  # noqa: D102
     def write_bound(self, bound: str) -> None: ...  # noqa: D102
-    def max_records(self) -> int: ...  # noqa: D102
+    def bounds(self) -> Bounds: ...  # noqa: D102
+    def batches_since_reset(self) -> int | None: ...  # noqa: D102
+    def bytes_per_offset(self) -> dict[TopicPartition, float]: ...  # noqa: D102
     def write_batch(self, spans: tuple[Span, ...]) -> Batch: ...  # noqa: D102
     def is_unpublished(self, batch: Batch) -> bool: ...  # noqa: D102
     def claim(self, batch: Batch, contribution: Contribution) -> None: ...  # noqa: D102
@@ -102,8 +105,7 @@ def plan_batch(ledger: Ledger, region: str, epoch: int, facts: Facts) -> Batch |
         if bound := tx.bound_reached():
             tx.write_bound(bound)
             return None
-        next_offsets, targets = tx.next_offsets(), tx.target_offsets()
-        spans = plan(next_offsets, targets, tx.max_records(), tx.next_seq)
+        spans = _share(tx)
         if not spans:
             return None
         check_retained(region, {span.topic_partition: span.start for span in spans}, facts)
@@ -112,6 +114,15 @@ def plan_batch(ledger: Ledger, region: str, epoch: int, facts: Facts) -> Batch |
         failpoints.hit("plan.inside")
     failpoints.hit("plan.after")
     return batch
+
+
+def _share(tx: Deciding) -> tuple[Span, ...]:
+    next_offsets, targets, bounds = tx.next_offsets(), tx.target_offsets(), tx.bounds()
+    most = slow_start(bounds.max_records, tx.batches_since_reset())
+    if bounds.max_bytes is None:
+        return plan(next_offsets, targets, most, tx.next_seq)
+    weights = tx.bytes_per_offset()
+    return fit(next_offsets, targets, most, tx.next_seq, weights, bounds.max_bytes)
 
 
 def contribute_and_publish(

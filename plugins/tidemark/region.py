@@ -1,20 +1,29 @@
 """A region's edges, and where its partitions start when it first opens."""
 
+import logging
+import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from tidemark.connections import Connection, kafka_config, postgres_parameters
-from tidemark.errors import Refused
+from tidemark.errors import Refused, Unreachable
 from tidemark.facts import Facts
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.transaction import connect
-from tidemark.offsets import Offsets
+from tidemark.offsets import Offsets, TopicPartition
 from tidemark.pipeline import FromTimestamp, Pipeline, StartPosition
+from tidemark.state import Mirrored, Partition
+
+log = logging.getLogger(__name__)
 
 Connections = Mapping[str, Connection]
+
+RECHECK_SECONDS = 10.0
+RECHECK_PAUSE = 0.5
 
 ADOPT_GROUP = "adopt_group"
 """The override that lets a new region replace the commits of its group."""
@@ -35,6 +44,12 @@ class Region:
         """The region's name."""
         return self.pipeline.region
 
+    def known_partitions(self) -> dict[TopicPartition, Partition]:
+        """The ledger's partitions; none before the region's first open."""
+        if self.ledger.region_state(self.name) is None:
+            return {}
+        return self.ledger.partitions(self.name)
+
 
 @contextmanager
 def region_of(pipeline: Pipeline, connections: Connections) -> Iterator[Region]:
@@ -47,16 +62,51 @@ def region_of(pipeline: Pipeline, connections: Connections) -> Iterator[Region]:
         engine.dispose()
 
 
-def starting_facts(region: Region, overrides: Sequence[str]) -> Facts:
-    """Kafka's facts, with start positions where this is the region's first open.
+def opening_facts(region: Region, overrides: Sequence[str]) -> Facts:
+    """Kafka's facts for an open; with start positions where this is the region's first.
+
+    Ends below the ledger's offsets are asked for again for a while: a leader that has just
+    been elected may not have its last stable offset yet.
 
     Raises:
         Refused: the group has commits that the start position would pass over; or lacks them.
     """
-    facts = region.broker.facts(region.pipeline.kafka.topics)
-    known = region.ledger.region_state(region.name)
-    if known is not None and region.ledger.partitions(region.name):
-        return facts
+    topics = region.broker.topics(region.pipeline.kafka.topics)
+    known = region.known_partitions()
+    if not known:
+        return _first_facts(region, region.broker.facts(topics), overrides)
+    facts = region.broker.facts(topics)
+    deadline = time.monotonic() + RECHECK_SECONDS
+    while _is_short(known, facts) and time.monotonic() < deadline:
+        time.sleep(RECHECK_PAUSE)
+        facts = region.broker.facts(topics)
+    left = {tp.topic for tp in known if not reads(region.pipeline.kafka.topics, tp.topic)}
+    return replace(facts, unsubscribed=frozenset(left))
+
+
+def mirrored(region: Region) -> Mirrored:
+    """The newest epoch and seq that the mirror in Kafka was written under; 0 where unknown."""
+    try:
+        found = region.group.committed_metadata(region.known_partitions())
+    except Unreachable as error:
+        log.warning("what the mirror was written under is unknown: %s", error)
+        return Mirrored()
+    marks = [Mirrored.parse(region.name, metadata) for _, metadata in found.values()]
+    return Mirrored(
+        max((m.epoch for m in marks), default=0), max((m.seq for m in marks), default=0)
+    )
+
+
+def reads(topics: Sequence[str], topic: str) -> bool:
+    """Whether a list of names and patterns takes the topic in."""
+    return any(re.fullmatch(t, topic) if t.startswith("^") else t == topic for t in topics)
+
+
+def _is_short(known: Mapping[TopicPartition, Partition], facts: Facts) -> bool:
+    return any(facts.ends.get(tp, p.next_offset) < p.next_offset for tp, p in known.items())
+
+
+def _first_facts(region: Region, facts: Facts, overrides: Sequence[str]) -> Facts:
     start = region.pipeline.kafka.start
     committed = region.group.committed(facts.ends)
     if committed and start is not StartPosition.committed and ADOPT_GROUP not in overrides:

@@ -1,4 +1,4 @@
-"""Retire: the staging tables of batches that are published or discarded go."""
+"""Retire: the staging tables of batches that are published or discarded go, old checkpoints too."""
 
 import logging
 
@@ -6,6 +6,7 @@ from sqlalchemy import Engine
 
 from tidemark.checkpoint import Staging
 from tidemark.errors import TidemarkError
+from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.queries import query
 from tidemark.ledger.transaction import transaction
 from tidemark.staging.tables import drop, staged_batches
@@ -30,3 +31,15 @@ def retire(engine: Engine, region: str) -> list[int]:
     except TidemarkError as error:
         log.warning("staging was not retired: %s", error)
         return []
+
+
+def prune(ledger: Ledger, region: str, epoch: int, retain: int) -> None:
+    """The ledger holds the newest `retain` checkpoints, and every partition's newest boundary.
+
+    Best effort, under the run's epoch: what is left is pruned by the next run.
+    """
+    try:
+        with ledger.deciding(region, epoch, "prune") as tx:
+            tx.prune(retain)
+    except TidemarkError as error:
+        log.warning("the ledger was not pruned: %s", error)

@@ -1,22 +1,28 @@
-"""A run from outside: open, drain, close, reset. Each is one Airflow task or one CLI step."""
+"""A run from outside: open, drain, close. Each is one Airflow task or one CLI step."""
 
+import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from uuid import uuid4
 
 from tidemark.bounds import Bounds
 from tidemark.close import Closed, close
 from tidemark.drain import Drain, Drained, JobExecutor
-from tidemark.errors import Fenced, Refused, RunNotDone, Superseded, Unreachable
-from tidemark.facts import backlog
+from tidemark.errors import Fenced, Refused, RunNotDone
+from tidemark.facts import Facts, backlog
+from tidemark.fingerprint import fingerprint
 from tidemark.kafka.member import Member
 from tidemark.ledger.migrate import is_current, migrate
-from tidemark.mirror import differences
 from tidemark.offsets import Offsets
+from tidemark.opening import OpenRequest
+from tidemark.patience import Patience
 from tidemark.pipeline import Pipeline
-from tidemark.region import Connections, Region, region_of, starting_facts
-from tidemark.retire import retire
-from tidemark.settle import OpenRequest, ResetRequest, settle
+from tidemark.region import Connections, Region, mirrored, opening_facts, region_of
+from tidemark.reset import reset_run
+from tidemark.retire import prune, retire
+from tidemark.settle import settle
+
+log = logging.getLogger(__name__)
 
 ExecutorOf = Callable[[Pipeline, Connections, int], JobExecutor]
 
@@ -30,19 +36,8 @@ class Opened:
     epoch: int
     backlog: int
     targets: Offsets
-
-
-@dataclass(frozen=True, slots=True)
-class ResetReport:
-    """What a reset did, or in a dry run (applied false) would do."""
-
-    region: str
-    applied: bool
-    epoch: int
-    head_seq: int
-    discards_seq: int | None
-    offsets: Offsets
-    drift: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+    """What was found and did not stop it: changes and losses that were accepted, a restored ledger."""
 
 
 def open_run(
@@ -58,23 +53,31 @@ def open_run(
     The ledger's schema is brought up to date first. Running it again opens again: a new epoch.
 
     Raises:
-        Refused: the group has commits that the start position would pass over; see overrides.
+        Refused: a person must decide (the group has commits, the configuration has changed, too
+            many resets in a row); see overrides.
         DataLost: Kafka no longer holds what the ledger needs.
     """
     with region_of(pipeline, connections) as region:
         if not is_current(region.ledger.engine):
             migrate(region.ledger.engine)
-        facts = starting_facts(region, overrides)
+        facts = opening_facts(region, overrides)
         region.ledger.create_region(
             pipeline.region,
             group_id=pipeline.group,
             target=pipeline.target.table,
             cluster_id=facts.cluster_id,
         )
-        request = OpenRequest(run_id, bounds, facts, tuple(overrides))
+        request = OpenRequest(
+            run_id,
+            bounds,
+            facts,
+            tuple(overrides),
+            fingerprint(pipeline),
+            mirrored(region),
+            pipeline.max_consecutive_resets,
+        )
         settled = settle(region.ledger, region.group, pipeline.region, request)
-        offsets = region.ledger.merged_checkpoint(pipeline.region).offsets
-        return Opened(settled.epoch, backlog(offsets, facts.ends), facts.ends)
+        return _opened(region, settled.epoch, facts)
 
 
 def drain_run(
@@ -84,8 +87,11 @@ def drain_run(
     run_id: str,
     member_name: str,
     executor_of: ExecutorOf,
+    slot: int = 1,
 ) -> Drained:
     """One member has worked until the ledger says that the run is done.
+
+    `slot` (1..members) names it in the group where membership is static.
 
     Raises:
         RunNotDone: the run never opened.
@@ -96,9 +102,9 @@ def drain_run(
         if run is None:
             raise RunNotDone(f"region {region.name}: run {run_id} is not open; open it first")
         number = region.ledger.register_member(region.name, run.epoch, uuid4(), member_name)
-        client_id = f"tidemark-{region.name}-{number}"
-        topics = pipeline.kafka.topics
-        with Member(region.kafka, pipeline.group, topics, client_id) as member:
+        targets = region.ledger.target_offsets(region.name, run.epoch)
+        topics = sorted({partition.topic for partition in targets})
+        with _member(region, topics, number, slot) as member:
             return Drain(
                 pipeline,
                 run.epoch,
@@ -107,7 +113,15 @@ def drain_run(
                 region.broker,
                 region.group,
                 member,
+                topics,
                 lambda: executor_of(pipeline, connections, number),
+                Patience(
+                    region.ledger,
+                    region.group,
+                    region.name,
+                    run.epoch,
+                    pipeline.no_progress_seconds,
+                ),
             ).work()
 
 
@@ -121,40 +135,9 @@ def close_run(pipeline: Pipeline, connections: Connections, *, run_id: str) -> C
     with region_of(pipeline, connections) as region:
         closed = close(region.ledger, region.group, region.name, run_id)
         retire(region.ledger.engine, region.name)
+        epoch = closed.checkpoint.epoch
+        prune(region.ledger, region.name, epoch, pipeline.retain_checkpoints)
         return closed
-
-
-def reset_run(
-    pipeline: Pipeline,
-    connections: Connections,
-    *,
-    run_id: str | None,
-    apply: bool,
-    who: str,
-    why: str,
-) -> ResetReport:
-    """Everyone is fenced, nothing is unpublished, Kafka equals the ledger; or what that would do.
-
-    With run_id it resets only if that run's epoch still holds the region. A dry run
-    (apply=False) writes nothing to Postgres or Kafka.
-
-    Raises:
-        Superseded: another epoch holds the region; nothing was done.
-    """
-    with region_of(pipeline, connections) as region:
-        report = _dry_run(region)
-        if not apply:
-            return report
-        run = region.ledger.run_of(region.name, run_id) if run_id else None
-        if run_id and run is None:
-            raise Superseded(f"region {region.name}: run {run_id} never opened; nothing to reset")
-        request = ResetRequest(who, why, run_id, run.epoch if run else None)
-        settled = settle(region.ledger, region.group, region.name, request)
-        region.ledger.finish_reset(region.name, settled.epoch)
-        retire(region.ledger.engine, region.name)
-        return replace(
-            report, applied=True, epoch=settled.epoch, discards_seq=settled.discarded_seq
-        )
 
 
 def run(
@@ -192,25 +175,16 @@ def run(
         raise
 
 
-def _dry_run(region: Region) -> ResetReport:
-    state = region.ledger.region_state(region.name)
-    if state is None:
-        raise Refused(f"region {region.name} is not in the ledger: it appears with its first run")
-    checkpoint = region.ledger.merged_checkpoint(region.name)
-    return ResetReport(
-        region=region.name,
-        applied=False,
-        epoch=state.epoch,
-        head_seq=state.head_seq,
-        discards_seq=region.ledger.unpublished_seq(region.name),
-        offsets=checkpoint.offsets,
-        drift=tuple(_drift(region, checkpoint.offsets)),
-    )
+def _opened(region: Region, epoch: int, facts: Facts) -> Opened:
+    offsets = region.ledger.merged_checkpoint(region.name).offsets
+    run = region.ledger.run_at(region.name, epoch)
+    remarks = tuple(run.remarks) if run else ()
+    for remark in remarks:
+        log.warning("region %s: %s", region.name, remark)
+    return Opened(epoch, backlog(offsets, facts.ends), facts.ends, remarks)
 
 
-def _drift(region: Region, offsets: Offsets) -> list[str]:
-    """How Kafka differs; a mirror that died in its commit hides that, and must not stop a reset."""
-    try:
-        return differences(offsets, region.group.committed(offsets))
-    except Unreachable as error:
-        return [str(error)]
+def _member(region: Region, topics: Sequence[str], number: int, slot: int) -> Member:
+    kafka, group = region.pipeline.kafka, region.pipeline.group
+    client_id = f"tidemark-{region.name}-{number}"
+    return Member(region.kafka, group, topics, client_id, kafka.membership(f"{group}-{slot}"))

@@ -1,5 +1,12 @@
--- The merged checkpoint at a seq: where each partition stood, from its live spans up to there.
-SELECT p.topic, p.partition, coalesce(max(s.end_offset), p.initial_offset)
-FROM tidemark.partitions p
-LEFT JOIN tidemark.spans s ON s.partition_id = p.partition_id AND s.live AND s.seq <= %(seq)s
-WHERE p.region = %(region)s GROUP BY p.partition_id ORDER BY p.topic, p.partition
+-- The merged checkpoint at a seq: where each partition of that time stood, from its live spans up to there.
+WITH histories AS (
+    SELECT DISTINCT ON (p.topic, p.partition) p.partition_id, p.topic, p.partition, p.initial_offset
+    FROM tidemark.partitions p
+    WHERE p.region = %(region)s AND (p.ended_epoch IS NULL OR p.ended_epoch >
+        (SELECT b.epoch FROM tidemark.batches b WHERE b.region = %(region)s AND b.seq = %(seq)s))
+    ORDER BY p.topic, p.partition, p.ended_epoch
+)
+SELECT h.topic, h.partition, coalesce(max(s.end_offset), h.initial_offset)
+FROM histories h
+LEFT JOIN tidemark.spans s ON s.partition_id = h.partition_id AND s.live AND s.seq <= %(seq)s
+GROUP BY h.partition_id, h.topic, h.partition, h.initial_offset ORDER BY h.topic, h.partition

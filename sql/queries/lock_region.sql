@@ -1,3 +1,3 @@
 -- First statement of every transaction that decides: one at a time in a region.
-SELECT epoch, head_seq, next_seq, cluster_id, group_id, target FROM tidemark.regions
-WHERE region = %(region)s FOR NO KEY UPDATE
+SELECT epoch, head_seq, next_seq, cluster_id, group_id, target, oldest_seq, consecutive_resets, fingerprint
+FROM tidemark.regions WHERE region = %(region)s FOR NO KEY UPDATE

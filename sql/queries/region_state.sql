@@ -1,3 +1,3 @@
 -- A look, without lock.
-SELECT epoch, head_seq, next_seq, cluster_id, group_id, target FROM tidemark.regions
-WHERE region = %(region)s
+SELECT epoch, head_seq, next_seq, cluster_id, group_id, target, oldest_seq, consecutive_resets, fingerprint
+FROM tidemark.regions WHERE region = %(region)s

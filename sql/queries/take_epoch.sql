@@ -1,2 +1,2 @@
 -- Fence everyone who holds an older epoch.
-SELECT tidemark.take_epoch(%(region)s, %(epoch)s)
+SELECT tidemark.take_epoch(%(region)s, %(epoch)s, %(seen)s)

@@ -3,4 +3,4 @@ INSERT INTO tidemark.partitions (region, topic, partition, topic_id, initial_off
 SELECT %(region)s, t.topic, t.partition, t.topic_id, t.initial_offset, t.initial_offset
 FROM unnest(%(topics)s::text[], %(partitions)s::int[], %(topic_ids)s::text[], %(offsets)s::bigint[])
     AS t (topic, partition, topic_id, initial_offset)
-ON CONFLICT ON CONSTRAINT partition_is_known_once DO NOTHING
+ON CONFLICT (region, topic, partition) WHERE ended_epoch IS NULL DO NOTHING

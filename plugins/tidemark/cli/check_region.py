@@ -9,7 +9,7 @@ from tidemark.facts import Facts, backlog, check_cluster, check_retained, check_
 from tidemark.ledger.looks import Looks
 from tidemark.pipeline import Pipeline, StartPosition
 from tidemark.region import Region, region_of
-from tidemark.settle import RegionState
+from tidemark.state import RegionState
 
 
 def region_findings(pipeline: Pipeline) -> Iterator[Finding]:

@@ -6,10 +6,13 @@ from typing import Any
 
 from psycopg2.extensions import cursor as Cursor
 
+from tidemark.bounds import Bounds
 from tidemark.checkpoint import Batch, Contribution, PlannedSpan
+from tidemark.errors import Fenced
 from tidemark.ledger.queries import query
 from tidemark.offsets import Offsets, Span, TopicPartition
 from tidemark.protocol import SpanAlreadyClaimed
+from tidemark.state import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +32,8 @@ class Deciding:
         seq, epoch = found
         self._run("spans", seq=seq)
         spans = tuple(
-            PlannedSpan(Span(topic, number, start, end), topic_id, contribution is not None)
-            for topic, number, start, end, topic_id, contribution in self.cursor.fetchall()
+            PlannedSpan(Span(*span), topic_id, contribution is not None, leader_epoch)
+            for *span, topic_id, contribution, leader_epoch in self.cursor.fetchall()
         )
         return Batch(self.region, epoch, seq, spans)
 
@@ -53,10 +56,20 @@ class Deciding:
         """Record that the run plans no further batch, and why."""
         self._run("write_bound", bound=bound)
 
-    def max_records(self) -> int:
-        """The run's bound of a batch."""
-        self._run("run_at")
-        return int(self.cursor.fetchone()[3])  # type: ignore[index]
+    def bounds(self) -> Bounds:
+        """The run's bounds."""
+        run = Run(self.region, *(self._one("run_at") or ()))
+        return Bounds(run.max_records, run.max_batches, run.max_seconds, run.max_bytes)
+
+    def batches_since_reset(self) -> int | None:
+        """Checkpoints since the region's newest reset; None if there never was one."""
+        found = self._one("batches_since_reset")
+        return found[0] if found else None
+
+    def bytes_per_offset(self) -> dict[TopicPartition, float]:
+        """What an offset of each partition weighed when it was read last."""
+        self._run("bytes_per_offset")
+        return {TopicPartition(topic, n): weight for topic, n, weight in self.cursor.fetchall()}
 
     def write_batch(self, spans: Sequence[Span]) -> Batch:
         """Write the plan under a seq of its own; it is fixed for as long as the epoch lives."""
@@ -108,6 +121,8 @@ class Deciding:
             attempts=[read.attempt for read in reads],
             records=[read.records for read in reads],
             dead_letters=[read.dead_letters for read in reads],
+            bytes=[read.bytes for read in reads],
+            leader_epochs=[read.leader_epoch for read in reads],
         )
         if self.cursor.rowcount != len(reads):
             raise SpanAlreadyClaimed(f"batch {batch.seq}: another contribution was accepted")
@@ -154,6 +169,32 @@ class Deciding:
     def close_run(self, state: str, reason: str | None) -> None:
         """The ledger's word on how the run ended."""
         self._run("close_run", state=state, reason=reason)
+
+    def take_back(self, to_seq: int) -> int:
+        """Rewind the ledger to a checkpoint; return how many dead letters went.
+
+        Raises:
+            Fenced: the region's row was not this epoch's.
+        """
+        self._run("rewind_dead_letters", seq=to_seq)
+        dead_letters = self.cursor.rowcount
+        for statement in ("rewind_spans", "rewind_batches", "rewind_partitions", "rewind_head"):
+            self._run(statement, seq=to_seq)
+        if self.cursor.rowcount != 1:
+            raise Fenced(f"region {self.region}: {to_seq} can't become the head")
+        return dead_letters
+
+    def finish_reset(self, rows: int, dead_letters: int) -> None:
+        """The reset of this epoch is complete."""
+        self._run("finish_reset", rows=rows, dead_letters=dead_letters)
+
+    def prune(self, retain: int) -> None:
+        """Delete what lies before the newest `retain` checkpoints, but no partition's boundary."""
+        found = self._one("oldest_to_retain", retain=retain)
+        oldest = found[0] if found else 0
+        for name in ("spans", "contributions", "batches", "runs", "members"):
+            self._run(f"prune_{name}", oldest=oldest, retain=retain)
+        self._run("write_oldest", oldest=oldest)
 
     def _run(self, name: str, **values: object) -> None:
         self.cursor.execute(query(name), {"region": self.region, "epoch": self.epoch, **values})

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -12,10 +13,24 @@ from tidemark.checkpoint import Batch, Checkpoint
 from tidemark.errors import Fenced, Refused
 from tidemark.ledger.deciding import Deciding
 from tidemark.ledger.queries import query
-from tidemark.ledger.settling import Settling
+from tidemark.ledger.settling import Settling, rewind_of
 from tidemark.ledger.transaction import look, transaction
 from tidemark.offsets import Offsets, TopicPartition
-from tidemark.settle import Partition, RegionState, Run
+from tidemark.resetting import Rewind
+from tidemark.state import Partition, RegionState, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run has come, as a look tells it."""
+
+    epoch: int
+    """The region's epoch; the rest holds only while it is the run's."""
+    head_seq: int
+    claimed: int
+    """Spans of the unpublished batch that are claimed or completely read."""
+    is_done: bool
+    """Nothing is unpublished, and the target offsets or the run's bound are reached."""
 
 
 class Ledger:
@@ -95,6 +110,39 @@ class Ledger:
             found = cursor.fetchone()
         return found[0] if found else None
 
+    def reset_state(self, uuid: UUID, region: str) -> str | None:
+        """What became of a rewind whose COMMIT had no answer, looked up under the region lock."""
+        with transaction(self.engine, "outcome") as cursor:
+            _lock_region(cursor, region)
+            cursor.execute(query("state_of_reset"), {"uuid": str(uuid)})
+            found = cursor.fetchone()
+        return found[0] if found else None
+
+    def rewind(self, region: str, to_seq: int) -> Rewind:
+        """What a rewind to a checkpoint would take back, as a look."""
+        with look(self.engine) as cursor:
+            return rewind_of(cursor, region, to_seq)
+
+    def checkpoint_before(self, region: str, offsets: Offsets) -> int:
+        """The newest checkpoint at or below these offsets in every partition; 0 is the start."""
+        rows = self._rows(
+            "checkpoint_before",
+            region=region,
+            topics=[partition.topic for partition in offsets],
+            partitions=[partition.partition for partition in offsets],
+            offsets=list(offsets.values()),
+        )
+        return int(rows[0][0])
+
+    def progress(self, region: str, epoch: int) -> Progress:
+        """How far a run has come, in one snapshot: what members that wait look at."""
+        rows = self._rows("progress", region=region, epoch=epoch)
+        return Progress(*rows[0])
+
+    def numbers_of_members(self, region: str, epoch: int) -> set[int]:
+        """The members that have joined under an epoch."""
+        return {number for (number,) in self._rows("members_of", region=region, epoch=epoch)}
+
     def region_state(self, region: str) -> RegionState | None:
         """The region as it is now; None before its first open."""
         rows = self._rows("region_state", region=region)
@@ -105,10 +153,16 @@ class Ledger:
         rows = self._rows("region_epoch", region=region)
         return rows[0][0] if rows else None
 
-    def merged_checkpoint(self, region: str) -> Checkpoint:
-        """Partition -> next offset over the whole group, with the epoch that holds it."""
-        rows = self._rows("merged_checkpoint", region=region)
-        offsets = {TopicPartition(topic, p): offset for *_, topic, p, offset in rows if topic}
+    def merged_checkpoint(self, region: str, at: int | None = None) -> Checkpoint:
+        """Epoch, seq and partition -> next offset, of one snapshot.
+
+        Of the head; or, with the seq of an older checkpoint, where a rewind to it leads.
+        """
+        if at is None:
+            rows = self._rows("merged_checkpoint", region=region)
+        else:
+            rows = self._rows("restored_checkpoint", region=region, seq=at)
+        offsets = {TopicPartition(r[2], r[3]): r[4] for r in rows if r[2] is not None}
         epoch, seq = (rows[0][0], rows[0][1]) if rows else (0, 0)
         return Checkpoint(region, epoch, seq, offsets)
 
@@ -158,6 +212,11 @@ class Ledger:
         with look(self.engine) as cursor:
             cursor.execute(query("show_member"), values)
 
+    def unpublished_batch(self, region: str) -> Batch | None:
+        """The unpublished batch with its claims, as a look: it decides nothing."""
+        with look(self.engine) as cursor:
+            return Deciding(cursor, region, 0, 0).unpublished_batch()
+
     def unpublished_seq(self, region: str) -> int | None:
         """The seq of the unpublished batch, as a look."""
         rows = self._rows("unpublished_batch", region=region)
@@ -165,8 +224,9 @@ class Ledger:
 
     def finish_reset(self, region: str, epoch: int) -> None:
         """The reset of this epoch is complete."""
+        values = {"region": region, "epoch": epoch, "rows": 0, "dead_letters": 0}
         with look(self.engine) as cursor:
-            cursor.execute(query("finish_reset"), {"region": region, "epoch": epoch})
+            cursor.execute(query("finish_reset"), values)
 
     def _rows(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
         with look(self.engine) as cursor:

@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from uuid import UUID
+from typing import Any
 
 from psycopg2.extensions import cursor as Cursor
+from psycopg2.extras import Json
 
-from tidemark.bounds import Bounds
 from tidemark.ledger.queries import query
 from tidemark.offsets import Offsets, TopicPartition
-from tidemark.settle import Partition, RegionState, ResetRequest
+from tidemark.opening import OpenRequest
+from tidemark.resetting import Place, ResetRequest, Rewind, RewindRequest
+from tidemark.state import Mirrored, Partition, RegionState
 
 
 @dataclass(slots=True)
@@ -24,9 +26,10 @@ class Settling:
         """The region's name."""
         return self.state.region
 
-    def take_epoch(self) -> int:
-        """Fence everyone: the epoch by compare-and-set on the server."""
-        self._run("take_epoch", epoch=self.state.epoch)
+    def take_epoch(self, seen: Mirrored) -> int:
+        """Fence everyone: the epoch by compare-and-set on the server, past what Kafka has seen."""
+        self._run("pass_seq", seen=seen.seq)
+        self._run("take_epoch", epoch=self.state.epoch, seen=seen.epoch)
         return int(self.cursor.fetchone()[0])  # type: ignore[index]
 
     def discard_unpublished_batch(self) -> int | None:
@@ -34,6 +37,7 @@ class Settling:
         self._run("discard_unpublished_batch")
         found = self.cursor.fetchone()
         self._run("supersede_runs")
+        self._run("supersede_resets")
         return found[0] if found else None
 
     def partitions(self) -> dict[TopicPartition, Partition]:
@@ -54,27 +58,38 @@ class Settling:
             offsets=list(initial.values()),
         )
 
-    def write_run(
-        self,
-        epoch: int,
-        run_id: str,
-        opening: UUID,
-        bounds: Bounds,
-        targets: Offsets,
-        backlog: int,
-        overrides: list[str],
-    ) -> None:
+    def end_histories(self, epoch: int, partitions: list[TopicPartition]) -> None:
+        """What was read of these partitions stays; a new history may begin."""
+        self._run(
+            "end_histories",
+            epoch=epoch,
+            topics=[partition.topic for partition in partitions],
+            partitions=[partition.partition for partition in partitions],
+        )
+
+    def forget_leader_epochs(self) -> None:
+        """Read on without asking whether the log was rewritten before."""
+        self._run("forget_leader_epochs")
+
+    def write_fingerprint(self, fingerprint: Mapping[str, Any], cluster_id: str) -> None:
+        """Keep what the rows are made with from now on."""
+        self._run("write_fingerprint", fingerprint=Json(dict(fingerprint)), cluster_id=cluster_id)
+
+    def write_run(self, epoch: int, request: OpenRequest, backlog: int, remarks: list[str]) -> None:
         """Write the run with its target offsets."""
+        bounds, targets = request.bounds, request.facts.ends
         self._run(
             "write_run",
             epoch=epoch,
-            run_id=run_id,
-            opening=str(opening),
+            run_id=request.run_id,
+            opening=str(request.uuid),
             max_records=bounds.max_records,
+            max_bytes=bounds.max_bytes,
             max_batches=bounds.max_batches,
             max_seconds=bounds.max_seconds,
             backlog=backlog,
-            overrides=overrides,
+            overrides=list(request.overrides),
+            remarks=remarks,
         )
         self._run(
             "write_target_offsets",
@@ -84,8 +99,15 @@ class Settling:
             offsets=list(targets.values()),
         )
 
-    def write_reset(self, epoch: int, request: ResetRequest, discarded: int | None) -> None:
+    def rewind(self, to_seq: int) -> Rewind:
+        """What a rewind to a checkpoint would take back."""
+        return rewind_of(self.cursor, self.region, to_seq)
+
+    def write_reset(
+        self, epoch: int, request: ResetRequest | RewindRequest, discarded: int | None
+    ) -> None:
         """Write the audit row of a reset."""
+        head = self.state.head_seq
         self._run(
             "write_reset",
             epoch=epoch,
@@ -94,9 +116,23 @@ class Settling:
             run_id=request.run_id,
             resetting=str(request.uuid),
             discarded_seq=discarded,
-            head_seq=self.state.head_seq,
+            head_seq=head,
+            to_seq=request.to_seq if isinstance(request, RewindRequest) else head,
         )
         self._run("count_reset", by_hand=request.run_id is None)
 
     def _run(self, name: str, **values: object) -> None:
         self.cursor.execute(query(name), {"region": self.region, **values})
+
+
+def rewind_of(cursor: Cursor, region: str, to_seq: int) -> Rewind:
+    """What a rewind to a checkpoint would take back, as this cursor sees the ledger."""
+    values = {"region": region, "seq": to_seq}
+    cursor.execute(query("rewindable"), values)
+    facts = cursor.fetchone() or (False, 0, 0, [])
+    cursor.execute(query("restored_checkpoint"), values)
+    places = {
+        TopicPartition(topic, number): Place(topic_id, offset, next_offset)
+        for _, topic, number, offset, topic_id, next_offset in cursor.fetchall()
+    }
+    return Rewind(to_seq, *facts, places)

@@ -16,8 +16,8 @@ from tidemark.facts import check_cluster
 from tidemark.ledger.looks import Looks, Published
 from tidemark.pipeline import Pipeline
 from tidemark.region import Connections, Region, region_of
-from tidemark.settle import RegionState
 from tidemark.staging.target import Target
+from tidemark.state import RegionState
 from tidemark.verify.proof import MEMBER, Prover
 from tidemark.verify.report import BatchProof, Report
 from tidemark.verify.retained import facts_of

@@ -9,10 +9,10 @@ from sqlalchemy import Engine
 
 from tidemark.ledger.looks import Looks, Published
 from tidemark.ledger.transaction import look
-from tidemark.settle import RegionState
 from tidemark.staging.catalog import TableColumn, find_columns, find_relation
 from tidemark.staging.columns import BATCH_SEQ
 from tidemark.staging.target import Target
+from tidemark.state import RegionState
 from tidemark.verify.multiset import FIRST
 from tidemark.verify.report import Difference, Kind
 

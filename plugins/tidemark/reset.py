@@ -1,0 +1,160 @@
+"""A reset from outside: to the head, to an older checkpoint, to the initial state, to a time."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from tidemark.errors import Refused, Superseded, Unreachable
+from tidemark.facts import Facts
+from tidemark.ledger.transaction import look
+from tidemark.mirror import differences
+from tidemark.offsets import Offsets, TopicPartition
+from tidemark.pipeline import Pipeline
+from tidemark.region import Connections, Region, mirrored, region_of
+from tidemark.resetting import Destination, ResetRequest, Rewind, RewindRequest
+from tidemark.retire import retire
+from tidemark.settle import Settled, rewind, settle
+from tidemark.staging.taking_back import PublishedRows
+from tidemark.staging.target import Target
+from tidemark.state import RegionState
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """What a rewind removes; a reset to the head removes nothing."""
+
+    batches: int
+    rows: int
+    dead_letters: int
+    offsets: Offsets
+    """Where each partition stood before."""
+    margins: dict[TopicPartition, int]
+    """Offsets between Kafka's log start and where reading begins again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResetReport:
+    """What a reset did, or in a dry run (applied false) would do."""
+
+    region: str
+    applied: bool
+    epoch: int
+    head_seq: int
+    to_seq: int
+    discards_seq: int | None
+    offsets: Offsets
+    """Where each partition stands afterwards."""
+    drift: tuple[str, ...]
+    taken_back: TakenBack | None = None
+
+
+def reset_run(
+    pipeline: Pipeline,
+    connections: Connections,
+    *,
+    run_id: str | None,
+    apply: bool,
+    who: str,
+    why: str,
+    to: Destination = None,
+) -> ResetReport:
+    """Everyone is fenced, nothing is unpublished, Kafka equals the ledger; or what that would do.
+
+    With run_id it resets to the head, and only if that run's epoch still holds the region. `to`
+    rewinds: what was published after it is removed. A dry run (apply=False) writes nothing to
+    Postgres or Kafka.
+
+    Raises:
+        Superseded: another epoch holds the region; nothing was done.
+        Refused: there is no such checkpoint, or Kafka no longer holds what would be read again.
+    """
+    with region_of(pipeline, connections) as region:
+        if to is not None:
+            return _rewind(region, _seq_of(region, to), apply=apply, who=who, why=why)
+        report = _look(region)
+        if not apply:
+            return report
+        run = region.ledger.run_of(region.name, run_id) if run_id else None
+        if run_id and run is None:
+            raise Superseded(f"region {region.name}: run {run_id} never opened; nothing to reset")
+        epoch = run.epoch if run else None
+        request = ResetRequest(who, why, run_id, epoch, mirrored(region))
+        settled = settle(region.ledger, region.group, region.name, request)
+        region.ledger.finish_reset(region.name, settled.epoch)
+        return _applied(region, report, settled)
+
+
+def _rewind(region: Region, to_seq: int, *, apply: bool, who: str, why: str) -> ResetReport:
+    topics = {partition.topic for partition in region.known_partitions()}
+    facts = region.broker.facts(region.broker.existing(topics))
+    report, plan = _look(region), region.ledger.rewind(region.name, to_seq)
+    plan.check(_state(region), facts)
+    rows = PublishedRows(Target.parse(region.pipeline.target.table))
+    report = replace(
+        report,
+        to_seq=to_seq,
+        offsets=plan.offsets,
+        taken_back=_taken_back(region, plan, rows, facts),
+    )
+    if not apply:
+        return report
+    request = RewindRequest(who, why, to_seq, facts, mirrored(region))
+    return _applied(region, report, rewind(region.ledger, region.group, rows, region.name, request))
+
+
+def _taken_back(region: Region, plan: Rewind, rows: PublishedRows, facts: Facts) -> TakenBack:
+    with look(region.ledger.engine) as cursor:
+        count = rows.count_rows(cursor, plan.to_seq)
+    before = {tp: place.next_offset for tp, place in plan.places.items()}
+    return TakenBack(plan.batches, count, plan.dead_letters, before, plan.margins(facts))
+
+
+def _seq_of(region: Region, to: int | datetime) -> int:
+    """The checkpoint that a destination means."""
+    if isinstance(to, int):
+        return to
+    partitions = sorted(region.known_partitions())
+    moment = int(to.timestamp() * 1000)
+    offsets = region.broker.offsets_at(partitions, moment)
+    seq = region.ledger.checkpoint_before(region.name, offsets)
+    oldest = _state(region).oldest_seq
+    if seq < oldest:
+        raise Refused(
+            f"region {region.name}: {to.isoformat()} lies before the oldest retained checkpoint"
+            f" {oldest}; rewind to a later time, or to the initial state"
+        )
+    return seq
+
+
+def _state(region: Region) -> RegionState:
+    state = region.ledger.region_state(region.name)
+    if state is None:
+        raise Refused(f"region {region.name} is not in the ledger: it appears with its first run")
+    return state
+
+
+def _look(region: Region) -> ResetReport:
+    state = _state(region)
+    checkpoint = region.ledger.merged_checkpoint(region.name)
+    return ResetReport(
+        region=region.name,
+        applied=False,
+        epoch=state.epoch,
+        head_seq=state.head_seq,
+        to_seq=state.head_seq,
+        discards_seq=region.ledger.unpublished_seq(region.name),
+        offsets=checkpoint.offsets,
+        drift=tuple(_drift(region, checkpoint.offsets)),
+    )
+
+
+def _applied(region: Region, report: ResetReport, settled: Settled) -> ResetReport:
+    retire(region.ledger.engine, region.name)
+    return replace(report, applied=True, epoch=settled.epoch, discards_seq=settled.discarded_seq)
+
+
+def _drift(region: Region, offsets: Offsets) -> list[str]:
+    """How Kafka differs; a mirror that died in its commit hides that, and must not stop a reset."""
+    try:
+        return differences(offsets, region.group.committed(offsets))
+    except Unreachable as error:
+        return [str(error)]

@@ -1,0 +1,77 @@
+"""What the ledger says of a region, its partitions and its runs."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class RegionState:
+    """A region's row: its fencing number and where its head stands."""
+
+    region: str
+    epoch: int
+    head_seq: int
+    next_seq: int
+    cluster_id: str
+    group_id: str
+    target: str
+    oldest_seq: int = 0
+    """Oldest checkpoint that can be restored; 0 while none was pruned."""
+    consecutive_resets: int = 0
+    """Resets of failed runs since the newest checkpoint or the newest reset by hand."""
+    fingerprint: dict[str, Any] = field(default_factory=dict)
+    """What the region's rows are made with; empty before its first open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition as the ledger knows it; offsets are the next to read."""
+
+    topic_id: str
+    initial_offset: int
+    next_offset: int
+    seq: int
+    leader_epoch: int | None = None
+    """Of the last record that was read; None before the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One epoch's work as the ledger knows it."""
+
+    region: str
+    epoch: int
+    run_id: str
+    state: str
+    max_records: int
+    max_bytes: int | None
+    max_batches: int | None
+    max_seconds: int | None
+    backlog: int
+    bound: str | None
+    reason: str | None
+    opened_at: datetime
+    closed_at: datetime | None
+    overrides: list[str]
+    remarks: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """What the mirror in Kafka was last written under, as its metadata says."""
+
+    epoch: int = 0
+    seq: int = 0
+
+    @classmethod
+    def parse(cls, region: str, metadata: str) -> "Mirrored":
+        """Read `region/epoch/seq`; anything else is not this region's and counts as nothing."""
+        name, _, rest = metadata.partition("/")
+        epoch, _, seq = rest.partition("/")
+        if name != region or not (epoch.isdecimal() and seq.isdecimal()):
+            return cls()
+        return cls(int(epoch), int(seq))
+
+
+NEVER_MIRRORED = Mirrored()

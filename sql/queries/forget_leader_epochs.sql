@@ -1,0 +1,2 @@
+-- Told to go on: whether the log was rewritten before the next offset is not asked any more.
+UPDATE tidemark.partitions SET leader_epoch = NULL WHERE region = %(region)s

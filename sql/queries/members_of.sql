@@ -1,0 +1,1 @@
+SELECT member FROM tidemark.members WHERE region = %(region)s AND epoch = %(epoch)s

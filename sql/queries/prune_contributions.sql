@@ -1,0 +1,3 @@
+DELETE FROM tidemark.contributions c
+WHERE c.region = %(region)s AND c.seq < %(oldest)s
+  AND NOT EXISTS (SELECT FROM tidemark.spans s WHERE s.contribution = c.contribution)

@@ -1,0 +1,4 @@
+DELETE FROM tidemark.members m
+WHERE m.region = %(region)s
+  AND m.epoch <= (SELECT n.epoch - %(retain)s FROM tidemark.regions n WHERE n.region = %(region)s)
+  AND NOT EXISTS (SELECT FROM tidemark.contributions c WHERE c.member = m.member)

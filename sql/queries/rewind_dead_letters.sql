@@ -1,0 +1,1 @@
+DELETE FROM tidemark.dead_letters WHERE region = %(region)s AND seq > %(seq)s

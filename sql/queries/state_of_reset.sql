@@ -1,0 +1,1 @@
+SELECT state FROM tidemark.resets WHERE resetting = %(uuid)s
