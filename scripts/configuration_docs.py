@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
 from scripts import configuration_facts
 from scripts.markdown_pieces import table
 
@@ -86,7 +87,11 @@ def _default(field: Mapping[str, Any], nested: object) -> str:
     if nested:
         return "as below"
     value = field.get("default")
-    return "none" if value is None or value == [] else f"`{value}`"
+    return "none" if value is None or value == [] else f"`{_yaml(value)}`"
+
+
+def _yaml(value: object) -> str:
+    return yaml.safe_dump(value, default_flow_style=True).removesuffix("...\n").strip()
 
 
 def _type(field: Mapping[str, Any], models: Mapping[str, Any], section: str, key: str) -> str:
@@ -122,6 +127,8 @@ def _plain(field: Mapping[str, Any], models: Mapping[str, Any], section: str, ke
     match field["type"]:
         case "integer":
             return "whole number above 0" if "exclusiveMinimum" in field else "whole number"
+        case "boolean":
+            return "true or false"
         case "array":
             return f"list of {_type(field['items'], models, section, key)}"
         case "object":

@@ -7,9 +7,9 @@ from typing import Any
 
 from scripts.markdown_pieces import assigned, filled, spelled, table
 
-from tidemark import connections, drain, fields, pipeline
+from tidemark import connections, drain, fields, membership, pipeline
 from tidemark.decode.outcome import MAX_VALUE_BYTES
-from tidemark.kafka import facts, member, spans
+from tidemark.kafka import facts, member_config, spans
 from tidemark.ledger import transaction
 from tidemark.spark.records import row_schema
 from tidemark.staging import tables
@@ -106,15 +106,19 @@ where it came from. It may not make a column `batch_seq`: that one is Tidemark's
 
 
 def _kafka() -> str:
+    own = member_config.own_settings(membership.Membership())
+    keys = {*connections.KAFKA_OVERRIDDEN, *member_config.CHOSEN, *own, *spans.READER_SETTINGS}
     rows = [
-        (f"`{key}`", _set_by(member.OWN, key), _set_by(spans.READER_SETTINGS, key))
-        for key in sorted({*connections.KAFKA_OVERRIDDEN, *member.OWN, *spans.READER_SETTINGS})
+        (f"`{key}`", _set_by(own, key), _set_by(spans.READER_SETTINGS, key)) for key in sorted(keys)
     ]
     defaults = {k: v for k, v in spans.READER_DEFAULTS.items() if k != "group.id"}
     paragraph = filled(
         f"""The consumer group is `kafka.group`, the transactional id of the mirror is `tidemark-`
         with the group's name. Readers begin with the following, and a connection may set them
-        otherwise: {assigned(defaults)}."""
+        otherwise: {assigned(defaults)}. Members begin with
+        {assigned(member_config.DEFAULTS)}. What a member sets for `group.protocol`,
+        `partition.assignment.strategy` and the sessions follows [kafka](#kafka); the table shows
+        its defaults."""
     )
     return f"""\
 ## The Kafka connection
@@ -193,7 +197,7 @@ def _timeouts() -> str:
         ("a Postgres that has gone silent is noticed", _seconds(_silence(own))),
         ("dropping old staging tables waits for a lock", _seconds(tables.DROP_WAIT_MS / 1000)),
         ("a question to Kafka", _seconds(facts.SECONDS)),
-        ("Kafka misses a killed driver", _seconds(member.SESSION_TIMEOUT_MS / 1000)),
+        ("Kafka misses a killed driver", "`kafka.session_timeout_seconds`"),
         ("a driver looks whether it is fenced, every", _seconds(drain.WATCH_SECONDS)),
         (
             "a read without progress fails, and a batch that nobody works on",

@@ -8,8 +8,6 @@ from typing import Annotated, Any, Self
 
 import yaml
 from pydantic import (
-    AwareDatetime,
-    BaseModel,
     ConfigDict,
     Field,
     ValidationError,
@@ -19,19 +17,11 @@ from pydantic import (
 
 from tidemark.bounds import Bounds
 from tidemark.errors import InvalidSettings
+from tidemark.kafka_settings import CONNECTION, KafkaSettings, Positive, Strict
+from tidemark.kafka_settings import FromTimestamp as FromTimestamp
+from tidemark.kafka_settings import StartPosition as StartPosition
 
 REGION = r"^[a-z][a-z0-9_]{0,39}$"
-CONNECTION = r"^[A-Za-z0-9_.-]{1,100}$"
-
-Positive = Annotated[int, Field(gt=0)]
-
-
-class StartPosition(StrEnum):
-    """Where a partition begins when the region first opens."""
-
-    beginning = "beginning"
-    end = "end"
-    committed = "committed"
 
 
 class Format(StrEnum):
@@ -57,36 +47,7 @@ class Metadata(StrEnum):
     headers = "headers"
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-
-class FromTimestamp(_Strict):
-    """Start at the first record whose timestamp is at or after this time."""
-
-    timestamp: AwareDatetime
-    """ISO 8601 with a zone: 2024-01-01T00:00:00Z."""
-
-    @property
-    def milliseconds(self) -> int:
-        """Milliseconds since the epoch, Kafka's unit."""
-        return int(self.timestamp.timestamp() * 1000)
-
-
-class KafkaSettings(_Strict):
-    """Where records come from."""
-
-    connection: Annotated[str, Field(pattern=CONNECTION)]
-    """Airflow connection of type kafka; its extra is the librdkafka configuration."""
-    topics: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Topics of the region."""
-    start: StartPosition | FromTimestamp = StartPosition.beginning
-    """Start position of the partitions that the region first opens with; later ones: beginning."""
-    group: Annotated[str, Field(min_length=1, max_length=249)] | None = None
-    """Consumer group id; the region's name by default."""
-
-
-class BatchSettings(_Strict):
+class BatchSettings(Strict):
     """Bounds of a batch and of a run."""
 
     max_records: Positive = 100_000
@@ -103,7 +64,7 @@ class BatchSettings(_Strict):
         return Bounds(self.max_records, self.max_batches, self.max_seconds, self.max_bytes)
 
 
-class DecodeSettings(_Strict):
+class DecodeSettings(Strict):
     """How records become columns."""
 
     model_config = ConfigDict(populate_by_name=True)
@@ -126,7 +87,7 @@ class DecodeSettings(_Strict):
         return self
 
 
-class TargetSettings(_Strict):
+class TargetSettings(Strict):
     """Where rows go."""
 
     connection: Annotated[str, Field(pattern=CONNECTION)]
@@ -144,14 +105,14 @@ class TargetSettings(_Strict):
         return mode
 
 
-class SparkSettings(_Strict):
+class SparkSettings(Strict):
     """Where the job of a batch runs."""
 
     connection: Annotated[str, Field(pattern=CONNECTION)] = "spark_default"
     """Airflow connection of type spark."""
 
 
-class Pipeline(_Strict):
+class Pipeline(Strict):
     """One pipeline: one region, one consumer group, one target."""
 
     region: Annotated[str, Field(pattern=REGION)]

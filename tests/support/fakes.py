@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from tidemark.errors import Fenced
-from tidemark.kafka.group import Holder
+from tidemark.kafka.holders import Holder
 from tidemark.offsets import Offsets, TopicPartition
 
 
@@ -25,6 +25,11 @@ class FakeGroup:
 
     def committed(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return {p: self.offsets[p] for p in partitions if p in self.offsets}
+
+    def committed_metadata(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, str]]:
+        return {p: (o, self.metadata[p]) for p, o in self.committed(partitions).items()}
 
     def holders(self) -> list[Holder]:
         return self.members

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import TopicCollection
-from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource
+from confluent_kafka.admin import AclOperation, AdminClient
 
 from tidemark.cli.findings import Finding, State, Unknown, Wrong, finding
 from tidemark.cli.project import connection
 from tidemark.connections import kafka_config
-from tidemark.errors import Refused
 from tidemark.kafka.asking import SECONDS, answer, quiet
 from tidemark.kafka.facts import Broker
-from tidemark.kafka.member import SESSION_TIMEOUT_MS
+from tidemark.kafka.sessions import BOUNDS, session_bounds
+from tidemark.membership import GroupProtocol
 from tidemark.pipeline import Pipeline
 
 NEEDED = {AclOperation.READ, AclOperation.DESCRIBE}
@@ -86,19 +86,19 @@ class _Look:
         raise Unknown("its ACLs WRITE and DESCRIBE cannot be asked without fencing a live run")
 
     def session(self) -> str:
-        broker = ConfigResource(ConfigResource.Type.BROKER, str(self._cluster().nodes[0].id))
-        try:
-            settings = answer(lambda: self._describe_settings(broker), "broker settings")
-        except Refused:
-            raise Unknown("broker settings may not be asked (ACL DescribeConfigs)") from None
-        names = [f"group.{end}.session.timeout.ms" for end in ("min", "max")]
-        low, high = (int(settings[name].value) for name in names)
-        if not low <= SESSION_TIMEOUT_MS <= high:
+        if self.pipeline.kafka.protocol is GroupProtocol.consumer:
+            return "the broker sets it for the protocol consumer"
+        bounds = session_bounds(self.config)
+        if bounds is None:
+            raise Unknown("broker settings may not be asked (ACL DescribeConfigs)")
+        low, high = bounds
+        asked = self.pipeline.kafka.session_timeout_seconds * 1000
+        if not low <= asked <= high:
             raise Wrong(
-                f"members ask for {SESSION_TIMEOUT_MS} ms, the broker allows {low} to {high}",
-                f"set {names[0]} and {names[1]} around it",
+                f"members ask for {asked} ms, the broker allows {low} to {high}",
+                f"set kafka.session_timeout_seconds within it, or {BOUNDS[0]} and {BOUNDS[1]}",
             )
-        return f"{SESSION_TIMEOUT_MS} ms is between {low} and {high}"
+        return f"{asked} ms is between {low} and {high}"
 
     def _cluster(self) -> Any:
         return answer(
@@ -114,9 +114,6 @@ class _Look:
         return self.admin.describe_consumer_groups(
             [self.pipeline.group], include_authorized_operations=True, request_timeout=SECONDS
         )[self.pipeline.group]
-
-    def _describe_settings(self, broker: ConfigResource) -> Any:
-        return self.admin.describe_configs([broker], request_timeout=SECONDS)[broker]
 
 
 def _refuse_missing(what: str, granted: list[AclOperation] | None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
-from tidemark.errors import InvalidSettings, Refused, Unreachable
+from tidemark.errors import InvalidSettings, Refused, TidemarkError, Unreachable
 
 SECONDS = 15
 AGAIN_SECONDS = 0.2
@@ -52,7 +52,7 @@ def answer(ask: Callable[[], Any], what: str, none_if: str | None = None) -> Any
         time.sleep(AGAIN_SECONDS)
 
 
-def translated(error: KafkaException, what: str) -> Exception:
+def translated(error: KafkaException, what: str) -> TidemarkError:
     """A Kafka error by its code, in our words; the cause is kept by the caller."""
     fault = error.args[0]
     name = fault.name()

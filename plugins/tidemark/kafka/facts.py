@@ -1,5 +1,6 @@
 """Asking the broker for the facts of a region's topics."""
 
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -8,7 +9,7 @@ from confluent_kafka import IsolationLevel, TopicCollection
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from tidemark.errors import Unreachable
+from tidemark.errors import InvalidSettings, Unreachable
 from tidemark.facts import Facts
 from tidemark.kafka.asking import SECONDS, answer, quiet
 from tidemark.offsets import Offsets, TopicPartition
@@ -23,6 +24,27 @@ class Broker:
     def __init__(self, config: Mapping[str, str]) -> None:
         self._config = dict(config)
         self._admin = AdminClient(quiet(self._config))
+
+    def topics(self, names_and_patterns: Sequence[str]) -> tuple[str, ...]:
+        """The named topics and all that a pattern matches, in order; internal ones never.
+
+        What begins with ^ is a pattern of Python's `re` that a whole name must match. Names are
+        taken as they are: whether such a topic exists, its facts tell.
+
+        Raises:
+            InvalidSettings: there are patterns alone, and none of them matches a topic.
+        """
+        patterns = [re.compile(text) for text in names_and_patterns if text.startswith("^")]
+        found = {text for text in names_and_patterns if not text.startswith("^")}
+        if patterns:
+            found |= self._matching(patterns)
+        if not found:
+            raise InvalidSettings(
+                f"no topic matches {', '.join(p.pattern for p in patterns)}: create one or correct"
+                " kafka.topics (the pattern must match the whole name, and the user must be"
+                " allowed to describe the topic)"
+            )
+        return tuple(sorted(found))
 
     def facts(self, topics: Sequence[str]) -> Facts:
         """Cluster id, topic ids, log starts and last stable offsets of all partitions.
@@ -53,6 +75,11 @@ class Broker:
         found = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms))
         ends = self._offsets(partitions, END)
         return {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
+
+    def _matching(self, patterns: Sequence["re.Pattern[str]"]) -> set[str]:
+        listed = answer(lambda: self._admin.list_topics(timeout=SECONDS), "the list of topics")
+        names = [name for name in listed.topics if any(p.fullmatch(name) for p in patterns)]
+        return {name for name in names if not self._describe(name).is_internal}
 
     def _describe(self, topic: str) -> Any:
         def ask() -> "Future[Any]":

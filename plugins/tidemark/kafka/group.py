@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -11,25 +10,13 @@ from confluent_kafka.admin import AdminClient
 from tidemark import failpoints
 from tidemark.errors import Fenced
 from tidemark.kafka.asking import SECONDS, answer, quiet, translated
+from tidemark.kafka.holders import GroupState, Holder, group_state
 from tidemark.offsets import Offsets, TopicPartition
 
 TRANSACTION_TIMEOUT_MS = 15_000
 """How long a mirror that died in its commit can keep others from reading the group's offsets."""
 
 FENCED_CODES = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """A member of the group as Kafka knows it."""
-
-    client_id: str
-    host: str
-    partitions: tuple[TopicPartition, ...]
-
-    def __str__(self) -> str:
-        held = ", ".join(map(str, self.partitions)) or "nothing"
-        return f"{self.client_id} on {self.host} holds {held}"
 
 
 class Group:
@@ -63,7 +50,13 @@ class Group:
                 yield MirrorWriter(producer, onlooker)
 
     def committed(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """The group's offsets of these partitions; a pending transaction is waited for.
+        """The group's offsets of these partitions; a pending transaction is waited for."""
+        return {p: offset for p, (offset, _) in self.committed_metadata(partitions).items()}
+
+    def committed_metadata(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, str]]:
+        """The same, each offset with the metadata it was written with.
 
         By a consumer that never joins, at read_committed (KIP-447). The admin client's
         list_consumer_group_offsets crashes the process while a coordinator is elected
@@ -75,35 +68,33 @@ class Group:
                 lambda: consumer.committed(named, timeout=SECONDS),
                 f"offsets of group {self.group_id}",
             )
-        return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+        return {
+            TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "")
+            for p in found
+            if p.offset >= 0
+        }
 
     def holders(self) -> list[Holder]:
         """Who is in the group now, and what each holds."""
-        described = answer(
+        return list(self.describe().holders)
+
+    def describe(self) -> GroupState:
+        """How the group is now; one that Kafka does not know is absent, which is no error."""
+        found = answer(
             lambda: self._admin.describe_consumer_groups([self.group_id], request_timeout=SECONDS)[
                 self.group_id
             ],
             f"group {self.group_id}",
             none_if="GROUP_ID_NOT_FOUND",
         )
-        return [
-            Holder(
-                member.client_id,
-                member.host,
-                tuple(
-                    TopicPartition(p.topic, p.partition)
-                    for p in (member.assignment.topic_partitions if member.assignment else [])
-                ),
-            )
-            for member in (described.members if described else ())
-        ]
+        return group_state(found)
 
     @contextmanager
     def _onlooker(self) -> Iterator[Consumer]:
-        """A consumer of the group that never joins it."""
-        consumer = Consumer(
-            quiet({**self._config, "group.id": self.group_id, "enable.auto.commit": "false"})
-        )
+        """A consumer of the group that never joins it, so it bears nobody's static name."""
+        kept = {key: value for key, value in self._config.items() if key != "group.instance.id"}
+        own = {"group.id": self.group_id, "enable.auto.commit": "false"}
+        consumer = Consumer(quiet({**kept, **own}))
         try:
             yield consumer
         finally:

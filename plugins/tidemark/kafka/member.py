@@ -1,52 +1,70 @@
 """Membership: takes part in the consumer group and fetches nothing.
 
-One thread owns the consumer; everyone else reads the assignment that it keeps. The group
-decides WHO works, the ledger decides WHAT counts.
+One thread owns the consumer: librdkafka's gate lets one caller in at a time and is not fair, so
+a second one could wait for ever. Commands reach the owner by a queue; everyone else reads what it
+keeps. The group decides WHO works, the ledger decides WHAT counts.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
-from threading import Condition, Thread
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from queue import SimpleQueue
+from threading import Thread
 from typing import Self
 
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from tidemark.errors import TidemarkError, Unreachable
-from tidemark.kafka.asking import quiet
+from tidemark.errors import Unreachable
+from tidemark.kafka.holding import NOTHING, Holding, Partitions
+from tidemark.kafka.member_config import member_config
+from tidemark.kafka.refused import REFUSALS, refusal
+from tidemark.membership import Membership
 from tidemark.offsets import TopicPartition
 
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.1
 LEAVE_SECONDS = 15
-SESSION_TIMEOUT_MS = 10_000
 
-OWN = {
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "auto.offset.reset": "error",
-    "allow.auto.create.topics": False,
-    "session.timeout.ms": SESSION_TIMEOUT_MS,
-    "heartbeat.interval.ms": 2_000,
-    "max.poll.interval.ms": 300_000,
-    "topic.metadata.refresh.interval.ms": 30_000,
-}
-FATAL = {KafkaError._FATAL, KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._AUTHENTICATION}
+Command = Callable[[Consumer], None]
+
+
+class Event(StrEnum):
+    """What happens to a member, by its name in the log."""
+
+    ASSIGNED = "ASSIGNED"
+    REVOKED = "REVOKED"
+    LOST = "LOST"
+    SESSION_TIMED_OUT = "SESSION_TIMED_OUT"
+    POLL_INTERVAL_EXCEEDED = "POLL_INTERVAL_EXCEEDED"
+    ALL_BROKERS_DOWN = "ALL_BROKERS_DOWN"
 
 
 class Member:
     """A member of the group; use as a context manager: joined inside, left after."""
 
     def __init__(
-        self, config: Mapping[str, str], group_id: str, topics: Sequence[str], client_id: str
+        self,
+        config: Mapping[str, str],
+        group_id: str,
+        topics: Sequence[str],
+        client_id: str,
+        membership: Membership = Membership(),  # noqa: B008 (frozen)
     ) -> None:
-        self._consumer_config = {**config, **OWN, "group.id": group_id, "client.id": client_id}
+        self.client_id = client_id
+        self._connection = dict(config)
+        self._group_id = group_id
         self._topics = list(topics)
-        self._changed = Condition()
-        self._assigned: frozenset[TopicPartition] | None = None
-        self._failure: TidemarkError | None = None
-        self._leaving = False
+        self._membership = membership
+        self._config = {
+            **member_config(config, group_id, client_id, membership),
+            "error_cb": self._on_error,
+        }
+        self._holding = Holding()
+        self._commands: SimpleQueue[Command] = SimpleQueue()
+        self._overslept = False
+        self._ended = False
         self._thread = Thread(target=self._own_consumer, name="group-member", daemon=True)
 
     def __enter__(self) -> Self:
@@ -55,62 +73,134 @@ class Member:
 
     def __exit__(self, *_: object) -> None:
         # close() can hang after a fatal error: a daemon thread is not waited for without end.
-        self._leaving = True
+        self._commands.put(self._end)
         self._thread.join(LEAVE_SECONDS)
 
-    def assigned(self) -> frozenset[TopicPartition]:
+    def assigned(self) -> Partitions:
         """The partitions that this member owns now; none before the first assignment.
 
         Raises:
             Unreachable: the member can't take part in the group any more.
+            InvalidSettings: the broker refuses how it wants to take part.
+            Refused: an ACL forbids it.
         """
-        with self._changed:
-            if self._failure:
-                raise self._failure
-            return self._assigned or frozenset()
+        return self._holding.assigned()
+
+    def taken_away(self, partitions: Iterable[TopicPartition]) -> Partitions:
+        """Those of the partitions that this member has lost for good.
+
+        While an eager group shares anew nothing is lost yet: only what the next assignment lacks
+        is. After an eviction all of it is, until an assignment gives it back.
+        """
+        return self._holding.taken_away(partitions)
 
     def wait(self, seconds: float) -> None:
-        """Return when something is assigned or the member failed, or after `seconds`."""
-        with self._changed:
-            if not self._assigned and not self._failure:
-                self._changed.wait(seconds)
+        """Return when `assigned` would tell something new or fail, or after `seconds`."""
+        self._holding.wait(seconds)
 
     def _own_consumer(self) -> None:
         try:
-            consumer = Consumer(quiet(self._consumer_config))
+            consumer = Consumer(self._config)
             consumer.subscribe(
-                self._topics, on_assign=self._on_assign, on_revoke=self._drop, on_lost=self._drop
+                self._topics,
+                on_assign=self._on_assign,
+                on_revoke=self._on_revoke,
+                on_lost=self._on_lost,
             )
-            while not self._leaving and not self._failure:
+            while not self._ended:
                 self._look(consumer)
+                self._obey(consumer)
             consumer.close()
         except Exception as error:
-            self._fail(f"{type(error).__name__}: {error}")
+            self._holding.fail(Unreachable(self._cannot(f"{type(error).__name__}: {error}")))
 
     def _look(self, consumer: Consumer) -> None:
         message = consumer.poll(POLL_SECONDS)
-        if message is None or message.error() is None:
+        error = message.error() if message is not None else None
+        if error is None:
             return
-        error = message.error()
-        log.warning("group member: %s", error)
-        if error.code() in FATAL or error.fatal():
-            self._fail(str(error))
+        if error.code() == KafkaError._MAX_POLL_EXCEEDED:
+            self._overslept = True
+            self._note(Event.POLL_INTERVAL_EXCEEDED, f"it left the group and joins anew: {error}")
+        elif error.code() in REFUSALS or error.fatal():
+            self._fail(error)
+        else:
+            log.warning("%s: %s", self.client_id, error)
+
+    def _obey(self, consumer: Consumer) -> None:
+        while not self._commands.empty():
+            self._commands.get()(consumer)
+
+    def _end(self, _: Consumer) -> None:
+        self._ended = True
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self._note(Event.ALL_BROKERS_DOWN, f"tried round and round: {error.str()}")
+        elif error.code() == KafkaError._FATAL:
+            self._fail(error)
+        else:
+            log.info("%s: %s", self.client_id, error)
 
     def _on_assign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
-        consumer.assign([])  # take part, fetch nothing: executors read exact spans
-        self._set(frozenset(TopicPartition(p.topic, p.partition) for p in partitions))
+        """Take part, fetch nothing: executors read exact spans."""
+        assigned = _partitions(partitions)
+        self._overslept = False
+        if self._membership.is_incremental:
+            consumer.incremental_assign([])
+            self._holding.add(assigned)
+        else:
+            consumer.assign([])
+            self._holding.replace(assigned)
+        self._note(Event.ASSIGNED, assigned)
 
-    def _drop(self, consumer: Consumer, _: list[KafkaPartition]) -> None:
-        consumer.unassign()
-        self._set(frozenset())
+    def _on_revoke(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
+        revoked = _partitions(partitions)
+        self._accept_loss(consumer)
+        if self._membership.is_incremental:
+            self._holding.remove(revoked)
+        else:
+            self._holding.suspend()
+        self._note(Event.REVOKED, revoked)
 
-    def _set(self, partitions: frozenset[TopicPartition]) -> None:
-        with self._changed:
-            self._assigned = partitions
-            self._changed.notify_all()
-        log.info("assigned %s", ", ".join(map(str, sorted(partitions))) or "nothing")
+    def _on_lost(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
+        self._accept_loss(consumer)
+        self._holding.replace(NOTHING)
+        self._note(Event.LOST, _partitions(partitions))
+        if not self._overslept:
+            self._note(
+                Event.SESSION_TIMED_OUT,
+                "the coordinator was silent too long, or had evicted this member; it joins anew",
+            )
+        self._overslept = False
 
-    def _fail(self, text: str) -> None:
-        with self._changed:
-            self._failure = Unreachable(f"group member: {text}; it can't take part any more")
-            self._changed.notify_all()
+    def _accept_loss(self, consumer: Consumer) -> None:
+        """The binding would otherwise take away itself what was never assigned, and fail."""
+        if self._membership.is_incremental:
+            consumer.incremental_unassign([])
+        else:
+            consumer.unassign()
+
+    def _fail(self, error: KafkaError) -> None:
+        self._ended = True
+        text = self._cannot(f"Kafka answers {error.name()}: {error.str()}")
+        failure = refusal(error, self._connection, self._membership, text)
+        log.error("%s", failure)
+        self._holding.fail(failure)
+
+    def _cannot(self, why: str) -> str:
+        return f"group member {self.client_id} of {self._group_id} can't take part: {why}"
+
+    def _note(self, event: Event, what: str | Partitions) -> None:
+        text = what if isinstance(what, str) else ", ".join(map(str, sorted(what))) or "nothing"
+        log.log(_LEVELS.get(event, logging.INFO), "%s: %s: %s", self.client_id, event, text)
+
+
+_LEVELS = dict.fromkeys(
+    (Event.SESSION_TIMED_OUT, Event.POLL_INTERVAL_EXCEEDED, Event.ALL_BROKERS_DOWN),
+    logging.WARNING,
+)
+
+
+def _partitions(partitions: Iterable[KafkaPartition]) -> Partitions:
+    return frozenset(TopicPartition(p.topic, p.partition) for p in partitions)

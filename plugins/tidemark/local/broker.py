@@ -4,6 +4,7 @@ import base64
 import signal
 import socket
 import uuid
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -15,7 +16,8 @@ from tidemark.local.jars import kafka_jars
 from tidemark.local.java import java
 from tidemark.local.watch import Watch
 
-HEAP = ["-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+HEAP = ("-Xms256m", "-Xmx512m")
+MACHINE = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 LOGGING = """\
 status = error
@@ -28,12 +30,6 @@ rootLogger.appenderRef.out.ref = out
 """
 
 DEVELOPMENT = {
-    # One node: internal topics have one replica.
-    "offsets.topic.replication.factor": 1,
-    "transaction.state.log.replication.factor": 1,
-    "transaction.state.log.min.isr": 1,
-    "share.coordinator.state.topic.replication.factor": 1,
-    "share.coordinator.state.topic.min.isr": 1,
     "offsets.topic.num.partitions": 3,
     "transaction.state.log.num.partitions": 3,
     # A mistyped topic is an error; replayed events keep their old timestamps and are not dropped.
@@ -50,11 +46,25 @@ DEVELOPMENT = {
 
 
 class Broker:
-    """One node; its data, ports and log lie in the stack's folder."""
+    """One node; its data, ports and log lie in the stack's folder.
 
-    def __init__(self, folder: Folder, node: int = 1) -> None:
+    `nodes` are all the brokers of its cluster, none by default but itself.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        node: int = 1,
+        *,
+        nodes: Sequence[int] = (),
+        heap: Sequence[str] = HEAP,
+        settings: Mapping[str, str | int] | None = None,
+    ) -> None:
         self.node = node
-        self.name = "kafka" if node == 1 else f"kafka-{node}"
+        self._nodes = nodes or (node,)
+        self._heap = heap
+        self._settings = settings or {}
+        self.name = _name(node)
         self._folder = folder
         self._daemon = Daemon(folder, self.name)
         self._home = folder.root / self.name
@@ -83,7 +93,8 @@ class Broker:
         runtime, jars = java(), kafka_jars(watch)
         self._folder.free_port(self.name)
         self._folder.free_port(f"{self.name}-controller")
-        command: list[str | Path] = [runtime, *HEAP, *self._logging(), "-cp", f"{jars}/*"]
+        options = [*self._heap, *MACHINE, *self._logging()]
+        command: list[str | Path] = [runtime, *options, "-cp", f"{jars}/*"]
         properties = self._write_properties()
         if not (self._home / "data" / "meta.properties").exists():
             self._format(command, properties, watch)
@@ -110,18 +121,23 @@ class Broker:
         settings = {
             "process.roles": "broker,controller",
             "node.id": self.node,
-            "controller.quorum.voters": f"{self.node}@127.0.0.1:{control}",
+            "controller.quorum.voters": ",".join(map(self._voter, self._nodes)),
             "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{control}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": self._home / "data",
+            **_replication(len(self._nodes)),
             **DEVELOPMENT,
+            **self._settings,
         }
         path = self._home / "server.properties"
         path.parent.mkdir(exist_ok=True)
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         return path
+
+    def _voter(self, node: int) -> str:
+        return f"{node}@127.0.0.1:{self._folder.port(f'{_name(node)}-controller')}"
 
     def _logging(self) -> list[str]:
         path = self._home / "log4j2.properties"
@@ -140,6 +156,18 @@ class Broker:
             return bool(client.list_topics(timeout=2).brokers)
         except KafkaException:
             return False
+
+
+def _name(node: int) -> str:
+    return "kafka" if node == 1 else f"kafka-{node}"
+
+
+def _replication(brokers: int) -> dict[str, int]:
+    """Internal topics have a replica on each broker, up to three, and bear the loss of one."""
+    replicas = min(brokers, 3)
+    topics = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+    least = {f"{topic}.min.isr": max(1, replicas - 1) for topic in topics[1:]}
+    return {f"{topic}.replication.factor": replicas for topic in topics} | least
 
 
 def _cluster_id() -> str:

@@ -1,0 +1,68 @@
+"""The consumer group as Kafka describes it: its state, and who holds what."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from tidemark.offsets import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A member of the group as Kafka knows it."""
+
+    client_id: str
+    host: str
+    partitions: tuple[TopicPartition, ...]
+    member_id: str = ""
+    instance_id: str | None = None
+
+    def number(self, region: str) -> int | None:
+        """The ledger's number of this member of the region; None of a foreign consumer."""
+        match = re.fullmatch(rf"tidemark-{re.escape(region)}-(\d+)", self.client_id, re.ASCII)
+        return int(match[1]) if match else None
+
+    def __str__(self) -> str:
+        held = ", ".join(map(str, self.partitions)) or "nothing"
+        return f"{self.client_id} on {self.host} holds {held}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """A consumer group at one moment; all but the state is empty while the group is absent."""
+
+    state: str
+    """absent | empty | assigning | reconciling | preparing_rebalancing | completing_rebalancing |
+    stable | dead, as Kafka calls them."""
+    protocol: str = ""
+    assignor: str = ""
+    coordinator: str = ""
+    holders: tuple[Holder, ...] = ()
+
+
+ABSENT = GroupState("absent")
+
+
+def group_state(described: Any) -> GroupState:
+    """The group of an admin client's description; absent if there is none."""
+    if described is None:
+        return ABSENT
+    node = described.coordinator
+    return GroupState(
+        described.state.name.lower(),
+        described.type.name.lower(),
+        described.partition_assignor or "",
+        f"{node.host}:{node.port}" if node else "",
+        tuple(_holder(member) for member in described.members),
+    )
+
+
+def _holder(member: Any) -> Holder:
+    held = member.assignment.topic_partitions if member.assignment else []
+    return Holder(
+        member.client_id,
+        member.host,
+        tuple(TopicPartition(p.topic, p.partition) for p in held),
+        member.member_id,
+        member.group_instance_id or None,
+    )

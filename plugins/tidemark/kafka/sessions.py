@@ -1,0 +1,31 @@
+"""The bounds that a broker sets to the sessions of a classic group's members."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from tidemark.errors import TidemarkError
+from tidemark.kafka.asking import SECONDS, answer, quiet
+
+BOUNDS = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
+
+
+def session_bounds(config: Mapping[str, str]) -> tuple[int, int] | None:
+    """The shortest and the longest session time-out in ms; None where that may not be asked.
+
+    It needs the ACL DescribeConfigs on the cluster, which Tidemark does not need otherwise.
+    """
+    admin = AdminClient(quiet(config))
+    try:
+        settings = answer(lambda: _settings(admin), "broker settings")
+    except TidemarkError:
+        return None
+    low, high = (int(settings[name].value) for name in BOUNDS)
+    return low, high
+
+
+def _settings(admin: AdminClient) -> Any:
+    cluster = answer(lambda: admin.describe_cluster(request_timeout=SECONDS), "the Kafka cluster")
+    broker = ConfigResource(ConfigResource.Type.BROKER, str(cluster.nodes[0].id))
+    return admin.describe_configs([broker], request_timeout=SECONDS)[broker]

@@ -1,0 +1,98 @@
+"""Three real KRaft brokers, each a process of its own: one can be stopped and started again."""
+
+import signal
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tidemark.local.broker import Broker
+from tidemark.local.daemon import end, marked
+from tidemark.local.folder import Folder
+from tidemark.offsets import TopicPartition
+
+NODES = (1, 2, 3)
+SETTINGS: dict[str, str | int] = {
+    # A broker that was killed is missed in seconds.
+    "broker.session.timeout.ms": 2000,
+    "broker.heartbeat.interval.ms": 400,
+    "controller.quorum.election.timeout.ms": 500,
+    "controller.quorum.fetch.timeout.ms": 1000,
+}
+
+
+class Cluster:
+    """Three brokers that share partitions, coordinators and the controller quorum."""
+
+    def __init__(self, root: Path) -> None:
+        self._folder = Folder(root)
+        self._brokers = {
+            node: Broker(
+                self._folder, node, nodes=NODES, heap=("-Xms96m", "-Xmx256m"), settings=SETTINGS
+            )
+            for node in NODES
+        }
+
+    @property
+    def bootstrap(self) -> str:
+        """All three brokers."""
+        return ",".join(broker.bootstrap for broker in self._brokers.values())
+
+    @property
+    def admin(self) -> AdminClient:
+        """A new admin client of the cluster."""
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    def start(self, *nodes: int) -> None:
+        """These brokers answer, all by default, and every broker that runs knows of them."""
+        self._folder.create()
+        chosen = nodes or NODES
+        with ThreadPoolExecutor(len(NODES)) as threads:  # none answers before most of them run
+            list(threads.map(lambda node: self._brokers[node].start(), chosen))
+        until(lambda: self.alive() >= set(chosen), 30)
+
+    def stop(self, *nodes: int, how: signal.Signals = signal.SIGKILL) -> None:
+        """These brokers do not run, all by default; as if they had crashed."""
+        with ThreadPoolExecutor(len(NODES)) as threads:
+            list(threads.map(lambda node: self._brokers[node].stop(how), nodes or NODES))
+
+    def erase_processes(self) -> None:
+        """No process of the cluster runs, whatever became of its pid files."""
+        self.stop()
+        end(marked(self._folder), grace=2)
+
+    def alive(self) -> set[int]:
+        """The brokers that the cluster knows to run."""
+        try:
+            return set(self.admin.list_topics(timeout=5).brokers)
+        except KafkaException:
+            return set()
+
+    def topic(self, name: str, partitions: int) -> str:
+        """Make a topic with a replica on every broker."""
+        new = NewTopic(name, num_partitions=partitions, replication_factor=len(NODES))
+        admin = self.admin
+        admin.create_topics([new])[name].result(30)
+        return name
+
+    def coordinator_of(self, group: str) -> int:
+        """The node that coordinates the group."""
+        admin = self.admin
+        described = admin.describe_consumer_groups([group], request_timeout=15)[group].result(20)
+        return int(described.coordinator.id)
+
+    def leader_of(self, partition: TopicPartition) -> int:
+        """The node that leads the partition."""
+        found = self.admin.list_topics(partition.topic, timeout=15).topics[partition.topic]
+        return int(found.partitions[partition.partition].leader)
+
+
+def until(condition: Callable[[], object], seconds: float) -> None:
+    """Return when the condition holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"it did not come to hold in {seconds} s"
+        time.sleep(0.05)
