@@ -3,12 +3,12 @@
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from tidemark.connections import Connection, kafka_config, postgres_parameters
-from tidemark.errors import Refused, Unreachable
+from tidemark.errors import InvalidSettings, Refused, Unreachable
 from tidemark.facts import Facts
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
@@ -16,7 +16,7 @@ from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.transaction import connect
 from tidemark.offsets import Offsets, TopicPartition
 from tidemark.pipeline import FromTimestamp, Pipeline, StartPosition
-from tidemark.state import Mirrored, Partition
+from tidemark.state import NEVER_MIRRORED, Mirrored, Partition
 
 log = logging.getLogger(__name__)
 
@@ -90,11 +90,28 @@ def mirrored(region: Region) -> Mirrored:
         found = region.group.committed_metadata(region.known_partitions())
     except Unreachable as error:
         log.warning("what the mirror was written under is unknown: %s", error)
-        return Mirrored()
+        return NEVER_MIRRORED
     marks = [Mirrored.parse(region.name, metadata) for _, metadata in found.values()]
-    return Mirrored(
-        max((m.epoch for m in marks), default=0), max((m.seq for m in marks), default=0)
-    )
+    epoch = max((mark.epoch for mark in marks), default=0)
+    return Mirrored(epoch, max((mark.seq for mark in marks), default=0))
+
+
+def facts_left(broker: Broker, topics: Iterable[str]) -> Facts:
+    """Kafka's facts of those topics that still exist."""
+    found = Facts("", {}, {}, {})
+    for topic in sorted(topics):
+        try:
+            facts = broker.facts([topic])
+        except InvalidSettings:
+            continue
+        found = replace(
+            found,
+            cluster_id=facts.cluster_id,
+            topic_ids=found.topic_ids | facts.topic_ids,
+            log_starts=found.log_starts | facts.log_starts,
+            ends=found.ends | facts.ends,
+        )
+    return found
 
 
 def reads(topics: Sequence[str], topic: str) -> bool:

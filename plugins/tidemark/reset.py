@@ -9,7 +9,7 @@ from tidemark.ledger.transaction import look
 from tidemark.mirror import differences
 from tidemark.offsets import Offsets, TopicPartition
 from tidemark.pipeline import Pipeline
-from tidemark.region import Connections, Region, mirrored, region_of
+from tidemark.region import Connections, Region, facts_left, mirrored, region_of
 from tidemark.resetting import Destination, ResetRequest, Rewind, RewindRequest
 from tidemark.retire import retire
 from tidemark.settle import Settled, rewind, settle
@@ -85,7 +85,7 @@ def reset_run(
 
 def _rewind(region: Region, to_seq: int, *, apply: bool, who: str, why: str) -> ResetReport:
     topics = {partition.topic for partition in region.known_partitions()}
-    facts = region.broker.facts(region.broker.existing(topics))
+    facts = facts_left(region.broker, topics)
     report, plan = _look(region), region.ledger.rewind(region.name, to_seq)
     plan.check(_state(region), facts)
     rows = PublishedRows(Target.parse(region.pipeline.target.table))

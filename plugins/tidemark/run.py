@@ -37,7 +37,7 @@ class Opened:
     backlog: int
     targets: Offsets
     remarks: tuple[str, ...] = ()
-    """What was found and did not stop it: changes and losses that were accepted, a restored ledger."""
+    """What was found and did not stop it: what was accepted, and a restored ledger."""
 
 
 def open_run(

@@ -1,3 +1,4 @@
+-- Contributions without spans tell nothing more.
 DELETE FROM tidemark.contributions c
 WHERE c.region = %(region)s AND c.seq < %(oldest)s
   AND NOT EXISTS (SELECT FROM tidemark.spans s WHERE s.contribution = c.contribution)

@@ -1,3 +1,4 @@
+-- Members of forgotten runs; one that contributed to a kept batch stays.
 DELETE FROM tidemark.members m
 WHERE m.region = %(region)s
   AND m.epoch <= (SELECT n.epoch - %(retain)s FROM tidemark.regions n WHERE n.region = %(region)s)

@@ -1,1 +1,2 @@
+-- Dead letters are read again with their batches.
 DELETE FROM tidemark.dead_letters WHERE region = %(region)s AND seq > %(seq)s

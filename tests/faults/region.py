@@ -18,7 +18,8 @@ from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.transaction import connect
 from tidemark.mirror import differences
 from tidemark.pipeline import Pipeline
-from tidemark.run import close_run, drain_run, open_run, reset_run
+from tidemark.reset import reset_run
+from tidemark.run import close_run, drain_run, open_run
 from tidemark.spark.pool import pool_executor
 from tidemark.verify.verify import verify
 

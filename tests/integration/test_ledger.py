@@ -17,6 +17,7 @@ from tidemark.ledger.transaction import TIMEOUTS_MS, connect, transaction
 from tidemark.offsets import Span
 from tidemark.protocol import Result
 from tidemark.retire import retire
+from tidemark.state import NEVER_MIRRORED
 
 SECONDS = 20.0
 
@@ -63,7 +64,7 @@ def refusal_of(desk: Desk, statement: str) -> psycopg2.IntegrityError:
          " next_offset) SELECT region, topic, partition, topic_id, 0, 0"
          " FROM tidemark.partitions WHERE {here}"),
         ("partition_stands_at_span_start", "SELECT tidemark.advance_partitions('{region}', 1)"),
-        ("epoch_is_the_expected_one", "SELECT tidemark.take_epoch('{region}', 7)"),
+        ("epoch_is_the_expected_one", "SELECT tidemark.take_epoch('{region}', 7, 0)"),
     ],
 )  # fmt: skip
 def test_the_database_itself_refuses(desk: Desk, constraint: str, statement: str) -> None:
@@ -141,7 +142,7 @@ def test_a_publish_that_waited_for_a_reset_is_fenced(desk: Desk) -> None:
     with desk.ledger.settling(desk.region, "x") as tx:
         publishing = in_thread(lambda: desk.publish(batch, contribution))
         wait_until_blocked(desk)
-        tx.take_epoch()
+        tx.take_epoch(NEVER_MIRRORED)
         tx.discard_unpublished_batch()
     assert isinstance(publishing.exception(SECONDS), Fenced)
     assert desk.rows() == []

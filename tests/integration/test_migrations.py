@@ -13,7 +13,8 @@ import tidemark
 from tidemark.ledger.migrate import is_current, migrate, migration_sql, newest
 from tidemark.ledger.queries import query
 from tidemark.ledger.transaction import connect
-from tidemark.settle import OpenRequest, ResetRequest
+from tidemark.opening import OpenRequest
+from tidemark.resetting import ResetRequest
 
 LIBRARY = Path(tidemark.__file__).parent
 QUERIES = sorted(path.stem for path in (LIBRARY / "sql" / "queries").iterdir())

@@ -20,8 +20,8 @@ class Interrupted(Ledger):
 
     then: Callable[[], Any] | None = None
 
-    def merged_checkpoint(self, region: str) -> Any:
-        found = super().merged_checkpoint(region)
+    def merged_checkpoint(self, region: str, at: int | None = None) -> Any:
+        found = super().merged_checkpoint(region, at)
         if self.then:
             then, self.then = self.then, None
             then()

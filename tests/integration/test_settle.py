@@ -14,8 +14,9 @@ from tidemark.bounds import Bounds
 from tidemark.errors import DataLost, Fenced, Superseded, Unreachable
 from tidemark.failpoints import FailpointHit
 from tidemark.offsets import TopicPartition
+from tidemark.opening import OpenRequest
 from tidemark.protocol import Result
-from tidemark.settle import OpenRequest, settle
+from tidemark.settle import settle
 
 FIRST, SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 
@@ -226,10 +227,10 @@ def test_a_settle_that_was_overtaken_before_its_mirror_is_fenced(desk: Desk) -> 
     desk.open("first")
     mirrored = desk.ledger.merged_checkpoint
 
-    def overtaken(region: str) -> Any:
+    def overtaken(region: str, at: int | None = None) -> Any:
         desk.ledger.merged_checkpoint = mirrored  # type: ignore[method-assign]
         desk.reset()
-        return mirrored(region)
+        return mirrored(region, at)
 
     desk.ledger.merged_checkpoint = overtaken  # type: ignore[method-assign]
     with pytest.raises(Fenced, match="epoch 2 has passed, it is 3 now"):

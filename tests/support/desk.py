@@ -20,8 +20,10 @@ from tidemark.facts import Facts
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.transaction import look, transaction
 from tidemark.offsets import Offsets, Span, TopicPartition
+from tidemark.opening import OpenRequest
 from tidemark.protocol import Outcome, contribute_and_publish, plan_batch
-from tidemark.settle import OpenRequest, ResetRequest, Settled, settle
+from tidemark.resetting import ResetRequest
+from tidemark.settle import Settled, settle
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_dead_letters, copy_rows

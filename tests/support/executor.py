@@ -53,6 +53,7 @@ class LocalExecutor:
         self.postgres = postgres_parameters(connections[pipeline.target.connection])
         self.member = member
         self.cancelled = Event()
+        self.interrupted = Event()
         self.closed = Event()
         self.drained: list[tuple[Batch, tuple[Span, ...]]] = []
         self._before = before
@@ -65,7 +66,8 @@ class LocalExecutor:
     def drain(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt]:
         self.drained.append((batch, tuple(spans)))
         self._before(self, batch, spans)
-        if self.cancelled.is_set():
+        if self.cancelled.is_set() or self.interrupted.is_set():
+            self.interrupted.clear()
             raise JobFailed("the job was cancelled")
         attempt, self._attempt = self._attempt, self._attempt + 1
         with closing(psycopg2.connect(**self.postgres)) as connection:
@@ -82,6 +84,9 @@ class LocalExecutor:
 
     def cancel(self) -> None:
         self.cancelled.set()
+
+    def interrupt(self) -> None:
+        self.interrupted.set()
 
     def close(self) -> None:
         self.closed.set()

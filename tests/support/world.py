@@ -18,14 +18,13 @@ from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.transaction import connect
 from tidemark.offsets import Offsets, TopicPartition
 from tidemark.pipeline import Pipeline
+from tidemark.reset import ResetReport, reset_run
 from tidemark.run import (
     Connections,
     Opened,
-    ResetReport,
     close_run,
     drain_run,
     open_run,
-    reset_run,
 )
 
 

@@ -47,7 +47,7 @@ def close_region(path: str) -> None:
 
 def reset_failed_run(path: str) -> None:
     """Restore the merged checkpoint; succeed as superseded if a newer epoch holds the region."""
-    from tidemark.run import reset_run
+    from tidemark.reset import reset_run
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     run_id = _run_id(context)
@@ -69,7 +69,7 @@ def reset_failed_run(path: str) -> None:
 
 def reset_by_hand(path: str) -> dict[str, Any]:
     """Reset the region whatever epoch holds it, or say what that would change; keep the report."""
-    from tidemark.run import reset_run
+    from tidemark.reset import reset_run
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     with as_airflow_failure():

@@ -20,7 +20,7 @@ from tidemark.cli.project import (
 
 if TYPE_CHECKING:
     from tidemark.pipeline import Pipeline
-    from tidemark.run import ResetReport
+    from tidemark.reset import ResetReport
 
 
 def reset(
@@ -47,7 +47,7 @@ def reset(
       tidemark reset flights
       tidemark reset flights --apply --reason "driver hung"
     """
-    from tidemark.run import reset_run
+    from tidemark.reset import reset_run
 
     pipeline = find_pipeline(region, pipelines)
     connections = connections_of(pipeline)

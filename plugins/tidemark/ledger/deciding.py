@@ -192,8 +192,14 @@ class Deciding:
         """Delete what lies before the newest `retain` checkpoints, but no partition's boundary."""
         found = self._one("oldest_to_retain", retain=retain)
         oldest = found[0] if found else 0
-        for name in ("spans", "contributions", "batches", "runs", "members"):
-            self._run(f"prune_{name}", oldest=oldest, retain=retain)
+        for statement in (
+            "prune_spans",
+            "prune_contributions",
+            "prune_batches",
+            "prune_runs",
+            "prune_members",
+        ):
+            self._run(statement, oldest=oldest, retain=retain)
         self._run("write_oldest", oldest=oldest)
 
     def _run(self, name: str, **values: object) -> None:

@@ -129,10 +129,10 @@ def rewind_of(cursor: Cursor, region: str, to_seq: int) -> Rewind:
     """What a rewind to a checkpoint would take back, as this cursor sees the ledger."""
     values = {"region": region, "seq": to_seq}
     cursor.execute(query("rewindable"), values)
-    facts = cursor.fetchone() or (False, 0, 0, [])
+    is_checkpoint, batches, dead_letters, beyond = cursor.fetchone() or (False, 0, 0, [])
     cursor.execute(query("restored_checkpoint"), values)
     places = {
         TopicPartition(topic, number): Place(topic_id, offset, next_offset)
         for _, topic, number, offset, topic_id, next_offset in cursor.fetchall()
     }
-    return Rewind(to_seq, *facts, places)
+    return Rewind(to_seq, is_checkpoint, batches, dead_letters, beyond, places)

@@ -92,6 +92,11 @@ class SparkExecutor:
             if self._spark is not None:
                 self._spark.sparkContext.cancelJobGroup(self._group)
 
+    def interrupt(self) -> None:
+        """Stop the running job: it fails; a later one may run. Raises nothing, for any thread."""
+        if not self._idle.is_set() and self._spark is not None:
+            self._spark.sparkContext.cancelJobGroup(self._group)
+
     def close(self) -> None:
         """Stop Spark, if it was started."""
         if self._spark is not None:

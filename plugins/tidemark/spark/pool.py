@@ -41,6 +41,7 @@ class PoolExecutor:
         self._attempts = itertools.count()
         self._lock = Lock()
         self._cancelled = False
+        self._interrupted = False
 
     def output_schema(self) -> pa.Schema:
         """The columns that the transform returns; nothing is read."""
@@ -60,12 +61,20 @@ class PoolExecutor:
             place: PoolTask(reading, writing, part, self._transform, next(self._attempts))
             for place, part in enumerate(parts)
         }
+        self._interrupted = False
         return list(self._run(tasks))
 
     def cancel(self) -> None:
         """Kill the workers and refuse further tasks; safe from another thread."""
         with self._lock:
             self._cancelled = True
+            for worker in filter(None, self._workers):
+                worker.kill()
+
+    def interrupt(self) -> None:
+        """Kill the workers: the running job fails; a later one may run. Safe from any thread."""
+        with self._lock:
+            self._interrupted = True
             for worker in filter(None, self._workers):
                 worker.kill()
 
@@ -93,18 +102,22 @@ class PoolExecutor:
     def _again(self, place: int, task: PoolTask, tries: dict[int, int]) -> Pipe:
         self._bury(place)
         tries[place] += 1
-        if tries[place] > MOST_TRIES and not self._cancelled:
+        if tries[place] > MOST_TRIES and not self._stopped:
             self.close()
             raise JobFailed(f"a task's process died {MOST_TRIES} times; its last words are above")
         return self._started(place, replace(task, attempt=next(self._attempts)))
 
     def _started(self, place: int, task: PoolTask) -> Pipe:
         with self._lock:
-            if self._cancelled:
+            if self._stopped:
                 raise JobFailed("the job was cancelled; nothing of the batch became visible")
             worker = self._workers[place] or _Worker()
             self._workers[place] = worker
             return worker.start(task)
+
+    @property
+    def _stopped(self) -> bool:
+        return self._cancelled or self._interrupted
 
     def _bury(self, place: int) -> None:
         worker = self._workers[place]

@@ -39,16 +39,19 @@ def move_dead_letters(
     members, attempts, topics, partitions = zip(*reads, strict=True)
     cursor.execute(
         sql.SQL(
-            "INSERT INTO tidemark.dead_letters (region, topic, partition, {offset}, seq,"
-            " timestamp_ms, key, value, headers, reason, detail)"
-            " SELECT %s, d.topic, d.partition, d.{offset}, %s, d.timestamp_ms, d.key, d.value,"
+            "INSERT INTO tidemark.dead_letters (region, partition_id, topic, partition, {offset},"
+            " seq, timestamp_ms, key, value, headers, reason, detail)"
+            " SELECT s.region, s.partition_id, d.topic, d.partition, d.{offset}, s.seq,"
+            " d.timestamp_ms, d.key, d.value,"
             " d.headers, d.reason, d.detail FROM {dead_letters} d"
             " JOIN unnest(%s::bigint[], %s::bigint[], %s::text[], %s::int[])"
             " AS r (member, attempt, topic, partition) USING (member, attempt, topic, partition)"
+            " JOIN tidemark.spans s ON s.region = %s AND s.seq = %s"
+            " AND s.topic = d.topic AND s.partition = d.partition"
         ).format(
             offset=sql.Identifier("offset"),
             dead_letters=sql.Identifier(staging.schema, staging.dead_letters),
         ),
-        (region, seq, list(members), list(attempts), list(topics), list(partitions)),
+        (list(members), list(attempts), list(topics), list(partitions), region, seq),
     )
     return cursor.rowcount

@@ -1,37 +1,16 @@
 """What Kafka no longer holds of a batch: without it rows can be counted and not compared."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from tidemark.checkpoint import SpanRead
-from tidemark.errors import InvalidSettings
 from tidemark.facts import Facts
 from tidemark.kafka.asking import SECONDS, quiet
-from tidemark.kafka.facts import Broker
 from tidemark.ledger.looks import PublishedSpan
 from tidemark.offsets import Span
-
-
-def facts_of(broker: Broker, topics: Sequence[str]) -> Facts:
-    """Kafka's facts of the topics that still exist."""
-    found = Facts("", {}, {}, {})
-    for topic in topics:
-        try:
-            facts = broker.facts([topic])
-        except InvalidSettings:
-            continue
-        found = replace(
-            found,
-            cluster_id=facts.cluster_id,
-            topic_ids=found.topic_ids | facts.topic_ids,
-            log_starts=found.log_starts | facts.log_starts,
-            ends=found.ends | facts.ends,
-        )
-    return found
 
 
 def missing(spans: Sequence[PublishedSpan], facts: Facts) -> Iterator[str]:

@@ -15,12 +15,11 @@ from tidemark.errors import Refused
 from tidemark.facts import check_cluster
 from tidemark.ledger.looks import Looks, Published
 from tidemark.pipeline import Pipeline
-from tidemark.region import Connections, Region, region_of
+from tidemark.region import Connections, Region, facts_left, region_of
 from tidemark.staging.target import Target
 from tidemark.state import RegionState
 from tidemark.verify.proof import MEMBER, Prover
 from tidemark.verify.report import BatchProof, Report
-from tidemark.verify.retained import facts_of
 from tidemark.verify.scratch import Scratch, scratch_of
 from tidemark.verify.whole import Whole, whole_of
 
@@ -110,7 +109,7 @@ def _prover(
     executor: Callable[[], JobExecutor],
 ) -> Prover:
     topics = {partition.topic for partition in region.ledger.partitions(region.name)}
-    facts = facts_of(region.broker, sorted(topics | {*region.pipeline.kafka.topics}))
+    facts = facts_left(region.broker, topics)
     if facts.topic_ids:
         check_cluster(region.name, state.cluster_id, facts)
     target = Target.parse(region.pipeline.target.table)
