@@ -61,6 +61,8 @@ def mirror(
         writer.commit(checkpoint.offsets, f"{region}/{epoch}/{checkpoint.seq}")
     failpoints.hit("mirror.after")
     drift = differences(checkpoint.offsets, group.committed(checkpoint.offsets))
+    if drift and ledger.merged_checkpoint(region).epoch != epoch:
+        raise Fenced(f"region {region}: epoch {epoch} has passed; a newer one wrote the mirror")
     if drift:
         raise MirrorFailed(
             f"region {region}: Kafka reads back other offsets than the ledger's:"

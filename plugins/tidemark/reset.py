@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tidemark.errors import Refused, Superseded, Unreachable
+from tidemark.errors import Fenced, Refused, Superseded, Unreachable
 from tidemark.facts import Facts
 from tidemark.ledger.transaction import look
 from tidemark.mirror import differences
@@ -78,7 +78,13 @@ def reset_run(
             raise Superseded(f"region {region.name}: run {run_id} never opened; nothing to reset")
         epoch = run.epoch if run else None
         request = ResetRequest(who, why, run_id, epoch, mirrored(region))
-        settled = settle(region.ledger, region.group, region.name, request)
+        try:
+            settled = settle(region.ledger, region.group, region.name, request)
+        except Fenced as error:
+            raise Superseded(
+                f"{error}. It is after this reset and has brought Kafka level: nothing is left"
+                " to do"
+            ) from error
         region.ledger.finish_reset(region.name, settled.epoch)
         return _applied(region, report, settled)
 

@@ -96,13 +96,13 @@ def rewind(
         Superseded: another open or reset came between 1 and 3; nothing was taken back.
         TargetRefused: a constraint of the target keeps its rows.
     """
-    settled = settle(ledger, group, region, request)
     try:
+        settled = settle(ledger, group, region, request)
         _take_back(ledger, target, region, settled.epoch, request)
     except Fenced as error:
         raise Superseded(
-            f"region {region}: another open or reset came in between, nothing was taken back;"
-            " Kafka is brought level by it. Rewind again if it is still wanted"
+            f"region {region}: another open or reset took over, nothing was taken back and Kafka is"
+            " brought level by it. Rewind again if it is still wanted"
         ) from error
     except OutcomeUnknown as error:
         if ledger.reset_state(request.uuid, region) != "finished":

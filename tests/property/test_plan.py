@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemark.offsets import Offsets, TopicPartition
-from tidemark.plan import plan, share
+from tidemark.plan import fit, plan, share
 
 PARTITIONS = [TopicPartition(topic, number) for topic in ("a", "b") for number in range(4)]
 backlogs = st.dictionaries(st.sampled_from(PARTITIONS), st.integers(0, 10_000))
@@ -93,3 +93,30 @@ def test_nobody_waits_longer_than_one_round(count: int, max_records: int, seq: i
             served.add(span.topic_partition)
             next_offsets[span.topic_partition] = span.end
     assert served == set(targets)
+
+
+weights = st.dictionaries(st.sampled_from(PARTITIONS), st.floats(0, 500))
+
+
+@given(backlogs, bounds, turns, weights, st.integers(1, 1_000_000))
+def test_a_batch_weighs_no_more_than_it_may_but_holds_at_least_one_offset(
+    backlog: Offsets,
+    max_records: int,
+    turn: int,
+    weight: dict[TopicPartition, float],
+    max_bytes: int,
+) -> None:
+    spans = fit(at_zero(backlog), backlog, max_records, turn, weight, max_bytes)
+    width = sum(span.width for span in spans)
+    assert width <= max_records
+    assert bool(spans) == any(backlog.values())
+    heavy = sum(weight.get(span.topic_partition, 0.0) * span.width for span in spans)
+    assert heavy <= max_bytes or width == 1
+
+
+@given(backlogs, bounds, turns)
+def test_without_known_weights_bytes_bound_nothing(
+    backlog: Offsets, max_records: int, turn: int
+) -> None:
+    spans = plan(at_zero(backlog), backlog, max_records, turn)
+    assert fit(at_zero(backlog), backlog, max_records, turn, {}, 1) == spans

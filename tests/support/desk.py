@@ -22,12 +22,13 @@ from tidemark.ledger.transaction import look, transaction
 from tidemark.offsets import Offsets, Span, TopicPartition
 from tidemark.opening import OpenRequest
 from tidemark.protocol import Outcome, contribute_and_publish, plan_batch
-from tidemark.resetting import ResetRequest
-from tidemark.settle import Settled, settle
+from tidemark.resetting import ResetRequest, RewindRequest
+from tidemark.settle import Settled, rewind, settle
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_dead_letters, copy_rows
 from tidemark.staging.mover import Mover
+from tidemark.staging.taking_back import PublishedRows
 from tidemark.staging.target import Target, ensure
 
 SCHEMA = pa.schema([("kafka_partition", pa.int32()), ("kafka_offset", pa.int64())])
@@ -86,14 +87,26 @@ class Desk:
         """The log of a partition is longer by `count` offsets."""
         self.ends[TopicPartition(TOPIC, partition)] += count
 
-    def open(self, run_id: str = "run", bounds: Bounds = Bounds(1000)) -> Settled:  # noqa: B008
+    def open(
+        self,
+        run_id: str = "run",
+        bounds: Bounds = Bounds(1000),  # noqa: B008
+        overrides: tuple[str, ...] = (),
+    ) -> Settled:
         """A run is open."""
-        return settle(self.ledger, self.group, self.region, OpenRequest(run_id, bounds, self.facts))
+        request = OpenRequest(run_id, bounds, self.facts, overrides)
+        return settle(self.ledger, self.group, self.region, request)
 
     def reset(self, run_id: str | None = None, epoch: int | None = None) -> Settled:
         """The region is reset, by hand unless a run is named."""
         request = ResetRequest("test", "a test", run_id, epoch)
         return settle(self.ledger, self.group, self.region, request)
+
+    def rewind(self, to_seq: int) -> Settled:
+        """The region is rewound to a checkpoint, by hand."""
+        request = RewindRequest("test", "a test", to_seq, self.facts)
+        rows = PublishedRows(self.target)
+        return rewind(self.ledger, self.group, rows, self.region, request)
 
     def close(self, run_id: str = "run") -> Closed:
         """The run is closed."""

@@ -1,7 +1,7 @@
 """Failpoints of this process, switched on for a block."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tidemark import failpoints
@@ -16,3 +16,22 @@ def failpoint(name: str, action: str = "raise", at_hit: int = 1) -> Iterator[Non
         yield
     finally:
         del os.environ[failpoints.VARIABLE]
+
+
+@contextmanager
+def meanwhile(name: str, act: Callable[[], object]) -> Iterator[None]:
+    """Inside the block somebody else acts when the failpoint is first reached."""
+    hit, acted = failpoints.hit, []
+
+    def hit_and_act(point: str) -> None:
+        hit(point)
+        if point == name and not acted:
+            acted.append(point)
+            act()
+
+    failpoints.hit = hit_and_act
+    try:
+        yield
+    finally:
+        failpoints.hit = hit
+    assert acted, f"{name} was never reached"

@@ -1,6 +1,6 @@
 import pytest
 
-from tidemark.bounds import Bounds
+from tidemark.bounds import Bounds, slow_start
 
 
 @pytest.mark.parametrize("name", ["max_records", "max_batches", "max_seconds"])
@@ -12,3 +12,15 @@ def test_a_limit_must_be_positive(name: str, value: int) -> None:
 
 def test_a_run_has_no_limit_unless_told() -> None:
     assert Bounds(10) == Bounds(10, None, None)
+
+
+@pytest.mark.parametrize(
+    ("since_reset", "expected"),
+    [(None, 160), (0, 10), (1, 20), (2, 40), (3, 80), (4, 160), (9, 160)],
+)
+def test_batches_grow_after_a_reset(since_reset: int | None, expected: int) -> None:
+    assert slow_start(160, since_reset) == expected
+
+
+def test_a_slow_start_reads_at_least_one_record() -> None:
+    assert slow_start(3, 0) == 1

@@ -133,6 +133,7 @@ def rewind_of(cursor: Cursor, region: str, to_seq: int) -> Rewind:
     cursor.execute(query("restored_checkpoint"), values)
     places = {
         TopicPartition(topic, number): Place(topic_id, offset, next_offset)
-        for _, topic, number, offset, topic_id, next_offset in cursor.fetchall()
+        for _, _, topic, number, offset, topic_id, next_offset in cursor.fetchall()
+        if topic is not None
     }
     return Rewind(to_seq, is_checkpoint, batches, dead_letters, beyond, places)

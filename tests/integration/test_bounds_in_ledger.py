@@ -1,0 +1,121 @@
+"""Bounds that depend on the ledger: slow start, measured bytes, retained checkpoints."""
+
+from dataclasses import replace
+
+from tests.support.desk import TOPIC, Desk
+from tests.support.world import dump
+
+from tidemark.bounds import Bounds
+from tidemark.ledger.looks import Looks
+from tidemark.offsets import TopicPartition
+from tidemark.retire import prune
+
+FIRST, SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
+
+
+def widths(desk: Desk, epoch: int, batches: int) -> list[int]:
+    """Offsets of the next batches, each of which is published."""
+    found = []
+    for _ in range(batches):
+        batch = desk.must_plan(epoch)
+        found.append(sum(p.span.width for p in batch.spans))
+        desk.publish(batch, desk.stage(batch, desk.join(epoch)))
+    return found
+
+
+def test_after_a_reset_batches_begin_small_and_grow(desk: Desk) -> None:
+    desk.grow(400, 0)
+    assert widths(desk, desk.open("first", Bounds(32)).epoch, 1) == [32]
+    desk.reset()
+    assert widths(desk, desk.open("second", Bounds(32)).epoch, 6) == [2, 4, 8, 16, 32, 32]
+
+
+def test_a_slow_start_goes_on_in_the_next_run(desk: Desk) -> None:
+    desk.grow(400, 0)
+    desk.open()
+    desk.reset()
+    assert widths(desk, desk.open("first", Bounds(32)).epoch, 2) == [2, 4]
+    assert widths(desk, desk.open("second", Bounds(32)).epoch, 3) == [8, 16, 32]
+
+
+def test_a_batch_is_bounded_by_the_bytes_that_offsets_weighed_before(desk: Desk) -> None:
+    desk.grow(90, 0)
+    desk.grow(90, 1)
+    epoch = desk.open("run", Bounds(20, max_bytes=1000)).epoch
+    batch = desk.must_plan(epoch)
+    assert sum(p.span.width for p in batch.spans) == 20  # nothing was weighed yet
+    contribution = desk.stage(batch, desk.join(epoch))
+    weights = {FIRST: 150, SECOND: 50}
+    reads = tuple(
+        replace(read, bytes=weights[read.span.topic_partition] * read.span.width)
+        for read in contribution.reads
+    )
+    desk.publish(batch, replace(contribution, reads=reads))
+    assert widths(desk, epoch, 1) == [10]  # 5 * 150 + 5 * 50 = 1000
+
+
+def test_one_record_heavier_than_the_bound_is_still_read(desk: Desk) -> None:
+    """H15: a bound below one record must not plan nothing for ever."""
+    epoch = desk.open("run", Bounds(1, max_bytes=1)).epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch))
+    heavy = tuple(replace(read, bytes=10**9) for read in contribution.reads)
+    desk.publish(batch, replace(contribution, reads=heavy))
+    assert widths(desk, epoch, 2) == [1, 1]
+
+
+def worked(desk: Desk, quiet_from: int = 2) -> int:
+    """Six checkpoints; the second partition is quiet after some; the epoch of the last run."""
+    for n in range(6):
+        epoch = desk.open(f"run {n}").epoch
+        desk.work(epoch)
+        desk.grow(5, 0)
+        if n + 1 < quiet_from:
+            desk.grow(5, 1)
+    return epoch
+
+
+def test_old_checkpoints_are_pruned_and_a_partitions_newest_boundary_never(desk: Desk) -> None:
+    epoch = worked(desk)
+    offsets, rows = desk.offsets(), desk.rows()
+    prune(desk.ledger, desk.region, epoch, retain=2)
+    assert [one.seq for one in Looks(desk.engine).checkpoints(desk.region)][:2] == [6, 5]
+    spans = f"SELECT partition, seq FROM tidemark.spans WHERE {desk.here} ORDER BY 1, 2"
+    assert desk.sql(spans) == [(0, 5), (0, 6), (1, 2)]
+    assert Looks(desk.engine).broken_chains(desk.region) == []
+    assert (desk.offsets(), desk.rows()) == (offsets, rows)
+    initial = f"SELECT DISTINCT initial_offset FROM tidemark.partitions WHERE {desk.here}"
+    assert desk.sql(initial) == [(0,)]
+
+
+def test_what_is_retained_can_be_restored(desk: Desk) -> None:
+    epoch = worked(desk)
+    before = Looks(desk.engine).offsets_at(desk.region, 5)
+    prune(desk.ledger, desk.region, epoch, retain=2)
+    desk.rewind(5)
+    assert desk.offsets() == before == desk.group.offsets
+    assert desk.rows() == desk.expected_rows()
+    desk.rewind(0)
+    assert (set(desk.offsets().values()), desk.rows()) == ({0}, [])
+
+
+def test_dead_letters_outlive_their_checkpoint(desk: Desk) -> None:
+    epoch = worked(desk)
+    letters = desk.dead_letters()
+    prune(desk.ledger, desk.region, epoch, retain=1)
+    assert desk.dead_letters() == letters != []
+
+
+def test_a_region_with_few_checkpoints_keeps_them_all(desk: Desk) -> None:
+    epoch = worked(desk)
+    before = dump(desk.warehouse)
+    prune(desk.ledger, desk.region, epoch, retain=100)
+    assert dump(desk.warehouse) == before
+
+
+def test_a_zombie_prunes_nothing(desk: Desk) -> None:
+    epoch = worked(desk)
+    desk.reset()
+    before = dump(desk.warehouse)
+    prune(desk.ledger, desk.region, epoch, retain=1)
+    assert dump(desk.warehouse) == before

@@ -1,0 +1,259 @@
+"""Rewinds: target, ledger and Kafka go back together, or nothing does."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from tests.support.desk import TOPIC, Desk
+from tests.support.failpoint import failpoint, meanwhile
+from tests.support.world import dump
+
+from tidemark.bounds import Bounds
+from tidemark.errors import Fenced, Refused, Superseded, TargetRefused, Unreachable
+from tidemark.failpoints import FailpointHit
+from tidemark.ledger.looks import Looks
+from tidemark.offsets import TopicPartition
+
+FIRST, SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
+
+
+@pytest.fixture
+def worked(desk: Desk) -> Desk:
+    """A region with three checkpoints of four offsets in each partition, and two left to read."""
+    epoch = desk.open("first", Bounds(8)).epoch
+    desk.work(epoch)
+    desk.work(epoch)
+    desk.grow(4, 0)
+    desk.grow(4, 1)
+    desk.work(desk.open("second", Bounds(8)).epoch)
+    return desk
+
+
+def stands_at(desk: Desk, offset: int) -> None:
+    """Ledger, Kafka, target and dead letters all stand at this offset."""
+    assert set(desk.offsets().values()) == {offset}
+    assert desk.group.offsets == desk.offsets()
+    assert desk.rows() == desk.expected_rows()
+    assert all(at < offset for _, at in desk.dead_letters())
+    assert Looks(desk.engine).broken_chains(desk.region) == []
+
+
+def test_a_rewind_takes_rows_dead_letters_ledger_and_kafka_back(worked: Desk) -> None:
+    assert any(offset >= 8 for _, offset in worked.dead_letters())
+    worked.rewind(1)
+    stands_at(worked, 4)
+    state = worked.ledger.region_state(worked.region)
+    assert state is not None
+    assert state.head_seq == 1
+
+
+def test_what_was_taken_back_is_read_again_under_a_new_seq(worked: Desk) -> None:
+    """H20: rewound spans do not stand in the way of the same offsets."""
+    worked.rewind(1)
+    epoch = worked.open("again").epoch
+    while worked.plan(epoch):
+        worked.work(epoch)
+    assert set(worked.offsets().values()) == {14}
+    assert worked.rows() == worked.expected_rows()
+    seqs = f"SELECT seq, state FROM tidemark.batches WHERE {worked.here} ORDER BY seq"
+    found = worked.sql(seqs)
+    assert found[:3] == [(1, "published"), (2, "rewound"), (3, "rewound")]
+    assert min(seq for seq, _ in found[3:]) > 3
+
+
+def test_a_rewind_to_the_initial_state_gives_the_same_position_every_time(worked: Desk) -> None:
+    """S8: initial offsets are kept, whatever happened since."""
+    for _ in range(2):
+        worked.rewind(0)
+        stands_at(worked, 0)
+        assert worked.rows() == []
+        worked.work(worked.open("again").epoch)
+        assert worked.rows() == worked.expected_rows()
+
+
+def test_a_partition_that_came_after_the_checkpoint_goes_back_to_its_initial_offset(
+    worked: Desk,
+) -> None:
+    third = TopicPartition(TOPIC, 2)
+    worked.ends[third] = 5
+    worked.log_starts[third] = 2
+    worked.work(worked.open("third").epoch)
+    assert worked.offsets()[third] == 5
+    worked.rewind(2)
+    assert worked.offsets() == {FIRST: 8, SECOND: 8, third: 2} == worked.group.offsets
+    assert worked.rows() == worked.expected_rows()
+
+
+def test_a_quiet_partition_keeps_the_offset_of_its_last_span(desk: Desk) -> None:
+    """The ancestor lost a partition that had no records since the checkpoint before."""
+    desk.work(desk.open("first").epoch)
+    desk.grow(5, 0)
+    desk.work(desk.open("second").epoch)
+    desk.grow(5, 0)
+    desk.work(desk.open("third").epoch)
+    desk.rewind(2)
+    assert desk.offsets() == {FIRST: 15, SECOND: 10} == desk.group.offsets
+
+
+def test_checkpoints_are_ordered_as_numbers(desk: Desk) -> None:
+    """The ancestor compared checkpoint ids as text: 1000 came before 999."""
+    desk.sql(f"UPDATE tidemark.regions SET next_seq = 998 WHERE {desk.here}")
+    epoch = desk.open("first", Bounds(4)).epoch
+    for _ in range(4):
+        desk.work(epoch)
+    assert [one.seq for one in Looks(desk.engine).checkpoints(desk.region)] == [
+        1001,
+        1000,
+        999,
+        998,
+    ]
+    desk.rewind(1000)
+    assert set(desk.offsets().values()) == {6}
+    assert desk.rows() == desk.expected_rows()
+
+
+@pytest.mark.parametrize(
+    ("to_seq", "text"), [(7, "no such checkpoint"), (2, "no such checkpoint"), (4, "no such")]
+)
+def test_a_rewind_to_no_checkpoint_is_refused_and_changes_nothing(
+    worked: Desk, to_seq: int, text: str
+) -> None:
+    """One that was never there, that is rewound, that is planned and not published."""
+    worked.rewind(1)
+    worked.must_plan(worked.open("third", Bounds(2)).epoch)
+    before = dump(worked.warehouse)
+    with pytest.raises(Refused, match=text):
+        worked.rewind(to_seq)
+    assert dump(worked.warehouse) == before
+
+
+@pytest.mark.parametrize(
+    ("lose", "text"),
+    [
+        (lambda desk: desk.log_starts.update({FIRST: 5}), r"\[0\]@\[4, 5\) is below Kafka's log"),
+        (lambda desk: setattr(desk, "topic_id", "id-2"), "gone from Kafka or was created again"),
+        (lambda desk: desk.ends.pop(SECOND), r"made_up\[1\] is gone"),
+    ],
+)
+def test_a_rewind_checks_that_kafka_holds_everything_before_anyone_is_fenced(
+    worked: Desk, lose: Callable[[Desk], object], text: str
+) -> None:
+    """H2."""
+    lose(worked)
+    before, kafka = dump(worked.warehouse), dict(worked.group.offsets)
+    with pytest.raises(Refused, match=text):
+        worked.rewind(1)
+    assert dump(worked.warehouse) == before
+    assert worked.group.offsets == kafka
+
+
+def test_kafka_goes_down_before_the_ledger(worked: Desk) -> None:
+    """H9b: a rewind that dies between the two leaves Kafka behind, never ahead."""
+    with failpoint("rewind.removed"), pytest.raises(FailpointHit):
+        worked.rewind(1)
+    assert set(worked.group.offsets.values()) == {4}
+    assert set(worked.offsets().values()) == {12}
+    assert worked.rows() == worked.expected_rows()
+    worked.open("after")
+    stands_at(worked, 12)
+    states = f"SELECT state FROM tidemark.resets WHERE {worked.here}"
+    assert worked.sql(states) == [("superseded",)]
+
+
+def test_a_rewind_that_is_overtaken_between_its_transactions_changes_nothing(worked: Desk) -> None:
+    with meanwhile("reset.after", lambda: worked.open("newer")), pytest.raises(Superseded):
+        worked.rewind(1)
+    stands_at(worked, 12)
+
+
+@pytest.mark.parametrize("point", ["mirror.fenced", "mirror.read", "mirror.after"])
+def test_a_rewind_that_is_overtaken_in_its_mirror_is_superseded(worked: Desk, point: str) -> None:
+    with meanwhile(point, lambda: worked.open("newer")), pytest.raises(Superseded):
+        worked.rewind(1)
+    stands_at(worked, 12)
+
+
+def test_of_two_rewinds_one_wins_and_the_other_is_superseded(worked: Desk) -> None:
+    with meanwhile("reset.after", lambda: worked.rewind(1)), pytest.raises(Superseded):
+        worked.rewind(2)
+    stands_at(worked, 4)
+    states = f"SELECT to_seq, state FROM tidemark.resets WHERE {worked.here} ORDER BY epoch"
+    assert worked.sql(states) == [(2, "superseded"), (1, "finished")]
+
+
+@pytest.mark.parametrize("point", ["rewind.commit.sent", "rewind.commit.lost"])
+def test_a_rewind_without_an_answer_is_looked_up(worked: Desk, point: str) -> None:
+    with failpoint(point):
+        if point == "rewind.commit.sent":
+            worked.rewind(1)
+        else:
+            with pytest.raises(Unreachable, match="it did not happen"):
+                worked.rewind(1)
+    if point == "rewind.commit.lost":
+        worked.rewind(1)
+    stands_at(worked, 4)
+
+
+def test_a_member_that_staged_before_the_rewind_is_fenced(worked: Desk) -> None:
+    epoch = worked.open("third", Bounds(4)).epoch
+    batch = worked.must_plan(epoch)
+    contribution = worked.stage(batch, worked.join(epoch))
+    worked.rewind(2)
+    with pytest.raises(Fenced):
+        worked.publish(batch, contribution)
+    stands_at(worked, 8)
+
+
+def test_a_target_that_keeps_its_rows_refuses_the_rewind(worked: Desk) -> None:
+    """A table that refers to them; nothing is taken back, and the next open lifts Kafka again."""
+    worked.sql(f"ALTER TABLE {worked.target} ADD UNIQUE (kafka_partition, kafka_offset)")
+    worked.sql(
+        f"CREATE TABLE public.ref_{worked.region} (p int, o bigint, FOREIGN KEY (p, o)"
+        f" REFERENCES {worked.target} (kafka_partition, kafka_offset))"
+    )
+    worked.sql(f"INSERT INTO public.ref_{worked.region} VALUES (0, 8)")
+    with pytest.raises(TargetRefused):
+        worked.rewind(1)
+    worked.open("after")
+    stands_at(worked, 12)
+
+
+def test_the_audit_row_says_what_was_taken_back(worked: Desk) -> None:
+    rows = [row for row in worked.rows() if row[1] >= 4]
+    letters = [letter for letter in worked.dead_letters() if letter[1] >= 4]
+    worked.rewind(1)
+    audit = (
+        "SELECT requested_by, why, from_seq, to_seq, rows_removed, dead_letters_removed, state"
+        f" FROM tidemark.resets WHERE {worked.here}"
+    )
+    expected = ("test", "a test", 3, 1, len(rows), len(letters), "finished")
+    assert worked.sql(audit) == [expected]
+
+
+def test_a_rewind_past_a_history_that_ended_is_refused(worked: Desk) -> None:
+    """Rows of a topic that was created again can't be read again."""
+    worked.topic_id = "id-2"
+    worked.open("told", overrides=("accept_data_loss",))
+    with pytest.raises(Refused, match=r"made_up\[0\] was read from a log that is gone"):
+        worked.rewind(1)
+
+
+def test_the_plan_of_a_rewind_counts_what_it_would_remove(worked: Desk) -> None:
+    plan = worked.ledger.rewind(worked.region, 1)
+    assert (plan.batches, plan.offsets) == (2, {FIRST: 4, SECOND: 4})
+    assert plan.dead_letters == sum(offset >= 4 for _, offset in worked.dead_letters())
+    assert plan.margins(replace(worked.facts, log_starts={FIRST: 3, SECOND: 0})) == {
+        FIRST: 1,
+        SECOND: 4,
+    }
+
+
+@pytest.mark.parametrize(
+    ("offsets", "expected"),
+    [((12, 12), 3), ((11, 12), 2), ((8, 8), 2), ((8, 5), 1), ((3, 12), 0), ((99, 99), 3)],
+)
+def test_a_time_means_the_newest_checkpoint_at_or_below_its_offsets(
+    worked: Desk, offsets: tuple[int, int], expected: int
+) -> None:
+    at = dict(zip((FIRST, SECOND), offsets, strict=True))
+    assert worked.ledger.checkpoint_before(worked.region, at) == expected

@@ -1,0 +1,46 @@
+"""Where a reset goes, as a person says it; and what the mirror says it was written under."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tidemark.errors import InvalidSettings
+from tidemark.resetting import Destination, destination
+from tidemark.state import Mirrored
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("last", None),
+        ("initial", 0),
+        ("17", 17),
+        ("1000", 1000),
+        ("2026-01-31T12:00:00Z", datetime(2026, 1, 31, 12, tzinfo=UTC)),
+        ("2026-01-31", datetime(2026, 1, 31, tzinfo=UTC)),
+        ("2026-01-31T12:00:00+01:00", datetime(2026, 1, 31, 11, tzinfo=UTC)),
+    ],
+)
+def test_a_destination_is_read(text: str, expected: Destination) -> None:
+    assert destination(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "first", "-1", "1.5", "yesterday", "12:00"])
+def test_anything_else_is_refused_with_what_is_possible(text: str) -> None:
+    with pytest.raises(InvalidSettings, match="use last, initial, the seq of a checkpoint"):
+        destination(text)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ("flights/7/12", Mirrored(7, 12)),
+        ("other/7/12", Mirrored()),
+        ("flights/7", Mirrored()),
+        ("flights/-7/12", Mirrored()),
+        ("flights/x/y", Mirrored()),
+        ("", Mirrored()),
+    ],
+)
+def test_only_this_regions_own_metadata_counts(metadata: str, expected: Mirrored) -> None:
+    assert Mirrored.parse("flights", metadata) == expected
