@@ -79,7 +79,7 @@ class Group:
         return list(self.describe().holders)
 
     def describe(self) -> GroupState:
-        """How the group is now; one that Kafka does not know is absent, which is no error."""
+        """How the group is now; one that Kafka does not know is dead, which is no error."""
         found = answer(
             lambda: self._admin.describe_consumer_groups([self.group_id], request_timeout=SECONDS)[
                 self.group_id

@@ -29,24 +29,24 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """A consumer group at one moment; all but the state is empty while the group is absent."""
+    """A consumer group at one moment; of a dead one Kafka knows nothing else."""
 
     state: str
-    """absent | empty | assigning | reconciling | preparing_rebalancing | completing_rebalancing |
-    stable | dead, as Kafka calls them."""
+    """dead | empty | assigning | reconciling | preparing_rebalancing | completing_rebalancing |
+    stable, as Kafka calls them."""
     protocol: str = ""
     assignor: str = ""
     coordinator: str = ""
     holders: tuple[Holder, ...] = ()
 
 
-ABSENT = GroupState("absent")
+DEAD = GroupState("dead")
 
 
 def group_state(described: Any) -> GroupState:
-    """The group of an admin client's description; absent if there is none."""
+    """The group of an admin client's description; dead if there is none."""
     if described is None:
-        return ABSENT
+        return DEAD
     node = described.coordinator
     return GroupState(
         described.state.name.lower(),

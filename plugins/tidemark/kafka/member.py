@@ -140,7 +140,7 @@ class Member:
         elif error.code() == KafkaError._FATAL:
             self._fail(error)
         else:
-            log.info("%s: %s", self.client_id, error)
+            log.debug("%s: %s", self.client_id, error)
 
     def _on_assign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         """Take part, fetch nothing: executors read exact spans."""

@@ -38,6 +38,10 @@ DEVELOPMENT = {
     # What production does in minutes is seen in seconds here.
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 1000,
+    "group.consumer.min.heartbeat.interval.ms": 500,
+    "group.consumer.heartbeat.interval.ms": 500,
+    "group.consumer.min.session.timeout.ms": 1000,
+    "group.consumer.session.timeout.ms": 10_000,
     "log.retention.check.interval.ms": 1000,
     "log.initial.task.delay.ms": 1000,
     "log.cleaner.backoff.ms": 1000,

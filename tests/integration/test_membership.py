@@ -1,0 +1,298 @@
+"""Members of one group: every strategy and protocol, rolling changes, static names, new parts."""
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from tests.support.members import Told, partitions, share, until
+
+from tidemark.errors import InvalidSettings, Unreachable
+from tidemark.kafka.facts import Broker
+from tidemark.kafka.group import Group
+from tidemark.kafka.member import Event, Member
+from tidemark.kafka.member_config import OWN
+from tidemark.membership import GroupProtocol, Membership, Strategy
+from tidemark.offsets import TopicPartition
+
+SESSION_MS = 3000
+RANGE = Membership(assignment=(Strategy.range,), session_timeout_ms=SESSION_MS)
+ROUNDROBIN = Membership(assignment=(Strategy.roundrobin,), session_timeout_ms=SESSION_MS)
+BOTH = Membership(assignment=(Strategy.range, Strategy.roundrobin), session_timeout_ms=SESSION_MS)
+COOPERATIVE = Membership(session_timeout_ms=SESSION_MS)
+CONSUMER = Membership(protocol=GroupProtocol.consumer)
+
+MemberOf = Callable[..., Member]
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> Told:
+    return Told(caplog)
+
+
+@pytest.fixture
+def observed(kafka: str, group: str) -> Group:
+    """The group as the admin client sees it."""
+    return Group({"bootstrap.servers": kafka}, group)
+
+
+@pytest.fixture
+def member_of(kafka: str, group: str) -> MemberOf:
+    """Makes members of the test's group: `member_of([topic], 1, RANGE)`."""
+
+    def make(topics: Iterable[str], number: int, membership: Membership = COOPERATIVE) -> Member:
+        client_id = f"tidemark-{group}-{number}"
+        return Member({"bootstrap.servers": kafka}, group, [*topics], client_id, membership)
+
+    return make
+
+
+class Recording(Member):
+    """A member that keeps what is taken away of `whole` at each of its events."""
+
+    whole: frozenset[TopicPartition] = frozenset()
+
+    def _note(self, event: Event, what: Any) -> None:
+        record = self.__dict__.setdefault("record", [])
+        record.append((event, self.taken_away(self.whole)))
+        super()._note(event, what)
+
+
+@pytest.mark.parametrize(
+    ("membership", "protocol", "assignor"),
+    [
+        (RANGE, "classic", "range"),
+        (ROUNDROBIN, "classic", "roundrobin"),
+        (COOPERATIVE, "classic", "cooperative-sticky"),
+        (CONSUMER, "consumer", "uniform"),
+    ],
+    ids=["range", "roundrobin", "cooperative-sticky", "KIP-848"],
+)
+def test_two_members_share_are_mirrored_beside_and_leave(
+    topic: Callable[..., str],
+    group: str,
+    observed: Group,
+    member_of: MemberOf,
+    membership: Membership,
+    protocol: str,
+    assignor: str,
+) -> None:
+    """S32, S34: by each strategy, and by the broker's own protocol."""
+    name = topic(partitions=8)
+    whole = partitions(name, 8)
+    assert observed.describe().state == "dead"
+    with member_of([name], 1, membership) as first:
+        until(lambda: first.assigned() == whole)
+        with member_of([name], 2, membership) as second:
+            until(lambda: share([first, second], whole))
+            until(lambda: observed.describe().state == "stable")
+            found = observed.describe()
+            assert (found.protocol, found.assignor) == (protocol, assignor)
+            held = {holder.number(group): {*holder.partitions} for holder in found.holders}
+            assert held == {1: first.assigned(), 2: second.assigned()}
+            assert len({holder.member_id for holder in found.holders}) == 2
+            with observed.writer() as writer:
+                writer.commit(dict.fromkeys(whole, 7), "r/1/2")
+        until(lambda: first.assigned() == whole)
+    until(lambda: observed.describe().state == "empty")
+    assert observed.holders() == []
+    assert observed.committed_metadata(whole) == dict.fromkeys(whole, (7, "r/1/2"))
+
+
+def test_the_strategy_is_changed_member_by_member_without_a_stop(
+    topic: Callable[..., str], observed: Group, member_of: MemberOf
+) -> None:
+    """S20: both listed, then the new one; somebody owns every partition after each step."""
+    name = topic(partitions=4)
+    whole = partitions(name, 4)
+    members: list[tuple[ExitStack, Member]] = []
+    for number, membership in enumerate([RANGE, RANGE, BOTH, BOTH, ROUNDROBIN, ROUNDROBIN]):
+        if len(members) == 2:
+            members.pop(0)[0].close()
+        exits = ExitStack()
+        members.append((exits, exits.enter_context(member_of([name], number, membership))))
+        until(lambda: share([member for _, member in members], whole))
+    assert observed.describe().assignor == "roundrobin"
+    for exits, _ in members:
+        exits.close()
+
+
+def test_a_member_with_no_strategy_in_common_is_told_so(
+    topic: Callable[..., str], member_of: MemberOf
+) -> None:
+    name = topic(partitions=2)
+    with member_of([name], 1, RANGE) as first:
+        until(first.assigned)
+        with member_of([name], 2, ROUNDROBIN) as second:
+            second.wait(20)
+            with pytest.raises(InvalidSettings, match="share nothing with its assignment roundr"):
+                second.assigned()
+        assert len(first.assigned()) == 2
+
+
+def test_a_static_member_comes_back_without_a_rebalance(
+    topic: Callable[..., str], member_of: MemberOf, observed: Group, told: Told
+) -> None:
+    """S32: an eager group would revoke the other member's partitions for a moment."""
+    name = topic(partitions=4)
+    whole = partitions(name, 4)
+    named = [replace(RANGE, instance_id=f"{name}-{number}") for number in (0, 1)]
+    with member_of([name], 1, named[0]) as first, ExitStack() as exits:
+        second = exits.enter_context(member_of([name], 2, named[1]))
+        until(lambda: share([first, second], whole))
+        before, held = told.by(first), second.assigned()
+        exits.close()
+        with member_of([name], 3, named[1]) as third:
+            until(third.assigned)
+            assert third.assigned() == held
+                        assert {holder.instance_id for holder in observed.holders()} == {
+                membership.instance_id for membership in named
+            }
+        assert told.by(first) == before
+
+
+def test_a_static_member_that_came_back_keeps_its_first_client_id(
+    topic: Callable[..., str], group: str, member_of: MemberOf, observed: Group
+) -> None:
+    """The broker keeps it: it tells that the member is the region's, not which one it is now."""
+    name = topic(partitions=2)
+    static = replace(RANGE, instance_id=f"{name}-0")
+    for number in (1, 2):
+        with member_of([name], number, static) as member:
+            until(member.assigned)
+            [holder] = observed.holders()
+            assert (holder.number(group), holder.instance_id) == (1, f"{name}-0")
+
+
+def test_a_dynamic_member_comes_back_with_a_rebalance(
+    topic: Callable[..., str], member_of: MemberOf, told: Told
+) -> None:
+    """What the test above would see if the name did nothing."""
+    name = topic(partitions=4)
+    with member_of([name], 1, RANGE) as first:
+        until(first.assigned)
+        before = told.by(first)
+        with member_of([name], 2, RANGE) as second:
+            until(second.assigned)
+        assert Event.REVOKED in told.by(first)[len(before) :]
+
+
+def test_who_is_alive_under_a_static_name_that_another_took_over_fails(
+    topic: Callable[..., str], member_of: MemberOf
+) -> None:
+    name = topic(partitions=2)
+    static = Membership(session_timeout_ms=SESSION_MS, instance_id=f"{name}-0")
+    with member_of([name], 1, static) as older:
+        until(older.assigned)
+        with member_of([name], 2, static) as newer:
+            until(newer.assigned)
+            until(lambda: older.taken_away(partitions(name, 2)))
+            with pytest.raises(Unreachable, match=f"took over its name {name}-0"):
+                older.assigned()
+            assert newer.assigned() == partitions(name, 2)
+
+
+def test_who_has_no_partition_idles_and_is_no_failure(
+    topic: Callable[..., str], member_of: MemberOf, observed: Group
+) -> None:
+    """S1: more members than partitions."""
+    name = topic(partitions=1)
+    with member_of([name], 1) as first:
+        until(first.assigned)
+        with member_of([name], 2) as second:
+            until(lambda: observed.describe().state == "stable" and len(observed.holders()) == 2)
+            assert sorted(len(holder.partitions) for holder in observed.holders()) == [0, 1]
+            assert len(first.assigned() | second.assigned()) == 1
+            idle = second if first.assigned() else first
+            assert idle.assigned() == frozenset()
+
+
+def test_members_may_differ_in_their_topics_while_they_are_changed(
+    topic: Callable[..., str], member_of: MemberOf
+) -> None:
+    """S22: a topic is shared by those who want it, and nobody fails."""
+    old, new = topic(partitions=2), topic(partitions=2)
+    with member_of([old, new], 2) as second:
+        until(lambda: len(second.assigned()) == 4)
+        with member_of([old], 1) as first:
+            until(lambda: first.assigned() and len(first.assigned() | second.assigned()) == 4)
+            assert first.assigned() <= partitions(old, 2)
+            assert second.assigned() >= partitions(new, 2)
+        with member_of([old, new], 3) as third:
+            until(lambda: share([second, third], partitions(old, 2) | partitions(new, 2)))
+
+
+@pytest.mark.parametrize("membership", [COOPERATIVE, CONSUMER], ids=["classic", "KIP-848"])
+def test_added_partitions_are_assigned_while_the_member_runs(
+    topic: Callable[..., str],
+    admin: AdminClient,
+    member_of: MemberOf,
+    monkeypatch: pytest.MonkeyPatch,
+    membership: Membership,
+) -> None:
+    """S3: the group's leader looks at the topic again by itself."""
+    monkeypatch.setitem(OWN, "topic.metadata.refresh.interval.ms", 500)
+    name = topic(partitions=2)
+    with member_of([name], 1, membership) as member:
+        until(lambda: len(member.assigned()) == 2)
+        admin.create_partitions([NewPartitions(name, 5)])[name].result(20)
+        until(lambda: member.assigned() == partitions(name, 5))
+
+
+@pytest.mark.parametrize("membership", [RANGE, COOPERATIVE], ids=["eager", "cooperative"])
+def test_only_what_another_member_got_is_taken_away(
+    kafka: str, topic: Callable[..., str], group: str, member_of: MemberOf, membership: Membership
+) -> None:
+    """S11: work on a partition that comes back need not stop."""
+    name = topic(partitions=4)
+    whole = partitions(name, 4)
+    first = Recording({"bootstrap.servers": kafka}, group, [name], "first", membership)
+    first.whole = whole
+    with first:
+        until(lambda: first.assigned() == whole)
+        with member_of([name], 2, membership) as second:
+            until(lambda: share([first, second], whole))
+            assert first.taken_away(whole) == second.assigned()
+            record: list[tuple[Event, frozenset[TopicPartition]]] = first.__dict__["record"]
+            revoked = [taken for event, taken in record if event is Event.REVOKED]
+            eager = not membership.is_incremental
+            assert revoked == [frozenset() if eager else second.assigned()]
+
+
+def test_a_pattern_matches_whole_names_and_what_appears_later(
+    kafka: str, topic: Callable[..., str]
+) -> None:
+    """S24: a new topic belongs to the next run that resolves the pattern."""
+    broker = Broker({"bootstrap.servers": kafka})
+    first, second = topic(), topic()
+    pattern = f"^({first}|{second}|t-later-{first}).*"
+    assert broker.topics([pattern]) == tuple(sorted([first, second]))
+    assert broker.topics([f"^{first[:-1]}", "plain"]) == ("plain",)
+    assert broker.topics([pattern, first]) == tuple(sorted([first, second]))
+    admin = AdminClient({"bootstrap.servers": kafka})
+    later = f"t-later-{first}"
+    admin.create_topics([NewTopic(later, 1, 1)])[later].result(20)
+    assert later in broker.topics([pattern])
+    admin.delete_topics([later])[later].result(20)
+
+
+def test_internal_topics_match_no_pattern(
+    kafka: str, topic: Callable[..., str], observed: Group
+) -> None:
+    topic()
+    with observed.writer():  # __transaction_state is there
+        pass
+    broker = Broker({"bootstrap.servers": kafka})
+    matched = broker.topics(["^.*"])
+    assert matched
+    assert not {"__transaction_state", "__consumer_offsets"} & {*matched}
+    with pytest.raises(InvalidSettings, match=r"no topic matches \^__transaction_.*, \^nothing"):
+        broker.topics(["^__transaction_.*", "^nothing"])
+
+
+def test_a_plain_topic_that_does_not_exist_is_named_by_its_facts(kafka: str) -> None:
+    broker = Broker({"bootstrap.servers": kafka})
+    with pytest.raises(InvalidSettings, match="topic no-such-topic does not exist"):
+        broker.facts(broker.topics(["no-such-topic"]))

@@ -1,0 +1,119 @@
+"""Members that die, hang or are refused: seen, named, and survived by the group."""
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.support.members import Told, apart, partitions, share, until
+
+from tidemark.errors import InvalidSettings
+from tidemark.kafka.group import Group
+from tidemark.kafka.member import Event, Member
+from tidemark.membership import Membership, Strategy
+
+SESSION_MS = 2000
+COOPERATIVE = Membership(session_timeout_ms=SESSION_MS)
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> Told:
+    return Told(caplog)
+
+
+def test_the_partitions_of_a_killed_member_go_to_the_other_after_its_session(
+    kafka: str, topic: Callable[..., str], group: str, tmp_path: Path
+) -> None:
+    """S21, S23."""
+    name = topic(partitions=4)
+    whole = partitions(name, 4)
+    with Member({"bootstrap.servers": kafka}, group, [name], "here", COOPERATIVE) as member:
+        until(lambda: member.assigned() == whole)
+        with apart(tmp_path, kafka, group, name, "there", SESSION_MS) as other:
+            until(lambda: other.holds(name) and len(member.assigned()) == 2)
+            other.signal(signal.SIGKILL)
+            until(lambda: member.assigned() == whole, seconds=SESSION_MS / 1000 + 10)
+            [holder] = Group({"bootstrap.servers": kafka}, group).holders()
+            assert holder.client_id == "here"
+
+
+def test_a_stopped_member_is_evicted_named_and_joins_again_when_it_goes_on(
+    kafka: str, topic: Callable[..., str], group: str, tmp_path: Path
+) -> None:
+    """S33: the session time-out."""
+    name = topic(partitions=4)
+    whole = partitions(name, 4)
+    with Member({"bootstrap.servers": kafka}, group, [name], "here", COOPERATIVE) as member:
+        until(lambda: member.assigned() == whole)
+        with apart(tmp_path, kafka, group, name, "there", SESSION_MS) as other:
+            until(lambda: other.holds(name) and len(member.assigned()) == 2)
+            other.signal(signal.SIGSTOP)
+            until(lambda: member.assigned() == whole, seconds=SESSION_MS / 1000 + 10)
+            assert not other.told(Event.LOST)
+            other.signal(signal.SIGCONT)
+            until(lambda: other.told(Event.SESSION_TIMED_OUT))
+            until(lambda: len(member.assigned()) == 2)
+            assert not other.told(Event.POLL_INTERVAL_EXCEEDED)
+
+
+@pytest.mark.parametrize("strategy", [Strategy.range, Strategy.cooperative_sticky])
+def test_a_hanging_owner_thread_is_evicted_named_and_joins_again(
+    kafka: str, topic: Callable[..., str], group: str, told: Told, strategy: Strategy
+) -> None:
+    """S33: the poll interval. Only the member's own thread counts against it."""
+    name = topic(partitions=2)
+    whole = partitions(name, 2)
+    membership = Membership(assignment=(strategy,), session_timeout_ms=1500, poll_interval_ms=1500)
+    with Member({"bootstrap.servers": kafka}, group, [name], "m", membership) as member:
+        until(lambda: member.assigned() == whole)
+        member._commands.put(lambda _: time.sleep(3))
+        until(lambda: Event.LOST in told.by(member))
+        until(lambda: member.assigned() == whole)
+        assert told.by(member) == [
+            Event.ASSIGNED,
+            Event.POLL_INTERVAL_EXCEEDED,
+            Event.LOST,
+            Event.ASSIGNED,
+        ]
+
+
+def test_a_slow_batch_never_gets_its_member_evicted(
+    kafka: str, topic: Callable[..., str], group: str, told: Told
+) -> None:
+    """S30: the thread that works is not the one that polls."""
+    name = topic(partitions=2)
+    membership = Membership(session_timeout_ms=1000, poll_interval_ms=1000)
+    with Member({"bootstrap.servers": kafka}, group, [name], "m", membership) as member:
+        until(member.assigned)
+        time.sleep(3)
+        assert told.by(member) == [Event.ASSIGNED]
+
+
+def test_a_session_that_the_broker_does_not_allow_is_named_with_its_bounds(
+    kafka: str, topic: Callable[..., str], group: str
+) -> None:
+    """S23."""
+    membership = Membership(session_timeout_ms=500)
+    with Member({"bootstrap.servers": kafka}, group, [topic()], "m", membership) as member:
+        member.wait(20)
+        with pytest.raises(InvalidSettings) as refused:
+            member.assigned()
+    text = str(refused.value)
+    assert f"group member m of {group}" in text
+    assert "is 500 ms and the broker allows 1000 to 1800000 ms" in text
+    assert "set kafka.session_timeout_seconds within it" in text
+
+
+def test_members_of_one_group_share_after_one_left_in_the_middle_of_a_rebalance(
+    kafka: str, topic: Callable[..., str], group: str
+) -> None:
+    """S21: a member that goes while the others join."""
+    name = topic(partitions=4)
+    whole = partitions(name, 4)
+    config = {"bootstrap.servers": kafka}
+    with Member(config, group, [name], "first", COOPERATIVE) as first:
+        with Member(config, group, [name], "passing", COOPERATIVE):
+            pass
+        with Member(config, group, [name], "second", COOPERATIVE) as second:
+            until(lambda: share([first, second], whole))
