@@ -39,7 +39,7 @@ from tidemark.staging.target import Target, ensure
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 3.0
-WAIT_SECONDS = 0.5
+WAIT_SECONDS = 0.2
 
 
 class JobExecutor(Executor, Protocol):

@@ -1,8 +1,10 @@
 """A region of a test's own on real Kafka and real Postgres, driven as Airflow would drive it."""
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field
+from threading import Thread
 from typing import Any
 
 import psycopg2
@@ -19,6 +21,7 @@ from tidemark.ledger.transaction import connect
 from tidemark.offsets import Offsets, TopicPartition
 from tidemark.pipeline import Pipeline
 from tidemark.reset import ResetReport, reset_run
+from tidemark.resetting import Destination
 from tidemark.run import (
     Connections,
     Opened,
@@ -107,24 +110,46 @@ class World:
             self.pipeline, self.connections, run_id=run_id, bounds=bounds, overrides=self.overrides
         )
 
-    def drain(self, run_id: str = "run") -> Drained:
-        """The drain task."""
+    def drain(self, run_id: str = "run", slot: int = 1) -> Drained:
+        """The drain task of one member."""
         return drain_run(
             self.pipeline,
             self.connections,
             run_id=run_id,
-            member_name="m",
+            member_name=f"m{slot}",
             executor_of=self.executor_of,
+            slot=slot,
         )
+
+    def member(self, slot: int = 1, run_id: str = "run") -> "Future[Drained]":
+        """A member at work in a thread of its own."""
+        done: Future[Drained] = Future()
+
+        def work() -> None:
+            try:
+                done.set_result(self.drain(run_id, slot))
+            except BaseException as error:
+                done.set_exception(error)
+
+        Thread(target=work, name=f"member {slot}", daemon=True).start()
+        return done
 
     def close(self, run_id: str = "run") -> Closed:
         """The close task."""
         return close_run(self.pipeline, self.connections, run_id=run_id)
 
-    def reset(self, run_id: str | None = None, *, apply: bool = True) -> ResetReport:
-        """The reset task, or a reset by hand."""
+    def reset(
+        self, run_id: str | None = None, *, apply: bool = True, to: Destination = None
+    ) -> ResetReport:
+        """The reset task, or a reset or rewind by hand."""
         return reset_run(
-            self.pipeline, self.connections, run_id=run_id, apply=apply, who="test", why="a test"
+            self.pipeline,
+            self.connections,
+            run_id=run_id,
+            apply=apply,
+            who="test",
+            why="a test",
+            to=to,
         )
 
     def run(self, run_id: str = "run", **bounds: Any) -> Closed:

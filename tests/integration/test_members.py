@@ -1,0 +1,365 @@
+"""Regions of several members on real Kafka and Postgres: they share, stand in, and end together."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from threading import Event
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from tests.support.executor import LocalExecutor
+from tests.support.produce import numbered, produce
+from tests.support.world import World
+
+from tidemark import drain as drain_module
+from tidemark import patience as patience_module
+from tidemark.checkpoint import Batch, Contribution
+from tidemark.errors import Fenced, JobFailed, NoProgress
+from tidemark.ledger.transaction import transaction
+from tidemark.offsets import Span
+from tidemark.protocol import Result, contribute_and_publish
+from tidemark.staging.columns import columns_of
+from tidemark.staging.mover import Mover
+from tidemark.staging.reads import complete_reads
+from tidemark.staging.target import Target
+
+SECONDS = 60
+PARTITIONS = 4
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members look around more often than in production."""
+    monkeypatch.setattr(drain_module, "WATCH_SECONDS", 0.1)
+
+
+@pytest.fixture
+def shared(kafka: str, warehouse: dict[str, Any], topic: Callable[..., str], group: str) -> World:
+    """A region with ten records in each of four partitions."""
+    world = World(kafka, warehouse, topic(partitions=PARTITIONS), group)
+    for partition in range(PARTITIONS):
+        world.produce(10, partition)
+    return world
+
+
+def until(holds: Callable[[], object], what: str) -> None:
+    """Wait for a fact."""
+    deadline = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, f"after {SECONDS} s not yet: {what}"
+        time.sleep(0.05)
+
+
+def owners(world: World) -> int:
+    """Members of the group that hold partitions."""
+    return sum(bool(holder.partitions) for holder in world.group.holders())
+
+
+def all_rows(partitions: int = PARTITIONS, count: int = 10) -> list[tuple[int, int]]:
+    """Every record once."""
+    return [(partition, n) for partition in range(partitions) for n in range(count)]
+
+
+def until_all_hold(world: World, members: int) -> Callable[..., None]:
+    """A hook that holds the first jobs back until so many members own partitions."""
+
+    def hook(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        until(lambda: owners(world) >= members, f"{members} members own partitions")
+
+    return hook
+
+
+def test_members_share_the_partitions_and_each_batch_has_contributions_of_both(
+    shared: World,
+) -> None:
+    """S1, S9, S14, S16: the one that claims the last span publishes for all."""
+    shared.before = until_all_hold(shared, 2)
+    shared.open(max_records=8)
+    both = [shared.member(slot) for slot in (1, 2)]
+    drained = [member.result(SECONDS) for member in both]
+    assert shared.close().rows == 40 == sum(one.rows for one in drained)
+    assert shared.rows() == all_rows()
+    contributors = "SELECT count(DISTINCT member) FROM tidemark.contributions"
+    assert shared.sql(contributors) == [(2,)]
+    assert shared.kafka_offsets() == shared.ledger_offsets()
+
+
+def test_a_member_without_a_partition_idles_and_ends_well(shared: World) -> None:
+    """S1: it starts no job, and leaves when the ledger says that the run is done."""
+    shared.before = until_all_hold(shared, PARTITIONS)
+    shared.open()
+    members = [shared.member(slot) for slot in range(1, PARTITIONS + 2)]
+    drained = [member.result(SECONDS) for member in members]
+    assert shared.close().rows == 40 == sum(one.rows for one in drained)
+    assert len(shared.executors) == PARTITIONS
+
+
+def test_a_member_that_finds_the_run_done_ends_green(shared: World) -> None:
+    """A run with fewer slots than members: the last one starts when all is done."""
+    shared.open()
+    shared.drain(slot=1)
+    executors = len(shared.executors)
+    assert shared.drain(slot=2).batches == 0
+    assert len(shared.executors) == executors
+    assert shared.close().rows == 40
+
+
+def test_partitions_that_go_to_another_member_end_just_the_job_that_reads_them(
+    shared: World,
+) -> None:
+    """S11: the first one drains all, the second takes over a part, both go on; nobody is reset."""
+    started = Event()
+    interrupted: list[LocalExecutor] = []
+
+    def hook(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        if not started.is_set() and len(spans) == PARTITIONS:
+            started.set()
+            assert executor.interrupted.wait(SECONDS)
+            interrupted.append(executor)
+
+    shared.before = hook
+    epoch = shared.open(max_records=8).epoch
+    first = shared.member(1)
+    assert started.wait(SECONDS)
+    second = shared.member(2)
+    assert first.result(SECONDS).rows + second.result(SECONDS).rows == 40
+    assert len(interrupted) == 1
+    assert shared.close().checkpoint.epoch == epoch
+    assert shared.rows() == all_rows()
+
+
+def test_a_rebalance_without_work_in_flight_changes_nothing(shared: World) -> None:
+    """S11: a revocation before anything was fetched is ignored."""
+    shared.before = until_all_hold(shared, 2)
+    shared.open()
+    members = [shared.member(slot) for slot in (1, 2)]
+    assert sum(member.result(SECONDS).batches for member in members) == 1
+    assert shared.close().rows == 40
+
+
+def test_a_contribution_of_spans_that_another_one_claimed_is_refused_and_the_run_goes_on(
+    shared: World,
+) -> None:
+    """An Airflow retry beside its living predecessor: one of the two is accepted, nobody fails."""
+    others: list[Batch] = []
+
+    def overtake(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        if not others:
+            others.append(batch)
+            drain_whole_plan(shared)
+
+    shared.after = overtake
+    shared.open()
+    assert shared.drain().rows == 0
+    assert shared.close().rows == 40
+    assert shared.rows() == all_rows()
+
+
+def drain_whole_plan(world: World) -> None:
+    """One more member drains and publishes the epoch's whole plan, whoever holds the partitions."""
+    ledger = world.ledger()
+    batch = ledger.unpublished_batch(world.region)
+    assert batch is not None
+    number = ledger.register_member(world.region, batch.epoch, uuid4(), "another")
+    executor = LocalExecutor(world.pipeline, world.connections, number)
+    spans = [planned.span for planned in batch.spans]
+    winners = executor.drain(batch, spans)
+    with transaction(ledger.engine, "reads") as cursor:
+        reads = complete_reads(cursor, batch.staging, number, spans)
+    columns = columns_of(executor.output_schema())
+    mover = Mover(Target.parse(world.pipeline.target.table), columns)
+    contribution = Contribution(number, reads, tuple(winners))
+    outcome = contribute_and_publish(ledger, mover, batch, contribution)
+    assert outcome.result is Result.published
+
+
+def test_a_reset_fences_every_member_and_the_next_run_reads_everything_once(shared: World) -> None:
+    """S15, S31: with two members in the middle of a batch."""
+    held = Event()
+
+    def hold(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        until_all_hold(shared, 2)(executor, batch, spans)
+        if held.is_set():
+            return
+        assert executor.cancelled.wait(SECONDS)
+
+    shared.before = hold
+    shared.open("first", max_records=8)
+    members = [shared.member(slot, "first") for slot in (1, 2)]
+    until(lambda: owners(shared) == 2, "both own partitions")
+    shared.reset()
+    for member in members:
+        with pytest.raises(Fenced, match="epoch 1 has passed"):
+            member.result(SECONDS)
+    states = "SELECT DISTINCT state FROM tidemark.members WHERE epoch = 1"
+    assert shared.sql(states) == [("reset complete",)]
+    held.set()
+    shared.before = lambda *_: None
+    shared.run("second")
+    assert shared.rows() == all_rows()
+
+
+def test_a_member_that_hangs_is_named_and_the_run_fails(
+    shared: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S17: the wait for the others is bounded, after the last progress."""
+    monkeypatch.setattr(patience_module, "FOREIGN_SECONDS", 1.0)
+    shared.settings = {"no_progress_seconds": 3}
+    hanging, release = Event(), Event()
+
+    def hang(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        if release.is_set():
+            raise JobFailed("let go")
+        until_all_hold(shared, 2)(executor, batch, spans)
+        if not hanging.is_set():
+            hanging.set()
+            assert release.wait(SECONDS)
+            raise JobFailed("let go")
+
+    shared.before = hang
+    shared.open()
+    members = [shared.member(slot) for slot in (1, 2)]
+    until(lambda: any(m.done() for m in members), "the other one gives up")
+    [waiting] = [m for m in members if m.done()]
+    with pytest.raises(NoProgress) as error:
+        waiting.result()
+    assert shared.topic in str(error.value)
+    assert f"tidemark-{shared.region}-" in str(error.value)
+    release.set()
+    for member in members:
+        assert member.exception(SECONDS) is not None
+
+
+def test_a_slow_member_that_makes_progress_is_waited_for(
+    shared: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience_module, "FOREIGN_SECONDS", 1.0)
+    shared.settings = {"no_progress_seconds": 30}
+    slow: list[LocalExecutor] = []
+
+    def dawdle(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        until_all_hold(shared, 2)(executor, batch, spans)
+        if not slow:
+            slow.append(executor)
+            time.sleep(3)
+
+    shared.before = dawdle
+    shared.open()
+    for member in [shared.member(slot) for slot in (1, 2)]:
+        member.result(SECONDS)
+    assert shared.close().rows == 40
+
+
+def test_what_members_do_is_in_the_ledger_while_they_do_it(shared: World) -> None:
+    """S7, S10, S13: names, states, assigned partitions, drain times; for display only."""
+    seen: list[tuple[Any, ...]] = []
+    statement = "SELECT name, state, cardinality(partitions) FROM tidemark.members ORDER BY name"
+
+    def look(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        until_all_hold(shared, 2)(executor, batch, spans)
+        until(lambda: seen or is_shared(shared.sql(statement)), "both drain two partitions")
+        seen.extend(shared.sql(statement))
+
+    shared.before = look
+    shared.open()
+    for member in [shared.member(slot) for slot in (1, 2)]:
+        member.result(SECONDS)
+    assert seen[:2] == [("m1", "draining", 2), ("m2", "draining", 2)]
+    times = "SELECT state, drain_ms > 0, drain_ms_max >= drain_ms FROM tidemark.members"
+    assert shared.sql(times) == [("done", True, True)] * 2
+
+
+def is_shared(members: list[tuple[Any, ...]]) -> bool:
+    """Both members drain two partitions."""
+    return len(members) == 2 and all(row[1:] == ("draining", 2) for row in members)
+
+
+def test_two_regions_on_one_topic_each_get_every_record(shared: World) -> None:
+    """S2."""
+    settings = {"target": {"table": "public.others"}}
+    other = replace(shared, region=f"{shared.region}_b", settings=settings, executors=[])
+    shared.run()
+    other.run()
+    found = "SELECT kafka_partition, kafka_offset FROM public.others ORDER BY 1, 2"
+    assert shared.rows() == other.sql(found) == all_rows()
+
+
+def test_partitions_added_in_the_middle_of_a_run_join_the_next_one(
+    shared: World, admin: AdminClient
+) -> None:
+    """S3, S22: none of their records is lost, with start position end too."""
+    shared.settings = {"kafka": {"start": "end"}}
+    shared.open("first")
+    for partition in range(PARTITIONS):
+        shared.produce(1, partition, start=10)
+    shared.open("second")
+
+    def grow(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        shared.before = lambda *_: None
+        new = NewPartitions(shared.topic, PARTITIONS + 1)
+        admin.create_partitions([new])[shared.topic].result(30)
+        produce(shared.kafka, shared.topic, numbered(3), partition=PARTITIONS)
+
+    shared.before = grow
+    shared.drain("second")
+    shared.close("second")
+    assert shared.rows() == [(partition, 10) for partition in range(PARTITIONS)]
+    shared.run("third")
+    assert shared.rows()[PARTITIONS:] == [(PARTITIONS, n) for n in range(3)]
+
+
+def test_partitions_added_between_a_failure_and_its_retry_join_the_next_run(
+    shared: World, admin: AdminClient
+) -> None:
+    """The retry works from the same plan; what came later belongs to the next run's target."""
+
+    def fail(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        raise JobFailed("as the test wants it")
+
+    shared.before = fail
+    shared.open("first")
+    with pytest.raises(JobFailed):
+        shared.drain("first")
+    admin.create_partitions([NewPartitions(shared.topic, PARTITIONS + 1)])[shared.topic].result(30)
+    produce(shared.kafka, shared.topic, numbered(3), partition=PARTITIONS)
+    shared.before = lambda *_: None
+    shared.drain("first")
+    shared.close("first")
+    assert shared.rows() == all_rows()
+    shared.run("second")
+    assert shared.rows() == [*all_rows(), *((PARTITIONS, n) for n in range(3))]
+
+
+def test_a_new_topic_of_a_pattern_joins_the_next_run_from_its_beginning(
+    shared: World, admin: AdminClient
+) -> None:
+    """S24, H19: whatever the start position was."""
+    pattern = rf"^{shared.topic}(-more)?"
+    shared.settings = {"kafka": {"topics": [pattern], "start": "end"}}
+    shared.run("first")
+    more = f"{shared.topic}-more"
+    admin.create_topics([NewTopic(more, 1, 1)])[more].result(30)
+    try:
+        produce(shared.kafka, more, numbered(3))
+        assert shared.run("second").rows == 3
+        assert shared.sql("SELECT DISTINCT kafka_topic FROM public.records") == [(more,)]
+    finally:
+        admin.delete_topics([more])[more].result(30)
+
+
+def test_a_region_can_be_rewound_and_drained_again_by_other_members(shared: World) -> None:
+    """S15, S16: every member can start any partition from the merged checkpoint."""
+    shared.run("first", max_records=16)
+    report = shared.reset(to=1)
+    assert report.taken_back is not None
+    assert (report.to_seq, report.taken_back.rows) == (1, 24)
+    assert len(shared.rows()) == 16
+    assert set(shared.kafka_offsets().values()) == {4} == set(shared.ledger_offsets().values())
+    shared.before = until_all_hold(shared, 2)
+    shared.open("second")
+    for member in [shared.member(slot, "second") for slot in (1, 2)]:
+        member.result(SECONDS)
+    assert shared.close("second").rows == 24
+    assert shared.rows() == all_rows()
