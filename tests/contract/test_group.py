@@ -15,6 +15,7 @@ from tidemark.errors import Fenced
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka.group import Group as KafkaGroup
 from tidemark.kafka.member import Member
+from tidemark.membership import GroupProtocol, Membership
 from tidemark.mirror import Group
 from tidemark.offsets import Offsets, TopicPartition
 
@@ -122,6 +123,16 @@ def test_the_metadata_stands_beside_every_offset(subject: Subject) -> None:
     assert subject.metadata() == {"flights/3/12"}
 
 
+def test_offsets_read_back_with_their_metadata(subject: Subject) -> None:
+    """It tells under which epoch and seq the mirror was written."""
+    with subject.group.writer() as writer:
+        writer.commit(subject.at(5, 7), "flights/3/12")
+    first, second = subject.at(0, 0)
+    asked = [first, second, TopicPartition(subject.topic, 9)]
+    found = subject.group.committed_metadata(asked)
+    assert found == {first: (5, "flights/3/12"), second: (7, "flights/3/12")}
+
+
 def test_lower_offsets_are_accepted(subject: Subject) -> None:
     """A reset or a rewind takes Kafka down."""
     for offsets in (subject.at(5, 7), subject.at(0, 1)):
@@ -177,6 +188,23 @@ def test_nobody_is_needed_in_the_group(kafka: str, topic: Callable[..., str], gr
     with subject.group.writer() as writer:
         writer.commit(subject.at(1, 1), "")
     assert KafkaGroup({"bootstrap.servers": kafka}, group).holders() == []
+
+
+def test_a_mirror_does_not_bear_a_static_name_that_the_connection_has(
+    kafka: str, topic: Callable[..., str], group: str
+) -> None:
+    """A KIP-848 group would take the mirror for that member, and refuse it."""
+    name = topic(partitions=2)
+    config = {"bootstrap.servers": kafka, "group.instance.id": "theirs"}
+    membership = Membership(protocol=GroupProtocol.consumer)
+    with Member(config, group, [name], "a-member", membership) as member:
+        while not member.assigned():
+            member.wait(10)
+        subject = KafkaSubject(kafka, name, group)
+        subject.group = KafkaGroup(config, group)
+        with subject.group.writer() as writer:
+            writer.commit(subject.at(5, 7), "")
+        assert subject.committed() == subject.at(5, 7)
 
 
 def test_a_consumer_of_ones_own_finds_the_mirrored_offsets(

@@ -1,10 +1,12 @@
 """The regions that integration tests drive: with Kafka, and without."""
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine
+from tests.support.cluster import Cluster
 from tests.support.databases import database_of
 from tests.support.desk import Desk
 from tests.support.world import World
@@ -18,6 +20,19 @@ from tidemark.local.stack import LocalStack
 def world(kafka: str, warehouse: dict[str, Any], topic: Callable[..., str], group: str) -> World:
     """A region with a topic of two partitions, a group and a database of its own."""
     return World(kafka, warehouse, topic(partitions=2), group)
+
+
+@pytest.fixture(scope="session")
+def cluster(stack: LocalStack) -> Iterator[Cluster]:
+    """Three real brokers beside the stack's one; none of their processes is left at the end."""
+    state = stack.folder.root
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    cluster = Cluster(state.with_name(f"{state.name}-cluster{worker}"))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.end()
 
 
 @pytest.fixture(scope="session", params=["18", "15"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,10 +17,11 @@ from tidemark.kafka.member_config import OWN
 from tidemark.membership import GroupProtocol, Membership, Strategy
 from tidemark.offsets import TopicPartition
 
-RANGE = Membership(assignment=(Strategy.range,), session_timeout_ms=6000)
-ROUNDROBIN = Membership(assignment=(Strategy.roundrobin,), session_timeout_ms=6000)
-BOTH = Membership(assignment=(Strategy.range, Strategy.roundrobin), session_timeout_ms=6000)
-COOPERATIVE = Membership(session_timeout_ms=6000)
+SESSION_MS = 3000
+RANGE = Membership(assignment=(Strategy.range,), session_timeout_ms=SESSION_MS)
+ROUNDROBIN = Membership(assignment=(Strategy.roundrobin,), session_timeout_ms=SESSION_MS)
+BOTH = Membership(assignment=(Strategy.range, Strategy.roundrobin), session_timeout_ms=SESSION_MS)
+COOPERATIVE = Membership(session_timeout_ms=SESSION_MS)
 CONSUMER = Membership(protocol=GroupProtocol.consumer)
 
 MemberOf = Callable[..., Member]
@@ -136,7 +138,7 @@ def test_a_static_member_comes_back_without_a_rebalance(
     """S32: an eager group would revoke the other member's partitions for a moment."""
     name = topic(partitions=4)
     whole = partitions(name, 4)
-    named = [Membership(RANGE.protocol, RANGE.assignment, 6000, f"{name}-{n}") for n in (0, 1)]
+    named = [replace(RANGE, instance_id=f"{name}-{number}") for number in (0, 1)]
     with member_of([name], 1, named[0]) as first, ExitStack() as exits:
         second = exits.enter_context(member_of([name], 2, named[1]))
         until(lambda: share([first, second], whole))
@@ -149,6 +151,19 @@ def test_a_static_member_comes_back_without_a_rebalance(
                 membership.instance_id for membership in named
             }
         assert told.by(first) == before
+
+
+def test_a_static_member_that_came_back_keeps_its_first_client_id(
+    topic: Callable[..., str], group: str, member_of: MemberOf, observed: Group
+) -> None:
+    """The broker keeps it: it tells that the member is the region's, not which one it is now."""
+    name = topic(partitions=2)
+    static = replace(RANGE, instance_id=f"{name}-0")
+    for number in (1, 2):
+        with member_of([name], number, static) as member:
+            until(member.assigned)
+            [holder] = observed.holders()
+            assert (holder.number(group), holder.instance_id) == (1, f"{name}-0")
 
 
 def test_a_dynamic_member_comes_back_with_a_rebalance(
@@ -168,7 +183,7 @@ def test_who_is_alive_under_a_static_name_that_another_took_over_fails(
     topic: Callable[..., str], member_of: MemberOf
 ) -> None:
     name = topic(partitions=2)
-    static = Membership(session_timeout_ms=6000, instance_id=f"{name}-0")
+    static = Membership(session_timeout_ms=SESSION_MS, instance_id=f"{name}-0")
     with member_of([name], 1, static) as older:
         until(older.assigned)
         with member_of([name], 2, static) as newer:

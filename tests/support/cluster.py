@@ -59,7 +59,7 @@ class Cluster:
         with ThreadPoolExecutor(len(NODES)) as threads:
             list(threads.map(lambda node: self._brokers[node].stop(how), nodes or NODES))
 
-    def erase_processes(self) -> None:
+    def end(self) -> None:
         """No process of the cluster runs, whatever became of its pid files."""
         self.stop()
         end(marked(self._folder), grace=2)

@@ -1,0 +1,145 @@
+"""A coordinator's broker, or every broker, goes away: members and mirror go on where they were."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+import pytest
+from tests.support.cluster import NODES, Cluster
+from tests.support.members import Told, partitions, share, until
+
+from tidemark.checkpoint import Checkpoint
+from tidemark.kafka import group as group_module
+from tidemark.kafka.facts import Broker
+from tidemark.kafka.group import Group
+from tidemark.kafka.member import Event, Member
+from tidemark.membership import Membership
+from tidemark.mirror import mirror
+from tidemark.offsets import Offsets, TopicPartition
+
+
+class FixedLedger:
+    """A ledger whose merged checkpoint is always the same."""
+
+    def __init__(self, offsets: Offsets) -> None:
+        self._offsets = offsets
+
+    def merged_checkpoint(self, region: str) -> Checkpoint:
+        return Checkpoint(region, epoch=1, seq=5, offsets=self._offsets)
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> Told:
+    return Told(caplog)
+
+
+@pytest.fixture
+def config(cluster: Cluster) -> dict[str, str]:
+    """The connection to three brokers, all of which run."""
+    cluster.start()
+    return {"bootstrap.servers": cluster.bootstrap}
+
+
+@pytest.fixture
+def observed(config: dict[str, str], group: str) -> Group:
+    """The group as the admin client sees it."""
+    return Group(config, group)
+
+
+@pytest.fixture
+def whole(config: dict[str, str], cluster: Cluster) -> frozenset[TopicPartition]:
+    """All eight partitions of a topic."""
+    return partitions(cluster.topic(f"t-{uuid4().hex[:12]}", 8), 8)
+
+
+@contextmanager
+def member(
+    config: dict[str, str], group: str, whole: frozenset[TopicPartition], number: int, seconds: int
+) -> Iterator[Member]:
+    """A member that bears so many seconds of silence."""
+    topics = sorted({partition.topic for partition in whole})
+    membership = Membership(session_timeout_ms=seconds * 1000)
+    with Member(config, group, topics, f"tidemark-{group}-{number}", membership) as joined:
+        yield joined
+
+
+def test_members_join_though_their_coordinators_broker_dies_meanwhile(
+    cluster: Cluster, config: dict[str, str], group: str, whole: frozenset[TopicPartition]
+) -> None:
+    """S21: before the group is stable; one member in it, one on its way."""
+    with member(config, group, whole, 1, 10) as first:
+        until(first.assigned)
+        with member(config, group, whole, 2, 10) as second:
+            cluster.stop(cluster.coordinator_of(group))
+            until(lambda: share([first, second], whole), 40)
+
+
+def test_a_member_keeps_its_partitions_while_its_coordinator_fails_over(
+    cluster: Cluster,
+    config: dict[str, str],
+    group: str,
+    whole: frozenset[TopicPartition],
+    observed: Group,
+    told: Told,
+) -> None:
+    """S26: the batch that it drains need not stop, and its mirror is written at once."""
+    with member(config, group, whole, 1, 20) as one:
+        until(lambda: one.assigned() == whole)
+        [before] = observed.holders()
+        node = cluster.coordinator_of(group)
+        cluster.stop(node)
+        mirror(FixedLedger(dict.fromkeys(whole, 3)), observed, "r", 1)
+        assert cluster.coordinator_of(group) in {*NODES} - {node}
+        assert Broker(config).facts(sorted({p.topic for p in whole})).ends.keys() == whole
+        assert observed.holders() == [before]
+        assert told.by(one) == [Event.ASSIGNED]
+        assert (one.assigned(), one.taken_away(whole)) == (whole, frozenset())
+
+
+def test_a_member_tries_round_and_round_while_all_brokers_are_away(
+    cluster: Cluster,
+    config: dict[str, str],
+    group: str,
+    whole: frozenset[TopicPartition],
+    observed: Group,
+    told: Told,
+) -> None:
+    """S25: a named event each round; nothing fails, and what was mirrored stands."""
+    with observed.writer() as writer:
+        writer.commit(dict.fromkeys(whole, 7), "r/1/1")
+    with member(config, group, whole, 1, 4) as one:
+        until(lambda: one.assigned() == whole)
+        cluster.stop()
+        until(lambda: told.by(one).count(Event.ALL_BROKERS_DOWN) >= 2)
+        until(lambda: Event.SESSION_TIMED_OUT in told.by(one))
+        assert one.taken_away(whole) == whole
+        cluster.start()
+        until(lambda: one.assigned() == whole, 60)
+        until(lambda: {p for h in observed.holders() for p in h.partitions} == whole, 60)
+        assert one.taken_away(whole) == frozenset()
+    assert observed.committed_metadata(whole) == dict.fromkeys(whole, (7, "r/1/1"))
+
+
+def test_a_mirror_lands_whole_though_the_groups_coordinator_dies_in_it(
+    cluster: Cluster,
+    group: str,
+    whole: frozenset[TopicPartition],
+    observed: Group,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S26: between the sending of the offsets and the commit of their transaction."""
+    with observed.writer() as writer:
+        writer.commit(dict.fromkeys(whole, 1), "r/1/4")
+    lost = [cluster.coordinator_of(group)]
+
+    def crash(name: str) -> None:
+        if name == "mirror.sent" and lost:
+            cluster.stop(lost.pop())
+
+    monkeypatch.setattr(group_module.failpoints, "hit", crash)
+    offsets = {partition: partition.partition * 10 for partition in whole}
+    assert mirror(FixedLedger(offsets), observed, "r", 1).offsets == offsets
+    assert not lost
+    assert observed.committed_metadata(whole) == {
+        partition: (offset, "r/1/5") for partition, offset in offsets.items()
+    }
