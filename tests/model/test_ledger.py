@@ -34,9 +34,9 @@ from tidemark.failpoints import FailpointHit
 from tidemark.ledger.migrate import migrate
 from tidemark.ledger.transaction import connect
 from tidemark.mirror import mirror
-from tidemark.offsets import Offsets, Span
+from tidemark.offsets import Offsets, Span, TopicPartition
 from tidemark.protocol import Result
-from tidemark.retire import retire
+from tidemark.retire import prune, retire
 
 EXAMPLES = int(os.environ.get("TIDEMARK_MODEL_EXAMPLES", "50"))
 SHRINK = "TIDEMARK_MODEL_SHRINK" in os.environ
@@ -54,6 +54,11 @@ PUBLISH_POINTS = [
 PLAN_POINTS = ["plan.before", "plan.inside", "plan.commit.before", "plan.commit.after"]
 SETTLE_POINTS = ["before", "inside", "commit.before", "commit.lost", "commit.sent",
                  "commit.after", "decided"]  # fmt: skip
+REWIND_POINTS = [
+    *(f"reset.{point}" for point in SETTLE_POINTS),
+    *("mirror.fenced", "mirror.read", "mirror.after"),
+    *("rewind.removed", "rewind.commit.before", "rewind.commit.lost", "rewind.commit.sent"),
+]
 MIRROR_POINTS = ["mirror.before", "mirror.fenced", "mirror.read", "mirror.after"]
 LOOKED_UP = {"publish.commit.lost", "publish.commit.sent"}
 
@@ -95,6 +100,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.next_seq = 1
         self.plans: dict[int, tuple[Span, ...]] = {}
         self.lost: set[int | None] = set()
+        self.offsets: Offsets = {}
 
     # --- the world ---
 
@@ -132,6 +138,22 @@ class LedgerMachine(RuleBasedStateMachine):
             with pytest.raises(Superseded):
                 self.desk.reset(run_id, epoch)
             assert self._epoch_now() == before
+
+    @rule(data=st.data(), crash=crashes(REWIND_POINTS))
+    def rewind(self, data: st.DataObject, crash: str | None) -> None:
+        """To any checkpoint that is retained, or to the initial state."""
+        to_seq = data.draw(st.sampled_from([0, *self._retained()]))
+        expected = self._offsets_at(to_seq)
+        with crashing(crash):
+            try:
+                self.desk.rewind(to_seq)
+                assert self.desk.offsets() == expected == self.desk.group.offsets
+            except (FailpointHit, Unreachable):
+                assert self.desk.offsets() in (expected, self.offsets)
+
+    @rule(retain=st.integers(1, 4))
+    def prune(self, retain: int) -> None:
+        prune(self.desk.ledger, self.desk.region, self._epoch_now(), retain)
 
     @rule()
     def crash_of_postgres(self) -> None:
@@ -229,9 +251,10 @@ class LedgerMachine(RuleBasedStateMachine):
         with suppress(Fenced):
             writer.commit(offsets, f"{self.desk.region}/{epoch}/?")
 
+    @precondition(lambda self: self._runs_in_ledger())
     @rule(data=st.data())
     def close(self, data: st.DataObject) -> None:
-        run_id, epoch = data.draw(st.sampled_from(self.runs))
+        run_id, epoch = data.draw(st.sampled_from(self._runs_in_ledger()))
         if epoch != self._epoch_now():
             with pytest.raises(Fenced):
                 self.desk.close(run_id)
@@ -267,8 +290,10 @@ class LedgerMachine(RuleBasedStateMachine):
             f" WHERE s.{self.desk.here} AND live AND b.state = 'published' ORDER BY 1, 2"
         )
         stand = dict.fromkeys((p.partition for p in self.desk.offsets()), 0)
+        pruned = set(stand) if self._oldest() else set()
         for partition, start, end in spans:
-            assert start == stand[partition]
+            assert start == stand[partition] or partition in pruned
+            pruned.discard(partition)  # of what was pruned, only the newest boundary is left
             stand[partition] = end
         assert stand == {p.partition: o for p, o in self.desk.offsets().items()}
 
@@ -286,6 +311,10 @@ class LedgerMachine(RuleBasedStateMachine):
         self.epoch, self.next_seq = state.epoch, state.next_seq
 
     @invariant()
+    def remember_offsets(self) -> None:
+        self.offsets = self.desk.offsets()
+
+    @invariant()
     def at_most_one_batch_is_unpublished(self) -> None:
         planned = self.desk.sql(
             "SELECT seq, epoch FROM tidemark.batches WHERE state = 'planned' AND " + self.desk.here
@@ -294,6 +323,31 @@ class LedgerMachine(RuleBasedStateMachine):
         assert all(epoch == self._epoch_now() for _, epoch in planned)
 
     # --- helpers ---
+
+    def _oldest(self) -> int:
+        state = self.desk.ledger.region_state(self.desk.region)
+        return state.oldest_seq if state else 0
+
+    def _retained(self) -> list[int]:
+        """Checkpoints that a rewind may go back to."""
+        rows = self.desk.sql(
+            f"SELECT seq FROM tidemark.batches WHERE {self.desk.here} AND state = 'published'"
+            " AND seq >= %s ORDER BY seq",
+            (self._oldest(),),
+        )
+        return [seq for (seq,) in rows]
+
+    def _offsets_at(self, seq: int) -> Offsets:
+        """By the live spans up to there, counted here and not by the ledger's own query."""
+        found = dict.fromkeys(self.desk.offsets(), 0)
+        for topic, partition, end in self.desk.sql(
+            "SELECT topic, partition, end_offset FROM tidemark.spans JOIN tidemark.batches b"
+            f" USING (region, seq) WHERE {self.desk.here} AND live AND b.state = 'published'"
+            " AND seq <= %s ORDER BY seq",
+            (seq,),
+        ):
+            found[TopicPartition(topic, partition)] = end
+        return found
 
     def _open(self, max_records: int) -> None:
         run_id = f"run {len(self.runs)} {self._epoch_now()}"
