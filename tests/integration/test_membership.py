@@ -163,7 +163,7 @@ def test_a_static_member_comes_back_without_a_rebalance(
         with member_of([name], 3, named[1]) as third:
             until(third.assigned)
             assert third.assigned() == held
-                        assert {holder.instance_id for holder in observed.holders()} == {
+            assert {holder.instance_id for holder in observed.holders()} == {
                 membership.instance_id for membership in named
             }
         assert told.by(first) == before
