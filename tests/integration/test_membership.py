@@ -101,6 +101,22 @@ def test_two_members_share_are_mirrored_beside_and_leave(
     assert observed.committed_metadata(whole) == dict.fromkeys(whole, (7, "r/1/2"))
 
 
+@pytest.mark.parametrize(
+    "membership", [RANGE, COOPERATIVE, CONSUMER], ids=["eager", "cooperative", "KIP-848"]
+)
+def test_what_a_member_is_assigned_its_consumer_never_fetches(
+    topic: Callable[..., str], member_of: MemberOf, membership: Membership
+) -> None:
+    """Executors read exact spans: the consumer's own assignment stays empty."""
+    name = topic(partitions=2)
+    with member_of([name], 1, membership) as member:
+        until(lambda: len(member.assigned()) == 2)
+        fetched: list[Any] = []
+        member._commands.put(lambda consumer: fetched.append(consumer.assignment()))
+        until(lambda: fetched)
+        assert fetched == [[]]
+
+
 def test_the_strategy_is_changed_member_by_member_without_a_stop(
     topic: Callable[..., str], observed: Group, member_of: MemberOf
 ) -> None:
@@ -147,7 +163,7 @@ def test_a_static_member_comes_back_without_a_rebalance(
         with member_of([name], 3, named[1]) as third:
             until(third.assigned)
             assert third.assigned() == held
-                        assert {holder.instance_id for holder in observed.holders()} == {
+            assert {holder.instance_id for holder in observed.holders()} == {
                 membership.instance_id for membership in named
             }
         assert told.by(first) == before
