@@ -120,7 +120,7 @@ class LedgerMachine(RuleBasedStateMachine):
             try:
                 self._open(max_records)
             except (FailpointHit, Unreachable):
-                self.runs = self._runs_in_ledger()
+                self.runs += [run for run in self._runs_in_ledger() if run not in self.runs]
 
     @rule(crash=crashes(SETTLE_POINTS))
     def reset_by_hand(self, crash: str | None) -> None:
