@@ -7,11 +7,11 @@ import argparse
 import io
 import json
 import os
-import re
 import sys
 import tempfile
 import time
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,27 @@ from rich.console import Console
 from rich.table import Table
 from usage import Usage, measure
 
+from tidemark.local.jars import fetched, kafka_jars, named_in
 from tidemark.local.stack import LocalStack
+from tidemark.local.watch import NotStarted, Watch
 
 ROOT = Path(__file__).resolve().parent.parent
 STATE = ROOT / ".tidemark" / "bench"
 SIZES = (50_000, 250_000, 1_000_000)
-BATCH_RECORDS = 250_000
+BATCH_RECORDS = 1_000_000
+EXAMPLE = ROOT / "dags" / "flights.yaml"
+PEER_JARS = ROOT / "scripts" / "spark_peer.jars"
+ROLES = ("driver", "Spark JVM", "Python workers")
 console = Console(width=110)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One path, measured: the table it filled, seconds of work, and what its processes cost."""
+
+    table: str
+    work: float
+    usage: Usage | None = None
 
 
 class Bench:
@@ -44,20 +58,22 @@ class Bench:
         self.records = replay(stack.kafka.bootstrap, self.topic, flights, times)
         self.servers = {status.service: status.pids[0] for status in stack.status() if status.pids}
 
-    def tidemark(self, max_records: int) -> tuple[str, Usage, float]:
-        """Drain the topic by a region of its own: region, usage, seconds of work."""
+    def tidemark(self, max_records: int, transform: str | None = None) -> Run:
+        """Drain the topic by a region of its own."""
         region = f"bench_{time.time_ns()}"
-        usage = self.run(region, max_records)
-        return region, usage, self.work_seconds(region)
+        usage = self.run(region, max_records, self.topic, transform)
+        return Run(region, self.work_seconds(region), usage)
 
-    def run(self, region: str, max_records: int, topic: str | None = None) -> Usage:
+    def run(
+        self, region: str, max_records: int, topic: str, transform: str | None = None
+    ) -> Usage:
         """`tidemark run` in a process of its own.
 
         Raises:
             RuntimeError: it did not end well.
         """
         path = Path(tempfile.gettempdir()) / f"{region}.yaml"
-        path.write_text(yaml.safe_dump(self.pipeline(region, topic or self.topic)))
+        path.write_text(yaml.safe_dump(self.pipeline(region, topic, transform)))
         argv = [str(Path(sys.executable).parent / "tidemark"), "run", str(path), "-o", "json"]
         argv += ["--max-records", str(max_records)]
         env = {**self.stack.environment(), "PYTHONPATH": str(ROOT)}
@@ -67,13 +83,12 @@ class Bench:
             raise RuntimeError(f"tidemark run ended with {usage.exit_code}: {usage.words[-500:]}")
         return usage
 
-    def pipeline(self, region: str, topic: str) -> dict[str, Any]:
-        """The worked example without its transform: what is measured is the way of a row."""
-        settings = yaml.safe_load((ROOT / "dags" / "flights.yaml").read_text())
-        settings |= {"region": region}
+    def pipeline(self, region: str, topic: str, transform: str | None) -> dict[str, Any]:
+        """The worked example, with another topic, target and transform."""
+        settings = yaml.safe_load(EXAMPLE.read_text())
+        settings |= {"region": region, "transform": transform}
         settings["kafka"] |= {"topics": [topic], "group": region}
         settings["target"] |= {"table": f"public.{region}"}
-        del settings["transform"]
         return settings
 
     def batches(self, region: str) -> list[float]:
@@ -94,32 +109,51 @@ class Bench:
         )
         return float(seconds)
 
-    def spark(self) -> tuple[Usage, float]:
-        """Spark's own path into a table like the target."""
-        table = f"spark_{time.time_ns()}"
+    def spark(self, region: str) -> Run:
+        """Spark's own path into a table like the region's target.
+
+        Raises:
+            NotStarted: an artifact that it needs cannot be fetched.
+            RuntimeError: it failed, or not all rows arrived.
+        """
+        watch = Watch(lambda part, text: console.print(f"  {part}: {text}"))
+        folders = [fetched("spark-peer", named_in(PEER_JARS.read_text()), watch), kafka_jars(watch)]
+        jars = [*folders[0].glob("*.jar"), *folders[1].glob("kafka-clients-*.jar")]
+        table = self.table_like(region)
+        argv = [sys.executable, str(ROOT / "scripts" / "spark_peer.py")]
+        job = {**self.peer_job(table), "jars": [str(jar) for jar in jars]}
+        env = {"SPARK_PEER": json.dumps(job), "SPARK_LOCAL_IP": "127.0.0.1"}
+        usage = measure(argv, env, self.servers, str(ROOT))
+        if usage.exit_code:
+            raise RuntimeError(usage.words.strip()[-500:])
+        [(rows,)] = self.ask(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table)))
+        if rows != self.records:
+            raise RuntimeError(f"{rows} of {self.records} rows arrived")
+        return Run(table, float(json.loads(usage.output.splitlines()[-1])["seconds"]), usage)
+
+    def peer_job(self, table: str) -> dict[str, Any]:
+        """What Spark's own path reads and writes, with the same cores."""
         p = self.postgres
-        job = {
+        return {
             "bootstrap": self.stack.kafka.bootstrap,
             "topic": self.topic,
             "table": table,
-            "schema": yaml.safe_load((ROOT / "dags" / "flights.yaml").read_text())["decode"][
-                "schema"
-            ],
+            "schema": yaml.safe_load(EXAMPLE.read_text())["decode"]["schema"],
             "url": f"jdbc:postgresql://{p['host']}:{p['port']}/{p['dbname']}"
             "?reWriteBatchedInserts=true",
             "user": p["user"],
             "password": p["password"],
             "cores": os.cpu_count(),
         }
-        argv = [sys.executable, str(ROOT / "scripts" / "spark_peer.py")]
-        env = {"SPARK_PEER": json.dumps(job), "SPARK_LOCAL_IP": "127.0.0.1"}
-        usage = measure(argv, env, self.servers, str(ROOT))
-        if usage.exit_code:
-            raise RuntimeError(_reason(usage.words))
-        [(rows,)] = self.ask(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table)))
-        if rows != self.records:
-            raise RuntimeError(f"{rows} of {self.records} rows arrived")
-        return usage, float(json.loads(usage.output.splitlines()[-1])["seconds"])
+
+    def table_like(self, region: str) -> str:
+        """An empty logged table with the columns of the region's target but for `batch_seq`."""
+        names = {"like": sql.Identifier(region), "table": sql.Identifier(f"{region}_peer")}
+        with closing(psycopg2.connect(**self.postgres)) as connection, connection.cursor() as cur:
+            cur.execute(sql.SQL("CREATE TABLE {table} (LIKE {like})").format(**names))
+            cur.execute(sql.SQL("ALTER TABLE {table} DROP COLUMN batch_seq").format(**names))
+            connection.commit()
+        return f"{region}_peer"
 
     def copy(self, region: str) -> float:
         """COPY BINARY of the same rows into a table like the target: what Postgres can take."""
@@ -144,12 +178,6 @@ class Bench:
             return list(cur.fetchall())
 
 
-def _reason(words: str) -> str:
-    """The artifact that could not be fetched, or the last thing that was said."""
-    missing = re.findall(r"unresolved dependency: ([^:\]]+(?:: [\w ]+)?)", words)
-    return f"{missing[0]} could not be fetched" if missing else words.strip().splitlines()[-1]
-
-
 def main() -> int:
     """Measure, print, and stop what was started."""
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -167,58 +195,63 @@ def main() -> int:
 
 def measured(bench: Bench) -> None:
     """All measurements, one after the other, and their tables."""
-    runs = {}
+    sizes = {}
     for size in SIZES:
         console.print(f"Tidemark, {size:,} records a batch …")
-        runs[size] = bench.tidemark(size)
-    region, usage, work = runs[BATCH_RECORDS]
-    rows = [("Tidemark, exactly once", work, usage)]
+        sizes[size] = bench.tidemark(size)
+    ours = sizes[BATCH_RECORDS]
+    console.print("Tidemark with the example's transform …")
+    transform = yaml.safe_load(EXAMPLE.read_text())["transform"]
+    runs = {
+        "Tidemark, exactly once": ours,
+        "Tidemark with a transform": bench.tidemark(BATCH_RECORDS, transform),
+    }
+    console.print("Spark's Kafka source + from_json + write.jdbc …")
     try:
-        console.print("Spark's Kafka source + from_json + write.jdbc …")
-        spark_usage, spark_work = bench.spark()
-        rows.append(("Spark Kafka source + write.jdbc", spark_work, spark_usage))
-    except RuntimeError as error:
+        runs["Spark Kafka source + write.jdbc"] = bench.spark(ours.table)
+    except (NotStarted, RuntimeError) as error:
         console.print(f"Spark's own path is left out: {error}")
     console.print("a bare COPY …")
-    rows.append(("bare COPY of the same rows", bench.copy(region), Usage()))
-    console.print(comparison(rows, bench.records), cpu(rows, bench.records))
-    console.print(curve(runs, bench.records), fixed_costs(bench))
+    runs["bare COPY of the same rows"] = Run(ours.table, bench.copy(ours.table))
+    console.print(comparison(runs, bench.records), cpu(runs, bench.records))
+    console.print(curve(sizes, bench.records), fixed_costs(bench))
 
 
-def comparison(rows: list[tuple[str, float, Usage]], records: int) -> Table:
+def comparison(runs: dict[str, Run], records: int) -> Table:
     """Rows per second and the ratios."""
     table = Table(title=f"{records:,} flights, {BATCH_RECORDS:,} records a batch")
     for name in ("path", "work s", "rows/s", "process s", "Tidemark is"):
         table.add_column(name, justify="left" if name == "path" else "right")
-    ours = rows[0][1]
-    for name, work, usage in rows:
-        process = f"{usage.wall:.1f}" if usage.wall else "-"
-        ratio = f"{work / ours:.2f} x" if work != ours else "-"
-        table.add_row(name, f"{work:.2f}", f"{records / work:,.0f}", process, ratio)
+    ours = next(iter(runs.values()))
+    for name, run in runs.items():
+        process = f"{run.usage.wall:.1f}" if run.usage else "-"
+        ratio = "-" if run is ours else f"{run.work / ours.work:.2f} x"
+        table.add_row(name, f"{run.work:.2f}", f"{records / run.work:,.0f}", process, ratio)
     return table
 
 
-def cpu(rows: list[tuple[str, float, Usage]], records: int) -> Table:
+def cpu(runs: dict[str, Run], records: int) -> Table:
     """CPU seconds per million rows by process, and peak memory."""
     table = Table(title="CPU seconds per million rows (whole process); peak memory in MB")
-    roles = ["driver", "Spark JVM", "Python workers", "kafka", "postgres"]
+    roles = [*ROLES, "kafka", "postgres"]
     for name in ("path", *roles, "peak MB"):
         table.add_column(name, justify="left" if name == "path" else "right")
-    for name, _, usage in rows:
-        if usage.wall:
-            seconds = [f"{usage.cpu.get(role, 0) / records * 1e6:.1f}" for role in roles]
-            table.add_row(name, *seconds, f"{sum(usage.peak_mb.values()):,.0f}")
+    for name, run in runs.items():
+        if run.usage:
+            seconds = [f"{run.usage.cpu.get(role, 0) / records * 1e6:.1f}" for role in roles]
+            table.add_row(name, *seconds, f"{run.usage.peak_total_mb:,.0f}")
     return table
 
 
-def curve(runs: dict[int, tuple[str, Usage, float]], records: int) -> Table:
+def curve(sizes: dict[int, Run], records: int) -> Table:
     """What the batch size does."""
     table = Table(title="the batch size")
     for name in ("records a batch", "rows/s", "peak MB, driver", "JVM", "Python workers"):
         table.add_column(name, justify="right")
-    for size, (_, usage, work) in runs.items():
-        peaks = [usage.peak_mb.get(role, 0) for role in ("driver", "Spark JVM", "Python workers")]
-        table.add_row(f"{size:,}", f"{records / work:,.0f}", *(f"{mb:,.0f}" for mb in peaks))
+    for size, run in sizes.items():
+        peaks = run.usage.peak_mb if run.usage else {}
+        memory = [f"{peaks.get(role, 0):,.0f}" for role in ROLES]
+        table.add_row(f"{size:,}", f"{records / run.work:,.0f}", *memory)
     return table
 
 

@@ -8,13 +8,11 @@ import time
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-PACKAGES = "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark},org.postgresql:postgresql:42.7.8"
-
 
 def main() -> None:
     """Copy the topic into the table; print the seconds of work, Spark's start excluded."""
     job = json.loads(os.environ["SPARK_PEER"])
-    spark = session(job["cores"])
+    spark = session(job["cores"], job["jars"])
     schema = ", ".join(f"{name} {kind}" for name, kind in job["schema"].items())
     started = time.monotonic()
     records = (
@@ -47,13 +45,11 @@ def main() -> None:
     spark.stop()
 
 
-def session(cores: int) -> SparkSession:
+def session(cores: int, jars: list[str]) -> SparkSession:
     """A local session with the artifacts that the path needs."""
-    import pyspark
-
     return (
         SparkSession.builder.master(f"local[{cores}]")
-        .config("spark.jars.packages", PACKAGES.format(spark=pyspark.__version__))
+        .config("spark.jars", ",".join(jars))
         .config("spark.ui.enabled", "false")
         .config("spark.log.level", "ERROR")
         .config("spark.sql.session.timeZone", "UTC")

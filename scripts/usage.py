@@ -1,4 +1,7 @@
-"""What processes cost: CPU seconds and peak memory by role, sampled while a command runs."""
+"""What processes cost: CPU seconds and peak memory by role, sampled while a command runs.
+
+Memory is the proportional set size: pages that forked workers share are counted once.
+"""
 
 import os
 import subprocess
@@ -9,16 +12,18 @@ from dataclasses import dataclass, field
 
 import psutil
 
-SAMPLE_SECONDS = 0.1
+SAMPLE_SECONDS = 0.5
 
 
 @dataclass(slots=True)
 class Usage:
-    """CPU seconds and peak resident memory (MB) by role, over one command."""
+    """CPU seconds and peak memory (MB, proportional) by role, over one command."""
 
     wall: float = 0.0
     cpu: dict[str, float] = field(default_factory=dict)
     peak_mb: dict[str, float] = field(default_factory=dict)
+    peak_total_mb: float = 0.0
+    """Of all roles at one moment; the peaks by role may have been at different ones."""
     exit_code: int = 0
     output: str = ""
     words: str = ""
@@ -42,6 +47,7 @@ def measure(argv: Sequence[str], env: dict[str, str], servers: dict[str, int], c
     output, words = process.communicate()
     sampler.stop()
     usage = Usage(time.monotonic() - started, sampler.cpu, sampler.peak_mb)
+    usage.peak_total_mb = sampler.peak_total_mb
     usage.exit_code, usage.output, usage.words = process.returncode, output, words
     usage.cpu |= {role: _tree_cpu(pid) - before[role] for role, pid in servers.items()}
     return usage
@@ -54,6 +60,7 @@ class _Sampler:
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.peak_mb: dict[str, float] = {}
+        self.peak_total_mb = 0.0
 
     def start(self) -> None:
         self._thread.start()
@@ -77,12 +84,13 @@ class _Sampler:
                 self._look(process, memory)
             for role, mb in memory.items():
                 self.peak_mb[role] = max(mb, self.peak_mb.get(role, 0.0))
+            self.peak_total_mb = max(self.peak_total_mb, sum(memory.values()))
 
     def _look(self, process: psutil.Process, memory: dict[str, float]) -> None:
         try:
             role = _role(process)
             times = process.cpu_times()
-            memory[role] = memory.get(role, 0.0) + process.memory_info().rss / 2**20
+            memory[role] = memory.get(role, 0.0) + process.memory_full_info().pss / 2**20
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             return
         self._by_process[process.pid] = (role, times.user + times.system)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import psutil
@@ -29,6 +30,7 @@ from tidemark.errors import (
     TargetRefused,
 )
 from tidemark.failpoints import VARIABLE
+from tidemark.fields import arrow_schema
 from tidemark.offsets import Span
 from tidemark.spark.executor import SparkExecutor, Transform
 from tidemark.spark.session import retrying, session
@@ -54,7 +56,7 @@ def batches(kafka: str, warehouse: dict[str, Any]) -> Batches:
 
 @pytest.fixture
 def run(spark: SparkSession, batches: Batches) -> Callable[..., Drained]:
-    def drained(spans: Sequence[Span], transform: Transform = identity) -> Drained:
+    def drained(spans: Sequence[Span], transform: Transform | None = identity) -> Drained:
         executor = SparkExecutor(batches.spec(), transform, lambda: spark)
         batch = batches.new(spans, executor.output_schema())
         return batch, executor.drain(batch, spans)
@@ -66,14 +68,24 @@ def identity(rows: DataFrame) -> DataFrame:
     return rows
 
 
+with_and_without_a_transform = pytest.mark.parametrize(
+    "transform", [identity, None], ids=["transform", "no-transform"]
+)
+
+
+@with_and_without_a_transform
 def test_every_record_is_staged_once_by_the_winners(
-    kafka: str, topic: Topic, batches: Batches, run: Callable[..., Drained]
+    transform: Transform | None,
+    kafka: str,
+    topic: Topic,
+    batches: Batches,
+    run: Callable[..., Drained],
 ) -> None:
     name = topic(partitions=3)
     for partition in range(3):
         produce(kafka, name, [*documents(5, 100 * partition), b"bad"], partition)
     spans = [Span(name, partition, 1, 6) for partition in range(3)]
-    batch, winners = run(spans)
+    batch, winners = run(spans, transform)
     expected = [100 * partition + n for partition in range(3) for n in range(1, 5)]
     assert batches.numbers(batch, winners) == expected
     assert sum(winner.rows for winner in winners) == 12
@@ -81,6 +93,46 @@ def test_every_record_is_staged_once_by_the_winners(
         (partition, 1, 6, 5, 1) for partition in range(3)
     ]
     assert len(batches.dead_letters(batch)) == 3
+
+
+def test_the_columns_are_the_same_with_and_without_a_transform(
+    spark: SparkSession, batches: Batches
+) -> None:
+    spec = batches.spec("key", "timestamp", "headers")
+    kinds = {
+        "a": "array<struct<k:decimal(4,1),y:binary>>",
+        "b": "struct<u:string,v:array<timestamp>,w:date>",
+        "c": "smallint",
+        "d": "boolean",
+        "f": "float",
+    }
+    spec = replace(spec, fields=arrow_schema(kinds))
+    schemas = [SparkExecutor(spec, way, lambda: spark).output_schema() for way in (identity, None)]
+    assert schemas[0] == schemas[1]
+
+
+@with_and_without_a_transform
+def test_metadata_and_nested_fields_are_staged(
+    transform: Transform | None,
+    spark: SparkSession,
+    kafka: str,
+    topic: Topic,
+    batches: Batches,
+) -> None:
+    name = topic()
+    values = [b'{"l":["2024-02-29T12:00:00Z",null],"s":{"d":"2024-02-29"}}', b"{}"]
+    produce(kafka, name, values)
+    fields = arrow_schema({"l": "array<timestamp>", "s": "struct<d:date>"})
+    spec = replace(batches.spec("key", "timestamp", "headers"), fields=fields)
+    executor = SparkExecutor(spec, transform, lambda: spark)
+    span = Span(name, 0, 0, 2)
+    batch = batches.new([span], executor.output_schema())
+    (winner,) = executor.drain(batch, [span])
+    assert winner.rows == 2
+    assert batches.staged(batch, "kafka_offset, l, s") == [
+        (0, [datetime(2024, 2, 29, 12), None], {"d": "2024-02-29"}),
+        (1, None, None),
+    ]
 
 
 def test_a_transform_may_shuffle(
@@ -133,13 +185,19 @@ READER = ["read.before", "read.middle", "read.staged", "read.after"]
 WRITER = ["stage.before", "stage.copy", "stage.commit", "stage.after"]
 
 
+@with_and_without_a_transform
 @pytest.mark.parametrize("point", READER + WRITER)
 def test_a_killed_worker_leaves_only_the_winners_rows(
-    point: str, spark: SparkSession, kafka: str, topic: Topic, batches: Batches
+    point: str,
+    transform: Transform | None,
+    spark: SparkSession,
+    kafka: str,
+    topic: Topic,
+    batches: Batches,
 ) -> None:
     name = topic()
     produce(kafka, name, [*documents(200), b"bad"])
-    executor = SparkExecutor(batches.spec(), identity, lambda: spark)
+    executor = SparkExecutor(batches.spec(), transform, lambda: spark)
     span = Span(name, 0, 0, 201)
     batch = batches.new([span], executor.output_schema())
     with workers_stop_at(spark, point), ThreadPoolExecutor(1) as thread:
@@ -194,14 +252,19 @@ def stopped_worker(job: "Future[Any]", besides: psutil.Process | None = None) ->
     raise AssertionError("no worker reached the failpoint")
 
 
+@with_and_without_a_transform
 def test_lost_data_comes_out_as_what_it_is(
-    kafka: str, admin: AdminClient, topic: Topic, run: Callable[..., Drained]
+    transform: Transform | None,
+    kafka: str,
+    admin: AdminClient,
+    topic: Topic,
+    run: Callable[..., Drained],
 ) -> None:
     name = topic()
     produce(kafka, name, documents(20))
     admin.delete_records([TopicPartition(name, 0, 8)])[TopicPartition(name, 0)].result(20)
     with pytest.raises(DataLost, match=rf"^{name}\[0\]@3 is needed .*begins at 8"):
-        run([Span(name, 0, 3, 20)])
+        run([Span(name, 0, 3, 20)], transform)
 
 
 def test_a_value_that_postgres_refuses_comes_out_as_what_it_is(
@@ -213,13 +276,14 @@ def test_a_value_that_postgres_refuses_comes_out_as_what_it_is(
         run([Span(name, 0, 0, 2)], lambda rows: rows.withColumn("text", F.lit("a\0b")))
 
 
+@with_and_without_a_transform
 def test_a_discarded_batch_comes_out_as_what_it_is(
-    spark: SparkSession, kafka: str, topic: Topic, batches: Batches
+    transform: Transform | None, spark: SparkSession, kafka: str, topic: Topic, batches: Batches
 ) -> None:
     name = topic()
     produce(kafka, name, documents(2))
     span = Span(name, 0, 0, 2)
-    executor = SparkExecutor(batches.spec(), identity, lambda: spark)
+    executor = SparkExecutor(batches.spec(), transform, lambda: spark)
     batch = batches.new([span], executor.output_schema())
     batches.drop(batch)
     with pytest.raises(StagingLost, match="a newer epoch has discarded the batch"):
@@ -320,6 +384,23 @@ def test_a_job_is_cancelled_from_another_thread(
     with pytest.raises(JobFailed, match="cancelled"):
         executor.drain(batch, [span])
     assert batches.reads(batch) == []
+
+
+def test_a_job_without_a_transform_is_cancelled_in_the_middle_of_a_read(
+    spark: SparkSession, kafka: str, topic: Topic, batches: Batches
+) -> None:
+    name = topic()
+    produce(kafka, name, documents(2))
+    span = Span(name, 0, 0, 2)
+    executor = SparkExecutor(batches.spec(), None, lambda: spark)
+    batch = batches.new([span], executor.output_schema())
+    with workers_stop_at(spark, "read.middle"), ThreadPoolExecutor(1) as thread:
+        job = thread.submit(executor.drain, batch, [span])
+        stopped_worker(job)
+        executor.cancel()
+        with pytest.raises(JobFailed, match="cancelled"):
+            job.result(100)
+    assert (batches.reads(batch), batches.attempts(batch)) == ([], set())
 
 
 def test_the_columns_are_known_without_a_job(spark: SparkSession, batches: Batches) -> None:

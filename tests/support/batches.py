@@ -73,6 +73,10 @@ class Batches:
         staged = self._all(batch.staging.rows, "n, member, attempt")
         return [n for n, *writer in staged if tuple(writer) in wanted]
 
+    def staged(self, batch: Batch, columns: str) -> list[tuple[Any, ...]]:
+        """These columns of all staged rows, in order of the first two."""
+        return self._all(batch.staging.rows, columns)
+
     def attempts(self, batch: Batch) -> set[int]:
         """Every attempt that has staged rows, winner or not."""
         return {attempt for attempt, _ in self._all(batch.staging.rows, "attempt, member")}

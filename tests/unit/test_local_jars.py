@@ -31,7 +31,7 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_is_cached_is_not_fetched_again(cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jars, "_ask_ivy", lambda part, watch: pytest.fail("asked Ivy"))
+    monkeypatch.setattr(jars, "_ask_ivy", lambda *_: pytest.fail("asked Ivy"))
     assert jars.kafka_jars(Watch()) == cached
 
 
@@ -40,14 +40,15 @@ def test_an_artifact_that_cannot_be_had_is_named(
 ) -> None:
     (cached / "thing-1.0.jar").write_bytes(b"damaged")
     asked: list[Path] = []
-    monkeypatch.setattr(jars, "_ask_ivy", lambda part, watch: asked.append(part))
+    monkeypatch.setattr(jars, "_ask_ivy", lambda part, *_: asked.append(part))
     with pytest.raises(NotStarted, match=r"org\.example:thing:1\.0 cannot be fetched .* SHA-256"):
         jars.kafka_jars(Watch())
     assert len(asked) == jars.ATTEMPTS
 
 
 def test_a_damaged_jar_is_fetched_anew(cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fetch(part: Path, watch: Watch) -> None:
+    def fetch(part: Path, wanted: list[jars.Jar], watch: Watch) -> None:
+        assert [str(jar) for jar in wanted] == ["org.example:thing:1.0"]
         (part / "jars").mkdir()
         (part / "jars" / "thing-1.0.jar").write_bytes(b"a jar")
 

@@ -65,9 +65,7 @@ class Check:
         if len(joined) > self._max_bytes:
             found |= {i for i, value in enumerate(values) if len(value) > self._max_bytes}
         if not _is_utf8(joined):
-            found |= {
-                i for i, value in enumerate(values) if not (value.isascii() or _is_utf8(value))
-            }
+            found |= {i for i, value in enumerate(values) if not _is_utf8(value)}
         if _brackets(joined) >= len(values) + MAX_DEPTH:
             found |= {i for i, value in enumerate(values) if _brackets(value) > MAX_DEPTH}
         if b"\\" in joined and b"\\u0000" in joined:
@@ -84,6 +82,8 @@ class Check:
 
 
 def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
     try:
         data.decode()
     except UnicodeDecodeError:

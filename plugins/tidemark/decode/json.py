@@ -1,17 +1,19 @@
 """JsonDecoder: JSON objects into the declared columns, a block at a time.
 
 Each value is checked by itself; those that pass are read together, by Arrow's own reader. If it
-refuses the block it is split until the refused stand alone, and a value that stands alone is
-read by the same code: a record's fate and value are the same alone and in any company.
+refuses the block, suspects are read alone and the refused among them left out; without any the
+block is split until the refused stand alone. A value that stands alone is read by the same code:
+a record's fate and value are the same alone and in any company.
 """
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from operator import length_hint
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from tidemark.decode.check import CHECK_ERRORS, Check
@@ -20,8 +22,12 @@ from tidemark.decode.outcome import MAX_VALUE_BYTES, Decoded, Reason, Refusal, R
 
 MAX_BLOCK_BYTES = 256 * 1024 * 1024
 
+_FEW = 50
+"""At most one in so many rows is read alone: that costs what reading a hundred together does."""
+
 _ROW = re.compile(r" in row (\d+)$")
 _TWICE = re.compile(r"Column\(.*/(.*)\) was specified twice")
+_HUGE = r"[0-9][eE]\+?[0-9]{3}"
 
 
 class JsonDecoder:
@@ -74,20 +80,34 @@ class JsonDecoder:
         self, indices: list[int], documents: list[bytes], rejected: list[Rejected]
     ) -> Iterator[pa.RecordBatch]:
         """The rows of all documents but those that it rejects, in order."""
-        todo = [(0, len(documents))] if documents else []
+        todo = [list(range(len(documents)))] if documents else []
         while todo:
-            start, end = todo.pop()
+            rows = todo.pop()
             try:
-                batch, bad = self._parse(documents[start:end])
+                batch, bad = self._parse([documents[row] for row in rows])
             except Refusal as refusal:
-                if end - start == 1:
-                    refusal.detail = _ROW.sub("", refusal.detail)
-                    rejected.append(refusal.of(indices[start]))
-                else:
-                    todo += _parts(start, end, _marks(documents[start:end], refusal))
+                if len(rows) == 1:
+                    rejected.append(_alone(refusal).of(indices[rows[0]]))
+                    continue
+                refused = self._refused_alone(rows, documents, refusal)
+                rejected += [one.of(indices[row]) for row, one in refused.items()]
+                todo += _parts(rows, refusal, refused)
             else:
-                rejected += [refusal.of(indices[start + row]) for row, refusal in bad.items()]
+                rejected += [refusal.of(indices[rows[row]]) for row, refusal in bad.items()]
                 yield _without(batch, bad)
+
+    def _refused_alone(
+        self, rows: list[int], documents: list[bytes], refusal: Refusal
+    ) -> dict[int, Refusal]:
+        """Which of a refused block's suspects are refused alone too, if suspects are few."""
+        suspects = _suspects([documents[row] for row in rows], refusal)
+        found: dict[int, Refusal] = {}
+        for at in suspects if len(suspects) * _FEW <= len(rows) else ():
+            try:
+                self._parse([documents[rows[at]]])
+            except Refusal as one:
+                found[rows[at]] = _alone(one)
+        return found
 
     def _parse(self, documents: list[bytes]) -> tuple[pa.RecordBatch, dict[int, Refusal]]:
         """A row per document, and the rows that a column refuses; or a Refusal of the block."""
@@ -113,20 +133,34 @@ def _refusal(text: str) -> Refusal:
     return Refusal(Reason.OUT_OF_RANGE if "too big" in text else Reason.WRONG_TYPE, text)
 
 
-def _marks(documents: list[bytes], refusal: Refusal) -> set[int]:
-    """Where the block's refusal points to: a hint that spares reading it again and again."""
-    marks = {int(found[1])} if (found := _ROW.search(refusal.detail)) else set()
+def _alone(refusal: Refusal) -> Refusal:
+    """The refusal of a value that stood alone: it says nothing of rows."""
+    refusal.detail = _ROW.sub("", refusal.detail)
+    return refusal
+
+
+def _suspects(documents: list[bytes], refusal: Refusal) -> list[int]:
+    """Which rows look like what the block is refused for: a hint that spares many readings."""
     if found := _TWICE.search(refusal.detail):
         key = f'"{found[1]}"'.encode()
-        marks |= {row for row, document in enumerate(documents) if document.count(key) > 1}
-    return {mark for mark in marks if mark < len(documents)}
+        return [row for row, document in enumerate(documents) if document.count(key) > 1]
+    if refusal.reason is Reason.OUT_OF_RANGE:
+        huge = pc.match_substring_regex(pa.array(documents, pa.binary()), _HUGE)
+        return pc.indices_nonzero(huge).to_pylist()  # type: ignore[no-any-return]
+    return []
 
 
-def _parts(start: int, end: int, marks: Iterable[int]) -> list[tuple[int, int]]:
-    """The parts of a block, the last first: cut around the marked rows, else in halves."""
-    cuts = {start + row + after for row in marks for after in (0, 1)} or {(start + end) // 2}
-    edges = sorted({start, end} | cuts, reverse=True)
-    return [(low, high) for high, low in pairwise(edges)]
+def _parts(rows: list[int], refusal: Refusal, refused: Collection[int]) -> list[list[int]]:
+    """The rows but the refused, cut around the one that the refusal names, else in halves.
+
+    The last part first.
+    """
+    found = _ROW.search(refusal.detail)
+    mark = int(found[1]) if found else len(rows)
+    cuts = {mark, mark + 1} if mark < len(rows) else {len(rows) // 2}
+    edges = sorted({0, len(rows)} | cuts, reverse=True)
+    parts = ([row for row in rows[low:high] if row not in refused] for high, low in pairwise(edges))
+    return [part for part in parts if part]
 
 
 def _without(batch: pa.RecordBatch, bad: dict[int, Refusal]) -> pa.RecordBatch:

@@ -1,6 +1,7 @@
-"""Kafka's jars: fetched from Maven Central with the Ivy inside PySpark, checked, cached.
+"""Jars: fetched from Maven Central with the Ivy inside PySpark, checked, cached.
 
-`kafka.jars` names every jar with its SHA-256, so nothing is resolved and nothing else is run.
+A manifest such as `kafka.jars` names every jar with its SHA-256, so nothing is resolved and
+nothing else is run.
 """
 
 import fcntl
@@ -50,25 +51,35 @@ class Jar:
 
 def manifest() -> list[Jar]:
     """The jars that make the broker."""
-    lines = files("tidemark.local").joinpath("kafka.jars").read_text().splitlines()
-    return [Jar(sum_, *name.split(":")) for sum_, name in (line.split() for line in lines)]
+    return named_in(files("tidemark.local").joinpath("kafka.jars").read_text())
+
+
+def named_in(text: str) -> list[Jar]:
+    """The jars that a manifest names: a line each, SHA-256 and Maven coordinates."""
+    lines = (line.split() for line in text.splitlines())
+    return [Jar(sum_, *name.split(":")) for sum_, name in lines]
 
 
 def kafka_jars(watch: Watch) -> Path:
-    """A folder that holds all of the manifest's jars, each with its checksum verified.
+    """A folder that holds all of Kafka's jars; see `fetched`."""
+    return fetched(f"kafka-{KAFKA_VERSION}", manifest(), watch)
+
+
+def fetched(name: str, jars: Sequence[Jar], watch: Watch) -> Path:
+    """The cache's folder `name`, which holds all the jars, each with its checksum verified.
 
     If it is cut short the cache holds only whole, verified folders; the next call goes on.
 
     Raises:
-        NotStarted: an artifact cannot be fetched or differs from the manifest; names it.
+        NotStarted: an artifact cannot be fetched or differs from its checksum; names it.
     """
     cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
-    target = cache / f"kafka-{KAFKA_VERSION}"
+    target = cache / name
     with (cache / "lock").open("w") as lock:
         watch.until(lambda: _lock(lock.fileno()), within=900, otherwise=f"{cache} stays locked")
-        if _missing(target):
-            _fetch(target, watch)
+        if _missing(jars, target):
+            _fetch(target, jars, watch)
     return target
 
 
@@ -80,26 +91,26 @@ def cache_folder() -> Path:
     return Path(base).expanduser() / "tidemark"
 
 
-def _fetch(target: Path, watch: Watch) -> None:
+def _fetch(target: Path, jars: Sequence[Jar], watch: Watch) -> None:
     part = target.with_name(f"{target.name}.part")
     part.mkdir(exist_ok=True)
     for attempt in range(1, ATTEMPTS + 1):
-        _ask_ivy(part, watch)
-        missing = _missing(part / "jars")
+        _ask_ivy(part, _missing(jars, part / "jars"), watch)
+        missing = _missing(jars, part / "jars")
         if not missing:
             break
         if attempt == ATTEMPTS:
             raise NotStarted(_not_fetched(missing, part / "ivy.log"))
-        watch.tell("kafka", f"{_names(missing)} not fetched, trying again ({attempt})")
+        watch.tell("jars", f"{_names(missing)} not fetched, trying again ({attempt})")
         watch.sleep(2**attempt)
     shutil.rmtree(target, ignore_errors=True)
     (part / "jars").rename(target)
     shutil.rmtree(part)
 
 
-def _ask_ivy(part: Path, watch: Watch) -> None:
-    """What Ivy could get of the missing jars is in `part/jars`; its failure is not raised."""
-    wanted, cache = _missing(part / "jars"), part / "cache"
+def _ask_ivy(part: Path, wanted: Sequence[Jar], watch: Watch) -> None:
+    """What Ivy could get of the wanted jars is in `part/jars`; its failure is not raised."""
+    cache = part / "cache"
     shutil.rmtree(cache, ignore_errors=True)  # a damaged file must not come back from it
     (part / "ivy.xml").write_text(_module(wanted))
     (part / "settings.xml").write_text(_settings())
@@ -131,13 +142,12 @@ class _Counter:
         self.looked = time.monotonic()
         here = sum(1 for _ in self.cache.rglob("*.jar"))
         if here != self.seen:
-            text = f"fetching Kafka {KAFKA_VERSION}: {here} of {self.wanted} jars"
-            self.watch.tell("kafka", text)
+            self.watch.tell("jars", f"fetching: {here} of {self.wanted} have come")
             self.seen = here
 
 
-def _missing(folder: Path) -> list[Jar]:
-    return [jar for jar in manifest() if not jar.is_in(folder)]
+def _missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:
+    return [jar for jar in jars if not jar.is_in(folder)]
 
 
 def _names(jars: Sequence[Jar]) -> str:
@@ -161,7 +171,7 @@ def _module(jars: Sequence[Jar]) -> str:
         for jar in jars
     )
     return (
-        '<ivy-module version="2.0"><info organisation="tidemark" module="kafka"/>'
+        '<ivy-module version="2.0"><info organisation="tidemark" module="jars"/>'
         '<configurations><conf name="default"/></configurations>'
         f"<dependencies>{lines}</dependencies></ivy-module>"
     )
@@ -181,7 +191,7 @@ def _ivy() -> Path:
     places = list(spec.submodule_search_locations or ()) if spec else []
     found = [jar for place in places for jar in Path(place).glob("jars/ivy-*.jar")]
     if not found:
-        raise NotStarted("pyspark is not installed: its Ivy fetches Kafka (tidemark[spark,local])")
+        raise NotStarted("pyspark is not installed: its Ivy fetches jars (tidemark[spark,local])")
     return found[0]
 
 

@@ -1,4 +1,8 @@
-"""The Spark executor: one job a batch, from the source through the transform into staging."""
+"""The Spark executor: one job a batch, from the source through the transform into staging.
+
+Without a transform no row needs Spark: its tasks read and stage in one Python process each, and
+nothing crosses into the JVM.
+"""
 # ruff: noqa: TID253 -- imported only once there is something to read
 
 import importlib
@@ -19,9 +23,10 @@ from tidemark.errors import InvalidSettings, JobFailed, SchemaMismatch, Tidemark
 from tidemark.offsets import Span
 from tidemark.pipeline import Pipeline
 from tidemark.spark.failure import cause, marked, new_token, recognised
+from tidemark.spark.packing import pack
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.session import session
-from tidemark.spark.source import attempt_id, frame_of
+from tidemark.spark.source import attempt_id, frame_of, read_as_spark, wire_schema
 from tidemark.spark.specs import read_spec, specs_of_batch
 from tidemark.spark.writer import WriteSpec, stage
 
@@ -37,7 +42,7 @@ class SparkExecutor:
     """Drains batches by Spark jobs; Spark starts when it is first needed."""
 
     def __init__(
-        self, spec: ReadSpec, transform: Transform, start: Callable[[], SparkSession]
+        self, spec: ReadSpec, transform: Transform | None, start: Callable[[], SparkSession]
     ) -> None:
         self._spec = spec
         self._transform = transform
@@ -51,7 +56,7 @@ class SparkExecutor:
         self._schema: pa.Schema | None = None
 
     def output_schema(self) -> pa.Schema:
-        """The columns that the transform returns; no job runs and nothing is read.
+        """The columns that the transform returns; Spark is started, and nothing is read.
 
         Raises:
             JobFailed: the transform raises.
@@ -59,9 +64,7 @@ class SparkExecutor:
         """
         if self._schema is None:
             with self._failures():
-                columns = from_arrow_schema(self._spec.schema)
-                empty = self._session.createDataFrame([], columns)
-                self._schema = _columns(self._transformed(empty))
+                self._schema = self._found_schema(self._session, self._transform)
         return self._schema
 
     def drain(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt]:
@@ -75,7 +78,11 @@ class SparkExecutor:
         schema = self.output_schema()
         reading, writing = specs_of_batch(self._spec, batch.staging, schema)
         with self._job(batch), self._failures():
-            rows = self._transformed(frame_of(self._session, reading, spans, self._token))
+            if self._transform is None:
+                return self._copied(reading, writing, spans)
+            rows = _transformed(
+                self._transform, frame_of(self._session, reading, spans, self._token)
+            )
             _refuse_other_columns(_columns(rows), schema, batch)
             self._refuse_cancelled()
             staged = rows.mapInArrow(_staging(writing, self._token), from_arrow_schema(_WINNER))
@@ -109,13 +116,19 @@ class SparkExecutor:
             self._spark = self._start()
         return self._spark
 
-    def _transformed(self, frame: DataFrame) -> DataFrame:
-        rows = self._transform(frame)
-        if not isinstance(rows, DataFrame):
-            raise InvalidSettings(
-                f"the transform returned {type(rows).__name__}; let it return a DataFrame"
-            )
-        return rows
+    def _found_schema(self, spark: SparkSession, transform: Transform | None) -> pa.Schema:
+        if transform is None:
+            return wire_schema(self._spec.schema)
+        empty = spark.createDataFrame([], from_arrow_schema(self._spec.schema))
+        return _columns(_transformed(transform, empty))
+
+    def _copied(
+        self, reading: ReadSpec, writing: WriteSpec, spans: Sequence[Span]
+    ) -> list[Attempt]:
+        """Each task stages what it reads; its rows stay where they are decoded."""
+        spark = self._session.sparkContext
+        tasks = pack(spans, spark.defaultParallelism)
+        return spark.parallelize(tasks, len(tasks)).map(_copying(reading, writing, self._token)).collect()
 
     @contextmanager
     def _job(self, batch: Batch) -> Iterator[None]:
@@ -160,7 +173,7 @@ def spark_executor(
     """
     return SparkExecutor(
         read_spec(pipeline, connections, member),
-        transform_of(pipeline),
+        transform_of(pipeline) if pipeline.transform else None,
         lambda: session(f"tidemark {pipeline.region}"),
     )
 
@@ -182,6 +195,26 @@ def transform_of(pipeline: Pipeline) -> Transform:
             " (the project's root must be on PYTHONPATH)"
         ) from error
     return found  # type: ignore[no-any-return]
+
+
+def _transformed(transform: Transform, frame: DataFrame) -> DataFrame:
+    rows = transform(frame)
+    if not isinstance(rows, DataFrame):
+        raise InvalidSettings(
+            f"the transform returned {type(rows).__name__}; let it return a DataFrame"
+        )
+    return rows
+
+
+def _copying(
+    reading: ReadSpec, writing: WriteSpec, token: str
+) -> Callable[[Sequence[Span]], Attempt]:
+    def copied(spans: Sequence[Span]) -> Attempt:
+        with marked(token):
+            attempt = attempt_id()
+            return stage(writing, read_as_spark(reading, spans, attempt), attempt)
+
+    return copied
 
 
 def _staging(

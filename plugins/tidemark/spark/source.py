@@ -39,7 +39,6 @@ def frame_of(spark: SparkSession, spec: ReadSpec, spans: Sequence[Span], token: 
 
 def source_of(spec: ReadSpec, tasks: Sequence[Task], token: str) -> type[DataSource]:
     """The source's class for one batch; errors of ours leave its tasks marked with the token."""
-    wire = wire_schema(spec.schema)
 
     class Reader(DataSourceReader):  # type: ignore[misc]
         def partitions(self) -> Sequence[InputPartition]:
@@ -48,8 +47,7 @@ def source_of(spec: ReadSpec, tasks: Sequence[Task], token: str) -> type[DataSou
         def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
             with marked(token):
                 spans = partition.spans if isinstance(partition, Task) else ()
-                for batch in read(spec, spans, attempt_id()):
-                    yield batch if batch.schema.equals(wire) else batch.cast(wire)
+                yield from read_as_spark(spec, spans, attempt_id())
 
     class Source(DataSource):  # type: ignore[misc]
         @classmethod
@@ -63,6 +61,13 @@ def source_of(spec: ReadSpec, tasks: Sequence[Task], token: str) -> type[DataSou
             return Reader()
 
     return Source
+
+
+def read_as_spark(spec: ReadSpec, spans: Sequence[Span], attempt: int) -> Iterator[pa.RecordBatch]:
+    """What `read` yields, in the columns as Spark spells them."""
+    wire = wire_schema(spec.schema)
+    for batch in read(spec, spans, attempt):
+        yield batch if batch.schema.equals(wire) else batch.cast(wire)
 
 
 def wire_schema(schema: pa.Schema) -> pa.Schema:
