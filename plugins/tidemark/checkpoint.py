@@ -76,6 +76,17 @@ class Attempt:
     rows: int
 
 
+@dataclass(slots=True)
+class Tally:
+    """What has been read of a span so far."""
+
+    records: int = 0
+    bytes: int = 0
+    """Values, as read."""
+    leader_epoch: int | None = None
+    """Of the last record; None while there is none, or where the broker tells none."""
+
+
 @dataclass(frozen=True, slots=True)
 class SpanRead:
     """A complete read of one span by one attempt: records seen and dead letters staged."""
@@ -86,9 +97,7 @@ class SpanRead:
     records: int
     dead_letters: int
     bytes: int = 0
-    """Keys and values, as read."""
     leader_epoch: int | None = None
-    """Of the last record read; None if there was none."""
 
 
 @dataclass(frozen=True, slots=True)

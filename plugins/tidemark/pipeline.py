@@ -53,7 +53,7 @@ class BatchSettings(Strict):
     max_records: Positive = 100_000
     """Offsets in one batch, shared fairly over the partitions."""
     max_bytes: Positive | None = None
-    """Bytes (keys and values) in one batch, as the records before them weighed."""
+    """Bytes of values in one batch, by what those before them weighed."""
     max_batches: Positive | None = None
     """Batches in one run."""
     max_seconds: Positive | None = None

@@ -18,7 +18,7 @@ CREATE UNIQUE INDEX partition_is_known_once ON tidemark.partitions (region, topi
 
 ALTER TABLE tidemark.spans
     ADD COLUMN leader_epoch int,                       -- of the last record read; null if it held none
-    ADD COLUMN bytes bigint;                           -- keys and values, as read
+    ADD COLUMN bytes bigint;                           -- values, as read
 
 ALTER TABLE tidemark.resets
     ADD COLUMN dead_letters_removed bigint NOT NULL DEFAULT 0;

@@ -96,15 +96,27 @@ class LocalExecutor:
     ) -> Iterator[pa.RecordBatch]:
         with closing(psycopg2.connect(**self.postgres)) as connection:
             for span in spans:
-                records = [r for some in read_span(self.kafka, span) for r in some]
+                records = [r for some in self._read(batch, span) for r in some]
                 good = [record for record in records if record.value() != BAD]
                 letters = [dead_letter(record) for record in records if record.value() == BAD]
                 if good:
                     yield row_batch(good)
                 with connection, connection.cursor() as cursor:
                     copy_dead_letters(cursor, batch.staging, self.member, attempt, letters)
-                    read = SpanRead(span, self.member, attempt, len(records), len(letters))
+                    read = SpanRead(
+                        span,
+                        self.member,
+                        attempt,
+                        len(records),
+                        len(letters),
+                        sum(map(len, records)),
+                        records[-1].leader_epoch() if records else None,
+                    )
                     record_read(cursor, batch.staging, read)
+
+    def _read(self, batch: Batch, span: Span) -> Iterator[list[Message]]:
+        leader_epoch = batch.leader_epochs.get(span.topic_partition)
+        return read_span(self.kafka, span, leader_epoch=leader_epoch)
 
 
 def row_batch(records: Sequence[Message]) -> pa.RecordBatch:

@@ -82,14 +82,14 @@ def test_metadata_is_asked_for_by_name(tmp_path: Path) -> None:
         ({"kafka": {"start": "yesterday"}}, "kafka.start"),
         ({"kafka": {"start": {"timestamp": "2024-01-01T00:00:00"}}}, "timezone"),
         ({"batch": {"max_records": 0}}, "batch.max_records"),
-        ({"batch": {"max_bytes": 5}}, "batch.max_bytes"),
+        ({"batch": {"max_bytes": 0}}, "batch.max_bytes"),
         ({"decode": {"schema": {}}}, "format json needs a schema"),
         ({"decode": {"format": "raw"}}, "format raw takes no schema"),
         ({"decode": {"format": "avro"}}, "avro is not supported yet"),
         ({"target": {"mode": "upsert"}}, "mode upsert is not supported yet"),
         ({"target": {"table": "a.b.c"}}, "target.table"),
         ({"transform": "jobs/flights.py"}, "transform"),
-        ({"members": 2}, "members"),
+        ({"members": 0}, "members"),
     ],
 )
 def test_a_fault_names_its_key(tmp_path: Path, sections: dict[str, Any], text: str) -> None:

@@ -76,7 +76,7 @@ class SparkExecutor:
             TidemarkError: what a reader or writer raised, as it raised it.
         """
         schema = self.output_schema()
-        reading, writing = specs_of_batch(self._spec, batch.staging, schema)
+        reading, writing = specs_of_batch(self._spec, batch, schema)
         with self._job(batch), self._failures():
             if self._transform is None:
                 return self._copied(reading, writing, spans)
@@ -128,7 +128,11 @@ class SparkExecutor:
         """Each task stages what it reads; its rows stay where they are decoded."""
         spark = self._session.sparkContext
         tasks = pack(spans, spark.defaultParallelism)
-        return spark.parallelize(tasks, len(tasks)).map(_copying(reading, writing, self._token)).collect()
+        return (
+            spark.parallelize(tasks, len(tasks))
+            .map(_copying(reading, writing, self._token))
+            .collect()
+        )
 
     @contextmanager
     def _job(self, batch: Batch) -> Iterator[None]:

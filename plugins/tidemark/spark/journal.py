@@ -7,7 +7,7 @@ import psycopg2
 from psycopg2.extensions import connection as Connection
 
 from tidemark import failpoints
-from tidemark.checkpoint import DeadLetter, SpanRead, Staging
+from tidemark.checkpoint import DeadLetter, SpanRead, Staging, Tally
 from tidemark.offsets import Span
 from tidemark.spark.postgres import postgres_errors
 from tidemark.staging.copy import copy_dead_letters
@@ -22,7 +22,7 @@ class Journal(Protocol):
     def reject(self, letters: list[DeadLetter]) -> None:
         """Keep dead letters of the span being read."""
 
-    def complete(self, span: Span, records: int) -> None:
+    def complete(self, span: Span, tally: Tally) -> None:
         """The span was read whole: what was kept of it counts."""
 
     def close(self) -> None:
@@ -56,7 +56,7 @@ class StagedJournal:
             with postgres_errors():
                 self._flush(self._connected())
 
-    def complete(self, span: Span, records: int) -> None:
+    def complete(self, span: Span, tally: Tally) -> None:
         """The span's dead letters and its read are committed, once for this attempt.
 
         Raises:
@@ -66,7 +66,15 @@ class StagedJournal:
         with postgres_errors():
             connection = self._connected()
             self._flush(connection)
-            read = SpanRead(span, self._member, self._attempt, records, self._staged)
+            read = SpanRead(
+                span,
+                self._member,
+                self._attempt,
+                tally.records,
+                self._staged,
+                tally.bytes,
+                tally.leader_epoch,
+            )
             with connection.cursor() as cursor:
                 is_first = record_read(cursor, self._staging, read)
             failpoints.hit("read.staged")
@@ -104,7 +112,7 @@ class CollectedJournal:
         if letters:
             self._collect(letters)
 
-    def complete(self, span: Span, records: int) -> None:
+    def complete(self, span: Span, tally: Tally) -> None:
         """Nothing is recorded."""
 
     def close(self) -> None:

@@ -55,7 +55,7 @@ class PoolExecutor:
             JobFailed: a task's process died twice, or the job was cancelled.
             TidemarkError: what a reader or writer raised, as it raised it.
         """
-        reading, writing = specs_of_batch(self._spec, batch.staging, self.output_schema())
+        reading, writing = specs_of_batch(self._spec, batch, self.output_schema())
         parts = pack(spans, len(self._workers))
         tasks = {
             place: PoolTask(reading, writing, part, self._transform, next(self._attempts))

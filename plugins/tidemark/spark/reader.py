@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+from confluent_kafka import Message
 
 from tidemark import failpoints
-from tidemark.checkpoint import DeadLetter, Staging
+from tidemark.checkpoint import DeadLetter, Staging, Tally
 from tidemark.decode import JsonDecoder, RawDecoder
 from tidemark.kafka.spans import read_span
-from tidemark.offsets import Span
+from tidemark.offsets import Span, TopicPartition
 from tidemark.spark.journal import CollectedJournal, Journal, StagedJournal
 from tidemark.spark.records import Decoder, blocks, decode_block, row_schema
 
@@ -36,6 +37,8 @@ class ReadSpec:
     """Of key, timestamp and headers: what the transform asked for."""
     member: int
     no_progress_seconds: float = 60.0
+    leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Of the record before each span: with it a log that was rewritten is noticed."""
     staging: Staging | None = None
     """None reads without recording: for previews and proofs."""
 
@@ -69,19 +72,30 @@ def _read_span(
     spec: ReadSpec, span: Span, decoder: Decoder, journal: Journal
 ) -> Iterator[pa.RecordBatch]:
     failpoints.hit("read.before")
-    count = 0
-    lists = read_span(spec.kafka, span, no_progress_seconds=spec.no_progress_seconds)
+    tally = Tally()
+    lists = read_span(
+        spec.kafka,
+        span,
+        leader_epoch=spec.leader_epochs.get(span.topic_partition),
+        no_progress_seconds=spec.no_progress_seconds,
+    )
     schema = spec.schema
     for block in blocks(lists):
         rows, letters = decode_block(decoder, block, schema)
         journal.reject(letters)
         if rows.num_rows:
             yield rows
-        if not count:
+        if not tally.records:
             failpoints.hit("read.middle")
-        count += len(block)
-    journal.complete(span, count)
+        _count(tally, block)
+    journal.complete(span, tally)
     failpoints.hit("read.after")
+
+
+def _count(tally: Tally, block: list[Message]) -> None:
+    tally.records += len(block)
+    tally.bytes += sum(map(len, block))
+    tally.leader_epoch = block[-1].leader_epoch()
 
 
 def _decoder(spec: ReadSpec) -> Decoder:

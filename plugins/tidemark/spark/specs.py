@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from tidemark.checkpoint import Staging
+from tidemark.checkpoint import Batch
 from tidemark.connections import Connection, kafka_config, postgres_parameters
 from tidemark.decode import RawDecoder
 from tidemark.fields import arrow_schema
@@ -34,6 +34,7 @@ def read_spec(
     )
 
 
-def specs_of_batch(spec: ReadSpec, staging: Staging, rows: pa.Schema) -> tuple[ReadSpec, WriteSpec]:
+def specs_of_batch(spec: ReadSpec, batch: Batch, rows: pa.Schema) -> tuple[ReadSpec, WriteSpec]:
     """How one batch is read and staged; `rows` are the columns after the transform."""
-    return replace(spec, staging=staging), WriteSpec(spec.postgres, staging, rows, spec.member)
+    reading = replace(spec, staging=batch.staging, leader_epochs=batch.leader_epochs)
+    return reading, WriteSpec(spec.postgres, batch.staging, rows, spec.member)

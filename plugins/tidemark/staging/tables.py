@@ -47,16 +47,19 @@ CREATE TABLE IF NOT EXISTS {reads} (
     end_offset bigint NOT NULL,
     records bigint NOT NULL,
     dead_letters bigint NOT NULL,
+    bytes bigint NOT NULL,
+    leader_epoch integer,
     PRIMARY KEY (member, attempt, topic, partition, start_offset)
 ) WITH (autovacuum_enabled = off)
 """)
 _RECORD_READ = sql.SQL("""
 INSERT INTO {reads} (
-    member, attempt, topic, partition, start_offset, end_offset, records, dead_letters
+    member, attempt, topic, partition, start_offset, end_offset, records, dead_letters,
+    bytes, leader_epoch
 )
 VALUES (
     %(member)s, %(attempt)s, %(topic)s, %(partition)s, %(start)s, %(end)s,
-    %(records)s, %(dead_letters)s
+    %(records)s, %(dead_letters)s, %(bytes)s, %(leader_epoch)s
 )
 ON CONFLICT DO NOTHING
 """)
@@ -106,6 +109,8 @@ def record_read(cursor: Cursor, staging: Staging, read: SpanRead) -> bool:
         "end": span.end,
         "records": read.records,
         "dead_letters": read.dead_letters,
+        "bytes": read.bytes,
+        "leader_epoch": read.leader_epoch,
     }
     cursor.execute(_RECORD_READ.format(**_names(staging)), values)
     return cursor.rowcount == 1

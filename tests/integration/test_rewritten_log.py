@@ -1,0 +1,143 @@
+"""A log that was rewritten, cut or created again under the ledger's offsets, on real Kafka."""
+
+import time
+
+import pytest
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.support.world import World
+
+from tidemark.errors import DataLost, Refused
+from tidemark.opening import ACCEPT_DATA_LOSS
+
+LEADER_EPOCHS = "SELECT leader_epoch FROM tidemark.partitions WHERE partition = 0"
+
+
+def remarks(world: World) -> list[str]:
+    """What the newest run found."""
+    [(found,)] = world.sql("SELECT remarks FROM tidemark.runs ORDER BY epoch DESC LIMIT 1")
+    return list(found)
+
+
+def test_the_leader_epoch_and_the_weight_of_what_was_read_are_kept(world: World) -> None:
+    """B7, H14: they stand beside the offset that they belong to."""
+    world.produce(3)
+    world.run()
+    assert world.sql(LEADER_EPOCHS) == [(0,)]
+    spans = "SELECT leader_epoch, bytes FROM tidemark.spans"
+    [(leader_epoch, weight)] = world.sql(spans)
+    assert (leader_epoch, weight) == (
+        0,
+        sum(len(v) for (v,) in world.sql("SELECT value FROM public.records")),
+    )
+
+
+def test_a_log_that_never_had_the_leader_epoch_stops_the_run_until_told(world: World) -> None:
+    """H14: validating with the leader's own epoch proves nothing, the consumed record's does."""
+    world.produce(3)
+    world.run("first")
+    world.sql("UPDATE tidemark.partitions SET leader_epoch = 9 WHERE partition = 0")
+    world.produce(2, start=3)
+    world.open("second")
+    with pytest.raises(DataLost, match=r"\[0\]@3 is needed and Kafka does not hold it"):
+        world.drain("second")
+    world.overrides = (ACCEPT_DATA_LOSS,)
+    world.run("third")
+    assert [offset for _, offset in world.rows()] == [0, 1, 2, 3, 4]
+    overrides = "SELECT overrides FROM tidemark.runs ORDER BY epoch DESC LIMIT 1"
+    assert world.sql(overrides) == [([ACCEPT_DATA_LOSS],)]
+
+
+def test_retention_that_passed_the_ledger_stops_until_told(
+    world: World, admin: AdminClient
+) -> None:
+    """B7: the missing range is named; told to go on, the next record that is left is read."""
+    world.produce(3)
+    world.run("first")
+    world.produce(6, start=3)
+    where = KafkaPartition(world.topic, 0, 7)
+    admin.delete_records([where])[where].result(30)
+    with pytest.raises(DataLost, match=r"\[0\]@\[3, 7\) is below the log start"):
+        world.open("second")
+    world.overrides = (ACCEPT_DATA_LOSS,)
+    world.run("second")
+    assert [offset for _, offset in world.rows()] == [0, 1, 2, 7, 8]
+    assert remarks(world) == [f"accepted: {world.partition()} goes on at 7, the ledger stood at 3"]
+    with pytest.raises(Refused, match="was read from a log that is gone"):
+        world.reset(to=0, apply=False)
+
+
+def test_a_topic_created_again_stops_until_told_and_is_read_from_its_beginning(
+    world: World, admin: AdminClient
+) -> None:
+    """B7: offsets of the new topic name other records, and none of them is passed over."""
+    world.produce(5)
+    world.run("first")
+    admin.delete_topics([world.topic])[world.topic].result(30)
+    create_again(admin, world.topic)
+    world.produce(3)
+    with pytest.raises(DataLost, match="was created again as"):
+        world.open("second")
+    world.overrides = (ACCEPT_DATA_LOSS,)
+    assert world.run("second").rows == 3
+    world.overrides = ()
+    world.produce(1, start=3)
+    assert world.run("third").rows == 1
+    assert world.kafka_offsets()[world.partition()] == 4
+
+
+def create_again(admin: AdminClient, name: str) -> None:
+    """The topic is there again; its deletion may still be under way."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            admin.create_topics([NewTopic(name, 2, 1)])[name].result(30)
+            return
+        except Exception:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def test_another_configuration_is_refused_until_accepted(world: World) -> None:
+    """B10: with the field that changed, its former and its new value."""
+    world.produce(3)
+    world.run("first")
+    world.settings = {"transform": "jobs.flights:transform"}
+    with pytest.raises(Refused, match="transform was 'none' and is 'jobs.flights:transform'"):
+        world.open("second")
+    world.overrides = ("accept_changes",)
+    world.run("second")
+    assert remarks(world) == ["accepted: transform was 'none' and is 'jobs.flights:transform'"]
+
+
+def test_a_restored_ledger_is_named_and_goes_on_from_what_it_knows(world: World) -> None:
+    """Postgres came back from a backup taken after the first run; target and ledger are one."""
+    world.produce(3)
+    world.run("first")
+    world.produce(3, start=3)
+    world.run("lost")
+    restore_first_run(world)
+    world.produce(1, start=6)
+    opened = world.open("after")
+    assert "older than its mirror" in opened.remarks[0]
+    assert opened.epoch > 2
+    world.drain("after")
+    world.close("after")
+    assert [offset for _, offset in world.rows()] == list(range(7))
+    assert world.kafka_offsets() == world.ledger_offsets()
+
+
+def restore_first_run(world: World) -> None:
+    """What a backup between the two runs would bring back."""
+    for statement in (
+        "DELETE FROM public.records WHERE batch_seq > 1",
+        "DELETE FROM tidemark.spans WHERE seq > 1",
+        "DELETE FROM tidemark.contributions WHERE seq > 1",
+        "DELETE FROM tidemark.batches WHERE seq > 1",
+        "DELETE FROM tidemark.run_targets WHERE epoch > 1",
+        "DELETE FROM tidemark.runs WHERE epoch > 1",
+        "UPDATE tidemark.partitions SET next_offset = 3, seq = 1 WHERE partition = 0",
+        "UPDATE tidemark.regions SET epoch = 1, head_seq = 1, next_seq = 2",
+    ):
+        world.sql(statement)
