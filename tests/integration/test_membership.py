@@ -294,6 +294,17 @@ def test_a_pattern_matches_whole_names_and_what_appears_later(
     admin.delete_topics([later])[later].result(20)
 
 
+def test_a_topic_that_vanishes_while_a_pattern_is_resolved_is_no_match(
+    kafka: str, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker({"bootstrap.servers": kafka})
+    name = topic()
+    listed = broker._admin.list_topics(timeout=20)
+    listed.topics["t-vanished"] = listed.topics[name]
+    monkeypatch.setattr(broker._admin, "list_topics", lambda timeout: listed)
+    assert broker.topics([f"^({name}|t-vanished)"]) == (name,)
+
+
 def test_internal_topics_match_no_pattern(
     kafka: str, topic: Callable[..., str], observed: Group
 ) -> None:

@@ -44,7 +44,7 @@ class Told:
     """The events that members logged."""
 
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
-        caplog.set_level("INFO", "tidemark.kafka.member")
+        caplog.set_level("INFO", "tidemark.kafka.events")
         self._caplog = caplog
 
     def by(self, member: Member) -> list[Event]:

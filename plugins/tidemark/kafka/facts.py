@@ -79,18 +79,23 @@ class Broker:
     def _matching(self, patterns: Sequence["re.Pattern[str]"]) -> set[str]:
         listed = answer(lambda: self._admin.list_topics(timeout=SECONDS), "the list of topics")
         names = [name for name in listed.topics if any(p.fullmatch(name) for p in patterns)]
-        return {name for name in names if not self._describe(name).is_internal}
+        return {name for name in names if self._is_ours(name)}
+
+    def _is_ours(self, topic: str) -> bool:
+        """Whether it is no internal topic, and still there since it was listed."""
+        found = answer(lambda: self._ask(topic), f"topic {topic}", none_if="UNKNOWN_TOPIC_OR_PART")
+        return found is not None and not found.is_internal
 
     def _describe(self, topic: str) -> Any:
-        def ask() -> "Future[Any]":
-            topics = TopicCollection([topic])
-            asked = self._admin.describe_topics(topics, request_timeout=SECONDS)
-            return asked[topic]  # type: ignore[no-any-return]
-
-        description = answer(ask, f"topic {topic}")
+        description = answer(lambda: self._ask(topic), f"topic {topic}")
         if not description.partitions:
             raise Unreachable(f"topic {topic}: the broker named no partitions; try again")
         return description
+
+    def _ask(self, topic: str) -> "Future[Any]":
+        topics = TopicCollection([topic])
+        asked = self._admin.describe_topics(topics, request_timeout=SECONDS)
+        return asked[topic]  # type: ignore[no-any-return]
 
     def _offsets(self, partitions: Sequence[TopicPartition], spec: OffsetSpec) -> Offsets:
         """One request a leader; the partitions whose leader moves are asked again."""

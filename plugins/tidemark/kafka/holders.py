@@ -18,7 +18,11 @@ class Holder:
     instance_id: str | None = None
 
     def number(self, region: str) -> int | None:
-        """The ledger's number of this member of the region; None of a foreign consumer."""
+        """The ledger's number of this member of the region; None of a foreign consumer.
+
+        Kafka keeps the client id that a static member first joined with: one that came back
+        within its session bears its predecessor's number.
+        """
         match = re.fullmatch(rf"tidemark-{re.escape(region)}-(\d+)", self.client_id, re.ASCII)
         return int(match[1]) if match else None
 

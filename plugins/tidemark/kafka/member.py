@@ -7,7 +7,6 @@ keeps. The group decides WHO works, the ledger decides WHAT counts.
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import StrEnum
 from queue import SimpleQueue
 from threading import Thread
 from typing import Self
@@ -16,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidemark.errors import Unreachable
+from tidemark.kafka.events import Event, note
 from tidemark.kafka.holding import NOTHING, Holding, Partitions
 from tidemark.kafka.member_config import member_config
 from tidemark.kafka.refused import REFUSALS, refusal
@@ -28,17 +28,6 @@ POLL_SECONDS = 0.1
 LEAVE_SECONDS = 15
 
 Command = Callable[[Consumer], None]
-
-
-class Event(StrEnum):
-    """What happens to a member, by its name in the log."""
-
-    ASSIGNED = "ASSIGNED"
-    REVOKED = "REVOKED"
-    LOST = "LOST"
-    SESSION_TIMED_OUT = "SESSION_TIMED_OUT"
-    POLL_INTERVAL_EXCEEDED = "POLL_INTERVAL_EXCEEDED"
-    ALL_BROKERS_DOWN = "ALL_BROKERS_DOWN"
 
 
 class Member:
@@ -64,6 +53,7 @@ class Member:
         self._holding = Holding()
         self._commands: SimpleQueue[Command] = SimpleQueue()
         self._overslept = False
+        self._member_id: str | None = None
         self._ended = False
         self._thread = Thread(target=self._own_consumer, name="group-member", daemon=True)
 
@@ -145,7 +135,7 @@ class Member:
     def _on_assign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         """Take part, fetch nothing: executors read exact spans."""
         assigned = _partitions(partitions)
-        self._overslept = False
+        self._notice_eviction(consumer.memberid())
         if self._membership.is_incremental:
             consumer.incremental_assign([])
             self._holding.add(assigned)
@@ -167,12 +157,22 @@ class Member:
         self._accept_loss(consumer)
         self._holding.replace(NOTHING)
         self._note(Event.LOST, _partitions(partitions))
+        self._evicted()
+
+    def _notice_eviction(self, member_id: str) -> None:
+        """Who held nothing when it was evicted lost nothing, but comes back under another id."""
+        if self._member_id not in (None, member_id):
+            self._evicted()
+        self._member_id = member_id
+
+    def _evicted(self) -> None:
         if not self._overslept:
             self._note(
                 Event.SESSION_TIMED_OUT,
                 "the coordinator was silent too long, or had evicted this member; it joins anew",
             )
         self._overslept = False
+        self._member_id = None
 
     def _accept_loss(self, consumer: Consumer) -> None:
         """The binding would otherwise take away itself what was never assigned, and fail."""
@@ -192,14 +192,7 @@ class Member:
         return f"group member {self.client_id} of {self._group_id} can't take part: {why}"
 
     def _note(self, event: Event, what: str | Partitions) -> None:
-        text = what if isinstance(what, str) else ", ".join(map(str, sorted(what))) or "nothing"
-        log.log(_LEVELS.get(event, logging.INFO), "%s: %s: %s", self.client_id, event, text)
-
-
-_LEVELS = dict.fromkeys(
-    (Event.SESSION_TIMED_OUT, Event.POLL_INTERVAL_EXCEEDED, Event.ALL_BROKERS_DOWN),
-    logging.WARNING,
-)
+        note(self.client_id, event, what)
 
 
 def _partitions(partitions: Iterable[KafkaPartition]) -> Partitions:
