@@ -3,6 +3,9 @@
 
 BIN := .venv/bin
 READY := .venv/.ready
+# Tests mostly wait; WORKERS=0 runs them one after another.
+WORKERS := 3
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 help: ## Print this list
 	@echo "Tidemark: Kafka to Postgres, exactly once. Needs Python 3.11 or newer and Java 17 or newer."
@@ -14,7 +17,7 @@ demo: $(READY) ## Replay 336,776 flights into Kafka, kill drivers on the way, an
 
 test: check ## Check the code, then run every test on real Kafka, Postgres, Spark and Airflow
 	@scripts/postgres15
-	@$(BIN)/python -m pytest
+	@$(PYTEST)
 
 check: $(READY) ## Check format, lint, types and the direction of imports
 	@$(BIN)/ruff format --check .
@@ -26,7 +29,7 @@ bench: $(READY) ## Measure rows per second beside Spark's own path and a bare CO
 	@$(BIN)/python scripts/bench.py
 
 faults: $(READY) ## Break every step in every way and print the whole table of results
-	@$(BIN)/python -m pytest tests/faults --fault-table
+	@$(PYTEST) tests/faults --fault-table
 
 up: $(READY) ## Start Kafka, Postgres and Airflow on this machine
 	@$(BIN)/tidemark local up

@@ -9,12 +9,13 @@ import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tests.faults.region import WORLD, FaultRegion
+if TYPE_CHECKING:
+    from tests.faults.region import FaultRegion
 
-import tidemark
-from tidemark.errors import TidemarkError
-
+WORLD = "FAULT_REGION"
+"""The region, as JSON."""
 LIBRARY = "FAULT_LIBRARY"
 """Where the package under test must come from."""
 
@@ -23,7 +24,15 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 
 def main(program: str) -> int:
-    """Do what the program says; the exit code of its error."""
+    """Do what the program says; the exit code of its error.
+
+    Imports stand in here: each worker of the pool imports this module too, and needs none of them.
+    """
+    from tests.faults.region import FaultRegion
+
+    import tidemark
+    from tidemark.errors import TidemarkError
+
     region = FaultRegion(**json.loads(os.environ[WORLD]))
     assert Path(tidemark.__file__).is_relative_to(os.environ[LIBRARY]), tidemark.__file__
     try:
@@ -34,7 +43,7 @@ def main(program: str) -> int:
     return 0
 
 
-def environment(region: FaultRegion, library: Path) -> dict[str, str]:
+def environment(region: "FaultRegion", library: Path) -> dict[str, str]:
     """What `main` needs to know, and the package that it shall import."""
     return {
         WORLD: json.dumps(asdict(region)),

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from tests.support.here import here_executor
 from tests.support.produce import produce, produce_transaction
 from tests.support.world import ask, kafka_connection, postgres_connection
 
@@ -23,7 +24,6 @@ from tidemark.run import close_run, drain_run, open_run
 from tidemark.spark.pool import pool_executor
 from tidemark.verify.verify import verify
 
-WORLD = "FAULT_REGION"
 BATCH_RECORDS = 120
 BAD = b'{"n": "not a number"}'
 
@@ -45,7 +45,11 @@ class FaultRegion:
         """The pipeline as its file would say it."""
         return {
             "region": self.region,
-            "kafka": {"connection": "tidemark_kafka", "topics": [self.topic]},
+            "kafka": {
+                "connection": "tidemark_kafka",
+                "topics": [self.topic],
+                "session_timeout_seconds": 2,  # a killed driver is missed so soon
+            },
             "batch": {"max_records": BATCH_RECORDS},
             "decode": {"format": "json", "schema": {"n": "bigint"}},
             "target": {"connection": "tidemark_warehouse", "table": "public.numbers"},
@@ -138,7 +142,7 @@ class FaultRegion:
         self.close(run_id)
 
     def _verified(self) -> list[str]:
-        report = verify(self.pipeline, self.connections, executor_of=pool_executor)
+        report = verify(self.pipeline, self.connections, executor_of=here_executor)
         return [f"verify: {report.wrong} wrong"] if report.wrong or report.unverifiable else []
 
     def _committed(self) -> Iterator[tuple[int, int, bytes]]:
