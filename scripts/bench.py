@@ -64,9 +64,7 @@ class Bench:
         usage = self.run(region, max_records, self.topic, transform)
         return Run(region, self.work_seconds(region), usage)
 
-    def run(
-        self, region: str, max_records: int, topic: str, transform: str | None = None
-    ) -> Usage:
+    def run(self, region: str, max_records: int, topic: str, transform: str | None = None) -> Usage:
         """`tidemark run` in a process of its own.
 
         Raises:
