@@ -11,12 +11,12 @@ import sys
 import tempfile
 import time
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psycopg2
 import yaml
+from bench_tables import Run, comparison, cpu, curve
 from flight_data import create_topic, records, replay
 from psycopg2 import sql
 from rich.console import Console
@@ -33,17 +33,8 @@ SIZES = (50_000, 250_000, 1_000_000)
 BATCH_RECORDS = 1_000_000
 EXAMPLE = ROOT / "dags" / "flights.yaml"
 PEER_JARS = ROOT / "scripts" / "spark_peer.jars"
-ROLES = ("driver", "Spark JVM", "Python workers")
+PEER_NOTE = "with the Kafka token provider of Spark 4.0.0, as 4.2.0 of it cannot be fetched"
 console = Console(width=110)
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One path, measured: the table it filled, seconds of work, and what its processes cost."""
-
-    table: str
-    work: float
-    usage: Usage | None = None
 
 
 class Bench:
@@ -204,53 +195,16 @@ def measured(bench: Bench) -> None:
         "Tidemark, exactly once": ours,
         "Tidemark with a transform": bench.tidemark(BATCH_RECORDS, transform),
     }
-    console.print("Spark's Kafka source + from_json + write.jdbc …")
+    console.print(f"Spark's Kafka source + from_json + write.jdbc ({PEER_NOTE}) …")
     try:
         runs["Spark Kafka source + write.jdbc"] = bench.spark(ours.table)
     except (NotStarted, RuntimeError) as error:
         console.print(f"Spark's own path is left out: {error}")
     console.print("a bare COPY …")
     runs["bare COPY of the same rows"] = Run(ours.table, bench.copy(ours.table))
-    console.print(comparison(runs, bench.records), cpu(runs, bench.records))
+    title = f"{bench.records:,} flights, {BATCH_RECORDS:,} records a batch"
+    console.print(comparison(runs, bench.records, title), cpu(runs, bench.records))
     console.print(curve(sizes, bench.records), fixed_costs(bench))
-
-
-def comparison(runs: dict[str, Run], records: int) -> Table:
-    """Rows per second and the ratios."""
-    table = Table(title=f"{records:,} flights, {BATCH_RECORDS:,} records a batch")
-    for name in ("path", "work s", "rows/s", "process s", "Tidemark is"):
-        table.add_column(name, justify="left" if name == "path" else "right")
-    ours = next(iter(runs.values()))
-    for name, run in runs.items():
-        process = f"{run.usage.wall:.1f}" if run.usage else "-"
-        ratio = "-" if run is ours else f"{run.work / ours.work:.2f} x"
-        table.add_row(name, f"{run.work:.2f}", f"{records / run.work:,.0f}", process, ratio)
-    return table
-
-
-def cpu(runs: dict[str, Run], records: int) -> Table:
-    """CPU seconds per million rows by process, and peak memory."""
-    table = Table(title="CPU seconds per million rows (whole process); peak memory in MB")
-    roles = [*ROLES, "kafka", "postgres"]
-    for name in ("path", *roles, "peak MB"):
-        table.add_column(name, justify="left" if name == "path" else "right")
-    for name, run in runs.items():
-        if run.usage:
-            seconds = [f"{run.usage.cpu.get(role, 0) / records * 1e6:.1f}" for role in roles]
-            table.add_row(name, *seconds, f"{run.usage.peak_total_mb:,.0f}")
-    return table
-
-
-def curve(sizes: dict[int, Run], records: int) -> Table:
-    """What the batch size does."""
-    table = Table(title="the batch size")
-    for name in ("records a batch", "rows/s", "peak MB, driver", "JVM", "Python workers"):
-        table.add_column(name, justify="right")
-    for size, run in sizes.items():
-        peaks = run.usage.peak_mb if run.usage else {}
-        memory = [f"{peaks.get(role, 0):,.0f}" for role in ROLES]
-        table.add_row(f"{size:,}", f"{records / run.work:,.0f}", *memory)
-    return table
 
 
 def fixed_costs(bench: Bench) -> Table:

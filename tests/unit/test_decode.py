@@ -227,3 +227,18 @@ def test_a_raw_value_beyond_the_limit_is_rejected():
     decoded = RawDecoder(max_bytes=2).decode([b"12", b"123", None])
     assert decoded.kept.to_pylist() == [0, 2]
     assert [(r.index, r.reason) for r in decoded.rejected] == [(1, Reason.TOO_LARGE)]
+
+
+@pytest.mark.parametrize("bad", [b'{"a":1,"a":2}', b'{"a":1,"q":1e400}'])
+def test_a_few_bad_records_do_not_make_many_readings(bad, monkeypatch):
+    read, readings = json_module.arrow_json.read_json, []
+
+    def counted(source, **options):
+        readings.append(source.size())
+        return read(source, **options)
+
+    monkeypatch.setattr(json_module.arrow_json, "read_json", counted)
+    values = [b'{"a":%d}' % i for i in range(5000)]
+    values[500::1000] = [bad] * 5
+    assert decoder(a="int").decode(values).rows.num_rows == 4995
+    assert len(readings) == 1 + 5 + 2  # the block, each suspect, and what is left in two parts

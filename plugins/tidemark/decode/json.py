@@ -27,7 +27,7 @@ _FEW = 50
 
 _ROW = re.compile(r" in row (\d+)$")
 _TWICE = re.compile(r"Column\(.*/(.*)\) was specified twice")
-_HUGE = r"[0-9][eE]\+?[0-9]{3}"
+_HUGE = r"[eE]\+?[0-9]{3}"
 
 
 class JsonDecoder:

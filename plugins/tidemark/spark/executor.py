@@ -14,6 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
@@ -25,8 +26,8 @@ from tidemark.pipeline import Pipeline
 from tidemark.spark.failure import cause, marked, new_token, recognised
 from tidemark.spark.packing import pack
 from tidemark.spark.reader import ReadSpec
-from tidemark.spark.session import session
-from tidemark.spark.source import attempt_id, frame_of, read_as_spark, wire_schema
+from tidemark.spark.session import context
+from tidemark.spark.source import Arrow, attempt_id, frame_of, read_as_spark, wire_schema
 from tidemark.spark.specs import read_spec, specs_of_batch
 from tidemark.spark.writer import WriteSpec, stage
 
@@ -42,7 +43,7 @@ class SparkExecutor:
     """Drains batches by Spark jobs; Spark starts when it is first needed."""
 
     def __init__(
-        self, spec: ReadSpec, transform: Transform | None, start: Callable[[], SparkSession]
+        self, spec: ReadSpec, transform: Transform | None, start: Callable[[], SparkContext]
     ) -> None:
         self._spec = spec
         self._transform = transform
@@ -52,7 +53,7 @@ class SparkExecutor:
         self._idle = Event()
         self._idle.set()
         self._cancelled = False
-        self._spark: SparkSession | None = None
+        self._spark: SparkContext | None = None
         self._schema: pa.Schema | None = None
 
     def output_schema(self) -> pa.Schema:
@@ -64,7 +65,7 @@ class SparkExecutor:
         """
         if self._schema is None:
             with self._failures():
-                self._schema = self._found_schema(self._session, self._transform)
+                self._schema = self._found_schema(self._context)
         return self._schema
 
     def drain(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt]:
@@ -79,10 +80,9 @@ class SparkExecutor:
         reading, writing = specs_of_batch(self._spec, batch, schema)
         with self._job(batch), self._failures():
             if self._transform is None:
-                return self._copied(reading, writing, spans)
-            rows = _transformed(
-                self._transform, frame_of(self._session, reading, spans, self._token)
-            )
+                return _copied(self._context, spans, _copying(reading, writing, self._token))
+            frame = frame_of(SparkSession(self._context), reading, spans, self._token)
+            rows = _transformed(self._transform, frame)
             _refuse_other_columns(_columns(rows), schema, batch)
             self._refuse_cancelled()
             staged = rows.mapInArrow(_staging(writing, self._token), from_arrow_schema(_WINNER))
@@ -97,12 +97,12 @@ class SparkExecutor:
         self._cancelled = True
         while not self._idle.wait(CANCEL_SECONDS):
             if self._spark is not None:
-                self._spark.sparkContext.cancelJobGroup(self._group)
+                self._spark.cancelJobGroup(self._group)
 
     def interrupt(self) -> None:
         """Stop the running job: it fails; a later one may run. Raises nothing, for any thread."""
         if not self._idle.is_set() and self._spark is not None:
-            self._spark.sparkContext.cancelJobGroup(self._group)
+            self._spark.cancelJobGroup(self._group)
 
     def close(self) -> None:
         """Stop Spark, if it was started."""
@@ -111,28 +111,17 @@ class SparkExecutor:
             self._spark = None
 
     @property
-    def _session(self) -> SparkSession:
+    def _context(self) -> SparkContext:
         if self._spark is None:
             self._spark = self._start()
         return self._spark
 
-    def _found_schema(self, spark: SparkSession, transform: Transform | None) -> pa.Schema:
-        if transform is None:
+    def _found_schema(self, spark: SparkContext) -> pa.Schema:
+        """A SparkSession's first use costs seconds: only a transform needs it."""
+        if self._transform is None:
             return wire_schema(self._spec.schema)
-        empty = spark.createDataFrame([], from_arrow_schema(self._spec.schema))
-        return _columns(_transformed(transform, empty))
-
-    def _copied(
-        self, reading: ReadSpec, writing: WriteSpec, spans: Sequence[Span]
-    ) -> list[Attempt]:
-        """Each task stages what it reads; its rows stay where they are decoded."""
-        spark = self._session.sparkContext
-        tasks = pack(spans, spark.defaultParallelism)
-        return (
-            spark.parallelize(tasks, len(tasks))
-            .map(_copying(reading, writing, self._token))
-            .collect()
-        )
+        empty = SparkSession(spark).createDataFrame([], from_arrow_schema(self._spec.schema))
+        return _columns(_transformed(self._transform, empty))
 
     @contextmanager
     def _job(self, batch: Batch) -> Iterator[None]:
@@ -140,7 +129,7 @@ class SparkExecutor:
         self._idle.clear()
         try:
             self._refuse_cancelled()
-            self._session.sparkContext.setJobGroup(self._group, what, interruptOnCancel=True)
+            self._context.setJobGroup(self._group, what, interruptOnCancel=True)
             yield
         finally:
             self._idle.set()
@@ -178,7 +167,7 @@ def spark_executor(
     return SparkExecutor(
         read_spec(pipeline, connections, member),
         transform_of(pipeline) if pipeline.transform else None,
-        lambda: session(f"tidemark {pipeline.region}"),
+        lambda: context(f"tidemark {pipeline.region}", for_rows=pipeline.transform is not None),
     )
 
 
@@ -210,6 +199,14 @@ def _transformed(transform: Transform, frame: DataFrame) -> DataFrame:
     return rows
 
 
+def _copied(
+    spark: SparkContext, spans: Sequence[Span], copying: Callable[[Sequence[Span]], Attempt]
+) -> list[Attempt]:
+    """Each task stages what it reads: its rows stay in the process that decodes them."""
+    tasks = pack(spans, spark.defaultParallelism)
+    return list(spark.parallelize(tasks, len(tasks)).map(copying).collect())
+
+
 def _copying(
     reading: ReadSpec, writing: WriteSpec, token: str
 ) -> Callable[[Sequence[Span]], Attempt]:
@@ -221,9 +218,7 @@ def _copying(
     return copied
 
 
-def _staging(
-    spec: WriteSpec, token: str
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _staging(spec: WriteSpec, token: str) -> Arrow:
     def staged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with marked(token):
             winner = stage(spec, batches, attempt_id())

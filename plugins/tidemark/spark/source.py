@@ -1,66 +1,35 @@
-"""The Spark source `tidemark`: a Python DataSource over the spans of one batch.
+"""The source of a batch: a DataFrame whose tasks read the batch's spans.
 
-Its class is made for each batch by a function, and holds the spec in its closure: secrets travel
-pickled to the tasks, and stand neither in options nor in Spark's configuration or plans.
+It is mapInArrow over one number per task. Spark's Python DataSource does the same, but plans in
+Python processes of its own, which cost seconds at the first batch and hundreds of megabytes. What
+the tasks need travels pickled in their function: secrets stand neither in options nor in Spark's
+configuration or plans.
 """
 # ruff: noqa: TID253 -- imported only once there is something to read
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
 
 from tidemark.offsets import Span
 from tidemark.spark.failure import marked
 from tidemark.spark.packing import pack
 from tidemark.spark.reader import ReadSpec, read
 
-NAME = "tidemark"
-
-
-@dataclass(frozen=True)
-class Task(InputPartition):  # type: ignore[misc]
-    """The spans that one task reads."""
-
-    spans: tuple[Span, ...]
+Arrow = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def frame_of(spark: SparkSession, spec: ReadSpec, spans: Sequence[Span], token: str) -> DataFrame:
-    """A DataFrame that reads the spans whenever a job runs over it; no job runs here."""
-    tasks = [Task(part) for part in pack(spans, spark.sparkContext.defaultParallelism)]
-    spark.dataSource.register(source_of(spec, tasks, token))
-    return spark.read.format(NAME).load()
+    """A DataFrame that reads the spans whenever a job runs over it; no job runs here.
 
-
-def source_of(spec: ReadSpec, tasks: Sequence[Task], token: str) -> type[DataSource]:
-    """The source's class for one batch; errors of ours leave its tasks marked with the token."""
-
-    class Reader(DataSourceReader):  # type: ignore[misc]
-        def partitions(self) -> Sequence[InputPartition]:
-            return list(tasks)
-
-        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-            with marked(token):
-                spans = partition.spans if isinstance(partition, Task) else ()
-                yield from read_as_spark(spec, spans, attempt_id())
-
-    class Source(DataSource):  # type: ignore[misc]
-        @classmethod
-        def name(cls) -> str:
-            return NAME
-
-        def schema(self) -> StructType:
-            return from_arrow_schema(spec.schema)
-
-        def reader(self, schema: StructType) -> DataSourceReader:
-            return Reader()
-
-    return Source
+    Errors of ours leave its tasks marked with the token.
+    """
+    tasks = pack(spans, spark.sparkContext.defaultParallelism)
+    numbers = spark.range(0, len(tasks), 1, len(tasks))
+    return numbers.mapInArrow(_reading(spec, tasks, token), from_arrow_schema(spec.schema))
 
 
 def read_as_spark(spec: ReadSpec, spans: Sequence[Span], attempt: int) -> Iterator[pa.RecordBatch]:
@@ -81,3 +50,13 @@ def attempt_id() -> int:
     if context is None:
         raise RuntimeError("no Spark task runs here: a task attempt has no number")
     return int(context.taskAttemptId())
+
+
+def _reading(spec: ReadSpec, tasks: Sequence[Sequence[Span]], token: str) -> Arrow:
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with marked(token):
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from read_as_spark(spec, tasks[number], attempt_id())
+
+    return rows
