@@ -25,8 +25,9 @@ def run_params() -> dict[str, Param]:
         "accept_data_loss": _override(
             "Accept data loss",
             "Accepts that records are gone for good: where Kafka lost what the ledger needs"
-            " (DATA_LOST named it), the run goes on with the next offset that Kafka can give. What"
-            " was skipped is never read; each partition that goes on elsewhere is kept as a remark.",
+            " (DATA_LOST named it), the run goes on with the next offset that Kafka can give."
+            " What was skipped is never read; each partition that goes on elsewhere is kept as a"
+            " remark.",
         ),
         "accept_changes": _override(
             "Accept changes",

@@ -78,10 +78,7 @@ def _print(found: "GroupHealth") -> None:
         print_line("")
         print_table(
             ("partition", "Kafka", "lag by Kafka", "ledger", "lag by ledger", "drift"),
-            [
-                (place(p), p.kafka, p.kafka_lag, p.ledger, p.lag, p.drift)
-                for p in found.partitions
-            ],
+            [(place(p), p.kafka, p.kafka_lag, p.ledger, p.lag, p.drift) for p in found.partitions],
         )
     print_line("")
     strange = any(one.kind == "foreign" for one in found.members)

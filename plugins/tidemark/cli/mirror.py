@@ -62,5 +62,3 @@ def _lines(report: "MirrorReport") -> Iterator[str]:
         yield f"Kafka was written and reads back equal in {count} {what}"
     else:
         yield f"Kafka equals the ledger in {count} {what}"
-
-
