@@ -1,7 +1,8 @@
 """Drain a pipeline as one member of a run: `spark-submit jobs/drain.py dags/flights.yaml`.
 
-The run and the connections come from the environment: TIDEMARK_RUN_ID, TIDEMARK_MEMBER_NAME
-and AIRFLOW_CONN_<ID> (Airflow's DrainOperator sets them; the run must be open). Ends with
+The run and the connections come from the environment: TIDEMARK_RUN_ID, TIDEMARK_MEMBER_NAME,
+TIDEMARK_MEMBER_SLOT and AIRFLOW_CONN_<ID> (Airflow's DrainOperator sets them; the run must be
+open). Ends with
 0 when the ledger says that the run is done, 2 for wrong usage or settings, 10 and above when
 no retry can help, 1 for anything else; the reason is the last line of stderr.
 """
@@ -69,8 +70,19 @@ def drain(path: str) -> dict[str, object]:
         run_id=run_id,
         member_name=os.environ.get("TIDEMARK_MEMBER_NAME", socket.gethostname()),
         executor_of=_spark,
+        slot=_slot(),
     )
     return dataclasses.asdict(drained)
+
+
+def _slot() -> int:
+    """Which of the run's members this is, from 1: its static name in the group."""
+    from tidemark.errors import InvalidSettings
+
+    text = os.environ.get("TIDEMARK_MEMBER_SLOT", "1")
+    if not text.isdecimal() or int(text) < 1:
+        raise InvalidSettings(f"TIDEMARK_MEMBER_SLOT is {text!r}: it numbers members from 1")
+    return int(text)
 
 
 def _spark(pipeline: "Pipeline", connections: "Connections", member: int) -> "JobExecutor":

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
 
 DAGS = ("flights", "flights_reset")
+BOUNDS = ("max_records", "max_bytes", "max_batches", "max_seconds")
 HEAVY = ("pyspark", "confluent_kafka", "psycopg2", "pyarrow", "pandas", "alembic", "pgpq")
 PARSE_SECONDS = 2.0
 """Generous for a busy machine; measured 0.4 s beyond Airflow's own import."""
@@ -100,7 +101,7 @@ def test_the_tasks_stand_as_the_design_says(bag: "DagBag") -> None:
 
 
 def test_there_is_a_drain_for_each_member(bag: "DagBag") -> None:
-    assert bag.dags["flights"].get_task("drain").expand_input.value == {"member": [1]}
+    assert bag.dags["flights"].get_task("drain").expand_input.value == {"member": [1, 2]}
 
 
 def test_close_tells_who_schedules_on_the_target(bag: "DagBag") -> None:
@@ -129,12 +130,35 @@ def test_the_form_is_valid_as_it_comes_up(bag: "DagBag", dag_id: str) -> None:
 
 def test_a_run_is_unbounded_unless_the_form_says_so(bag: "DagBag") -> None:
     params = bag.dags["flights"].params
-    assert params.dump() == {"max_records": None, "max_batches": None, "max_seconds": None}
+    assert {name: params[name] for name in BOUNDS} == dict.fromkeys(BOUNDS)
     assert all(params.get_param(name).schema["section"] for name in params)
 
 
-@pytest.mark.parametrize("name", ["max_records", "max_batches", "max_seconds"])
-@pytest.mark.parametrize("value", [0, -1, 1.5, "many", 10**12])
+def test_overrides_are_off_and_say_what_they_accept(bag: "DagBag") -> None:
+    from tidemark.airflow.forms import OVERRIDES
+
+    params = bag.dags["flights"].params
+    assert set(params) == {*BOUNDS, *OVERRIDES}
+    for name in OVERRIDES:
+        param = params.get_param(name)
+        assert (param.value, param.schema["section"]) == (False, "Overrides")
+        assert param.description.startswith("Accepts that ")
+
+
+def test_the_names_of_the_form_are_those_of_the_code() -> None:
+    from dataclasses import fields
+
+    from tidemark.airflow.forms import BOUNDS as OF_THE_FORM
+    from tidemark.airflow.forms import OVERRIDES
+    from tidemark.bounds import Bounds
+    from tidemark.opening import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
+
+    assert set(OF_THE_FORM) == {field.name for field in fields(Bounds)} == set(BOUNDS)
+    assert set(OVERRIDES) == {ACCEPT_CHANGES, ACCEPT_DATA_LOSS}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+@pytest.mark.parametrize("value", [0, -1, 1.5, "many", 10**13])
 def test_the_form_refuses_a_bound_that_is_none(bag: "DagBag", name: str, value: object) -> None:
     from airflow.sdk.exceptions import ParamValidationError
 
@@ -143,8 +167,38 @@ def test_the_form_refuses_a_bound_that_is_none(bag: "DagBag", name: str, value: 
 
 
 def test_a_reset_is_dry_unless_the_form_says_so(bag: "DagBag") -> None:
-    assert bag.dags["flights_reset"].params.dump() == {"apply": False, "reason": ""}
-    assert bag.dags["flights_reset"].schedule is None
+    dag = bag.dags["flights_reset"]
+    assert dag.params.dump() == {"to": "last", "apply": False, "reason": ""}
+    assert dag.schedule is None
+
+
+PLACES = ["last", "initial", "0", "1234567", "2026-01-31", "2026-01-31T12:00:00Z",
+          "2026-01-31 12:00:00+02:00", "2026-01-31T12:00:00.250"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", PLACES)
+def test_the_form_takes_every_place_that_a_reset_knows(bag: "DagBag", text: str) -> None:
+    from tidemark.resetting import destination
+
+    bag.dags["flights_reset"].params.get_param("to").resolve(text)
+    destination(text)
+
+
+@pytest.mark.parametrize("text", ["", "LAST", "latest", "-1", "1.5", "5 minutes ago", "last; x"])
+def test_the_form_refuses_what_names_no_place(bag: "DagBag", text: str) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    from tidemark.errors import InvalidSettings
+    from tidemark.resetting import destination
+
+    with pytest.raises(ParamValidationError):
+        bag.dags["flights_reset"].params.get_param("to").resolve(text)
+    with pytest.raises(InvalidSettings):
+        destination(text)
+
+
+def test_the_page_says_that_fewer_slots_than_members_will_do(bag: "DagBag") -> None:
+    assert "with fewer slots than members" in (bag.dags["flights"].doc_md or "")
 
 
 def test_airflow_reads_no_helper_as_a_plugin(environment: dict[str, str]) -> None:

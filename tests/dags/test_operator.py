@@ -47,13 +47,13 @@ class Driver:
 
         self.folder = folder
         (folder / "driver.py").write_text(DRIVER)
-        self.operator = DrainOperator(task_id="drain", pipeline=PIPELINE)
+        self.operator = DrainOperator(task_id="drain", pipeline=PIPELINE, member=2)
         self.operator.application = str(folder / "driver.py")
 
     def run(self, then: str) -> None:
         (self.folder / "then").write_text(then)
         ti = SimpleNamespace(
-            dag_id="flights", run_id="by-hand-1", task_id="drain", map_index=0, try_number=2
+            dag_id="flights", run_id="by-hand-1", task_id="drain", map_index=1, try_number=2
         )
         self.operator.execute({"ti": ti})
 
@@ -128,7 +128,8 @@ def test_the_driver_knows_its_run_and_finds_the_users_transform(driver: Driver) 
     seen = driver.seen()
     environment = seen["environment"]
     assert environment["TIDEMARK_RUN_ID"] == "flights/by-hand-1"
-    assert environment["TIDEMARK_MEMBER_NAME"] == "drain[0] try 2"
+    assert environment["TIDEMARK_MEMBER_NAME"] == "drain[1] try 2"
+    assert environment["TIDEMARK_MEMBER_SLOT"] == "2"
     assert environment["PYSPARK_PYTHON"] == sys.executable
     assert str(PROJECT) in environment["PYTHONPATH"].split(os.pathsep)
     assert seen["argv"] == [PIPELINE]

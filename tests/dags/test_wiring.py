@@ -15,8 +15,8 @@ WORKED = {"open": "success", "drain": "success", "close": "success", "verdict": 
 
 
 @pytest.fixture(scope="module")
-def found(environment: dict[str, str]) -> Found:
-    """Each scenario of wiring.py, run by Airflow on a database of its own."""
+def everything(environment: dict[str, str]) -> dict[str, Found]:
+    """Each scenario and each form of wiring.py, run by Airflow on a database of its own."""
     secret = {"conn_type": "generic", "password": PASSWORD}
     ids = ("TIDEMARK_KAFKA", "TIDEMARK_WAREHOUSE")
     env = environment | {f"AIRFLOW_CONN_{name}": json.dumps(secret) for name in ids}
@@ -27,8 +27,20 @@ def found(environment: dict[str, str]) -> Found:
     ended = subprocess.run([sys.executable, str(wiring)], **run)
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert PASSWORD not in ended.stdout + ended.stderr
-    answer: Found = json.loads(ended.stdout.splitlines()[-1])
+    answer: dict[str, Found] = json.loads(ended.stdout.splitlines()[-1])
     return answer
+
+
+@pytest.fixture(scope="module")
+def found(everything: dict[str, Found]) -> Found:
+    """The scenarios of a run."""
+    return everything["runs"]
+
+
+@pytest.fixture(scope="module")
+def resets(everything: dict[str, Found]) -> Found:
+    """The forms of a reset by hand."""
+    return everything["resets"]
 
 
 def states(found: Found, scenario: str) -> tuple[str, dict[str, str]]:
@@ -98,6 +110,43 @@ def test_the_form_bounds_the_run_and_the_file_bounds_the_rest(found: Found) -> N
     (_, opened), *_ = found["all is well"]["calls"]
     assert opened["bounds"].startswith("Bounds(max_records=50000,")
     assert "max_batches=5" in opened["bounds"]
+    assert "max_bytes=9000" in opened["bounds"]
+
+
+def test_open_is_told_the_overrides_that_are_on_and_no_other(found: Found) -> None:
+    (_, opened), *_ = found["all is well"]["calls"]
+    assert opened["overrides"] == ["accept_changes"]
+
+
+def test_mapped_drains_are_labelled_by_member(found: Found) -> None:
+    assert found["all is well"]["members"] == ["member 1", "member 2"]
+
+
+@pytest.mark.parametrize(
+    ("form", "to"),
+    [
+        ("as it comes up", None),
+        ("a checkpoint", 41),
+        ("the initial state", 0),
+        ("a time", "2026-01-31 12:00:00+00:00"),
+    ],
+)
+def test_the_form_says_where_a_reset_goes(resets: Found, form: str, to: object) -> None:
+    ((call,), applied) = resets[form]["calls"], form == "a checkpoint"
+    assert (call["to"], call["apply"], call["run_id"]) == (to, applied, None)
+    assert call["why"] == ("a drill" if applied else "by hand")
+
+
+def test_a_place_that_is_none_fails_at_once_and_resets_nothing(resets: Found) -> None:
+    ended = resets["no such day"]
+    assert (ended["state"], ended["tries"], ended["calls"]) == ("failed", 1, [])
+
+
+def test_xcom_keeps_what_a_rewind_takes_back(resets: Found) -> None:
+    assert resets["a checkpoint"]["report"]["taken_back"] == {
+        "batches": 3, "rows": 2, "dead_letters": 1,
+        "offsets": {"flights[0]": 70}, "margins": {"flights[0]": 5},
+    }  # fmt: skip
 
 
 def test_the_asset_event_holds_epoch_seq_and_offsets(found: Found) -> None:

@@ -1,7 +1,7 @@
-"""Runs the worked DAG once per scenario and prints what became of it, as JSON.
+"""Runs the worked DAGs once per scenario and prints what became of them, as JSON.
 
-Airflow's own rules are under test, so the functions of tidemark.run are stand-ins that
-succeed or fail as the scenario says; everything else is real.
+Airflow's own rules are under test, so the functions of tidemark.run and tidemark.reset are
+stand-ins that succeed or fail as the scenario says; everything else is real.
 """
 
 import json
@@ -20,6 +20,7 @@ from tidemark.airflow.operator import DrainOperator
 from tidemark.checkpoint import Checkpoint
 from tidemark.errors import Refused, RunNotDone, Superseded, Unreachable
 from tidemark.offsets import TopicPartition
+from tidemark.reset import ResetReport, TakenBack
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -34,6 +35,20 @@ SCENARIOS: dict[str, dict[str, type[Exception]]] = {
     "Postgres is away for a moment at close": {"close": Unreachable},
 }
 MOMENTARY = (Unreachable,)
+
+FORMS: dict[str, dict[str, Any]] = {
+    "as it comes up": {},
+    "a checkpoint": {"to": "41", "apply": True, "reason": "a drill"},
+    "the initial state": {"to": "initial"},
+    "a time": {"to": "2026-01-31T12:00:00Z"},
+    "no such day": {"to": "2026-02-31"},
+}
+"""Of the DAG that resets by hand."""
+
+FIRST = TopicPartition("flights", 0)
+REPORT = ResetReport(
+    "flights", False, 3, 7, 4, None, {FIRST: 40}, (), TakenBack(3, 2, 1, {FIRST: 70}, {FIRST: 5})
+)
 
 
 @dataclass
@@ -62,8 +77,9 @@ class StandIns:
 def main() -> None:
     stand_ins = StandIns()
     _install(stand_ins)
-    found = {name: run(stand_ins, failing) for name, failing in SCENARIOS.items()}
-    print(json.dumps(found, default=str))
+    runs = {name: run(stand_ins, failing) for name, failing in SCENARIOS.items()}
+    resets = {name: reset(stand_ins, form) for name, form in FORMS.items()}
+    print(json.dumps({"runs": runs, "resets": resets}, default=str))
 
 
 def run(stand_ins: StandIns, failing: dict[str, type[Exception]]) -> dict[str, Any]:
@@ -73,11 +89,16 @@ def run(stand_ins: StandIns, failing: dict[str, type[Exception]]) -> dict[str, A
     for task in dag.tasks:
         if not task.is_mapped:
             task.retry_delay = task.retry_delay * 0
-    dag_run = dag.test(run_conf={"max_batches": 5})
+    dag_run = dag.test(run_conf={"max_batches": 5, "max_bytes": 9000, "accept_changes": True})
     return {
         "run": dag_run.state,
         "run_id": dag_run.run_id,
         "tasks": {ti.task_id: ti.state for ti in dag_run.get_task_instances()},
+        "members": sorted(
+            ti.rendered_map_index
+            for ti in dag_run.get_task_instances()
+            if ti.task_id == "drain" and ti.rendered_map_index
+        ),
         "tries": {ti.task_id: ti.try_number for ti in dag_run.get_task_instances()},
         "calls": stand_ins.calls,
         "events": _events(dag_run.run_id),
@@ -85,13 +106,25 @@ def run(stand_ins: StandIns, failing: dict[str, type[Exception]]) -> dict[str, A
     }
 
 
+def reset(stand_ins: StandIns, form: dict[str, Any]) -> dict[str, Any]:
+    """What a person's form becomes, and what XCom keeps of the report."""
+    stand_ins.failing, stand_ins.calls = {}, []
+    dag = DagBag(dag_folder=PROJECT / "dags", safe_mode=False).dags["flights_reset"]
+    dag_run = dag.test(run_conf=form)
+    (ti,) = dag_run.get_task_instances()
+    called = [arguments for _, arguments in stand_ins.calls]
+    return {"state": ti.state, "tries": ti.try_number, "calls": called, "report": ti.xcom_pull()}
+
+
 def _install(stand_ins: StandIns) -> None:
     checkpoint = Checkpoint("flights", 3, 7, {TopicPartition("flights", 0): 42})
     module: Any = types.ModuleType("tidemark.run")
     module.open_run = stand_ins.named("open")
     module.close_run = stand_ins.named("close", types.SimpleNamespace(checkpoint=checkpoint))
-    module.reset_run = stand_ins.named("reset")
     sys.modules["tidemark.run"] = module
+    reset_module: Any = types.ModuleType("tidemark.reset")
+    reset_module.reset_run = stand_ins.named("reset", REPORT)
+    sys.modules["tidemark.reset"] = reset_module
     DrainOperator.execute = lambda self, context: stand_ins.fail("drain")
 
 
@@ -110,7 +143,7 @@ def _cleared(run_id: str) -> dict[str, list[str]]:
     dag = SerializedDagModel.get_dag("flights")
     tasks = ("drain", "close", "reset", "verdict")
     return {
-        task: sorted(ti.task_id for ti in dag.clear(dry_run=True, run_id=run_id, task_ids=[task]))
+        task: sorted({ti.task_id for ti in dag.clear(dry_run=True, run_id=run_id, task_ids=[task])})
         for task in tasks
     }
 

@@ -137,6 +137,18 @@ def test_every_flight_arrives_once_and_kafka_shows_it(world: World, green: str) 
     assert world.rows() == world.ends() == world.ledger() == world.mirrored()
 
 
+def test_each_member_is_a_task_with_a_name_that_people_can_read(world: World, green: str) -> None:
+    drains = [t for t in world.api.instances("flights", green) if t["task_id"] == "drain"]
+    assert {(t["rendered_map_index"], t["state"]) for t in drains} == {
+        ("member 1", "success"), ("member 2", "success"),
+    }  # fmt: skip
+    joined = world.sql(
+        "SELECT m.name, m.state FROM tidemark.members m JOIN tidemark.runs USING (region, epoch)"
+        f" WHERE run_id = 'flights/{green}' ORDER BY 1"
+    )
+    assert joined == [("drain[0] try 1", "done"), ("drain[1] try 1", "done")]
+
+
 def test_the_form_bounds_the_batches(world: World, green: str) -> None:
     ((widest,),) = world.sql(
         "SELECT max(records) FROM (SELECT sum(end_offset - start_offset) AS records"
@@ -158,7 +170,8 @@ def test_the_asset_event_says_how_far_the_target_is(world: World, green: str) ->
 def test_no_secret_is_shown_anywhere(world: World, green: str) -> None:
     shown = json.dumps(world.api.instances("flights", green))
     shown += world.api.log("flights", green, "open")
-    shown += world.api.log("flights", green, "drain", map_index=0)
+    for index in (0, 1):
+        shown += world.api.log("flights", green, "drain", map_index=index)
     assert "jobs/drain.py" in shown
     assert world.password not in shown
 
@@ -175,11 +188,10 @@ def test_a_failed_drain_shows_red_and_resets(world: World, red: str) -> None:
 
 
 def test_what_no_retry_can_help_is_tried_once_and_named(world: World, red: str) -> None:
-    (drain,) = [t for t in world.api.instances("flights", red) if t["task_id"] == "drain"]
-    assert drain["try_number"] == 1
-    log = world.api.log("flights", red, "drain", map_index=0)
-    assert "TARGET_REFUSED" in log
-    assert "no_more_flights" in log
+    drains = [t for t in world.api.instances("flights", red) if t["task_id"] == "drain"]
+    assert [drain["try_number"] for drain in drains] == [1, 1]
+    logs = [world.api.log("flights", red, "drain", map_index=index) for index in (0, 1)]
+    assert any("TARGET_REFUSED" in log and "no_more_flights" in log for log in logs)
 
 
 def test_clearing_a_drain_alone_clears_open_too(world: World, red: str) -> None:
@@ -195,6 +207,15 @@ def test_a_reset_by_hand_is_dry_unless_told_otherwise(world: World, red: str) ->
     report = world.api.xcom("flights_reset", run_id, "reset")
     assert (report["applied"], report["epoch"]) == (False, before)
     assert report["offsets"] == {f"flights[{p}]": end for p, end in world.ledger().items()}
+
+
+def test_a_dry_rewind_by_the_form_tells_what_it_would_remove(world: World, red: str) -> None:
+    before, run_id = world.rows(), f"rewind-{uuid4().hex[:8]}"
+    assert world.api.run("flights_reset", run_id, to="initial") == "success"
+    report = world.api.xcom("flights_reset", run_id, "reset")
+    assert (report["applied"], report["to_seq"]) == (False, 0)
+    assert report["taken_back"]["rows"] == sum(before.values())
+    assert world.rows() == before
 
 
 def test_a_reset_by_hand_applies_when_told_and_the_next_run_goes_on(world: World, red: str) -> None:

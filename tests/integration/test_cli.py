@@ -1,6 +1,5 @@
 """The commands on a real ledger and broker."""
 
-import json
 import os
 import signal
 import socket
@@ -16,16 +15,14 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import Result
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.support.executor import LocalExecutor
+from tests.support.commands import answer, commit, settle_in, tidemark, write_pipeline
 from tests.support.filled import copied, filled
 from tests.support.world import World, ask, dump, kafka_connection, postgres_connection
-from typer.testing import CliRunner
 
-from tidemark.cli.main import app
 from tidemark.kafka.group import Group, Holder
+from tidemark.ledger.migrate import newest
 from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
 
@@ -53,29 +50,6 @@ def region(
         yield world
 
 
-def settle_in(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The current folder is a project with the world's pipeline; the environment connects it."""
-    monkeypatch.chdir(folder)
-    (folder / "dags").mkdir(exist_ok=True)
-    settings = world.pipeline.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    (folder / "dags" / "pipeline.yaml").write_text(yaml.safe_dump(settings))
-    for connection in world.connections.values():
-        monkeypatch.setenv(*connection.to_env())
-    monkeypatch.setattr("tidemark.spark.executor.spark_executor", LocalExecutor)
-
-
-def tidemark(*arguments: str, exits: int = 0) -> Result:
-    told = CliRunner().invoke(app, [*arguments])
-    assert told.exit_code == exits, told.output
-    assert "Traceback" not in told.stderr
-    return told
-
-
-def answer(*arguments: str, exits: int = 0) -> Any:
-    """What stdout holds is one JSON document and nothing else."""
-    return json.loads(tidemark(*arguments, "-o", "json", exits=exits).stdout)
-
-
 def test_status_shows_ledger_kafka_end_lag_and_drift(region: World) -> None:
     found = answer("status", region.region)
     assert (found["state"], found["epoch"], found["head_seq"]) == ("closed", 1, 3)
@@ -89,20 +63,41 @@ def test_status_shows_ledger_kafka_end_lag_and_drift(region: World) -> None:
 
 
 def test_status_shows_an_offset_that_drifted(region: World) -> None:
-    partition = TopicPartition(region.topic, 0)
-    before = region.kafka_offsets()
-    commit(region, TopicPartition(region.topic, 0, 4))
+    before = region.kafka_offsets()[region.partition(0)]
+    commit(region, region.partition(0), 4)
     found = answer("status", region.region)
-    commit(region, TopicPartition(region.topic, 0, before[region.partition(0)]))
+    commit(region, region.partition(0), before)
     assert (found["partitions"][0]["kafka"], found["partitions"][0]["drift"]) == (4, -9)
     assert found["drifting"] == 1
-    assert partition.topic == region.topic
 
 
-def commit(region: World, partition: TopicPartition) -> None:
-    consumer = Consumer({"bootstrap.servers": region.kafka, "group.id": region.region})
-    consumer.commit(offsets=[partition], asynchronous=False)
-    consumer.close()
+def test_status_shows_members_remarks_and_what_can_be_restored(region: World) -> None:
+    region.sql("UPDATE tidemark.runs SET remarks = ARRAY['a remark'], overrides = ARRAY['told']")
+    region.sql("UPDATE tidemark.regions SET oldest_seq = 2, consecutive_resets = 3")
+    found = answer("status", region.region)
+    assert (found["oldest_seq"], found["consecutive_resets"]) == (2, 3)
+    assert (found["remarks"], found["overrides"]) == (["a remark"], ["told"])
+    assert [(one["name"], one["state"]) for one in found["members"]] == [("m", "done")]
+    told = tidemark("status", region.region).stdout
+    for line in ("restorable  from checkpoint 2", "remark      a remark", "resets      3 in a row"):
+        assert line in told
+
+
+def test_status_counts_the_targets_rows_when_told(region: World) -> None:
+    told = {"table": "public.records", "since_seq": 0, "ledger": 17}
+    assert answer("status", region.region)["target"] == told | {"counted": None, "drift": None}
+    found = answer("status", region.region, "--count")["target"]
+    assert found == told | {"counted": 17, "drift": 0}
+    region.sql("DELETE FROM public.records WHERE kafka_partition = 1 AND kafka_offset = 6")
+    assert answer("status", region.region, "--count")["target"]["drift"] == -1
+    assert "16 counted, -1 DRIFT" in tidemark("status", region.region, "--count").stdout
+
+
+def test_status_counts_only_what_the_ledger_retains(region: World) -> None:
+    region.sql("UPDATE tidemark.regions SET oldest_seq = 3")
+    found = answer("status", region.region, "--count")["target"]
+    assert (found["since_seq"], found["drift"]) == (3, 0)
+    assert 0 < found["ledger"] < 17
 
 
 def test_status_without_a_region_is_a_line_for_each(region: World) -> None:
@@ -156,7 +151,9 @@ def test_dead_letters_are_inert_in_a_terminal(region: World) -> None:
 def test_a_dry_reset_says_what_would_change_and_writes_nothing(region: World) -> None:
     before, offsets = dump(region.warehouse), region.kafka_offsets()
     told = tidemark("reset", region.region).stdout
+    assert "dry run" in told.splitlines()[0]
     assert "epoch       1 -> 2" in told
+    assert "head        batch 3 stays; no row of the target is removed" in told
     assert told.endswith("nothing was written; do it with --apply\n")
     assert answer("reset", region.region)["applied"] is False
     assert dump(region.warehouse) == before
@@ -194,8 +191,8 @@ def test_verify_is_clean_and_finds_what_is_not(region: World) -> None:
 def test_migrate_makes_the_ledger_once(region: World) -> None:
     region.sql("DROP SCHEMA tidemark, tidemark_staging CASCADE")
     path = "dags/pipeline.yaml"
-    assert answer("migrate", path) == {"revision": "0001", "changed": True}
-    assert answer("migrate", path) == {"revision": "0001", "changed": False}
+    assert answer("migrate", path) == {"revision": newest(), "changed": True}
+    assert answer("migrate", path) == {"revision": newest(), "changed": False}
 
 
 def test_the_ledger_can_be_made_from_the_printed_statements(region: World) -> None:
@@ -218,6 +215,48 @@ def test_a_run_without_airflow(
     assert "1 batches, 1 rows" in tidemark("run", "dags/pipeline.yaml").stdout
     assert answer("verify", world.region)["clean"]
     assert [run for (run,) in world.sql("SELECT run_id FROM tidemark.runs") if "cli/" in run]
+
+
+def test_changed_settings_are_refused_unless_accepted(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle_in(world, tmp_path, monkeypatch)
+    world.produce(2)
+    tidemark("run", "dags/pipeline.yaml")
+    write_pipeline(world, decode={"metadata": ["key"]})
+    told = tidemark("run", "dags/pipeline.yaml", exits=16).stderr
+    assert "decode.metadata was '' and is 'key'" in told
+    assert "--accept-changes" in told
+    (found,) = failures("check", "dags/pipeline.yaml", "--no-spark")
+    assert "decode.metadata was '' and is 'key'" in found["fact"]
+    remark = "accepted: decode.metadata was '' and is 'key'"
+    told = tidemark("run", "dags/pipeline.yaml", "--accept-changes").stdout
+    assert f"remark: {remark}" in told
+    assert answer("status", world.region)["remarks"] == [remark]
+    # A member that left before it had joined stays in the group until its session ends.
+    assert answer("run", "dags/pipeline.yaml", "--take-over")["remarks"] == []
+
+
+def failures(*arguments: str) -> list[dict[str, Any]]:
+    """The findings of a check that fail."""
+    checks = answer(*arguments, exits=1)["checks"]
+    return [one for one in checks if one["state"] == "failed"]
+
+
+def test_lost_records_stop_a_run_unless_accepted(
+    world: World, admin: AdminClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle_in(world, tmp_path, monkeypatch)
+    world.produce(4)
+    tidemark("run", "dags/pipeline.yaml", "--max-records", "1", "--max-batches", "1")
+    where = TopicPartition(world.topic, 0, 3)
+    admin.delete_records([where])[where].result(30)
+    assert "below the log start" in tidemark("run", "dags/pipeline.yaml", exits=13).stderr
+    told = answer("run", "dags/pipeline.yaml", "--accept-data-loss")
+    assert told["remarks"] == [f"accepted: {world.topic}[0] goes on at 3, the ledger stood at 1"]
+    assert world.rows() == [(0, 0), (0, 3)]
+    overrides = world.sql("SELECT overrides FROM tidemark.runs ORDER BY epoch DESC LIMIT 1")
+    assert overrides == [(["accept_data_loss"],)]
 
 
 def test_a_wrong_password_is_one_line_without_it(
@@ -300,6 +339,52 @@ def test_check_names_missing_rights(
     assert f'GRANT USAGE, CREATE ON SCHEMA tidemark_staging TO "{role}"' in remedies.values()
     assert f'GRANT INSERT ON "public"."records" TO "{role}"' in remedies.values()
     assert "tidemark" in remedies["schema tidemark"]
+
+
+def test_check_warns_of_a_role_that_may_run_but_not_rewind(
+    region: World, stack: LocalStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    role = f"r_{uuid.uuid4().hex[:8]}"
+    administrator = stack.postgres.parameters("postgres", ADMIN)
+    ask(administrator, f"CREATE ROLE {role} LOGIN PASSWORD 'x'")
+    for grant in (
+        "USAGE ON SCHEMA tidemark, public", "USAGE, CREATE ON SCHEMA tidemark_staging",
+        "SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tidemark",
+        "INSERT ON public.records",
+    ):  # fmt: skip
+        region.sql(f"GRANT {grant} TO {role}")
+    owner = postgres_connection(region.warehouse)
+    poor = postgres_connection(region.warehouse | {"user": role, "password": "x"})
+    monkeypatch.setenv(*poor.to_env())
+    try:
+        found = answer("check", "dags/pipeline.yaml", "--no-spark")
+        shown = tidemark("check", "dags/pipeline.yaml", "--no-spark").stdout
+        refused = tidemark("reset", region.region, "--to", "1", "--apply", exits=16).stderr
+    finally:
+        monkeypatch.setenv(*owner.to_env())
+        ask(administrator | {"dbname": region.warehouse["dbname"]}, f"DROP OWNED BY {role}")
+        ask(administrator, f"DROP ROLE {role}")
+    (rewinds,) = (one for one in found["checks"] if one["check"] == "rewinds")
+    assert rewinds["state"] == "warned"
+    assert rewinds["remedy"] == f'GRANT SELECT, DELETE ON "public"."records" TO "{role}"'
+    assert "all is well, 1 to look at" in shown
+    assert "may not delete rows" in refused
+    (view,) = (one for one in found["checks"] if one["check"] == "view tidemark.region_status")
+    assert (view["state"], view["fact"]) == ("ok", f"read by {owner.login}")
+
+
+def test_check_looks_at_every_topic_that_a_pattern_matches(region: World) -> None:
+    write_pipeline(region, kafka={"topics": [f"^{region.topic[:-2]}.*"]})
+    found = {one["check"]: one for one in answer("check", "dags/pipeline.yaml", exits=1)["checks"]}
+    assert found["topics"]["fact"].startswith(region.topic)
+    assert found[f"topic {region.topic}"]["state"] == "ok"
+    assert "--accept-changes" in found[f"region {region.region}"]["remedy"]
+
+
+def test_check_names_a_session_that_the_broker_would_refuse(region: World) -> None:
+    write_pipeline(region, kafka={"session_timeout_seconds": 100_000})
+    (found,) = failures("check", "dags/pipeline.yaml", "--no-spark")
+    assert found["check"] == "group session time-out"
 
 
 def test_a_second_run_beside_the_first_is_refused(

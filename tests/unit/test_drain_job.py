@@ -5,9 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from jobs import drain as job
+
+from tidemark.errors import InvalidSettings
 
 PROJECT = Path(__file__).resolve().parents[2]
 JOB = PROJECT / "jobs" / "drain.py"
@@ -97,6 +101,36 @@ def test_an_unreachable_postgres_may_be_retried_and_no_password_is_told() -> Non
     )
     assert (job.returncode, "UNREACHABLE" in job.stderr) == (1, True), job.stderr
     assert "correct horse" not in job.stdout + job.stderr
+
+
+@pytest.mark.parametrize("slot", ["0", "-1", "first", ""])
+def test_a_slot_that_is_none_is_refused(slot: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_MEMBER_SLOT", slot)
+    with pytest.raises(InvalidSettings, match="TIDEMARK_MEMBER_SLOT is "):
+        job._slot()
+
+
+def test_the_slot_is_the_members_static_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, object] = {}
+
+    @dataclass
+    class Nothing:
+        rows: int = 0
+
+    def drain_run(*_: object, **arguments: object) -> Nothing:
+        given.update(arguments)
+        return Nothing()
+
+    monkeypatch.setattr("tidemark.run.drain_run", drain_run)
+    monkeypatch.setenv("TIDEMARK_RUN_ID", "flights/1")
+    for conn_id in ("TIDEMARK_KAFKA", "TIDEMARK_WAREHOUSE"):
+        monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id}", '{"conn_type": "generic"}')
+    for slot, number in (("3", 3), (None, 1)):
+        monkeypatch.delenv("TIDEMARK_MEMBER_SLOT", raising=False)
+        if slot:
+            monkeypatch.setenv("TIDEMARK_MEMBER_SLOT", slot)
+        job.drain(PIPELINE)
+        assert given["slot"] == number
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

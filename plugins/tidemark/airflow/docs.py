@@ -16,14 +16,17 @@ together with its offsets. **Green means done**: a run is green only if the ledg
 | task | what is true after it |
 |---|---|
 | open | the run has its epoch and target offsets; whoever held the region may write nothing |
-| drain | a member has drained and published its share; a retry joins the same epoch and goes on |
+| drain | the run is done by the ledger's word; a retry joins the same epoch and goes on |
 | close | the ledger says that all target offsets are reached, and Kafka's group offsets equal it |
 | reset | after a failure: the unpublished is discarded, Kafka's group offsets are restored |
 | verdict | red whenever the run is not done |
 
+{_members(pipeline)}
 **Red?** Read the log of the first red task: its last line says what happened and what to do. The
-next run goes on from the ledger, nothing is lost or doubled. Reset by hand: DAG
-`{pipeline.region}_reset`.
+next run goes on from the ledger, nothing is lost or doubled. `DATA_LOST` and `REFUSED` name what a
+person must decide; what the form's overrides accept is kept in the ledger as remarks. Reset or
+rewind by hand: DAG `{pipeline.region}_reset`. Who is at work now: `tidemark group
+{pipeline.region}`.
 """
 
 
@@ -35,10 +38,31 @@ def reset_doc(pipeline: Pipeline) -> str:
 {_facts(pipeline)}
 
 Fences every running member, discards what is not published, and sets Kafka's group offsets to the
-ledger's merged checkpoint. Published rows stay. Safe to run twice and beside a running DAG
-`{pipeline.region}`, whose run ends red.
+ledger's merged checkpoint. Safe to run twice and beside a running DAG `{pipeline.region}`, whose
+run ends red.
 
-**Without `apply` it changes nothing** and says what it would change.
+| to | what becomes of rows that are published |
+|---|---|
+| `last` | they stay: for a driver that hangs, or after too many resets in a row |
+| the seq of a checkpoint | those of later checkpoints **are removed**, with their dead letters |
+| a time | the same, for the newest checkpoint that holds no record of that time or later |
+| `initial` | all of them **are removed** |
+
+The next run reads again what was removed. Refused, with nothing changed, if Kafka no longer holds
+it. A pause of the DAG `{pipeline.region}` keeps that run waiting until the cause is mended.
+
+**Without `apply` it changes nothing** and says what it would change: batches, rows, dead letters,
+each partition from where to where, and the margin to Kafka's log start.
+"""
+
+
+def _members(pipeline: Pipeline) -> str:
+    if pipeline.members == 1:
+        return ""
+    return f"""\
+**Members.** {pipeline.members} drain tasks share the partitions. Each takes a slot of the executor
+and a Spark driver of its own; with fewer slots than members the run still ends well: those that run
+drain everything, and one that starts late finds the run done and ends green.
 """
 
 

@@ -2,22 +2,55 @@
 
 from airflow.sdk import Param
 
+BOUNDS = ("max_records", "max_bytes", "max_batches", "max_seconds")
+OVERRIDES = ("accept_data_loss", "accept_changes")
+
+PLACE = r"^(last|initial|[0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.,+Zz-]+)?)$"
+"""The shape of a place to reset to; whether there is such a time or checkpoint, the task says."""
+
 
 def run_params() -> dict[str, Param]:
     """The form of a run: its bounds, each empty by default, which means as the pipeline file says.
 
-    A DAG of your own that holds the pipeline's task group shows it with `params=run_params()`.
+    Overrides are off and hold for that run alone. A DAG of your own that holds the pipeline's task
+    group shows the form with `params=run_params()`.
     """
     return {
         "max_records": _limit("Records per batch", "Offsets in one batch, shared fairly.", 10**8),
+        "max_bytes": _limit(
+            "Bytes per batch", "Keys and values in one batch, as earlier ones weighed.", 10**12
+        ),
         "max_batches": _limit("Batches", "Stop after so many batches.", 10**6),
         "max_seconds": _limit("Seconds", "Plan no further batch after so long.", 7 * 86_400),
+        "accept_data_loss": _override(
+            "Accept data loss",
+            "Accepts that records are gone for good: where Kafka lost what the ledger needs"
+            " (DATA_LOST named it), the run goes on with the next offset that Kafka can give."
+            " What was skipped is never read; each partition that goes on elsewhere is kept as a"
+            " remark.",
+        ),
+        "accept_changes": _override(
+            "Accept changes",
+            "Accepts that topics, decode, transform or target mode differ from those that the"
+            " checkpoint was made with (REFUSED named them): rows from now on are made the new way,"
+            " those that are there stay as they are. Each change is kept as a remark.",
+        ),
     }
 
 
 def reset_params() -> dict[str, Param]:
-    """The form of a reset: a dry run unless told otherwise."""
+    """The form of a reset: a dry run to the last checkpoint unless told otherwise."""
     return {
+        "to": Param(
+            "last",
+            type="string",
+            pattern=PLACE,
+            title="To",
+            description="last: keep what is published. Older is a rewind, which REMOVES the rows"
+            " and dead letters published after it: initial, the seq of a checkpoint, or a time such"
+            " as 2026-01-31T12:00:00Z (UTC without a zone).",
+            section="Reset",
+        ),
         "apply": Param(
             False,
             type="boolean",
@@ -46,3 +79,7 @@ def _limit(title: str, description: str, most: int) -> Param:
         description=f"{description} Empty: as the pipeline file says.",
         section="Bounds of this run",
     )
+
+
+def _override(title: str, description: str) -> Param:
+    return Param(False, type="boolean", title=title, description=description, section="Overrides")

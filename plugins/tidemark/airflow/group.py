@@ -116,7 +116,11 @@ def _wire(
 ) -> None:
     opened = _step("open", open_region, path).as_setup()
     drain = DrainOperator.partial(
-        task_id="drain", pipeline=path, conf=spark_conf, execution_timeout=drain_timeout
+        task_id="drain",
+        pipeline=path,
+        conf=spark_conf,
+        execution_timeout=drain_timeout,
+        map_index_template="member {{ task.member }}",
     ).expand(member=list(range(1, pipeline.members + 1)))
     closed = _step(
         "close",

@@ -59,7 +59,7 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
             AirflowFailException: the exit code says that no retry can help.
             AirflowException: any other failure; the retry joins the epoch and goes on.
         """
-        self._environment = self._secrets() | _identity(context) | _python(self.pipeline)
+        self._environment = self._secrets() | self._identity(context) | _python(self.pipeline)
         try:
             super().execute(context)
         except AirflowException as error:
@@ -98,6 +98,16 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
             hook._env_vars.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         return hook
 
+    def _identity(self, context: Context) -> dict[str, str]:
+        """The run, and which member of it this is; its slot is its static name in the group."""
+        ti = context["ti"]
+        return {
+            "TIDEMARK_RUN_ID": f"{ti.dag_id}/{ti.run_id}",
+            "TIDEMARK_MEMBER_NAME": f"{ti.task_id}[{max(ti.map_index, 0)}] try {ti.try_number}",
+            "TIDEMARK_MEMBER_SLOT": str(self.member),
+            "TIDEMARK_SUPERVISOR": str(os.getpid()),
+        }
+
     def _secrets(self) -> dict[str, str]:
         connections = resolve(Pipeline.load(self.pipeline))
         return dict(connection.to_env() for connection in connections.values())
@@ -124,15 +134,6 @@ def _refuse_to_publish(hook: SparkSubmitHook) -> None:
             " spark-submit would put the Kafka and Postgres passwords into its arguments;"
             " use a local[*] or spark:// master in client mode"
         )
-
-
-def _identity(context: Context) -> dict[str, str]:
-    ti = context["ti"]
-    return {
-        "TIDEMARK_RUN_ID": f"{ti.dag_id}/{ti.run_id}",
-        "TIDEMARK_MEMBER_NAME": f"{ti.task_id}[{max(ti.map_index, 0)}] try {ti.try_number}",
-        "TIDEMARK_SUPERVISOR": str(os.getpid()),
-    }
 
 
 def _python(pipeline: str) -> dict[str, str]:

@@ -2,28 +2,38 @@
 
 import logging
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, Context, get_current_context
 
 from tidemark.airflow.credentials import resolve
 from tidemark.airflow.failures import as_airflow_failure
+from tidemark.airflow.forms import BOUNDS, OVERRIDES
 from tidemark.bounds import Bounds
 from tidemark.errors import RunNotDone, Superseded
 from tidemark.offsets import Offsets
 from tidemark.pipeline import Pipeline
 
+if TYPE_CHECKING:
+    from tidemark.reset import ResetReport
+
 log = logging.getLogger(__name__)
 
 
 def open_region(path: str) -> None:
-    """Open the DAG run's epoch, within the bounds of its form."""
+    """Open the DAG run's epoch, within the bounds of its form and with its overrides."""
     from tidemark.run import open_run
 
     context, pipeline = get_current_context(), Pipeline.load(path)
-    bounds = _bounds(pipeline, context["params"])
+    params = context["params"]
     with as_airflow_failure():
-        opened = open_run(pipeline, resolve(pipeline), run_id=_run_id(context), bounds=bounds)
+        opened = open_run(
+            pipeline,
+            resolve(pipeline),
+            run_id=_run_id(context),
+            bounds=_bounds(pipeline, params),
+            overrides=[name for name in OVERRIDES if params.get(name)],
+        )
     log.info("%s", opened)
 
 
@@ -68,8 +78,13 @@ def reset_failed_run(path: str) -> None:
 
 
 def reset_by_hand(path: str) -> dict[str, Any]:
-    """Reset the region whatever epoch holds it, or say what that would change; keep the report."""
+    """Reset the region whatever epoch holds it, or say what that would change; keep the report.
+
+    `to` of the form is the last checkpoint, or an older place: then it is a rewind, which removes
+    the rows and dead letters that were published after it.
+    """
     from tidemark.reset import reset_run
+    from tidemark.resetting import destination
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     with as_airflow_failure():
@@ -80,8 +95,9 @@ def reset_by_hand(path: str) -> dict[str, Any]:
             apply=bool(context["params"]["apply"]),
             who=context["dag_run"].triggering_user_name or "airflow",
             why=context["params"]["reason"] or "by hand",
+            to=destination(context["params"]["to"]),
         )
-    found = asdict(report) | {"offsets": _named(report.offsets)}
+    found = _told(report)
     log.info("%s", found)
     return found
 
@@ -105,10 +121,18 @@ def _run_id(context: Context) -> str:
     return f"{ti.dag_id}/{ti.run_id}"
 
 
+def _told(report: "ResetReport") -> dict[str, Any]:
+    """The report in JSON's own types, for XCom."""
+    found = asdict(report) | {"offsets": _named(report.offsets)}
+    if back := report.taken_back:
+        found["taken_back"] |= {"offsets": _named(back.offsets), "margins": _named(back.margins)}
+    return found
+
+
 def _named(offsets: Offsets) -> dict[str, int]:
     return {str(partition): offset for partition, offset in offsets.items()}
 
 
 def _bounds(pipeline: Pipeline, params: dict[str, Any]) -> Bounds:
-    wanted = {name: params.get(name) for name in ("max_records", "max_batches", "max_seconds")}
+    wanted = {name: params.get(name) for name in BOUNDS}
     return replace(pipeline.batch.bounds(), **{k: v for k, v in wanted.items() if v is not None})

@@ -12,7 +12,12 @@ from tidemark.cli.project import PipelineFile
 if TYPE_CHECKING:
     from tidemark.cli.findings import Finding
 
-MARKS = {"ok": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "dim")}
+MARKS = {
+    "ok": ("✓", "green"),
+    "warned": ("!", "yellow"),
+    "failed": ("✗", "red"),
+    "skipped": ("–", "dim"),
+}
 
 
 def check(
@@ -25,9 +30,11 @@ def check(
 ) -> None:
     """Check all that a run of the pipeline needs: for CI, and before the first run.
 
-    Connections, topics and ACLs; Postgres' version, durability, role and rights; the ledger's
-    schema; the declared fields; the transform, and whether its output fits the target. Changes
-    nothing. What cannot be asked is marked with a dash.
+    Connections, topics and ACLs; the members' session time-out beside the broker's bounds;
+    Postgres' version, durability, role and rights; the ledger's schema; whether the region could
+    open now; the declared fields; the transform, and whether its output fits the target. Changes
+    nothing. What cannot be asked is marked with a dash, what only a rewind or a dashboard would
+    miss with an exclamation mark.
 
     Exits with 1 if anything fails, each with its remedy; 2 if the pipeline file itself is wrong.
 
@@ -72,5 +79,7 @@ def _print(region: str, found: "list[Finding]", failed: int) -> None:
             text.append("\n→ " + "\n".join(map(_inert, one.remedy.split("\n"))), style="bold")
         table.add_row(Text(mark, style=style), Text(one.check), text)
     screen().print(table)
+    warned = sum(one.state == "warned" for one in found)
+    doubt = f", {warned} to look at" if warned else ""
     verdict = f"{failed} of {len(found)} checks failed" if failed else "all is well"
-    print_line(f"region {region}: {verdict}", style="red" if failed else "green")
+    print_line(f"region {region}: {verdict}{doubt}", style="red" if failed else "green")

@@ -32,7 +32,11 @@ def kafka_findings(pipeline: Pipeline) -> Iterator[Finding]:
     yield reachable
     if reachable.state is not State.ok:
         return
-    for topic in pipeline.kafka.topics:
+    topics: list[str] = []
+    matched = finding("topics", lambda: look.topics(topics))
+    if matched.state is not State.ok or look.has_patterns:
+        yield matched
+    for topic in topics:
         yield finding(f"topic {topic}", lambda topic=topic: look.topic(topic))  # type: ignore[misc]
     yield finding(f"group {pipeline.group}", look.group)
     yield finding(f"transactional id {look.transactional_id}", look.mirror)
@@ -64,6 +68,14 @@ class _Look:
     def brokers(self) -> str:
         cluster = self._cluster()
         return f"cluster {cluster.cluster_id}, {len(cluster.nodes)} brokers"
+
+    @property
+    def has_patterns(self) -> bool:
+        return any(text.startswith("^") for text in self.pipeline.kafka.topics)
+
+    def topics(self, found: list[str]) -> str:
+        found += Broker(self.config).topics(self.pipeline.kafka.topics)
+        return f"{', '.join(found)} by {', '.join(self.pipeline.kafka.topics)}"
 
     def topic(self, topic: str) -> str:
         what = f"topic {topic}"

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
-from tidemark.cli.findings import Finding, State, Wrong, finding
+from tidemark.cli.findings import Doubtful, Finding, State, Wrong, finding
 from tidemark.cli.project import connection
 from tidemark.connections import postgres_parameters
 from tidemark.ledger.looks import Looks
@@ -20,7 +19,15 @@ from tidemark.staging.target import Target
 OLDEST = 150_000
 RIGHTS = """
 SELECT has_table_privilege(%(table)s::regclass, 'SELECT'),
-       has_table_privilege(%(table)s::regclass, 'INSERT')
+       has_table_privilege(%(table)s::regclass, 'INSERT'),
+       has_table_privilege(%(table)s::regclass, 'DELETE')
+"""
+VIEW = "tidemark.region_status"
+READERS = """
+SELECT DISTINCT coalesce(rolname, 'everyone') FROM pg_catalog.pg_class AS class
+CROSS JOIN LATERAL aclexplode(coalesce(relacl, acldefault('r', relowner))) AS granted
+LEFT JOIN pg_catalog.pg_roles AS role ON role.oid = granted.grantee
+WHERE class.oid = to_regclass(%(view)s) AND privilege_type = 'SELECT' ORDER BY 1
 """
 
 
@@ -53,8 +60,14 @@ def _of_server(engine: Engine, target: Target) -> Iterator[Finding]:
             f"schema {schema}",
             lambda schema=schema: _schema(engine, server, schema),  # type: ignore[misc]
         )
-    yield finding("ledger", lambda: _ledger(engine))
-    yield finding(f"target {target}", lambda: _target(engine, target))
+    ledger = finding("ledger", lambda: _ledger(engine))
+    yield ledger
+    if ledger.state is State.ok and Looks(engine).is_there():
+        yield finding(f"view {VIEW}", lambda: _view(engine))
+    rights: list[_Rights] = []
+    yield finding(f"target {target}", lambda: _target(engine, target, rights))
+    for right in rights:
+        yield finding("rewinds", lambda right=right: right.to_rewind(target))  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +110,31 @@ class _Server:
                 f"set {' and '.join(f'{name} = on' for name in off)}",
             )
         return ", ".join(f"{name} {value}" for name, value in settings.items())
+
+
+@dataclass(frozen=True, slots=True)
+class _Rights:
+    """What the role may do with the target."""
+
+    user: str
+    select: bool
+    insert: bool
+    delete: bool
+
+    def to_insert(self, target: Target) -> str:
+        if not self.insert:
+            raise Wrong(f"{self.user} may not insert", f'GRANT INSERT ON {target} TO "{self.user}"')
+        return "may insert" + ("" if self.select else "; tidemark verify needs SELECT besides")
+
+    def to_rewind(self, target: Target) -> str:
+        asked = {"SELECT": self.select, "DELETE": self.delete}
+        missing = ", ".join(name for name, granted in asked.items() if not granted)
+        if missing:
+            raise Doubtful(
+                f"{self.user} lacks {missing} on {target}: runs work, a rewind will be refused",
+                f'GRANT {missing} ON {target} TO "{self.user}"',
+            )
+        return "may remove rows: tidemark reset --to"
 
 
 def _known(conn_id: str) -> str:
@@ -151,29 +189,35 @@ def _ledger(engine: Engine) -> str:
     return f"revision {newest()}, all rights"
 
 
-def _target(engine: Engine, target: Target) -> str:
+def _view(engine: Engine) -> str:
+    """Who may read the view of dashboards, which need no right on the tables below it."""
+    with look(engine) as cursor:
+        cursor.execute(READERS, {"view": VIEW})
+        readers = [name for (name,) in cursor.fetchall()]
+        user = find_rights(cursor, SCHEMAS[0]).user
+    if user not in readers:
+        raise Doubtful(f"{user} may not read it", f'GRANT SELECT ON {VIEW} TO "{user}"')
+    others = [name for name in readers if name != user]
+    return f"read by {', '.join(others)}" if others else "dashboards' roles need SELECT on it"
+
+
+def _target(engine: Engine, target: Target, rights: list[_Rights]) -> str:
     with look(engine) as cursor:
         relation = find_relation(cursor, target.schema, target.table)
-        rights = find_rights(cursor, target.schema)
+        found = find_rights(cursor, target.schema)
         if relation is not None and relation.schema_is_usable:
-            return _rights(cursor, target, rights.user)
-    if rights.create is None:
+            cursor.execute(RIGHTS, {"table": str(target)})
+            rights.append(_Rights(found.user, *(cursor.fetchone() or (False, False, False))))
+            return rights[0].to_insert(target)
+    if found.create is None:
         raise Wrong(
             f"schema {target.schema} does not exist",
-            f'CREATE SCHEMA "{target.schema}" AUTHORIZATION "{rights.user}"',
+            f'CREATE SCHEMA "{target.schema}" AUTHORIZATION "{found.user}"',
         )
-    if not rights.usage or not (rights.create or relation):
+    if not found.usage or not (found.create or relation):
         needed = "USAGE" if relation else "USAGE, CREATE"
         raise Wrong(
-            f"{rights.user} may not {'use' if relation else 'create it in'} schema {target.schema}",
-            f'GRANT {needed} ON SCHEMA "{target.schema}" TO "{rights.user}"',
+            f"{found.user} may not {'use' if relation else 'create it in'} schema {target.schema}",
+            f'GRANT {needed} ON SCHEMA "{target.schema}" TO "{found.user}"',
         )
     return "not there yet; the first run makes it from the transform's columns"
-
-
-def _rights(cursor: Cursor, target: Target, user: str) -> str:
-    cursor.execute(RIGHTS, {"table": str(target)})
-    may_select, may_insert = cursor.fetchone() or (False, False)
-    if not may_insert:
-        raise Wrong(f"{user} may not insert", f'GRANT INSERT ON {target} TO "{user}"')
-    return "may insert" + ("" if may_select else "; tidemark verify needs SELECT besides")

@@ -6,9 +6,11 @@ from tidemark.cli.findings import Finding, Unknown, Wrong, finding
 from tidemark.cli.project import connections_of
 from tidemark.errors import TidemarkError
 from tidemark.facts import Facts, backlog, check_cluster, check_retained, check_topic_ids
+from tidemark.fingerprint import fingerprint
 from tidemark.ledger.looks import Looks
+from tidemark.opening import changed_fields
 from tidemark.pipeline import Pipeline, StartPosition
-from tidemark.region import Region, region_of
+from tidemark.region import Region, reads, region_of
 from tidemark.state import RegionState
 
 
@@ -23,7 +25,7 @@ def _region(pipeline: Pipeline) -> str:
     except TidemarkError:
         raise Unknown("not asked: a connection is missing") from None
     with region_of(pipeline, connections) as region:
-        facts = region.broker.facts(pipeline.kafka.topics)
+        facts = region.broker.facts(region.broker.topics(pipeline.kafka.topics))
         is_there = Looks(region.ledger.engine).is_there()
         state = region.ledger.region_state(region.name) if is_there else None
         return _new(region, facts) if state is None else _known(region, state, facts)
@@ -57,8 +59,28 @@ def _known(region: Region, state: RegionState, facts: Facts) -> str:
             f" {region.group.group_id}",
             f"set kafka.group: {state.group_id}",
         )
+    _openable(region.pipeline, state)
     check_cluster(region.name, state.cluster_id, facts)
-    check_topic_ids(region.name, ((at.topic, p.topic_id) for at, p in partitions.items()), facts)
-    check_retained(region.name, offsets, facts)
+    # Topics that the pipeline no longer reads are left as they are.
+    left_alone = {at for at in partitions if not reads(region.pipeline.kafka.topics, at.topic)}
+    read = {at: one for at, one in partitions.items() if at not in left_alone}
+    check_topic_ids(region.name, ((at.topic, p.topic_id) for at, p in read.items()), facts)
+    check_retained(region.name, {at: p.next_offset for at, p in read.items()}, facts)
     left = backlog(offsets, facts.ends)
     return f"epoch {state.epoch}, head {state.head_seq}; Kafka holds all from there, {left} offsets"
+
+
+def _openable(pipeline: Pipeline, state: RegionState) -> None:
+    """What open would refuse of the region itself."""
+    changes = [*changed_fields(state.fingerprint, fingerprint(pipeline))]
+    if changes:
+        raise Wrong(
+            f"{'; '.join(changes)}: the checkpoint was made with the former",
+            "put it back, name a new region for the change, or run once with --accept-changes",
+        )
+    if state.consecutive_resets >= pipeline.max_consecutive_resets:
+        raise Wrong(
+            f"{state.consecutive_resets} runs in a row were reset and published nothing,"
+            f" max_consecutive_resets is {pipeline.max_consecutive_resets}",
+            f"find out why, then tidemark reset {pipeline.region} --apply",
+        )

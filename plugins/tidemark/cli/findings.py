@@ -12,6 +12,7 @@ class State(StrEnum):
     """How a check ended."""
 
     ok = "ok"
+    warned = "warned"
     failed = "failed"
     skipped = "skipped"
 
@@ -35,6 +36,10 @@ class Wrong(Exception):
         self.remedy = remedy
 
 
+class Doubtful(Wrong):
+    """Runs work without it, something else doesn't: the fact, and the remedy. It fails nothing."""
+
+
 class Unknown(Exception):
     """A check could not be made; the text says why. It fails nothing."""
 
@@ -43,6 +48,8 @@ def finding(check: str, look: Callable[[], str]) -> Finding:
     """What the look returned, or why it failed; our errors carry their remedy in their text."""
     try:
         return Finding(check, State.ok, look())
+    except Doubtful as doubt:
+        return Finding(check, State.warned, doubt.fact, doubt.remedy)
     except Wrong as wrong:
         return Finding(check, State.failed, wrong.fact, wrong.remedy)
     except Unknown as unknown:

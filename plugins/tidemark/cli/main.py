@@ -11,7 +11,9 @@ from tidemark.cli.check import check
 from tidemark.cli.checkpoints import checkpoints
 from tidemark.cli.dead_letters import dead_letters
 from tidemark.cli.errors import Commands, exit_codes
+from tidemark.cli.group import group
 from tidemark.cli.migrate import migrate
+from tidemark.cli.mirror import mirror
 from tidemark.cli.preview import preview
 from tidemark.cli.reset import reset
 from tidemark.cli.run import run
@@ -29,6 +31,7 @@ A new pipeline:
 A region on call:
 
   tidemark status flights
+  tidemark group flights
   tidemark verify flights --last 10
   tidemark reset flights
 
@@ -52,10 +55,10 @@ class LocalCommands(TyperGroup):
 def _local() -> TyperGroup:
     from tidemark.cli import local
 
-    group = typer.main.get_command(local.app)
-    if not isinstance(group, TyperGroup):
+    commands = typer.main.get_command(local.app)
+    if not isinstance(commands, TyperGroup):
         raise TypeError("tidemark local has lost its commands")
-    return group
+    return commands
 
 
 def _flowing(text: str) -> str:
@@ -102,8 +105,10 @@ for command in (
     run,
     migrate,
     status,
+    group,
     checkpoints,
     reset,
+    mirror,
     verify,
     dead_letters,
 ):

@@ -1,4 +1,4 @@
-"""`tidemark reset`: restore the merged checkpoint of a region's head, or say what that would do."""
+"""`tidemark reset`: restore a merged checkpoint, or say what that would do."""
 
 import getpass
 import socket
@@ -7,24 +7,31 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.cli.output import Format, Output, Verbose, plain, print_json, print_line
+from tidemark.cli.output import Format, Output, Verbose, plain, print_json, print_line, print_table
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import (
     DAGS,
     PipelinesDir,
     RegionName,
-    connection,
     connections_of,
     find_pipeline,
 )
 
 if TYPE_CHECKING:
+    from tidemark.cli.health import MemberHealth
     from tidemark.pipeline import Pipeline
     from tidemark.reset import ResetReport
 
 
 def reset(
     region: RegionName,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="PLACE",
+            help="last, initial, the seq of a checkpoint, or a time (UTC without a zone).",
+        ),
+    ] = "last",
     apply: Annotated[
         bool, typer.Option("--apply", help="Do it. Without, nothing changes.")
     ] = False,
@@ -37,57 +44,116 @@ def reset(
 ) -> None:
     """Fence everyone, discard what is not published, set Kafka's offsets equal to the ledger's.
 
-    A dry run unless --apply is given: it says exactly what would change and writes nothing. Rows
-    that are published stay; a reset never removes one. It is unconditional: whoever works in the
-    region is fenced and ends with FENCED (10). Safe to repeat, and beside another reset.
+    A dry run unless --apply is given: it says exactly what would change and writes nothing. It is
+    unconditional: whoever works in the region is fenced and ends with FENCED (10). Safe to repeat,
+    and beside another reset. It clears the count of consecutive resets.
 
-    Exits with 0 when the reset (or the dry run) is complete, 16 (REFUSED) for a region that never
-    opened, 10 (FENCED) when another open or reset took over before Kafka was set.
+    To the last checkpoint (the default) when a driver hangs, or max_consecutive_resets stops the
+    region: published rows stay, none is ever removed.
+
+    To anything older it is a rewind, for rows that must be made again, as after a wrong transform:
+    rows and dead letters published after that checkpoint ARE REMOVED, and the next run reads their
+    records again. --to SEQ goes to a checkpoint of `tidemark checkpoints`, --to a time to the
+    newest one that holds no record of that time or later, --to initial to before the first. The
+    batch that went wrong and all after it go together: checkpoints have an order, batches in
+    between can't be taken out.
+
+    A rewind sets Kafka's offsets first, so that Kafka is never ahead, then removes rows, dead
+    letters and checkpoints in one transaction. It refuses before it fences anyone, if there is no
+    such checkpoint, if Kafka no longer holds what would be read again, or if the role may not
+    delete. The margin says how many offsets lie between Kafka's log start and the place; when it
+    is small, retention may pass it before the next run reads.
+
+    Exits with 0 when the reset (or the dry run) is complete, 16 (REFUSED) for what can't be undone
+    and for a region that never opened, 10 (FENCED) or 15 (SUPERSEDED) when another open or reset
+    took over: nothing was removed then.
 
       tidemark reset flights
       tidemark reset flights --apply --reason "driver hung"
+      tidemark reset flights --to 41
+      tidemark reset flights --to 2026-01-31T12:00:00Z --apply --reason "wrong currency"
     """
     from tidemark.reset import reset_run
+    from tidemark.resetting import destination
 
+    place = destination(to)
     pipeline = find_pipeline(region, pipelines)
     connections = connections_of(pipeline)
     who = f"{getpass.getuser()}@{socket.gethostname()}"
     with spinning("resetting" if apply else "looking at what a reset would change"):
-        fences = _members(pipeline)
-        report = reset_run(pipeline, connections, run_id=None, apply=apply, who=who, why=reason)
+        members = _members(pipeline)
+        report = reset_run(
+            pipeline, connections, run_id=None, apply=apply, who=who, why=reason, to=place
+        )
     if output is Output.json:
-        print_json(plain(report) | {"fences": fences})
-    else:
-        for line in _lines(report, fences):
-            print_line(line)
+        fences = [one.label for one in members if one.kind != "foreign"]
+        foreign = [one.label for one in members if one.kind == "foreign"]
+        print_json(plain(report) | {"fences": fences, "foreign": foreign})
+        return
+    for line in _lines(report, members, pipeline.target.table):
+        print_line(line)
+    if report.taken_back:
+        _print_places(report)
+    if not report.applied:
+        print_line("nothing was written; do it with --apply")
 
 
-def _members(pipeline: "Pipeline") -> list[str]:
+def _members(pipeline: "Pipeline") -> "list[MemberHealth]":
     """Who is in the group now."""
-    from tidemark.connections import kafka_config
-    from tidemark.kafka.group import Group
+    from tidemark.cli.health import members_of
+    from tidemark.cli.standing import in_ledger
+    from tidemark.region import region_of
 
-    kafka = kafka_config(connection(pipeline.kafka.connection))
-    return [str(holder) for holder in Group(kafka, pipeline.group).holders()]
+    with region_of(pipeline, connections_of(pipeline)) as region:
+        group, shown = region.group.describe(), in_ledger(region).members
+        return [one for one in members_of(group, shown, region.name) if one.in_group]
 
 
-def _lines(report: "ResetReport", fences: list[str]) -> Iterator[str]:
-    done = report.applied
-    yield f"region {report.region}: {'reset' if done else 'a reset would change this'}"
-    was = report.epoch - done
-    yield f"  epoch       {was} -> {was + 1}; every process of epoch {was} {_tense(done)} fenced"
-    for member in fences:
-        yield f"  fenced      {member}"
+def _lines(report: "ResetReport", members: "list[MemberHealth]", table: str) -> Iterator[str]:
+    done, back = report.applied, report.taken_back
+    what = "rewind" if back else "reset"
+    yield f"region {report.region}: {what}" if done else f"region {report.region}: {what}, dry run"
+    yield _epoch(report)
+    for one in members:
+        held = ", ".join(one.partitions) or "nothing"
+        fate = "not fenced" if one.kind == "foreign" else "fenced"
+        note = "; it is FOREIGN, stop it" if one.kind == "foreign" else ""
+        yield f"  {fate:12}{one.label}, holds {held}{note}"
     if report.discards_seq is None:
         yield "  discarded   nothing: no batch is unpublished"
     else:
         yield f"  discarded   batch {report.discards_seq}, which is not published, and its staging"
-    yield f"  head        batch {report.head_seq} stays; no row of the target is removed"
+    if back is None:
+        yield f"  head        batch {report.head_seq} stays; no row of the target is removed"
+    else:
+        yield f"  head        batch {report.head_seq} -> {_head(report)}; {back.batches} batches go"
+        yield f"  removed     {back.rows} rows of {table}, {back.dead_letters} dead letters"
     for difference in report.drift or ("nothing: the group's offsets equal the ledger's",):
-        yield f"  Kafka       {difference}"
-    if not done:
-        yield "nothing was written; do it with --apply"
+        yield f"  Kafka       {'differed: ' if report.drift else ''}{difference}"
 
 
-def _tense(done: bool) -> str:
-    return "is" if done else "would be"
+def _epoch(report: "ResetReport") -> str:
+    if report.applied:
+        return f"  epoch       {report.epoch}; every process of an earlier one is fenced"
+    was = report.epoch
+    return f"  epoch       {was} -> {was + 1}; every process of epoch {was} would be fenced"
+
+
+def _head(report: "ResetReport") -> str:
+    return str(report.to_seq) if report.to_seq else "0, the initial state"
+
+
+def _print_places(report: "ResetReport") -> None:
+    """Each partition, from where to where, and how far from what Kafka still holds."""
+    back = report.taken_back
+    if back is None:
+        return
+    print_line("")
+    print_table(
+        ("partition", "from", "to", "read again", "margin"),
+        [
+            (str(at), back.offsets[at], to, back.offsets[at] - to, back.margins[at])
+            for at, to in sorted(report.offsets.items())
+        ],
+    )
+    print_line("")

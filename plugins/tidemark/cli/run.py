@@ -32,6 +32,9 @@ def run(
     max_records: Annotated[
         int | None, typer.Option(min=1, help="Offsets in one batch; the file's by default.")
     ] = None,
+    max_bytes: Annotated[
+        int | None, typer.Option(min=1, help="Bytes in one batch, as earlier ones weighed.")
+    ] = None,
     max_batches: Annotated[int | None, typer.Option(min=1, help="Batches in this run.")] = None,
     max_seconds: Annotated[
         int | None, typer.Option(min=1, help="Seconds after which no further batch is planned.")
@@ -42,6 +45,16 @@ def run(
     adopt_group: Annotated[
         bool, typer.Option("--adopt-group", help="Replace commits that a new region's group has.")
     ] = False,
+    accept_data_loss: Annotated[
+        bool,
+        typer.Option("--accept-data-loss", help="Go on where Kafka lost what the ledger needs."),
+    ] = False,
+    accept_changes: Annotated[
+        bool,
+        typer.Option(
+            "--accept-changes", help="Go on with settings that differ from the checkpoint's."
+        ),
+    ] = False,
     output: Format = Output.table,
     verbose: Verbose = False,
 ) -> None:
@@ -50,24 +63,40 @@ def run(
     It stops at the ends of the log that it saw when it opened, or at a bound. If it fails or is
     interrupted the merged checkpoint is restored, and the next run goes on from there.
 
+    The last four options are overrides, each for one refusal, whose text names it. What was
+    accepted is kept in the ledger and printed as a remark, and holds for this run alone; records
+    that were lost stay lost.
+
     Exits with 0 only if the ledger says that the run is done.
 
       tidemark run dags/flights.yaml
       tidemark run dags/flights.yaml --max-records 50000 --max-batches 2
       tidemark run dags/flights.yaml -o json | jq .rows
     """
+    from tidemark.opening import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
     from tidemark.pipeline import Pipeline
+    from tidemark.region import ADOPT_GROUP
+    from tidemark.run import TAKE_OVER
 
     loaded = Pipeline.load(pipeline)
-    given = {"max_records": max_records, "max_batches": max_batches, "max_seconds": max_seconds}
-    overrides = [
-        name for name, on in (("take_over", take_over), ("adopt_group", adopt_group)) if on
-    ]
+    given = {
+        "max_records": max_records,
+        "max_bytes": max_bytes,
+        "max_batches": max_batches,
+        "max_seconds": max_seconds,
+    }
+    switches = {
+        TAKE_OVER: take_over,
+        ADOPT_GROUP: adopt_group,
+        ACCEPT_DATA_LOSS: accept_data_loss,
+        ACCEPT_CHANGES: accept_changes,
+    }
     chosen = {name: value for name, value in given.items() if value is not None}
     _log_batches()
     started = time.monotonic()
-    closed = _run(loaded, chosen, overrides)
-    _print(loaded.region, closed, round(time.monotonic() - started, 1), output)
+    closed = _run(loaded, chosen, [name for name, on in switches.items() if on])
+    seconds = round(time.monotonic() - started, 1)
+    _print(loaded.region, closed, _remarks(loaded, closed), seconds, output)
 
 
 def _run(pipeline: "Pipeline", bounds: dict[str, int], overrides: list[str]) -> "Closed":
@@ -84,6 +113,15 @@ def _run(pipeline: "Pipeline", bounds: dict[str, int], overrides: list[str]) -> 
             executor_of=spark_executor,
             overrides=overrides,
         )
+
+
+def _remarks(pipeline: "Pipeline", closed: "Closed") -> list[str]:
+    """What was found at open and did not stop the run."""
+    from tidemark.region import region_of
+
+    with region_of(pipeline, connections_of(pipeline)) as region:
+        found = region.ledger.run_at(region.name, closed.checkpoint.epoch)
+    return found.remarks if found else []
 
 
 def _log_batches() -> None:
@@ -132,7 +170,9 @@ def _look(ledger: "Ledger", region: str, move: Move) -> None:
     move(run.backlog - left, run.backlog, f"{region}: epoch {state.epoch}, batch {state.head_seq}")
 
 
-def _print(region: str, closed: "Closed", seconds: float, output: Output) -> None:
+def _print(
+    region: str, closed: "Closed", remarks: list[str], seconds: float, output: Output
+) -> None:
     checkpoint = closed.checkpoint
     if output is Output.json:
         print_json(
@@ -145,10 +185,13 @@ def _print(region: str, closed: "Closed", seconds: float, output: Output) -> Non
                 "dead_letters": closed.dead_letters,
                 "records": closed.records,
                 "seconds": seconds,
+                "remarks": remarks,
                 "offsets": plain(checkpoint.offsets),
             }
         )
         return
+    for remark in remarks:
+        print_line(f"remark: {remark}", style="yellow")
     print_line(
         f"region {region}, epoch {checkpoint.epoch}: {closed.batches} batches,"
         f" {closed.rows} rows, {closed.dead_letters} dead letters in {seconds} s;"

@@ -1,7 +1,8 @@
-"""`tidemark status`: where regions stand in the ledger and in Kafka."""
+"""`tidemark status`: where regions stand in the ledger, in Kafka and in the target."""
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -9,6 +10,7 @@ from tidemark.cli.errors import in_our_words, tell
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, print_table
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import DAGS, PipelinesDir, connections_of, find_pipeline, pipelines_in
+from tidemark.cli.standing import RegionStatus, counted, in_ledger, place, with_kafka
 from tidemark.errors import TidemarkError
 
 if TYPE_CHECKING:
@@ -16,59 +18,13 @@ if TYPE_CHECKING:
     from tidemark.region import Region
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionStatus:
-    """One partition: offsets are the next to read; None where it is not known."""
-
-    topic: str
-    partition: int
-    ledger: int
-    kafka: int | None
-    end: int | None
-
-    @property
-    def lag(self) -> int | None:
-        """Offsets that the ledger has not passed."""
-        return None if self.end is None else self.end - self.ledger
-
-    @property
-    def drift(self) -> int | None:
-        """Kafka's group offset less the ledger's: 0 at rest, below while a mirror is due."""
-        return None if self.kafka is None else self.kafka - self.ledger
-
-
-@dataclass(frozen=True, slots=True)
-class RegionStatus:
-    """Where a region stands."""
-
-    region: str
-    state: str
-    """never opened, open, closed, failed, superseded, reset."""
-    epoch: int | None = None
-    head_seq: int | None = None
-    unpublished_seq: int | None = None
-    run_id: str | None = None
-    reason: str | None = None
-    partitions: tuple[PartitionStatus, ...] = ()
-    problem: str | None = None
-    """What could not be asked."""
-
-    @property
-    def lag(self) -> int | None:
-        """Offsets over all partitions that the ledger has not passed."""
-        lags = [partition.lag for partition in self.partitions]
-        return None if None in lags or not lags else sum(lag for lag in lags if lag is not None)
-
-    @property
-    def drifting(self) -> int:
-        """Partitions whose offset in Kafka is not the ledger's."""
-        return sum(partition.drift != 0 for partition in self.partitions)
-
-
 def status(
     region: Annotated[
         str | None, typer.Argument(metavar="[REGION]", help="A region's name or pipeline file.")
     ] = None,
+    count: Annotated[
+        bool, typer.Option("--count", help="Count the target's rows too, which scans the table.")
+    ] = False,
     pipelines: PipelinesDir = DAGS,
     output: Format = Output.table,
     verbose: Verbose = False,
@@ -76,11 +32,15 @@ def status(
     """Show where a region stands, or, without REGION, one line for each.
 
     For each partition: the ledger's offset (the truth), Kafka's group offset (its mirror), the
-    end of the log, lag = end - ledger, drift = Kafka - ledger. Offsets are the next to read.
-    Exits with 1 if something could not be asked.
+    end of the log, lag = end - ledger, drift = Kafka - ledger. Offsets are the next to read. For
+    the target: the rows that the ledger moved there and, with --count, those that are there.
+
+    Drift of Kafka is repaired by `tidemark mirror`. Drift of the target means that somebody else
+    writes or deletes there: `tidemark verify` names the rows. Exits with 1 if something could not
+    be asked.
 
       tidemark status
-      tidemark status flights
+      tidemark status flights --count
       tidemark status flights -o json | jq .lag
     """
     faults: list[str] = []
@@ -88,7 +48,7 @@ def status(
         wanted = (
             [find_pipeline(region, pipelines)] if region else [*pipelines_in(pipelines, faults)]
         )
-        found = [status_of(pipeline) for pipeline in wanted]
+        found = [status_of(pipeline, count=count) for pipeline in wanted]
     for fault in faults:
         tell(f"not a pipeline: {fault}", "yellow")
     if output is Output.json:
@@ -105,13 +65,13 @@ def status(
         raise typer.Exit(1)
 
 
-def status_of(pipeline: "Pipeline") -> RegionStatus:
+def status_of(pipeline: "Pipeline", *, count: bool = False) -> RegionStatus:
     """Where the region stands, as far as it can be asked."""
     from tidemark.region import region_of
 
     try:
         with region_of(pipeline, connections_of(pipeline)) as region:
-            return _with_kafka(region, _in_ledger(region))
+            return _measured(region, in_ledger(region), count=count)
     except Exception as error:
         problem = error if isinstance(error, TidemarkError) else in_our_words(error)
         if problem is None:
@@ -119,41 +79,14 @@ def status_of(pipeline: "Pipeline") -> RegionStatus:
         return RegionStatus(pipeline.region, "unknown", problem=f"{problem.code}: {problem}")
 
 
-def _in_ledger(region: "Region") -> RegionStatus:
-    from tidemark.ledger.looks import Looks
-
-    ledger = region.ledger
-    state = ledger.region_state(region.name) if Looks(ledger.engine).is_there() else None
-    if state is None:
-        return RegionStatus(region.name, "never opened")
-    run = ledger.run_at(region.name, state.epoch)
-    return RegionStatus(
-        region.name,
-        run.state if run else "reset",
-        state.epoch,
-        state.head_seq,
-        ledger.unpublished_seq(region.name),
-        run.run_id if run else None,
-        run.reason if run else None,
-        tuple(
-            PartitionStatus(*where, offset, None, None)
-            for where, offset in ledger.merged_checkpoint(region.name).offsets.items()
-        ),
-    )
-
-
-def _with_kafka(region: "Region", found: RegionStatus) -> RegionStatus:
-    from tidemark.offsets import TopicPartition
-
+def _measured(region: "Region", found: RegionStatus, *, count: bool) -> RegionStatus:
+    """With the table counted and Kafka asked; the ledger's part stays if Kafka is silent."""
+    if count and found.target:
+        found = replace(found, target=counted(region, found.target))
     try:
-        ends = region.broker.facts(region.pipeline.kafka.topics).ends
-        places = [TopicPartition(one.topic, one.partition) for one in found.partitions]
-        committed = region.group.committed(places) if places else {}
+        return replace(found, partitions=tuple(with_kafka(region, found.partitions)))
     except TidemarkError as error:
         return replace(found, problem=f"{error.code}: {error}")
-    asked = zip(found.partitions, places, strict=True)
-    both = (replace(one, kafka=committed.get(at), end=ends.get(at)) for one, at in asked)
-    return replace(found, partitions=tuple(both))
 
 
 def _shape(one: RegionStatus) -> dict[str, object]:
@@ -164,38 +97,65 @@ def _shape(one: RegionStatus) -> dict[str, object]:
         for partition in one.partitions
     ]
     derived = {"lag": one.lag, "drifting": one.drifting, "partitions": partitions}
+    if one.target:
+        derived["target"] = plain(one.target) | {"drift": one.target.drift}
     shape: dict[str, object] = plain(one) | derived
     return shape
 
 
 def _print_regions(found: list[RegionStatus]) -> None:
-    columns = ("region", "state", "epoch", "head", "lag", "drifting", "run")
-    print_table(
-        columns,
-        [(r.region, r.state, r.epoch, r.head_seq, r.lag, r.drifting, r.run_id) for r in found],
-    )
+    columns = ("region", "state", "epoch", "head", "lag", "drifting", "rows", "resets", "run")
+    print_table(columns, [_line(one) for one in found])
+
+
+def _line(r: RegionStatus) -> tuple[object, ...]:
+    rows = r.target.ledger if r.target else None
+    return (
+        r.region, r.state, r.epoch, r.head_seq, r.lag, r.drifting, rows, r.consecutive_resets,
+        r.run_id,
+    )  # fmt: skip
 
 
 def _print_region(one: RegionStatus) -> None:
-    facts = {
-        "region": one.region,
-        "state": one.state,
-        "epoch": one.epoch,
-        "head": one.head_seq,
-        "unpublished": one.unpublished_seq,
-        "run": one.run_id,
-        "reason": one.reason,
-        "lag": one.lag,
-    }
-    for name, value in facts.items():
+    for name, value in _facts(one):
         if value is not None:
             print_line(f"{name:12}{value}")
     if one.partitions:
         print_line("")
         print_table(
             ("partition", "ledger", "Kafka", "end", "lag", "drift"),
-            [
-                (f"{p.topic}[{p.partition}]", p.ledger, p.kafka, p.end, p.lag, p.drift)
-                for p in one.partitions
-            ],
+            [(place(p), p.ledger, p.kafka, p.end, p.lag, p.drift) for p in one.partitions],
         )
+
+
+def _facts(one: RegionStatus) -> Iterator[tuple[str, Any]]:
+    """What is said of the region as a whole; None is left out."""
+    yield "region", one.region
+    yield "state", one.state
+    yield "epoch", one.epoch
+    yield "head", one.head_seq
+    if one.oldest_seq is not None:
+        yield "restorable", f"from checkpoint {one.oldest_seq}" if one.oldest_seq else "all"
+    yield "unpublished", one.unpublished_seq
+    yield "resets", f"{one.consecutive_resets} in a row" if one.consecutive_resets else None
+    yield "run", one.run_id
+    yield "reason", one.reason
+    yield "overrides", ", ".join(one.overrides) or None
+    for remark in one.remarks:
+        yield "remark", remark
+    for member in one.members:
+        yield "member", f"{member.number} {member.name}: {member.state}"
+    yield "target", _of_target(one)
+    yield "lag", one.lag
+
+
+def _of_target(one: RegionStatus) -> str | None:
+    target = one.target
+    if target is None:
+        return None
+    since = f" since checkpoint {target.since_seq}" if target.since_seq else ""
+    told = f"{target.table}, {target.ledger} rows by the ledger{since}"
+    if target.counted is None:
+        return told
+    drift = f", {target.drift:+} DRIFT" if target.drift else ""
+    return f"{told}, {target.counted} counted{drift}"

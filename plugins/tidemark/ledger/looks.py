@@ -59,6 +59,23 @@ class BrokenChain:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownMember:
+    """A member as it last told the ledger; no decision reads it."""
+
+    number: int
+    name: str
+    state: str
+    partitions: list[str]
+    drain_ms: int | None
+    drain_ms_max: int | None
+    joined_at: datetime
+    seen_at: datetime
+    """When state, partitions or drain time last changed."""
+    age: float
+    """Seconds since then."""
+
+
+@dataclass(frozen=True, slots=True)
 class KeptLetter:
     """A dead letter of the ledger; headers as their JSON array says them, values in base64."""
 
@@ -91,6 +108,10 @@ class Looks:
         """The merged checkpoint as of a seq."""
         rows = self._rows("checkpoint_offsets", region=region, seq=seq)
         return {TopicPartition(topic, number): offset for topic, number, offset in rows}
+
+    def members_at(self, region: str, epoch: int) -> list[ShownMember]:
+        """The members that have joined under an epoch, in that order."""
+        return [ShownMember(*row) for row in self._rows("members_at", region=region, epoch=epoch)]
 
     def broken_chains(self, region: str) -> list[BrokenChain]:
         """Gaps and overlaps of the spans between initial and next offset; none is right."""

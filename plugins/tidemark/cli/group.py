@@ -1,0 +1,120 @@
+"""`tidemark group`: the health of a region's consumer group."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tidemark.cli.output import (
+    Format,
+    Output,
+    Verbose,
+    plain,
+    print_json,
+    print_line,
+    print_table,
+)
+from tidemark.cli.progress import spinning
+from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
+from tidemark.cli.standing import place
+
+if TYPE_CHECKING:
+    from tidemark.cli.health import GroupHealth, HeldUp, MemberHealth
+
+
+def group(
+    region: RegionName,
+    pipelines: PipelinesDir = DAGS,
+    output: Format = Output.table,
+    verbose: Verbose = False,
+) -> None:
+    """Show who is in a region's consumer group, who holds what, and who holds things up.
+
+    Kafka tells the group's state and what each consumer holds; the ledger tells what the members
+    of the current epoch do, how long their last and their longest drain took, and how long ago
+    that changed. A consumer that is FOREIGN is no member of the region: its partitions are drained
+    by nobody, and the run fails and names it. Stop it, or give the region a kafka.group of its own.
+    EARLIER is a process of an epoch that has passed: it is fenced and leaves by itself.
+
+    For each partition two lags, by Kafka's group offset and by the ledger's, and their difference
+    (drift, repaired by `tidemark mirror`). While a batch is unpublished, the holder of its
+    unclaimed spans that moved longest ago is named, and since when.
+
+      tidemark group flights
+      tidemark group flights -o json | jq .held_up
+    """
+    from tidemark.cli.health import health_of
+    from tidemark.region import region_of
+
+    pipeline = find_pipeline(region, pipelines)
+    with (
+        spinning("asking the ledger and Kafka"),
+        region_of(pipeline, connections_of(pipeline)) as edges,
+    ):
+        found = health_of(edges)
+    if output is Output.json:
+        print_json(_shape(found))
+    else:
+        _print(found)
+
+
+def _shape(found: "GroupHealth") -> dict[str, Any]:
+    partitions = [
+        plain(one) | {"lag": one.lag, "kafka_lag": one.kafka_lag, "drift": one.drift}
+        for one in found.partitions
+    ]
+    derived = {"lag": found.lag, "kafka_lag": found.kafka_lag, "drifting": found.drifting}
+    shape: dict[str, Any] = plain(found) | derived | {"partitions": partitions}
+    return shape
+
+
+def _print(found: "GroupHealth") -> None:
+    for name, value in _facts(found):
+        if value not in (None, ""):
+            print_line(f"{name:12}{value}")
+    if found.members:
+        print_line("")
+        columns = ("member", "state", "partitions", "drain ms", "longest", "seen", "client", "host")
+        print_table(columns, [_member(one) for one in found.members])
+    if found.partitions:
+        print_line("")
+        print_table(
+            ("partition", "Kafka", "lag by Kafka", "ledger", "lag by ledger", "drift"),
+            [(place(p), p.kafka, p.kafka_lag, p.ledger, p.lag, p.drift) for p in found.partitions],
+        )
+    print_line("")
+    strange = any(one.kind == "foreign" for one in found.members)
+    print_line(_verdict(found), style="red" if strange else "")
+
+
+def _facts(found: "GroupHealth") -> Iterator[tuple[str, Any]]:
+    yield "region", found.region
+    yield "group", f"{found.group}, {found.state.replace('_', ' ')}"
+    yield "protocol", ", ".join(filter(None, (found.protocol, found.assignor)))
+    yield "coordinator", found.coordinator
+    yield "epoch", found.epoch
+    yield "run", f"{found.run_id}, {found.run_state}" if found.run_id else found.run_state
+    yield "unpublished", found.unpublished_seq
+
+
+def _member(one: "MemberHealth") -> tuple[object, ...]:
+    name = f"{one.number} {one.name}" if one.kind == "member" else one.kind.upper()
+    seen = None if one.seen_age_s is None else f"{one.seen_age_s} s ago"
+    state = one.state if one.in_group else f"{one.state}, not in the group"
+    held = " ".join(one.partitions)
+    return name, state, held, one.drain_ms, one.drain_ms_max, seen, one.client_id, one.host
+
+
+def _verdict(found: "GroupHealth") -> str:
+    foreign = [one.label for one in found.members if one.kind == "foreign"]
+    stranger = f"foreign in the group: {', '.join(foreign)}. " if foreign else ""
+    if found.held_up is not None:
+        return f"{stranger}batch {found.unpublished_seq} {_waits(found.held_up)}"
+    if found.unpublished_seq is not None:
+        return f"{stranger}batch {found.unpublished_seq}: all spans are claimed"
+    return f"{stranger}nobody holds anything up: no batch is unpublished"
+
+
+def _waits(held_up: "HeldUp") -> str:
+    where = ", ".join(held_up.partitions)
+    if held_up.by is None:
+        return f"waits for {where}: nobody holds them, for {held_up.seconds} s"
+    return f"waits for {held_up.by}, which holds {where}, for {held_up.seconds} s"

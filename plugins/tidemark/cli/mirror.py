@@ -1,0 +1,64 @@
+"""`tidemark mirror`: Kafka's group offsets repaired from the ledger, or compared with it."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemark.cli.output import Format, Output, Verbose, print_json, print_line
+from tidemark.cli.progress import spinning
+from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
+
+if TYPE_CHECKING:
+    from tidemark.remirror import MirrorReport
+
+
+def mirror(
+    region: RegionName,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only look; exit with 1 if an offset differs.")
+    ] = False,
+    pipelines: PipelinesDir = DAGS,
+    output: Format = Output.table,
+    verbose: Verbose = False,
+) -> None:
+    """Set Kafka's group offsets equal to the ledger's merged checkpoint, and read them back.
+
+    Use it when somebody has moved the group's offsets by hand and dashboards tell another lag than
+    the ledger. No run reads these offsets: where a region goes on is the ledger's word, so nothing
+    was lost or doubled by the difference. It takes no epoch and discards nothing, and doing it
+    again changes nothing. Every open, close and reset does the same.
+
+    Exits with 0 when Kafka equals the ledger, 1 (MIRROR_FAILED) when it reads back otherwise, 10
+    (FENCED) when another open or reset took over meanwhile, 16 (REFUSED) for a region that never
+    opened.
+
+      tidemark mirror flights
+      tidemark mirror flights --check
+    """
+    from tidemark.remirror import mirror_run
+
+    pipeline = find_pipeline(region, pipelines)
+    with spinning("comparing" if check else "mirroring"):
+        report = mirror_run(pipeline, connections_of(pipeline), check=check)
+    if output is Output.json:
+        print_json(report)
+    else:
+        for line in _lines(report):
+            print_line(line)
+    if report.after:
+        raise typer.Exit(1)
+
+
+def _lines(report: "MirrorReport") -> Iterator[str]:
+    yield f"region {report.region}, epoch {report.epoch}, checkpoint {report.head_seq}"
+    for difference in report.before:
+        yield f"  {'was' if report.mirrored else 'is'}  {difference}"
+    count = len(report.offsets)
+    what = "partition" if count == 1 else "partitions"
+    if report.after:
+        yield f"{len(report.after)} of {count} {what} differ; tidemark mirror repairs them"
+    elif report.mirrored:
+        yield f"Kafka was written and reads back equal in {count} {what}"
+    else:
+        yield f"Kafka equals the ledger in {count} {what}"

@@ -1,0 +1,68 @@
+"""A mirror from outside: Kafka's group offsets repaired from the ledger, or what differs told."""
+
+from dataclasses import dataclass
+
+from tidemark.errors import Refused, Unreachable
+from tidemark.mirror import differences, mirror
+from tidemark.offsets import Offsets
+from tidemark.pipeline import Pipeline
+from tidemark.region import Connections, Region, region_of
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorReport:
+    """What Kafka's group offsets were, and are now."""
+
+    region: str
+    epoch: int
+    head_seq: int
+    mirrored: bool
+    """Whether the offsets were written; a look (check=True) writes nothing."""
+    offsets: Offsets
+    """The merged checkpoint: the ledger's offsets."""
+    before: tuple[str, ...]
+    """Where Kafka differed, one text a partition."""
+    after: tuple[str, ...]
+    """Where it still does; after a mirror that is nowhere."""
+
+
+def mirror_run(pipeline: Pipeline, connections: Connections, *, check: bool) -> MirrorReport:
+    """Kafka's group offsets equal the ledger's merged checkpoint and were read back; or a look.
+
+    Takes no epoch and discards nothing: a run that is at work stays at work.
+
+    If it crashes: the ledger stands; whoever opens, closes or resets next mirrors it.
+
+    Raises:
+        Refused: the region never opened.
+        Fenced: another open, reset or mirror took over meanwhile; that one mirrors.
+        MirrorFailed: Kafka did not take the offsets, or reads back others.
+    """
+    with region_of(pipeline, connections) as region:
+        if region.ledger.region_state(region.name) is None:
+            raise Refused(
+                f"region {region.name} is not in the ledger: it appears with its first run"
+            )
+        checkpoint = region.ledger.merged_checkpoint(region.name)
+        before = _drift(region, checkpoint.offsets, check=check)
+        if not check:
+            checkpoint = mirror(region.ledger, region.group, region.name, checkpoint.epoch)
+        return MirrorReport(
+            region.name,
+            checkpoint.epoch,
+            checkpoint.seq,
+            not check,
+            checkpoint.offsets,
+            before,
+            before if check else (),
+        )
+
+
+def _drift(region: Region, offsets: Offsets, *, check: bool) -> tuple[str, ...]:
+    """How Kafka differs; a mirror that died in its commit hides that, and the next one ends it."""
+    try:
+        return tuple(differences(offsets, region.group.committed(offsets)))
+    except Unreachable as error:
+        if check:
+            raise
+        return (str(error),)

@@ -1,0 +1,149 @@
+"""`tidemark reset --to`: what a person reads before a rewind, and what it leaves."""
+
+import threading
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+from tests.support.commands import answer, settle_in, tidemark
+from tests.support.executor import LocalExecutor
+from tests.support.filled import filled
+from tests.support.world import World, dump
+
+from tidemark.checkpoint import Batch
+from tidemark.errors import Fenced
+from tidemark.offsets import Span
+
+
+@pytest.fixture
+def region(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Three checkpoints in two partitions, two dead letters, in a project of its own."""
+    settle_in(filled(world), tmp_path, monkeypatch)
+    return world
+
+
+def test_a_dry_rewind_says_what_would_go_and_writes_nothing(region: World) -> None:
+    before, offsets = dump(region.warehouse), region.kafka_offsets()
+    found = answer("reset", region.region, "--to", "1")
+    assert (found["applied"], found["head_seq"], found["to_seq"]) == (False, 3, 1)
+    back, first = found["taken_back"], str(region.partition(0))
+    ((rows,),) = region.sql("SELECT count(*) FROM public.records WHERE batch_seq > 1")
+    ((letters,),) = region.sql("SELECT count(*) FROM tidemark.dead_letters WHERE seq > 1")
+    assert (back["batches"], back["rows"], back["dead_letters"]) == (2, rows, letters)
+    assert rows
+    assert letters
+    assert back["offsets"] == {str(at): offset for at, offset in offsets.items()}
+    assert found["offsets"][first] == back["margins"][first] < back["offsets"][first]
+    told = tidemark("reset", region.region, "--to", "1").stdout
+    for line in (
+        f"region {region.region}: rewind, dry run",
+        "epoch       1 -> 2",
+        "head        batch 3 -> 1; 2 batches go",
+        f"removed     {rows} rows of public.records, {letters} dead letters",
+    ):
+        assert line in told
+    (line,) = (one.split() for one in told.splitlines() if one.startswith(first))
+    start, end = back["offsets"][first], found["offsets"][first]
+    assert line[1:] == [str(n) for n in (start, end, start - end, end)]
+    assert told.endswith("nothing was written; do it with --apply\n")
+    assert dump(region.warehouse) == before
+    assert region.kafka_offsets() == offsets
+
+
+def test_a_rewind_takes_back_and_the_next_run_reads_it_again(region: World) -> None:
+    rows, letters = region.rows(), region.dead_letters()
+    found = answer("reset", region.region, "--to", "1", "--apply", "--reason", "wrong currency")
+    assert (found["applied"], found["epoch"], found["to_seq"]) == (True, 2, 1)
+    assert region.kafka_offsets() == region.ledger_offsets()
+    assert {str(at): n for at, n in region.ledger_offsets().items()} == found["offsets"]
+    assert len(region.rows()) == len(rows) - found["taken_back"]["rows"]
+    audit = "SELECT why, from_seq, to_seq, rows_removed, dead_letters_removed, state"
+    back = found["taken_back"]
+    assert region.sql(f"{audit} FROM tidemark.resets") == [
+        ("wrong currency", 3, 1, back["rows"], back["dead_letters"], "finished")
+    ]
+    assert answer("status", region.region, "--count")["target"]["drift"] == 0
+    tidemark("run", "dags/pipeline.yaml")
+    assert (region.rows(), region.dead_letters()) == (rows, letters)
+    assert answer("verify", region.region)["clean"]
+
+
+def test_a_rewind_to_the_initial_state_empties_the_target(region: World) -> None:
+    told = tidemark("reset", region.region, "--to", "initial", "--apply").stdout
+    assert "head        batch 3 -> 0, the initial state; 3 batches go" in told
+    assert f"region {region.region}: rewind\n" in told
+    assert (region.rows(), region.dead_letters()) == ([], [])
+    assert set(region.kafka_offsets().values()) == {0}
+
+
+def test_a_rewind_to_a_time_goes_to_the_newest_checkpoint_before_it(region: World) -> None:
+    time.sleep(0.01)  # Kafka's clock has milliseconds
+    moment = datetime.now(UTC)
+    region.produce(3, start=300)
+    tidemark("run", "dags/pipeline.yaml")
+    assert answer("reset", region.region, "--to", moment.isoformat())["to_seq"] == 3
+    assert answer("reset", region.region, "--to", "2020-01-01")["to_seq"] == 0
+
+
+@pytest.mark.parametrize("place", ["yesterday", "-1", "1.5"])
+def test_what_names_no_place_is_wrong_usage(region: World, place: str) -> None:
+    told = tidemark("reset", region.region, "--to", place, exits=2).stderr
+    assert "INVALID_SETTINGS" in told
+    assert "names no place to reset to" in told
+
+
+def test_a_checkpoint_that_there_is_not_is_refused(region: World) -> None:
+    before = dump(region.warehouse)
+    told = tidemark("reset", region.region, "--to", "9", "--apply", exits=16).stderr
+    assert "there is no such checkpoint, the head is 3" in told
+    assert dump(region.warehouse) == before
+
+
+def test_what_kafka_no_longer_holds_is_refused_with_its_range(
+    region: World, admin: AdminClient
+) -> None:
+    where = KafkaPartition(region.topic, 0, 12)
+    admin.delete_records([where])[where].result(30)
+    before, offsets = dump(region.warehouse), region.kafka_offsets()
+    for flags in ([], ["--apply"]):
+        told = tidemark("reset", region.region, "--to", "1", *flags, exits=16).stderr
+        assert f"{region.partition(0)}@" in told
+        assert "below Kafka's log start" in told
+    assert dump(region.warehouse) == before
+    assert region.kafka_offsets() == offsets
+
+
+def test_a_member_at_work_is_named_and_fenced(region: World) -> None:
+    working, ended = threading.Event(), []
+
+    def wait(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        working.set()
+        assert executor.cancelled.wait(60)
+
+    def drain() -> None:
+        try:
+            region.drain("second")
+        except Fenced as error:
+            ended.append(str(error))
+
+    region.produce(5, start=400)
+    region.open("second")
+    region.before = wait
+    member = threading.Thread(target=drain)
+    member.start()
+    assert working.wait(60)
+    dry = answer("reset", region.region, "--to", "2")
+    assert dry["fences"] == ["member 2 (m)"]
+    assert dry["discards_seq"] == 4
+    told = tidemark("reset", region.region, "--to", "2", "--apply").stdout
+    assert "fenced      member 2 (m), holds" in told
+    assert "discarded   batch 4" in told
+    member.join(60)
+    assert "another run or a reset took over" in ended[0]
+    assert region.kafka_offsets() == region.ledger_offsets()
+    tidemark("run", "dags/pipeline.yaml", "--take-over")
+    assert answer("verify", region.region)["clean"]
