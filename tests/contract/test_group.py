@@ -175,7 +175,7 @@ def test_what_a_dead_writer_sent_and_did_not_commit_never_lands(subject: Subject
 
 
 def test_live_members_do_not_disturb(subject: Subject) -> None:
-    """H9f: the mirror needs no empty group, no generation, and disturbs nobody."""
+    """H9c, H9f: the mirror needs no empty group, no generation, and disturbs nobody."""
     with subject.live_member():
         with subject.group.writer() as writer:
             writer.commit(subject.at(5, 7), "")
@@ -210,7 +210,7 @@ def test_a_mirror_does_not_bear_a_static_name_that_the_connection_has(
 def test_a_consumer_of_ones_own_finds_the_mirrored_offsets(
     kafka: str, topic: Callable[..., str], group: str
 ) -> None:
-    """Kafka's own tools see progress."""
+    """B3: Kafka's own tools see progress."""
     subject = KafkaSubject(kafka, topic(partitions=2), group)
     with subject.group.writer() as writer:
         writer.commit(subject.at(3, 4), "")

@@ -43,6 +43,7 @@ def parse(folder: Path, environment: dict[str, str]) -> list[Any]:
 
 
 def test_every_file_of_the_folder_imports(bag: "DagBag") -> None:
+    """B11."""
     assert bag.import_errors == {}
     assert set(bag.dags) == set(DAGS)
 

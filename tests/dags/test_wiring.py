@@ -52,6 +52,7 @@ def test_all_well_is_green_without_a_reset(found: Found) -> None:
 
 
 def test_a_failed_member_whose_work_others_did_leaves_the_run_green(found: Found) -> None:
+    """H7: the reset hangs on close, and close waits for every member."""
     expected = WORKED | {"drain": "failed", "reset": "skipped"}
     assert states(found, "a member fails and others do its work") == ("success", expected)
 

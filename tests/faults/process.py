@@ -1,6 +1,6 @@
 """A run or a reset in a process of its own, so that a test can kill it, stop it and look at it.
 
-`python -m tests.faults.process run|retry|reset` with the world in the environment. Reader and
+`python -m tests.faults.process run|retry|member|reset|rewind` with the world in the environment. Reader and
 writer work in a pool of processes: real Kafka and Postgres, no Spark. Exit codes are the driver's.
 """
 
@@ -36,7 +36,13 @@ def main(program: str) -> int:
     region = FaultRegion(**json.loads(os.environ[WORLD]))
     assert Path(tidemark.__file__).is_relative_to(os.environ[LIBRARY]), tidemark.__file__
     try:
-        {"run": region.run, "retry": region.retry, "reset": region.reset}[program]()
+        {
+            "run": region.run,
+            "retry": region.retry,
+            "member": region.member,
+            "reset": region.reset,
+            "rewind": region.rewind,
+        }[program]()
     except TidemarkError as error:
         print(f"{error.code}: {error}", file=sys.stderr)
         return error.exit_code

@@ -1,6 +1,7 @@
 """The region that is broken and healed: good, bad, aborted and missing records, several batches."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -80,7 +81,8 @@ class FaultRegion:
 
     def run(self) -> None:
         """Open, drain as one member, close."""
-        self._finish(self.open())
+        self.open()
+        self.retry()
 
     def open(self) -> str:
         """Open a run and return its id."""
@@ -95,13 +97,41 @@ class FaultRegion:
 
     def retry(self) -> None:
         """Join the newest run as one more member and close it: what a task's retry does."""
+        self.member()
+        self.close(self.newest_run())
+
+    def member(self) -> None:
+        """Join the newest run as one more member, until the ledger says that it is done."""
+        drain_run(
+            self.pipeline,
+            self.connections,
+            run_id=self.newest_run(),
+            member_name=f"fault {os.getpid()}",
+            executor_of=pool_executor,
+        )
+
+    def newest_run(self) -> str:
+        """The run that holds the newest epoch of all runs."""
         [(run_id,)] = self._ask("SELECT run_id FROM tidemark.runs ORDER BY epoch DESC LIMIT 1")
-        self._finish(run_id)
+        return str(run_id)
 
     def reset(self) -> None:
         """A reset by hand."""
         reset_run(
             self.pipeline, self.connections, run_id=None, apply=True, who="test", why="a fault"
+        )
+
+    def rewind(self) -> None:
+        """A rewind by hand to the first checkpoint."""
+        [(seq,)] = self._ask("SELECT min(seq) FROM tidemark.batches WHERE state = 'published'")
+        reset_run(
+            self.pipeline,
+            self.connections,
+            run_id=None,
+            apply=True,
+            who="test",
+            why="a fault",
+            to=seq,
         )
 
     def faults_found(self) -> list[str]:
@@ -135,11 +165,6 @@ class FaultRegion:
         engine.dispose()
         kafka = Group({"bootstrap.servers": self.kafka}, self.region).committed(ledger)
         return [f"drift {text}" for text in differences(ledger, kafka)]
-
-    def _finish(self, run_id: str) -> None:
-        place = self.pipeline, self.connections
-        drain_run(*place, run_id=run_id, member_name="fault", executor_of=pool_executor)
-        self.close(run_id)
 
     def _verified(self) -> list[str]:
         report = verify(self.pipeline, self.connections, executor_of=here_executor)
@@ -175,20 +200,21 @@ SELECT relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
 WHERE nspname = 'tidemark_staging' AND relkind = 'r'
 """
 LEDGER_FAULTS = """
-SELECT 'batch ' || seq || ' is ' || state FROM tidemark.batches WHERE state <> 'published'
+SELECT 'batch ' || seq || ' is ' || state FROM tidemark.batches
+WHERE state NOT IN ('published', 'rewound')
 UNION ALL
 SELECT 'the run of epoch ' || epoch || ' is open' FROM tidemark.runs WHERE state = 'open'
 UNION ALL
 SELECT 'gap before ' || start_offset || ' of partition ' || partition FROM (
     SELECT s.partition, s.start_offset,
            lag(end_offset, 1, p.initial_offset) OVER (PARTITION BY s.partition ORDER BY s.seq) AS at
-    FROM tidemark.spans s JOIN tidemark.partitions p USING (partition_id)
+    FROM tidemark.spans s JOIN tidemark.partitions p USING (partition_id) WHERE s.live
 ) chain WHERE start_offset <> at
 UNION ALL
 SELECT 'partition ' || p.partition || ' stands at ' || p.next_offset
 FROM tidemark.partitions p
 WHERE next_offset <> (SELECT coalesce(max(end_offset), p.initial_offset)
-                      FROM tidemark.spans s WHERE s.partition_id = p.partition_id)
+                      FROM tidemark.spans s WHERE s.partition_id = p.partition_id AND s.live)
 """
 
 

@@ -22,7 +22,7 @@ class Case:
     program: str = "run"
 
     def __str__(self) -> str:
-        return f"{self.step.split()[0]}-{self.failpoint}"
+        return f"{self.step.replace(' ', '-')}-{self.failpoint}"
 
 
 def _steps(step: str, at: int, *failpoints: str, program: str = "run") -> list[Case]:
@@ -55,6 +55,11 @@ IN_DRIVER = [
     *_steps("9 reset", 1, "reset.before", program="reset"),
     *_transaction("9 reset", "reset", 1, "reset.inside", program="reset"),
     *_steps("9 reset", 1, "reset.decided", *MIRROR, "reset.after", program="reset"),
+    *_steps("9 rewind", 1, "reset.before", program="rewind"),
+    *_transaction("9 rewind", "reset", 1, "reset.inside", program="rewind"),
+    *_steps("9 rewind", 1, "reset.decided", *MIRROR, "reset.after", program="rewind"),
+    *_transaction("9 rewind", "rewind", 1, "rewind.removed", program="rewind"),
+    *_steps("9 rewind", 1, "rewind.done", program="rewind"),
 ]
 """Failpoints that the driver reaches."""
 
@@ -68,6 +73,7 @@ LOST_ANSWERS = [
     *_steps("1 open", 1, "open.commit.lost", "open.commit.sent"),
     *_steps("6 publish", 2, "publish.commit.lost", "publish.commit.sent"),
     *_steps("9 reset", 1, "reset.commit.lost", "reset.commit.sent", program="reset"),
+    *_steps("9 rewind", 1, "rewind.commit.lost", "rewind.commit.sent", program="rewind"),
 ]
 """COMMIT without an answer: lost on the way there, or on the way back."""
 
@@ -80,9 +86,10 @@ CUT = {
         "publish.commit.sent",
         "mirror.sent",
         "reset.decided",
+        "rewind.removed",
     },
     Fault.postgres_stopped: {"publish.moved", "drain.staged", "read.staged"},
-    Fault.paused: {"plan.after", "publish.before", "mirror.read"},
+    Fault.paused: {"plan.after", "publish.before", "mirror.read", "rewind.commit.after"},
 }
 """The cells that every run of the suite tries; `make faults` tries all."""
 

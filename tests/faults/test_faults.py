@@ -10,7 +10,7 @@ from tests.faults.broken import Broken, resume, run_to_the_end
 from tests.faults.region import FaultRegion
 from tests.faults.table import IN_WORKER, LOST_ANSWERS, Case, Fault
 
-from tidemark.errors import Fenced
+from tidemark.errors import Fenced, Superseded
 from tidemark.local.postgres import Postgres
 
 Record = Callable[[Fault, Case, str], None]
@@ -24,8 +24,7 @@ def test_after_any_fault_one_more_run_leaves_everything_exactly_once(
     tmp_path: Path,
 ) -> None:
     fault, case = cell
-    if case.program == "reset":
-        leave_a_run_half_done(region)
+    prepare(case, region)
     result = BREAK[fault](case, region, breakable, tmp_path)
     run_to_the_end(region)
     assert region.faults_found() == []
@@ -36,10 +35,10 @@ def test_after_any_fault_one_more_run_leaves_everything_exactly_once(
 def test_a_commit_without_an_answer_is_looked_up_in_the_ledger(
     case: Case, region: FaultRegion
 ) -> None:
-    if case.program == "reset":
-        leave_a_run_half_done(region)
+    prepare(case, region)
     code, words = Broken.start(region, case.program, f"{case.failpoint}=raise@{case.at}").end()
-    never_happened = case.failpoint in {"open.commit.lost", "reset.commit.lost"}
+    never_happened = case.failpoint.endswith(".lost") and case.program != "run"
+    never_happened |= case.failpoint == "open.commit.lost"
     assert code == (1 if never_happened else 0), words
     if never_happened:
         assert "it did not happen" in words
@@ -97,20 +96,28 @@ def paused(case: Case, region: FaultRegion, _: Postgres, __: Path) -> str:
     expected = EXPECTED_OF_ZOMBIES if case.failpoint != "publish.before" else (Fenced.exit_code,)
     assert code in expected, words
     assert region.faults_found() == [], "the zombie changed something"
-    return "fenced" if code == Fenced.exit_code else "harmless"
+    return {Fenced.exit_code: "fenced", Superseded.exit_code: "superseded"}.get(code, "harmless")
 
 
 HOLDS_THE_LOCK = {
     f"{name}.{at}"
-    for name in ("open", "plan", "publish", "close", "reset")
-    for at in ("inside", "claimed", "moved", "commit.before")
+    for name in ("open", "plan", "publish", "close", "reset", "rewind")
+    for at in ("inside", "claimed", "moved", "removed", "commit.before")
 }
-EXPECTED_OF_ZOMBIES = (0, 1, Fenced.exit_code)
+EXPECTED_OF_ZOMBIES = (0, 1, Fenced.exit_code, Superseded.exit_code)
 BREAK = {
     Fault.killed: killed,
     Fault.postgres_stopped: postgres_stopped,
     Fault.paused: paused,
 }
+
+
+def prepare(case: Case, region: FaultRegion) -> None:
+    """A reset meets a run that died in its second batch, a rewind a region of several ones."""
+    if case.program == "reset":
+        leave_a_run_half_done(region)
+    elif case.program == "rewind":
+        region.run()
 
 
 def leave_a_run_half_done(region: FaultRegion) -> None:

@@ -194,7 +194,7 @@ def test_a_second_run_beside_the_first(world: World, monkeypatch: pytest.MonkeyP
 
 
 def test_a_foreign_consumer_in_the_group(world: World) -> None:
-    """H12: it holds a partition that nobody drains; the run names both."""
+    """S4, H12: it holds a partition that nobody drains; the run names both."""
     world.settings = {"no_progress_seconds": 4}
     world.produce(3, partition=0)
     world.produce(3, partition=1)

@@ -24,6 +24,7 @@ def widths(desk: Desk, epoch: int, batches: int) -> list[int]:
 
 
 def test_after_a_reset_batches_begin_small_and_grow(desk: Desk) -> None:
+    """S19."""
     desk.grow(400, 0)
     assert widths(desk, desk.open("first", Bounds(32)).epoch, 1) == [32]
     desk.reset()
@@ -39,6 +40,7 @@ def test_a_slow_start_goes_on_in_the_next_run(desk: Desk) -> None:
 
 
 def test_a_batch_is_bounded_by_the_bytes_that_offsets_weighed_before(desk: Desk) -> None:
+    """B6."""
     desk.grow(90, 0)
     desk.grow(90, 1)
     epoch = desk.open("run", Bounds(20, max_bytes=1000)).epoch
@@ -76,6 +78,7 @@ def worked(desk: Desk, quiet_from: int = 2) -> int:
 
 
 def test_old_checkpoints_are_pruned_and_a_partitions_newest_boundary_never(desk: Desk) -> None:
+    """S18."""
     epoch = worked(desk)
     offsets, rows = desk.offsets(), desk.rows()
     prune(desk.ledger, desk.region, epoch, retain=2)

@@ -72,6 +72,7 @@ def plan(region: World) -> None:
 
 
 def test_a_live_member_is_shown_by_kafka_and_by_the_ledger(region: World) -> None:
+    """S34."""
     region.produce(3, start=50)
     with at_work(region):
         found = answer("group", region.region)
@@ -164,6 +165,7 @@ def test_a_region_that_never_opened_has_a_group_and_no_mirror(
 
 
 def test_a_mirror_repairs_what_somebody_moved(region: World) -> None:
+    """B13."""
     before = dump(region.warehouse)
     commit(region, region.partition(0), 2)
     difference = f"{region.partition(0)}: ledger 5, Kafka 2"

@@ -101,6 +101,7 @@ def resident_kb() -> int:
 
 
 def test_memory_does_not_grow_with_the_rows(connection: Connection, cursor: Cursor) -> None:
+    """S6."""
     staged(connection, cursor, SCHEMA)
     many = pa.Table.from_batches([batch()] * 5000).combine_chunks().to_batches()[0]
 

@@ -107,7 +107,7 @@ def test_two_members_share_are_mirrored_beside_and_leave(
 def test_what_a_member_is_assigned_its_consumer_never_fetches(
     topic: Callable[..., str], member_of: MemberOf, membership: Membership
 ) -> None:
-    """Executors read exact spans: the consumer's own assignment stays empty."""
+    """S6: executors read exact spans: the consumer's own assignment stays empty."""
     name = topic(partitions=2)
     with member_of([name], 1, membership) as member:
         until(lambda: len(member.assigned()) == 2)

@@ -137,6 +137,7 @@ def test_topics_that_are_no_longer_read_are_left_where_they_stand(desk: Desk) ->
 
 
 def test_runs_that_are_reset_again_and_again_stop_until_a_person_resets(desk: Desk) -> None:
+    """S17."""
     for n in range(2):
         epoch = open_with(desk, run_id=f"run {n}", max_consecutive_resets=2).epoch
         desk.reset(f"run {n}", epoch)

@@ -24,6 +24,7 @@ def visible(desk: Desk) -> tuple[Any, ...]:
 
 
 def test_a_published_batch_is_rows_dead_letters_offsets_and_head_at_once(desk: Desk) -> None:
+    """B1."""
     epoch = desk.open().epoch
     outcome = desk.work(epoch)
     assert outcome.result is Result.published
@@ -67,6 +68,7 @@ def test_contributions_of_two_members_make_one_batch(desk: Desk) -> None:
 
 
 def test_a_contribution_claims_all_its_spans_or_none(desk: Desk) -> None:
+    """H21."""
     epoch = desk.open().epoch
     batch = desk.must_plan(epoch)
     taken, free = (p.span for p in batch.spans)
@@ -183,6 +185,7 @@ def test_after_staging_was_lost_the_same_batch_can_be_drained_again(desk: Desk) 
 
 
 def test_a_zombie_member_cannot_publish(desk: Desk) -> None:
+    """B2, S31."""
     epoch = desk.open().epoch
     batch = desk.must_plan(epoch)
     contribution = desk.stage(batch, desk.join(epoch))

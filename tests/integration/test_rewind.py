@@ -39,6 +39,7 @@ def stands_at(desk: Desk, offset: int) -> None:
 
 
 def test_a_rewind_takes_rows_dead_letters_ledger_and_kafka_back(worked: Desk) -> None:
+    """B4, S15."""
     assert any(offset >= 8 for _, offset in worked.dead_letters())
     worked.rewind(1)
     stands_at(worked, 4)

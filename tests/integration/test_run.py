@@ -62,6 +62,7 @@ def test_a_second_run_without_a_backlog_starts_no_executor(world: World) -> None
 
 
 def test_a_later_run_reads_only_what_came_after(world: World) -> None:
+    """S12: the ledger comes before any start position."""
     world.produce(3)
     world.run("first")
     world.produce(4, start=3)
@@ -397,6 +398,7 @@ def test_a_start_at_the_end_is_taken_once(world: World) -> None:
 
 
 def test_a_start_at_the_beginning_is_the_log_start(world: World, admin: AdminClient) -> None:
+    """S5, S12."""
     world.produce(5)
     where = KafkaPartition(world.topic, 0, 2)
     admin.delete_records([where])[where].result(30)
@@ -405,6 +407,7 @@ def test_a_start_at_the_beginning_is_the_log_start(world: World, admin: AdminCli
 
 
 def test_a_start_from_commits_goes_on_from_them(world: World) -> None:
+    """S5."""
     world.settings = {"kafka": {"start": "committed"}}
     world.produce(5)
     with world.group.writer() as writer:

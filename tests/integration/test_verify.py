@@ -55,6 +55,7 @@ def found(world: World) -> list[tuple[Kind, str, str]]:
 
 
 def test_a_clean_region_is_equal_batch_by_batch(proven: World) -> None:
+    """B5."""
     report = verified(proven)
     assert [batch.verdict for batch in report.batches] == ["equal"] * 3
     assert sum(batch.rows for batch in report.batches) == len(proven.rows()) == 17

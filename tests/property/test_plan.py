@@ -22,6 +22,7 @@ def at_zero(backlog: Offsets) -> Offsets:
 def test_a_batch_takes_all_it_may_and_never_more(
     backlog: Offsets, max_records: int, turn: int
 ) -> None:
+    """S28."""
     spans = plan(at_zero(backlog), backlog, max_records, turn)
     assert sum(span.width for span in spans) == min(max_records, sum(backlog.values()))
 
@@ -38,7 +39,7 @@ def test_a_backlog_gives_a_span_and_none_gives_none(
 def test_shares_are_equal_up_to_one_but_for_those_with_less(
     backlog: Offsets, max_records: int, turn: int
 ) -> None:
-    """Max-min fair: who got less than another has nothing left."""
+    """S29: max-min fair: who got less than another has nothing left."""
     shares = share({p: n for p, n in backlog.items() if n}, max_records, turn)
     unsated = [got for p, got in shares.items() if got < backlog[p]]
     assert max(unsated, default=0) - min(unsated, default=0) <= 1

@@ -1,0 +1,119 @@
+"""Members that are killed, stopped and let go beside others that live."""
+
+import signal
+import time
+
+import psutil
+from tests.faults.broken import SECONDS, Broken, resume, run_to_the_end
+from tests.faults.region import FaultRegion
+
+from tidemark.errors import Fenced
+
+
+def until_stopped(*members: Broken) -> list[psutil.Process]:
+    """Each member, or a process of its pool, stands at its failpoint."""
+    return [member.wait_until_stopped() for member in members]
+
+
+def ends_well(*members: Broken) -> None:
+    """Each member ends green."""
+    for member in members:
+        code, words = member.end()
+        assert code == 0, words
+
+
+def closes_in_its_epoch(region: FaultRegion, epoch: int) -> None:
+    """The run is closed, nobody has taken another epoch, and everything is there once."""
+    region.close(region.newest_run())
+    assert region._ask("SELECT epoch FROM tidemark.regions") == [(epoch,)]
+    assert region.faults_found() == []
+
+
+def test_the_others_stand_in_for_a_member_that_was_killed(region: FaultRegion) -> None:
+    """S1, S23: after its session time-out, without a reset and without a new epoch."""
+    region.open()
+    killed = Broken.start(region, "member", "drain.staged=kill")
+    others = [Broken.start(region, "member") for _ in range(2)]
+    assert killed.end()[0] == -signal.SIGKILL
+    ends_well(*others)
+    closes_in_its_epoch(region, 1)
+
+
+def test_what_a_killed_member_had_contributed_counts(region: FaultRegion) -> None:
+    """H8, S14: its claims stand, the batch is published by whoever claims the rest."""
+    region.open()
+    killed = Broken.start(region, "member", "publish.commit.after=kill")
+    assert killed.end()[0] == -signal.SIGKILL
+    ends_well(Broken.start(region, "member"))
+    closes_in_its_epoch(region, 1)
+
+
+def test_a_member_that_slept_beyond_its_session_finds_its_work_done(region: FaultRegion) -> None:
+    """S33, H3: what it staged is refused or accepted, never both."""
+    region.open()
+    sleeper = Broken.start(region, "member", "publish.before=stop")
+    [stopped] = until_stopped(sleeper)
+    ends_well(Broken.start(region, "member"))
+    resume(stopped)
+    ends_well(sleeper)
+    closes_in_its_epoch(region, 1)
+
+
+def test_a_reader_that_slept_beyond_its_members_session_changes_nothing(
+    region: FaultRegion,
+) -> None:
+    """An executor that is stopped while the partitions go to another member."""
+    region.open()
+    sleeper = Broken.start(region, "member", "read.middle=stop")
+    until_stopped(sleeper)
+    driver = psutil.Process(sleeper.process.pid)
+    driver.suspend()
+    ends_well(Broken.start(region, "member"))
+    driver.resume()
+    for child in driver.children(recursive=True):
+        resume(child)
+    code, words = sleeper.end()
+    assert code in (0, 1), words
+    closes_in_its_epoch(region, 1)
+
+
+def test_members_alive_while_a_reset_dies_are_fenced(region: FaultRegion) -> None:
+    """The ancestor lost records when a member was killed while the region was reset."""
+    region.open()
+    members = [Broken.start(region, "member", "publish.before=stop") for _ in range(2)]
+    stopped = [member.wait_until_stopped() for member in members[:1]]
+    code, _ = Broken.start(region, "reset", "reset.decided=kill").end()
+    assert code == -signal.SIGKILL
+    for process in stopped:
+        resume(process)
+    release(members[1])
+    for member in members:
+        code, words = member.end()
+        assert code == Fenced.exit_code, words
+    run_to_the_end(region)
+    assert region.faults_found() == []
+
+
+def release(member: Broken) -> None:
+    """Let a member go on whenever it stops, or see it end."""
+    deadline = time.monotonic() + SECONDS
+    while member.process.poll() is None and time.monotonic() < deadline:
+        process = psutil.Process(member.process.pid)
+        if process.status() == psutil.STATUS_STOPPED:
+            resume(process)
+        time.sleep(0.05)
+
+
+def test_a_rewind_beside_living_members_fences_them_and_is_exact(region: FaultRegion) -> None:
+    """B4, S15: the members stop at once and say so; the next run reads what was taken back."""
+    region.run()
+    region.rewind()
+    region.open()
+    member = Broken.start(region, "member", "publish.before=stop")
+    [stopped] = until_stopped(member)
+    region.rewind()
+    resume(stopped)
+    code, words = member.end()
+    assert code == Fenced.exit_code, words
+    run_to_the_end(region)
+    assert region.faults_found() == []
