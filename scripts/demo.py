@@ -1,15 +1,16 @@
 """The demonstration: 336,776 flights arrive in Postgres exactly once although drivers are killed.
 
-Starts the local stack, replays the flights, lets Airflow drain them, kills the Spark driver in the
-middle of a batch until the retries are exhausted, lets the reset restore the merged checkpoint,
-runs once more, and proves the result against Kafka. What it started goes on running.
+Starts the local stack, replays the flights, lets Airflow drain them with two members, kills one in
+the middle of a batch and then both until the retries are exhausted, lets the reset restore the
+merged checkpoint, runs once more, rewinds, runs again, and proves the result against Kafka. What
+it started goes on running.
 """
 
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 STATE = ROOT / ".tidemark"
 DAG = TOPIC = REGION = "flights"
 BATCH_RECORDS = 40_000
-DRAIN_TRIES = 3
+MEMBERS = 2
 WAIT_SECONDS = 240.0
 
 console = Console()
@@ -43,6 +44,7 @@ class Story:
     records: int = 0
     kills: list[str] = field(default_factory=list)
     reset: str = ""
+    rewind: str = ""
     work_seconds: float = 0.0
     started: float = field(default_factory=time.monotonic)
 
@@ -58,10 +60,13 @@ def main() -> int:
         story.records = replay(stack.kafka.bootstrap, TOPIC, list(records()))
     api = AirflowApi(stack.airflow.url, stack.airflow.login)
     warehouse = Warehouse(stack.postgres.parameters("warehouse"))
-    api.wait_for_dag(DAG)
+    for dag in (DAG, f"{DAG}_reset"):
+        api.wait_for_dag(dag)
     first_seq = warehouse.head()
     run_with_kills(api, warehouse, story)
-    run_to_the_end(api, warehouse, story)
+    run_to_the_end(api, warehouse, story, "the next run goes on from the merged checkpoint")
+    rewind(api, warehouse, story)
+    run_to_the_end(api, warehouse, story, "one more run reads again what was taken back")
     with step("the proof: Kafka read once more, without Tidemark, against the target"):
         proof = prove(stack.kafka.bootstrap, TOPIC, stack.postgres.parameters("warehouse"))
     console.print(summary(story, proof, warehouse.published_after(first_seq), stack))
@@ -69,18 +74,21 @@ def main() -> int:
 
 
 def run_with_kills(api: AirflowApi, warehouse: "Warehouse", story: Story) -> None:
-    """A run whose driver is killed in the middle of a batch, as often as Airflow tries it."""
+    """A run that loses one member first, and then every driver as often as Airflow tries it."""
     run = f"killed-{time.time_ns()}"
     api.trigger(DAG, run, {"max_records": BATCH_RECORDS})
-    for attempt in range(1, DRAIN_TRIES + 1):
-        with step(f"try {attempt} of {DRAIN_TRIES}: kill the driver in the middle of a batch"):
-            at = warehouse.head()
-            wait_for(lambda at=at: warehouse.is_draining_after(at + 1), "a batch to be drained")
-            seq, pid = warehouse.planned_seq(), kill_driver()
-            story.kills.append(
-                f"try {attempt}: driver {pid}, SIGKILL while batch {seq} was drained"
-            )
-            console.print(f"  killed {pid} while batch {seq} was drained")
+    with step("two members drain; kill one in the middle of a batch, the other stands in"):
+        wait_for(lambda: warehouse.draining_members() == MEMBERS, "both members to drain")
+        seq, [victim, *_] = warehouse.planned_seq(), drivers()
+        victim.kill()
+        story.kills.append(
+            f"driver {victim.pid}, SIGKILL while batch {seq} was drained: the other stood in"
+        )
+        wait_for(lambda: warehouse.head() >= seq, f"batch {seq} to be published by the other one")
+        console.print(f"  killed {victim.pid}; batch {seq} was published without it")
+    with step("kill every driver in the middle of a batch, until Airflow's retries are exhausted"):
+        while not warehouse.run_has_ended():
+            kill_in_the_middle(warehouse, story)
     with step("the run goes red, and its reset restores the merged checkpoint"):
         state = api.wait(DAG, run, WAIT_SECONDS)
         tasks = api.tasks(DAG, run)
@@ -90,27 +98,65 @@ def run_with_kills(api: AirflowApi, warehouse: "Warehouse", story: Story) -> Non
         console.print(f"  {', '.join(f'{name} {state}' for name, state in tasks.items())}")
 
 
-def run_to_the_end(api: AirflowApi, warehouse: "Warehouse", story: Story) -> None:
-    """The next run, undisturbed: from the merged checkpoint to the end of the topic."""
+def kill_in_the_middle(warehouse: "Warehouse", story: Story) -> None:
+    """Kill all drivers once a batch is half drained; return at once if the run has ended."""
+    at = warehouse.head()
+    wait_for(
+        lambda: warehouse.is_draining_after(at) or warehouse.run_has_ended(),
+        "a batch to be drained, or the run to end",
+    )
+    seq, pids = warehouse.planned_seq(), kill_drivers()
+    if pids:
+        names = ", ".join(map(str, pids))
+        story.kills.append(f"drivers {names}, SIGKILL while batch {seq} was drained")
+        console.print(f"  killed {names} while batch {seq} was drained")
+        wait_for(lambda: not drivers(), "the killed drivers to be gone")
+
+
+def run_to_the_end(api: AirflowApi, warehouse: "Warehouse", story: Story, text: str) -> None:
+    """An undisturbed run: from the merged checkpoint to the end of the topic."""
     run = f"undisturbed-{time.time_ns()}"
-    with step("the next run goes on from the merged checkpoint"):
+    with step(text):
         api.trigger(DAG, run, {"max_records": BATCH_RECORDS})
         wait_for(lambda: api.state(DAG, run) in DONE, f"run {run}")
         state = api.state(DAG, run)
         if state != "success":
             raise RuntimeError(f"run {run} ended {state}: {api.tasks(DAG, run)}")
-    story.work_seconds = warehouse.drain_seconds()
+    story.work_seconds += warehouse.drain_seconds()
 
 
-def kill_driver() -> int:
-    """SIGKILL the Spark driver of the demo's DAG; return its process id."""
+def rewind(api: AirflowApi, warehouse: "Warehouse", story: Story) -> None:
+    """The reset DAG goes back to the checkpoint before the newest one."""
+    run, to_seq = f"rewind-{time.time_ns()}", warehouse.checkpoint_before_head()
+    with step(f"rewind to checkpoint {to_seq}: target, ledger and Kafka go back together"):
+        params = {"apply": True, "to": str(to_seq), "reason": "demonstration"}
+        api.trigger(f"{DAG}_reset", run, params)
+        state = api.wait(f"{DAG}_reset", run, WAIT_SECONDS)
+        if state != "success":
+            raise RuntimeError(f"rewind {run} ended {state}")
+        story.rewind = warehouse.last_rewind()
+        console.print(f"  {story.rewind}")
+
+
+def drivers() -> list[psutil.Process]:
+    """The Spark drivers of the demo's DAG."""
+    found = []
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
         is_driver = any(word.endswith("jobs/drain.py") for word in words) and "java" not in words[0]
         if is_driver and str(ROOT) in " ".join(words):
+            found.append(process)
+    return found
+
+
+def kill_drivers() -> list[int]:
+    """SIGKILL the drivers; return their process ids."""
+    killed = []
+    for process in drivers():
+        with suppress(psutil.NoSuchProcess):
             process.kill()
-            return int(process.pid)
-    raise RuntimeError("no driver is running")
+            killed.append(int(process.pid))
+    return killed
 
 
 class Warehouse:
@@ -135,6 +181,40 @@ class Warehouse:
             self._value(
                 "SELECT pg_relation_size(c.oid) > 0 FROM pg_class c WHERE c.relname = %s || %s",
                 f"_{planned}_rows",
+            )
+        )
+
+    def run_has_ended(self) -> bool:
+        """The newest run is no longer open."""
+        statement = (
+            "SELECT state <> 'open' FROM tidemark.runs WHERE region = %s"
+            " ORDER BY epoch DESC LIMIT 1"
+        )
+        return bool(self._value(statement))
+
+    def draining_members(self) -> int:
+        """Members of the newest epoch that drain."""
+        statement = (
+            "SELECT count(*) FROM tidemark.members m JOIN tidemark.regions r USING (region, epoch)"
+            " WHERE m.region = %s AND m.state = 'draining'"
+        )
+        return int(self._value(statement))
+
+    def checkpoint_before_head(self) -> int:
+        """Seq of the second newest checkpoint."""
+        statement = (
+            "SELECT seq FROM tidemark.batches WHERE region = %s AND state = 'published'"
+            " ORDER BY seq DESC OFFSET 1 LIMIT 1"
+        )
+        return int(self._value(statement))
+
+    def last_rewind(self) -> str:
+        """What the newest rewind took back."""
+        return str(
+            self._value(
+                "SELECT format('from checkpoint %%s to %%s: %%s rows and %%s dead letters removed',"
+                " from_seq, to_seq, rows_removed, dead_letters_removed) FROM tidemark.resets"
+                " WHERE region = %s ORDER BY reset_id DESC LIMIT 1"
             )
         )
 
@@ -186,7 +266,10 @@ def summary(story: Story, proof: Proof, published: tuple[int, int], stack: Local
     for number, kill in enumerate(story.kills):
         table.add_row("" if number else "killed", kill)
     table.add_row("reset", story.reset)
-    table.add_row("last run", f"{story.work_seconds:.1f} s of batches, Spark's start excluded")
+    table.add_row("rewind", story.rewind)
+    table.add_row(
+        "both last runs", f"{story.work_seconds:.1f} s of batches, Spark's start excluded"
+    )
     verdict = "[bold green]exactly once[/]" if proof.holds else "[bold red]BROKEN[/]"
     table.add_row(
         "proof",
