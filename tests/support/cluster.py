@@ -1,5 +1,6 @@
 """Three real KRaft brokers, each a process of its own: one can be stopped and started again."""
 
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from tidemark.offsets import TopicPartition
 
 NODES = (1, 2, 3)
 SETTINGS: dict[str, str | int] = {
+    "log.cleaner.dedupe.buffer.size": 4 << 20,  # it takes half of a small heap otherwise
     # A broker that was killed is missed in seconds.
     "broker.session.timeout.ms": 2000,
     "broker.heartbeat.interval.ms": 400,
@@ -47,12 +49,12 @@ class Cluster:
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def start(self, *nodes: int) -> None:
-        """These brokers answer, all by default, and every broker that runs knows of them."""
+        """These brokers answer, all by default, and groups have a coordinator."""
         self._folder.create()
         chosen = nodes or NODES
         with ThreadPoolExecutor(len(NODES)) as threads:  # none answers before most of them run
             list(threads.map(lambda node: self._brokers[node].start(), chosen))
-        until(lambda: self.alive() >= set(chosen), 30)
+        until(lambda: self.alive() >= set(chosen) and self._coordinates(), 90)
 
     def stop(self, *nodes: int, how: signal.Signals = signal.SIGKILL) -> None:
         """These brokers do not run, all by default; as if they had crashed."""
@@ -60,9 +62,10 @@ class Cluster:
             list(threads.map(lambda node: self._brokers[node].stop(how), nodes or NODES))
 
     def end(self) -> None:
-        """No process of the cluster runs, whatever became of its pid files."""
+        """No process of the cluster runs, whatever became of its pid files; nothing is kept."""
         self.stop()
         end(marked(self._folder), grace=2)
+        shutil.rmtree(self._folder.root, ignore_errors=True)
 
     def alive(self) -> set[int]:
         """The brokers that the cluster knows to run."""
@@ -83,6 +86,13 @@ class Cluster:
         admin = self.admin
         described = admin.describe_consumer_groups([group], request_timeout=15)[group].result(20)
         return int(described.coordinator.id)
+
+    def _coordinates(self) -> bool:
+        """Whether the topic of group offsets is there and led; the first question makes it."""
+        try:
+            return self.coordinator_of("nobody") > 0
+        except KafkaException:
+            return False
 
     def leader_of(self, partition: TopicPartition) -> int:
         """The node that leads the partition."""
