@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 # Tests mostly wait; WORKERS=0 runs them one after another.
 WORKERS := 3
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS)
 
 help: ## Print this list
 	@echo "Tidemark: Kafka to Postgres, exactly once. Needs Python 3.11 or newer and Java 17 or newer."

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import HealthCheck, settings
+from tests.faults import tables
+from tests.support import sharing
 from tests.support.databases import database_of
+from tests.support.sharing import worker
 
 from tidemark.local.airflow import Airflow
 from tidemark.local.postgres import Postgres
@@ -24,27 +27,9 @@ _STOPS = pytest.StashKey[bool]()
 Parameters = dict[str, Any]
 """What psycopg2.connect needs."""
 
-pytest_plugins = ["tests.faults.tables"]
-
 # A busy machine is no counterexample.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
-
-FIRST = (
-    "integration/test_airflow_e2e.py",
-    "faults/test_spark_faults.py",
-    "integration/test_spark_executor.py",
-    "faults/test_faults.py",
-    "faults/test_seeded_bugs.py",
-    "model/test_ledger.py",
-    "dags/test_wiring.py",
-    "integration/test_local_stack.py",
-    "integration/test_docs_acl.py",
-)
-"""Files that take long: workers begin with them, so that none has one left at the end."""
-
-SPREAD = ("faults/test_faults.py", "faults/test_seeded_bugs.py", "faults/test_spark_faults.py")
-"""Files whose tests share nothing dear: any worker may run any of them."""
 
 
 def _local() -> LocalStack:
@@ -56,39 +41,15 @@ def _old_postgres(local: LocalStack) -> Postgres:
     return Postgres(local.folder, name="postgres15", programs=OLD_POSTGRES)
 
 
-def worker() -> str:
-    """The name of this worker of pytest-xdist; empty in a session without workers."""
-    return os.environ.get("PYTEST_XDIST_WORKER", "")
+def pytest_configure(config: pytest.Config) -> None:
+    for plugin in (sharing, tables):
+        config.pluginmanager.register(plugin)
 
 
 def running(local: LocalStack, server: Postgres) -> bool:
     """The server runs; whether this call started it. One process at a time may write ports."""
     with local.folder.locked(lambda: None):
         return server.start()
-
-
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Workers share the tests by file, but for the files of SPREAD; long files come first."""
-    if not worker():
-        return
-    for item in items:
-        if _file(item) not in SPREAD and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(_group(item)))
-    items.sort(key=lambda item: FIRST.index(_file(item)) if _file(item) in FIRST else len(FIRST))
-
-
-def _file(item: pytest.Item) -> str:
-    return item.path.relative_to(PROJECT / "tests").as_posix()
-
-
-def _group(item: pytest.Item) -> str:
-    """Its file; but what shares one Airflow or one migrated database stays together."""
-    if "airflow" in getattr(item, "fixturenames", ()):
-        return "airflow"
-    callspec = getattr(item, "callspec", None)
-    version = callspec.params.get("ledger_database") if callspec else None
-    return f"ledger-{version}" if version else _file(item)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

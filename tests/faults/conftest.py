@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.conftest import PROJECT, running, worker
+from tests.conftest import PROJECT, running
 from tests.faults.region import FaultRegion
 from tests.faults.seeded import Seed
 from tests.faults.table import Case, Fault, cells, is_in_cut
 from tests.faults.tables import add_row
 from tests.support.databases import database_of
+from tests.support.sharing import worker
 
 from tidemark.local.postgres import Postgres
 from tidemark.local.stack import LocalStack
