@@ -14,7 +14,7 @@ from tidemark import errors
 from tidemark.checkpoint import Attempt
 from tidemark.cli.errors import exit_codes
 from tidemark.cli.main import app
-from tidemark.cli.output import cut, inert, plain, text_of
+from tidemark.cli.output import brief, cut, inert, plain, text_of
 from tidemark.cli.project import connection, find_pipeline, prepare_spark
 from tidemark.errors import InvalidSettings, TidemarkError
 from tidemark.offsets import TopicPartition
@@ -22,8 +22,8 @@ from tidemark.pipeline import Pipeline
 
 PROJECT = Path(__file__).resolve().parents[2]
 COMMANDS = [
-    "check", "preview", "run", "migrate", "status", "checkpoints", "reset", "verify",
-    "dead-letters", "local",
+    "check", "preview", "run", "migrate", "status", "group", "checkpoints", "reset", "mirror",
+    "verify", "dead-letters", "local",
 ]  # fmt: skip
 HEAVY = {"pyspark", "confluent_kafka", "psycopg2", "sqlalchemy", "pydantic", "pyarrow", "httpx"}
 PIPELINE = """
@@ -94,6 +94,18 @@ def test_wrong_usage_exits_with_2(cli: CliRunner) -> None:
     assert cli.invoke(app, ["verify"]).exit_code == 2
     assert cli.invoke(app, ["verify", "x", "--last", "0"]).exit_code == 2
     assert cli.invoke(app, ["migrate"]).exit_code == 2
+
+
+def test_a_place_that_is_none_is_told_before_anything_is_asked(cli: CliRunner, dags: Path) -> None:
+    told = cli.invoke(app, ["reset", "orders", "--to", "tomorrow"])
+    assert told.exit_code == 2
+    assert "'tomorrow' names no place to reset to" in told.stderr
+
+
+def test_the_help_of_reset_says_what_a_rewind_removes(cli: CliRunner) -> None:
+    told = " ".join(cli.invoke(app, ["reset", "--help"], terminal_width=100).stdout.split())
+    for words in ("ARE REMOVED", "Kafka's offsets first", "margin", "--to initial", "dry run"):
+        assert words in told
 
 
 def test_an_unknown_region_names_the_known_ones(cli: CliRunner, dags: Path) -> None:
@@ -181,6 +193,19 @@ def test_bytes_are_shown_as_text_and_never_fail() -> None:
 def test_long_text_is_cut_with_an_ellipsis() -> None:
     assert cut("12345", 5) == "12345"
     assert cut("123456", 5) == "1234…"
+
+
+@pytest.mark.parametrize(
+    ("partitions", "shown"),
+    [
+        ([], ""),
+        (["a[0]"], "a[0]"),
+        (["a[10]", "a[9]", "a[2]", "a[0]", "a[1]"], "a[0-2,9-10]"),
+        (["b-c.d[1]", "a[3]"], "a[3] b-c.d[1]"),
+    ],
+)
+def test_partitions_are_told_in_runs(partitions: list[str], shown: str) -> None:
+    assert brief(partitions) == shown
 
 
 def test_json_has_only_its_own_types() -> None:

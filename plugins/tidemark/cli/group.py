@@ -7,6 +7,7 @@ from tidemark.cli.output import (
     Format,
     Output,
     Verbose,
+    brief,
     plain,
     print_json,
     print_line,
@@ -72,7 +73,7 @@ def _print(found: "GroupHealth") -> None:
             print_line(f"{name:12}{value}")
     if found.members:
         print_line("")
-        columns = ("member", "state", "partitions", "drain ms", "longest", "seen", "client", "host")
+        columns = ("member", "state", "partitions", "drain ms", "longest", "seen", "host")
         print_table(columns, [_member(one) for one in found.members])
     if found.partitions:
         print_line("")
@@ -96,11 +97,12 @@ def _facts(found: "GroupHealth") -> Iterator[tuple[str, Any]]:
 
 
 def _member(one: "MemberHealth") -> tuple[object, ...]:
-    name = f"{one.number} {one.name}" if one.kind == "member" else one.kind.upper()
+    is_ours = one.kind == "member"
+    name = f"{one.number} {one.name}" if is_ours else f"{one.kind.upper()} {one.client_id}"
     seen = None if one.seen_age_s is None else f"{one.seen_age_s} s ago"
     state = one.state if one.in_group else f"{one.state}, not in the group"
-    held = " ".join(one.partitions)
-    return name, state, held, one.drain_ms, one.drain_ms_max, seen, one.client_id, one.host
+    host = (one.host or "").lstrip("/")
+    return name, state, brief(one.partitions), one.drain_ms, one.drain_ms_max, seen, host
 
 
 def _verdict(found: "GroupHealth") -> str:
@@ -114,7 +116,7 @@ def _verdict(found: "GroupHealth") -> str:
 
 
 def _waits(held_up: "HeldUp") -> str:
-    where = ", ".join(held_up.partitions)
+    where = brief(held_up.partitions)
     if held_up.by is None:
         return f"waits for {where}: nobody holds them, for {held_up.seconds} s"
     return f"waits for {held_up.by}, which holds {where}, for {held_up.seconds} s"

@@ -61,6 +61,25 @@ def cut(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
+def brief(partitions: Iterable[str]) -> str:
+    """Partitions by topic, runs of them by their ends: `flights[0-3,7] orders[1]`."""
+    topics: dict[str, list[int]] = {}
+    for text in partitions:
+        topic, _, number = text.rstrip("]").rpartition("[")
+        topics.setdefault(topic, []).append(int(number))
+    return " ".join(f"{topic}[{_runs(numbers)}]" for topic, numbers in sorted(topics.items()))
+
+
+def _runs(numbers: list[int]) -> str:
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1] = [runs[-1][0], number]
+        else:
+            runs.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
 def print_json(value: object) -> None:
     """The value alone stands on stdout, as one JSON document in ASCII."""
     typer.echo(json.dumps(plain(value), indent=1))

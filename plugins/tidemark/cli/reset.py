@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.cli.output import Format, Output, Verbose, plain, print_json, print_line, print_table
+from tidemark.cli.output import (
+    Format,
+    Output,
+    Verbose,
+    brief,
+    plain,
+    print_json,
+    print_line,
+    print_table,
+)
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import (
     DAGS,
@@ -115,7 +124,7 @@ def _lines(report: "ResetReport", members: "list[MemberHealth]", table: str) -> 
     yield f"region {report.region}: {what}" if done else f"region {report.region}: {what}, dry run"
     yield _epoch(report)
     for one in members:
-        held = ", ".join(one.partitions) or "nothing"
+        held = brief(one.partitions) or "nothing"
         fate = "not fenced" if one.kind == "foreign" else "fenced"
         note = "; it is FOREIGN, stop it" if one.kind == "foreign" else ""
         yield f"  {fate:12}{one.label}, holds {held}{note}"

@@ -1,0 +1,72 @@
+"""Who is in the group, and who holds things up: by what Kafka and the ledger tell."""
+
+from datetime import UTC, datetime, timedelta
+
+from tidemark.cli.health import MemberHealth, held_up, members_of
+from tidemark.kafka.holders import GroupState, Holder
+from tidemark.ledger.looks import ShownMember
+from tidemark.offsets import TopicPartition
+
+NOW = datetime.now(UTC)
+FIRST, SECOND, THIRD = (TopicPartition("t", number) for number in range(3))
+
+
+def ago(seconds: int) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
+def member(number: int, holds: tuple[TopicPartition, ...], seconds: int) -> MemberHealth:
+    held = tuple(map(str, holds))
+    return MemberHealth("member", number, "m", "draining", True, held, seen_at=ago(seconds))
+
+
+def stranger(*holds: TopicPartition) -> MemberHealth:
+    return MemberHealth(
+        "foreign", None, None, None, True, tuple(map(str, holds)), client_id="c", host="/h"
+    )
+
+
+def shown(number: int) -> ShownMember:
+    return ShownMember(number, "m", "waiting", [], 1, 2, NOW, NOW, 3.7)
+
+
+def test_the_holder_that_moved_longest_ago_holds_things_up() -> None:
+    members = [member(1, (FIRST,), 5), member(2, (SECOND,), 50), member(3, (THIRD,), 500)]
+    found = held_up(members, {FIRST, SECOND}, ago(60))
+    assert (found.by, found.partitions) == ("member 2 (m)", ("t[1]",))
+    assert found.since == ago(50)
+
+
+def test_a_stranger_that_holds_a_waiting_partition_comes_first() -> None:
+    found = held_up([member(1, (FIRST,), 500), stranger(SECOND)], {FIRST, SECOND}, ago(60))
+    assert (found.by, found.kind, found.since) == ("c on /h", "foreign", ago(60))
+
+
+def test_a_stranger_that_holds_none_of_them_is_no_matter() -> None:
+    found = held_up([member(1, (FIRST,), 5), stranger(SECOND)], {FIRST}, ago(60))
+    assert found.by == "member 1 (m)"
+
+
+def test_partitions_that_nobody_holds_are_nobodys() -> None:
+    found = held_up([member(1, (SECOND,), 5)], {FIRST}, ago(60))
+    assert (found.by, found.kind, found.partitions) == (None, None, ("t[0]",))
+    assert (found.since, found.seconds >= 60) == (ago(60), True)
+
+
+def test_members_are_known_by_their_number_and_strangers_by_their_client() -> None:
+    group = GroupState(
+        "stable",
+        holders=(
+            Holder("tidemark-other-1", "/a", (THIRD,)),
+            Holder("tidemark-r-2", "/b", (FIRST,), instance_id="r-1"),
+            Holder("tidemark-r-1", "/c", (SECOND,)),
+        ),
+    )
+    found = members_of(group, (shown(2), shown(3)), "r")
+    assert [(one.kind, one.number, one.in_group, one.partitions) for one in found] == [
+        ("member", 2, True, ("t[0]",)),
+        ("member", 3, False, ()),
+        ("foreign", None, True, ("t[2]",)),
+        ("earlier", 1, True, ("t[1]",)),
+    ]
+    assert (found[0].seen_age_s, found[0].instance_id, found[0].host) == (3, "r-1", "/b")
