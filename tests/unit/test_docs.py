@@ -112,7 +112,7 @@ def test_every_error_that_is_named_exists() -> None:
     known |= {row[0].strip("`") for row in table_rows(OPERATING, "reason", "the record")}
     named = {text for page in documents() for text in spans(page)}
     codes = {text for text in named if re.fullmatch(r"[A-Z]+(_[A-Z]+)+|FENCED|REFUSED", text)}
-    assert {code for code in codes if not code.startswith("TIDEMARK_")} - known == set()
+    assert {code for code in codes if not code.startswith(("TIDEMARK_", "SPARK_"))} - known == set()
 
 
 def test_every_reason_of_a_dead_letter_is_described() -> None:
@@ -197,7 +197,7 @@ def _failpoints() -> Iterator[str]:
     """The names in the code; those of transactions by the example of `publish`."""
     code = source("plugins/tidemark/**/*.py")
     yield from re.findall(r'failpoints\.hit\("([a-z.]+)"\)', code)
-    for place in re.findall(r'failpoints\.hit\(f"\{name\}\.([a-z.]+)"\)', code):
+    for place in re.findall(r'failpoints\.hit\(f"\{(?:request\.)?name\}\.([a-z.]+)"\)', code):
         names = ("publish",) if place.startswith("commit.") else ("open", "reset")
         yield from (f"{name}.{place}" for name in names)
 
@@ -206,7 +206,7 @@ def test_every_table_of_the_ledger_is_described() -> None:
     page = ROOT / "docs" / "how-it-works.md"
     described = {row[0].strip("`") for row in table_rows(page, "table", "one row is")}
     migrations = source("sql/migrations/*.sql")
-    assert described == set(re.findall(r"CREATE TABLE tidemark\.(\w+)", migrations))
+    assert described == set(re.findall(r"CREATE (?:TABLE|VIEW) tidemark\.(\w+)", migrations))
 
 
 def test_the_steps_are_numbered_alike() -> None:
