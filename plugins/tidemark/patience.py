@@ -62,9 +62,13 @@ class Patience:
         members = self._ledger.numbers_of_members(self._region, self._epoch)
         return [
             holder
-            for holder in holders
-            if waiting & set(holder.partitions) and holder.number(self._region) not in members
+            for holder in _holding(holders, waiting)
+            if holder.number(self._region) not in members and not self._is_static(holder)
         ]
+
+    def _is_static(self, holder: Holder) -> bool:
+        """Kafka shows a static member's first client id for ever: its name tells that it is ours."""
+        return (holder.instance_id or "").startswith(f"{self._group.group_id}-")
 
     def _no_progress(self, batch: Batch, holders: list[Holder], waited: float) -> NoProgress:
         waiting = {planned.span.topic_partition for planned in batch.unclaimed}

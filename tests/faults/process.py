@@ -1,7 +1,8 @@
 """A run or a reset in a process of its own, so that a test can kill it, stop it and look at it.
 
-`python -m tests.faults.process run|retry|member|reset|rewind` with the world in the environment. Reader and
-writer work in a pool of processes: real Kafka and Postgres, no Spark. Exit codes are the driver's.
+`python -m tests.faults.process PROGRAM` with the world in the environment: run, retry, member,
+reset or rewind. Reader and writer work in a pool of processes: real Kafka and Postgres, no Spark.
+Exit codes are the driver's.
 """
 
 import json

@@ -68,7 +68,7 @@ def refusal_of(desk: Desk, statement: str) -> psycopg2.IntegrityError:
     ],
 )  # fmt: skip
 def test_the_database_itself_refuses(desk: Desk, constraint: str, statement: str) -> None:
-    """H17, B2: against hand edits and mistakes to come: the name of the constraint says the fact."""
+    """H17, B2: against hand edits and mistakes to come: the constraint's name says the fact."""
     desk.work(desk.open().epoch)
     other = "(SELECT 1)"
     text = statement.format(here=desk.here, region=desk.region, other=other)

@@ -93,7 +93,8 @@ def _looks(pipeline: "Pipeline", spec: "ReadSpec", limit: int) -> "Iterator[tupl
     from tidemark.kafka.facts import Broker
     from tidemark.plan import plan
 
-    facts = Broker(spec.kafka).facts(pipeline.kafka.topics)
+    broker = Broker(spec.kafka)
+    facts = broker.facts(broker.topics(pipeline.kafka.topics))
     offsets, width = dict(facts.log_starts), limit
     while spans := plan(offsets, facts.ends, width, 0):
         yield spans

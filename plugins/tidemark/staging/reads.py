@@ -19,8 +19,8 @@ def complete_reads(
     cursor.execute(
         sql.SQL(
             "SELECT DISTINCT ON (topic, partition) topic, partition, start_offset, end_offset,"
-            " member, attempt, records, dead_letters, bytes, leader_epoch FROM {reads} WHERE member = %s"
-            " ORDER BY topic, partition, attempt DESC"
+            " member, attempt, records, dead_letters, bytes, leader_epoch FROM {reads}"
+            " WHERE member = %s ORDER BY topic, partition, attempt DESC"
         ).format(reads=sql.Identifier(staging.schema, staging.reads)),
         (member,),
     )
