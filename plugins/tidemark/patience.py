@@ -67,7 +67,7 @@ class Patience:
         ]
 
     def _is_static(self, holder: Holder) -> bool:
-        """Kafka shows a static member's first client id for ever: its name tells that it is ours."""
+        """Kafka keeps a static member's first client id: its name tells that it is ours."""
         return (holder.instance_id or "").startswith(f"{self._group.group_id}-")
 
     def _no_progress(self, batch: Batch, holders: list[Holder], waited: float) -> NoProgress:
