@@ -20,11 +20,8 @@ def everything(environment: dict[str, str]) -> dict[str, Found]:
     secret = {"conn_type": "generic", "password": PASSWORD}
     ids = ("TIDEMARK_KAFKA", "TIDEMARK_WAREHOUSE")
     env = environment | {f"AIRFLOW_CONN_{name}": json.dumps(secret) for name in ids}
-    run = {"env": env, "capture_output": True, "text": True}
-    migrated = subprocess.run([sys.executable, "-m", "airflow", "db", "migrate"], **run)
-    assert migrated.returncode == 0, migrated.stderr[-3000:]
-    wiring = Path(__file__).with_name("wiring.py")
-    ended = subprocess.run([sys.executable, str(wiring)], **run)
+    wiring = [sys.executable, str(Path(__file__).with_name("wiring.py"))]
+    ended = subprocess.run(wiring, env=env, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert PASSWORD not in ended.stdout + ended.stderr
     answer: dict[str, Found] = json.loads(ended.stdout.splitlines()[-1])

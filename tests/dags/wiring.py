@@ -15,6 +15,7 @@ from typing import Any
 from airflow.dag_processing.dagbag import DagBag
 from airflow.models.serialized_dag import SerializedDagModel
 from airflow.sdk.exceptions import AirflowFailException
+from airflow.utils.db import initdb
 
 from tidemark.airflow.operator import DrainOperator
 from tidemark.checkpoint import Checkpoint
@@ -75,6 +76,7 @@ class StandIns:
 
 
 def main() -> None:
+    initdb()
     stand_ins = StandIns()
     _install(stand_ins)
     runs = {name: run(stand_ins, failing) for name, failing in SCENARIOS.items()}

@@ -15,7 +15,7 @@ from tests.faults.region import FaultRegion
 
 from tidemark import failpoints
 
-SECONDS = 90
+SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,12 +63,12 @@ def breakable(stack: LocalStack) -> Iterator[Postgres]:
 
 @pytest.fixture
 def region(
-    kafka: str, breakable: Postgres, topic: Callable[..., str], group: str
+    stack: LocalStack, breakable: Postgres, topic: Callable[..., str], group: str
 ) -> Iterator[FaultRegion]:
     """A filled region in a database of its own."""
-    breakable.start()
+    running(stack, breakable)
     for warehouse in database_of(breakable):
-        region = FaultRegion(kafka, warehouse, topic(partitions=3), group)
+        region = FaultRegion(stack.kafka.bootstrap, warehouse, topic(partitions=3), group)
         region.fill()
         yield region
 

@@ -49,12 +49,12 @@ class FaultRegion:
             "kafka": {
                 "connection": "tidemark_kafka",
                 "topics": [self.topic],
-                "session_timeout_seconds": 2,  # a killed driver is missed so soon
+                "session_timeout_seconds": 3,  # a killed driver is missed so soon
             },
             "batch": {"max_records": BATCH_RECORDS},
             "decode": {"format": "json", "schema": {"n": "bigint"}},
             "target": {"connection": "tidemark_warehouse", "table": "public.numbers"},
-            "no_progress_seconds": 30,
+            "no_progress_seconds": 120,
         }
 
     @property

@@ -16,7 +16,7 @@ from tests.faults.region import FaultRegion
 
 from tidemark import failpoints
 
-SECONDS = 150
+SECONDS = 600
 BIN = Path(sys.executable).parent
 MASTER = "local[2,3]"
 

@@ -14,7 +14,7 @@ class AirflowApi:
     """One logged-in client of a running Airflow."""
 
     def __init__(self, airflow: Airflow) -> None:
-        self._http = httpx.Client(base_url=airflow.url, timeout=30, trust_env=False)
+        self._http = httpx.Client(base_url=airflow.url, timeout=120, trust_env=False)
         user, password = airflow.login
         login = {"username": user, "password": password}
         token = self._http.post("/auth/token", json=login).raise_for_status().json()
@@ -26,7 +26,7 @@ class AirflowApi:
     def post(self, path: str, body: dict[str, Any]) -> Any:
         return self._http.post(f"/api/v2/{path}", json=body).raise_for_status().json()
 
-    def until_parsed(self, dag_id: str, within: float = 120) -> None:
+    def until_parsed(self, dag_id: str, within: float = 300) -> None:
         deadline = time.monotonic() + within
         while self._http.get(f"/api/v2/dags/{dag_id}").status_code != 200:
             assert time.monotonic() < deadline, f"{dag_id} was not parsed in {within} s"
