@@ -20,6 +20,9 @@ from tidemark.cli.standing import place
 if TYPE_CHECKING:
     from tidemark.cli.health import GroupHealth, HeldUp, MemberHealth
 
+ENDED = ("done", "failed", "reset complete")
+"""States after which a member leaves the group."""
+
 
 def group(
     region: RegionName,
@@ -100,7 +103,8 @@ def _member(one: "MemberHealth") -> tuple[object, ...]:
     is_ours = one.kind == "member"
     name = f"{one.number} {one.name}" if is_ours else f"{one.kind.upper()} {one.client_id}"
     seen = None if one.seen_age_s is None else f"{one.seen_age_s} s ago"
-    state = one.state if one.in_group else f"{one.state}, not in the group"
+    is_missing = not one.in_group and one.state not in ENDED
+    state = f"{one.state}, not in the group" if is_missing else one.state
     host = (one.host or "").lstrip("/")
     return name, state, brief(one.partitions), one.drain_ms, one.drain_ms_max, seen, host
 
