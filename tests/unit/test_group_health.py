@@ -26,8 +26,8 @@ def stranger(*holds: TopicPartition) -> MemberHealth:
     )
 
 
-def shown(number: int) -> ShownMember:
-    return ShownMember(number, "m", "waiting", [], 1, 2, NOW, NOW, 3.7)
+def shown(number: int, *partitions: str) -> ShownMember:
+    return ShownMember(number, "m", "waiting", [*partitions], 1, 2, NOW, NOW, 3.7)
 
 
 def test_the_holder_that_moved_longest_ago_holds_things_up() -> None:
@@ -39,7 +39,7 @@ def test_the_holder_that_moved_longest_ago_holds_things_up() -> None:
 
 def test_a_stranger_that_holds_a_waiting_partition_comes_first() -> None:
     found = held_up([member(1, (FIRST,), 500), stranger(SECOND)], {FIRST, SECOND}, ago(60))
-    assert (found.by, found.kind, found.since) == ("c on /h", "foreign", ago(60))
+    assert (found.by, found.kind, found.since) == ("c on h", "foreign", ago(60))
 
 
 def test_a_stranger_that_holds_none_of_them_is_no_matter() -> None:
@@ -53,20 +53,42 @@ def test_partitions_that_nobody_holds_are_nobodys() -> None:
     assert (found.since, found.seconds >= 60) == (ago(60), True)
 
 
+def holder(client_id: str, *held: TopicPartition, name: str | None = None) -> Holder:
+    return Holder(client_id, "/h", held, f"{client_id}-{name}-uuid", name)
+
+
 def test_members_are_known_by_their_number_and_strangers_by_their_client() -> None:
     group = GroupState(
         "stable",
         holders=(
-            Holder("tidemark-other-1", "/a", (THIRD,)),
-            Holder("tidemark-r-2", "/b", (FIRST,), instance_id="r-1"),
-            Holder("tidemark-r-1", "/c", (SECOND,)),
+            holder("tidemark-other-1", THIRD),
+            holder("tidemark-r-2", FIRST),
+            holder("tidemark-r-1", SECOND),
         ),
     )
-    found = members_of(group, (shown(2), shown(3)), "r")
+    found = members_of(group, (shown(2), shown(3)), "r", "r")
     assert [(one.kind, one.number, one.in_group, one.partitions) for one in found] == [
         ("member", 2, True, ("t[0]",)),
         ("member", 3, False, ()),
         ("foreign", None, True, ("t[2]",)),
         ("earlier", 1, True, ("t[1]",)),
     ]
-    assert (found[0].seen_age_s, found[0].instance_id, found[0].host) == (3, "r-1", "/b")
+    assert (found[0].seen_age_s, found[0].host) == (3, "/h")
+
+
+def test_a_static_member_is_known_by_what_it_holds() -> None:
+    """Kafka goes on showing the client id that the name first came with."""
+    first, second = shown(7, "t[0]"), shown(8, "t[1]")
+    holders = (
+        holder("tidemark-r-1", SECOND, name="r-1"),
+        holder("tidemark-r-2", THIRD, name="r-2"),
+        holder("tidemark-r-1", FIRST, name="grafana-1"),
+    )
+    found = members_of(GroupState("stable", holders=holders), (first, second), "r", "r")
+    assert [(one.kind, one.number, one.partitions) for one in found] == [
+        ("member", 7, ()),
+        ("member", 8, ("t[1]",)),
+        ("static", 2, ("t[2]",)),
+        ("earlier", 1, ("t[0]",)),
+    ]
+    assert [one.is_ours for one in found] == [True, True, True, False]

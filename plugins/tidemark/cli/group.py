@@ -33,7 +33,8 @@ def group(
     of the current epoch do, how long their last and their longest drain took, and how long ago
     that changed. A consumer that is FOREIGN is no member of the region: its partitions are drained
     by nobody, and the run fails and names it. Stop it, or give the region a kafka.group of its own.
-    EARLIER is a process of an epoch that has passed: it is fenced and leaves by itself.
+    EARLIER is a process of an epoch that has passed: it is fenced and leaves by itself. STATIC is
+    a member that bears one of the region's static names.
 
     For each partition two lags, by Kafka's group offset and by the ledger's, and their difference
     (drift, repaired by `tidemark mirror`). While a batch is unpublished, the holder of its
@@ -97,10 +98,14 @@ def _facts(found: "GroupHealth") -> Iterator[tuple[str, Any]]:
 
 
 def _member(one: "MemberHealth") -> tuple[object, ...]:
-    is_ours = one.kind == "member"
-    name = f"{one.number} {one.name}" if is_ours else f"{one.kind.upper()} {one.client_id}"
+    from tidemark.cli.health import ENDED
+
+    known = f"{one.number} {one.name}"
+    other = f"{one.kind.upper()} {one.instance_id or one.client_id}"
+    name = known if one.kind == "member" else other
     seen = None if one.seen_age_s is None else f"{one.seen_age_s} s ago"
-    state = one.state if one.in_group else f"{one.state}, not in the group"
+    is_missing = not one.in_group and one.state not in ENDED
+    state = f"{one.state}, not in the group" if is_missing else one.state
     host = (one.host or "").lstrip("/")
     return name, state, brief(one.partitions), one.drain_ms, one.drain_ms_max, seen, host
 

@@ -12,13 +12,17 @@ if TYPE_CHECKING:
     from tidemark.ledger.looks import ShownMember
     from tidemark.region import Region
 
+ENDED = ("done", "failed", "reset complete")
+"""States after which a member leaves the group."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemberHealth:
     """One who is in the group by Kafka's word, or in the run by the ledger's, or both."""
 
     kind: str
-    """member of the current epoch; earlier: of an epoch that has passed; foreign: neither."""
+    """member of the current epoch; static: one of the region's names, held by some member of it;
+    earlier: of an epoch that has passed; foreign: none of them."""
     number: int | None
     name: str | None
     state: str | None
@@ -36,11 +40,16 @@ class MemberHealth:
     instance_id: str | None = None
 
     @property
+    def is_ours(self) -> bool:
+        """Whether it drains what it holds."""
+        return self.kind in ("member", "static")
+
+    @property
     def label(self) -> str:
         """How it is named in a sentence."""
         if self.kind == "member":
             return f"member {self.number} ({self.name})"
-        return f"{self.client_id} on {self.host}"
+        return f"{self.instance_id or self.client_id} on {(self.host or '').lstrip('/')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +110,7 @@ def health_of(region: "Region") -> GroupHealth:
     found, group = in_ledger(region), region.group.describe()
     batch = region.ledger.unpublished_batch(region.name) if found.epoch is not None else None
     unclaimed = [planned.span for planned in batch.unclaimed] if batch else []
-    members = members_of(group, found.members, region.name)
+    members = members_of(group, found.members, region.name, region.group.group_id)
     waiting = {span.topic_partition for span in unclaimed}
     return GroupHealth(
         region=region.name,
@@ -122,15 +131,17 @@ def health_of(region: "Region") -> GroupHealth:
 
 
 def members_of(
-    group: "GroupState", shown: "tuple[ShownMember, ...]", region: str
+    group: "GroupState", shown: "tuple[ShownMember, ...]", region: str, group_id: str
 ) -> list[MemberHealth]:
     """Those of the ledger first, in their order, then the others that are in the group."""
-    holders = {holder.number(region): holder for holder in group.holders if holder.number(region)}
-    of_epoch = {member.number for member in shown}
-    others = [one for one in group.holders if one.number(region) not in of_epoch]
+    numbers = {
+        holder.member_id: _number(holder, shown, region, group_id) for holder in group.holders
+    }
+    holders = {numbers[holder.member_id]: holder for holder in group.holders}
+    others = [holder for holder in group.holders if numbers[holder.member_id] is None]
     return [
         *(_of_ledger(member, holders.get(member.number)) for member in shown),
-        *(_other(holder, region) for holder in others),
+        *(_other(holder, region, group_id) for holder in others),
     ]
 
 
@@ -145,7 +156,7 @@ def held_up(
     holding = [one for one in members if names & {*one.partitions}]
     if not holding:
         return HeldUp(None, None, tuple(sorted(names)), last_move, _age(last_move))
-    worst = min(holding, key=lambda one: (one.kind == "member", one.seen_at or last_move))
+    worst = min(holding, key=lambda one: (one.is_ours, one.seen_at or last_move))
     since = worst.seen_at or last_move
     held = tuple(sorted(names & {*worst.partitions}))
     return HeldUp(worst.label, worst.kind, held, since, _age(since))
@@ -169,10 +180,33 @@ def _of_ledger(member: "ShownMember", holder: "Holder | None") -> MemberHealth:
     )
 
 
-def _other(holder: "Holder", region: str) -> MemberHealth:
+def _number(
+    holder: "Holder", shown: "tuple[ShownMember, ...]", region: str, group_id: str
+) -> int | None:
+    """Which member of the epoch it is.
+
+    Kafka shows a static member's first client id for ever, so one is known by what it holds.
+    """
+    if _is_static(holder, group_id):
+        held = {*map(str, holder.partitions)}
+        same = [
+            m.number for m in shown if held and {*m.partitions} == held and m.state not in ENDED
+        ]
+        if same:
+            return same[-1]
     number = holder.number(region)
+    return number if number in {member.number for member in shown} else None
+
+
+def _is_static(holder: "Holder", group_id: str) -> bool:
+    return (holder.instance_id or "").startswith(f"{group_id}-")
+
+
+def _other(holder: "Holder", region: str, group_id: str) -> MemberHealth:
+    number = holder.number(region)
+    kind = "foreign" if number is None else "earlier"
     return MemberHealth(
-        "foreign" if number is None else "earlier",
+        "static" if _is_static(holder, group_id) else kind,
         number,
         None,
         None,

@@ -115,7 +115,8 @@ def _members(pipeline: "Pipeline") -> "list[MemberHealth]":
 
     with region_of(pipeline, connections_of(pipeline)) as region:
         group, shown = region.group.describe(), in_ledger(region).members
-        return [one for one in members_of(group, shown, region.name) if one.in_group]
+        found = members_of(group, shown, region.name, pipeline.group)
+        return [one for one in found if one.in_group]
 
 
 def _lines(report: "ResetReport", members: "list[MemberHealth]", table: str) -> Iterator[str]:
