@@ -52,25 +52,37 @@ def whole_of(
         if BATCH_SEQ not in columns:
             note = f"{target} has no column {BATCH_SEQ}: it is not a table that Tidemark fills"
             return Whole({}, tuple(broken), len(broken), (note,), False)
-        return _whole(cursor, region, target, columns[BATCH_SEQ], broken)
+        return _whole(cursor, state, target, columns[BATCH_SEQ], broken)
 
 
 def _whole(
-    cursor: Cursor, region: str, target: Target, batch_seq: TableColumn, broken: list[Difference]
+    cursor: Cursor,
+    state: RegionState,
+    target: Target,
+    batch_seq: TableColumn,
+    broken: list[Difference],
 ) -> Whole:
     names = {"target": target.identifier, "batch_seq": sql.Identifier(BATCH_SEQ)}
-    cursor.execute(_BY_BATCH.format(**names), {"region": region})
+    cursor.execute(_BY_BATCH.format(**names), {"region": state.region})
     rows: dict[int, int] = {}
     differences, notes, wrong = list(broken), list[str](), len(broken)
+    pruned = 0
     for seq, count, is_published in cursor.fetchall():
         if is_published:
             rows[seq] = count
         elif seq == 0 and batch_seq.has_default:
             notes.append(f"{count} rows of {target} belong to no batch (batch_seq 0, its default)")
+        elif seq is not None and 0 < seq < state.oldest_seq:
+            pruned += count
         else:
             wrong += count
             cursor.execute(_SAMPLE.format(**names), (seq, FIRST))
             differences += [_foreign(seq, count, row) for (row,) in cursor.fetchall()]
+    if pruned:
+        notes.append(
+            f"{pruned} rows of {target} belong to checkpoints before {state.oldest_seq}, which the"
+            " ledger no longer retains"
+        )
     return Whole(rows, tuple(differences), wrong, tuple(notes))
 
 
