@@ -1,5 +1,6 @@
--- Checkpoints, newest first; a limit of null is none.
+-- Checkpoints that can be restored, newest first; a limit of null is none.
 SELECT b.seq, b.epoch, b.records, b.rows_moved, b.dead_letters_moved, b.planned_at, b.published_at,
        (SELECT count(*) FROM tidemark.spans s WHERE s.region = b.region AND s.seq = b.seq)
-FROM tidemark.batches b WHERE b.region = %(region)s AND b.state = 'published'
+FROM tidemark.batches b JOIN tidemark.regions r USING (region)
+WHERE b.region = %(region)s AND b.state = 'published' AND b.seq >= r.oldest_seq
 ORDER BY b.seq DESC LIMIT %(last)s

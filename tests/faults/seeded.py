@@ -66,7 +66,7 @@ NO_SPAN_CAS = Seed(
     (
         _GAP,
         Edit(
-            "sql/migrations/0001_ledger.sql",
+            "sql/migrations/0002_regions.sql",
             "\n          AND p.next_offset = s.start_offset;",
             ";",
         ),
@@ -110,7 +110,11 @@ UNFENCED_MIRROR = Seed(
 STAGED_BY_ATTEMPT = Seed(
     "staging keyed by attempt number alone (and no count check behind it)",
     (
-        Edit("run.py", "        client_id = f", "        number = 1\n        client_id = f"),
+        Edit(
+            "run.py",
+            "        number = region.ledger.register_member(",
+            "        number = 1\n        region.ledger.register_member(",
+        ),
         *_COUNTS,
     ),
 )

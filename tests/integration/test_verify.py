@@ -20,7 +20,7 @@ from tests.support.world import World
 from tidemark.errors import Refused
 from tidemark.ledger.transaction import connect
 from tidemark.local.stack import LocalStack
-from tidemark.retire import retire
+from tidemark.retire import prune, retire
 from tidemark.verify.report import Difference, Kind, Report
 from tidemark.verify.verify import verify
 
@@ -62,6 +62,18 @@ def test_a_clean_region_is_equal_batch_by_batch(proven: World) -> None:
     assert sum(batch.dead_letters for batch in report.batches) == 2
     assert not report.differences
     assert not report.notes
+
+
+def test_rows_of_pruned_checkpoints_are_counted_and_named(proven: World) -> None:
+    """S18: the ledger no longer knows which records they came from."""
+    ledger = proven.ledger()
+    [(epoch, head)] = proven.sql("SELECT epoch, head_seq FROM tidemark.regions")
+    prune(ledger, proven.region, epoch, retain=1)
+    report = verified(proven)
+    assert [batch.seq for batch in report.batches] == [head]
+    assert report.wrong == 0
+    left = len(proven.rows()) - report.batches[0].rows
+    assert f"{left} rows of public.records belong to checkpoints before {head}" in report.notes[0]
 
 
 def test_the_last_batches_can_be_verified_alone(proven: World) -> None:

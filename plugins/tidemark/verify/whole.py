@@ -20,7 +20,8 @@ from tidemark.verify.report import Difference, Kind
 _BY_BATCH = sql.SQL("""
 SELECT {batch_seq}, count(*), EXISTS (
     SELECT FROM tidemark.batches b
-    WHERE b.region = %(region)s AND b.seq = {batch_seq} AND b.state = 'published')
+    WHERE b.region = %(region)s AND b.seq = {batch_seq} AND b.state = 'published'
+    AND b.seq >= %(oldest)s)
 FROM {target} GROUP BY {batch_seq} ORDER BY {batch_seq} NULLS FIRST
 """)
 _SAMPLE = sql.SQL(
@@ -63,7 +64,7 @@ def _whole(
     broken: list[Difference],
 ) -> Whole:
     names = {"target": target.identifier, "batch_seq": sql.Identifier(BATCH_SEQ)}
-    cursor.execute(_BY_BATCH.format(**names), {"region": state.region})
+    cursor.execute(_BY_BATCH.format(**names), {"region": state.region, "oldest": state.oldest_seq})
     rows: dict[int, int] = {}
     differences, notes, wrong = list(broken), list[str](), len(broken)
     pruned = 0
