@@ -77,7 +77,7 @@ def test_status_shows_members_remarks_and_what_can_be_restored(region: World) ->
     found = answer("status", region.region)
     assert (found["oldest_seq"], found["consecutive_resets"]) == (2, 3)
     assert (found["remarks"], found["overrides"]) == (["a remark"], ["told"])
-    assert [(one["name"], one["state"]) for one in found["members"]] == [("m", "done")]
+    assert [(one["name"], one["state"]) for one in found["members"]] == [("m1", "done")]
     told = tidemark("status", region.region).stdout
     for line in ("restorable  from checkpoint 2", "remark      a remark", "resets      3 in a row"):
         assert line in told

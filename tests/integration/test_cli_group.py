@@ -81,17 +81,17 @@ def test_a_live_member_is_shown_by_kafka_and_by_the_ledger(region: World) -> Non
     assert (found["assignor"], found["run_state"]) == ("cooperative-sticky", "open")
     assert found["coordinator"].startswith("127.0.0.1:")
     (member,) = found["members"]
-    assert (member["kind"], member["number"], member["name"]) == ("member", 2, "m")
+    assert (member["kind"], member["number"], member["name"]) == ("member", 2, "m1")
     assert (member["state"], member["in_group"]) == ("draining", True)
     assert member["client_id"] == f"tidemark-{region.region}-2"
     assert member["partitions"] == [f"{region.topic}[0]", f"{region.topic}[1]"]
     assert member["seen_age_s"] < 60
     held_up = found["held_up"]
-    assert (held_up["by"], held_up["kind"]) == ("member 2 (m)", "member")
+    assert (held_up["by"], held_up["kind"]) == ("member 2 (m1)", "member")
     assert held_up["partitions"] == [f"{region.topic}[0]"]
     assert found["unclaimed"] == [str(Span(region.topic, 0, 5, 8))]
-    assert "2 m" in shown
-    assert f"waits for member 2 (m), which holds {region.topic}[0]" in shown
+    assert "2 m1" in shown
+    assert f"waits for member 2 (m1), which holds {region.topic}[0]" in shown
 
 
 def test_lag_is_told_from_kafka_and_from_the_ledger(region: World) -> None:

@@ -137,10 +137,10 @@ def test_a_member_at_work_is_named_and_fenced(region: World) -> None:
     member.start()
     assert working.wait(60)
     dry = answer("reset", region.region, "--to", "2")
-    assert dry["fences"] == ["member 2 (m)"]
+    assert dry["fences"] == ["member 2 (m1)"]
     assert dry["discards_seq"] == 4
     told = tidemark("reset", region.region, "--to", "2", "--apply").stdout
-    assert "fenced      member 2 (m), holds" in told
+    assert "fenced      member 2 (m1), holds" in told
     assert "discarded   batch 4" in told
     member.join(60)
     assert "another run or a reset took over" in ended[0]

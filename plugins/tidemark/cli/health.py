@@ -134,14 +134,11 @@ def members_of(
     group: "GroupState", shown: "tuple[ShownMember, ...]", region: str, group_id: str
 ) -> list[MemberHealth]:
     """Those of the ledger first, in their order, then the others that are in the group."""
-    numbers = {
-        holder.member_id: _number(holder, shown, region, group_id) for holder in group.holders
-    }
-    holders = {numbers[holder.member_id]: holder for holder in group.holders}
-    others = [holder for holder in group.holders if numbers[holder.member_id] is None]
+    known = [(_number(holder, shown, region, group_id), holder) for holder in group.holders]
+    holders = dict(known)
     return [
         *(_of_ledger(member, holders.get(member.number)) for member in shown),
-        *(_other(holder, region, group_id) for holder in others),
+        *(_other(holder, region, group_id) for number, holder in known if number is None),
     ]
 
 
