@@ -9,6 +9,9 @@ from tidemark.checkpoint import Checkpoint
 from tidemark.errors import Fenced, MirrorFailed
 from tidemark.offsets import Offsets, TopicPartition
 
+ATTEMPTS = 5
+"""Mirrors of the same epoch that may take over before one gives up."""
+
 
 class Writer(Protocol):
     """The one mirror writer of a region that is not fenced."""
@@ -43,14 +46,28 @@ def mirror(
 
     1. init_transactions fences every earlier writer   2. read the ledger; stop if the epoch passed
     3. one Kafka transaction with ALL partitions       4. read back
-    The order of 1 and 2 is the point: who reads the ledger last writes last.
+    The order of 1 and 2 is the point: who reads the ledger last writes last. Overtaken by a
+    mirror of the same epoch (another member's, one by hand) it begins again.
 
     If it crashes: the ledger stands; whoever opens, closes or resets next mirrors it.
 
     Raises:
-        Fenced: the region has another epoch, or a newer mirror writer took over.
+        Fenced: the region has another epoch.
         MirrorFailed: Kafka did not take the offsets, or reads back others.
     """
+    for _ in range(ATTEMPTS):
+        try:
+            return _mirror(ledger, group, region, epoch, at)
+        except Fenced as error:
+            if ledger.merged_checkpoint(region).epoch != epoch:
+                raise
+            overtaken = error
+    raise MirrorFailed(
+        f"region {region}: other mirrors of epoch {epoch} took over again and again"
+    ) from overtaken
+
+
+def _mirror(ledger: Ledger, group: Group, region: str, epoch: int, at: int | None) -> Checkpoint:
     failpoints.hit("mirror.before")
     with group.writer() as writer:
         failpoints.hit("mirror.fenced")
@@ -61,8 +78,8 @@ def mirror(
         writer.commit(checkpoint.offsets, f"{region}/{epoch}/{checkpoint.seq}")
     failpoints.hit("mirror.after")
     drift = differences(checkpoint.offsets, group.committed(checkpoint.offsets))
-    if drift and ledger.merged_checkpoint(region).epoch != epoch:
-        raise Fenced(f"region {region}: epoch {epoch} has passed; a newer one wrote the mirror")
+    if drift and ledger.merged_checkpoint(region, at) != checkpoint:
+        raise Fenced(f"region {region}: a newer mirror was written meanwhile")
     if drift:
         raise MirrorFailed(
             f"region {region}: Kafka reads back other offsets than the ledger's:"

@@ -34,8 +34,8 @@ def mirror_run(pipeline: Pipeline, connections: Connections, *, check: bool) -> 
     If it crashes: the ledger stands; whoever opens, closes or resets next mirrors it.
 
     Raises:
-        Refused: the region never opened.
-        Fenced: another open, reset or mirror took over meanwhile; that one mirrors.
+        Refused: the region never opened, or a rewind is under way: Kafka would get ahead of it.
+        Fenced: another open or reset took over meanwhile; that one mirrors.
         MirrorFailed: Kafka did not take the offsets, or reads back others.
     """
     with region_of(pipeline, connections) as region:
@@ -44,6 +44,12 @@ def mirror_run(pipeline: Pipeline, connections: Connections, *, check: bool) -> 
                 f"region {region.name} is not in the ledger: it appears with its first run"
             )
         checkpoint = region.ledger.merged_checkpoint(region.name)
+        # After the epoch was read: a rewind that begins later fences this mirror.
+        if not check and region.ledger.rewind_is_under_way(region.name):
+            raise Refused(
+                f"region {region.name}: a rewind has lowered Kafka and not yet the ledger; wait for"
+                " it. If it died, the next run or `tidemark reset` brings Kafka level again"
+            )
         before = _drift(region, checkpoint.offsets, check=check)
         if not check:
             checkpoint = mirror(region.ledger, region.group, region.name, checkpoint.epoch)

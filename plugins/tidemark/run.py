@@ -156,7 +156,8 @@ def run(
     """
     run_id = f"cli/{uuid4()}"
     with region_of(pipeline, connections) as region:
-        holders = region.group.holders()
+        # One without partitions may be on its way out: it left before it had joined.
+        holders = [holder for holder in region.group.holders() if holder.partitions]
         if holders and TAKE_OVER not in overrides:
             raise Refused(
                 f"region {region.name}: another run is at work in group {pipeline.group}:"

@@ -10,16 +10,18 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from tests.support.executor import LocalExecutor
+from tests.support.failpoint import meanwhile
 from tests.support.produce import numbered, produce
 from tests.support.world import World
 
 from tidemark import drain as drain_module
 from tidemark import patience as patience_module
 from tidemark.checkpoint import Batch, Contribution
-from tidemark.errors import Fenced, JobFailed, NoProgress
+from tidemark.errors import Fenced, JobFailed, NoProgress, Refused
 from tidemark.ledger.transaction import transaction
 from tidemark.offsets import Span
 from tidemark.protocol import Result, contribute_and_publish
+from tidemark.remirror import mirror_run
 from tidemark.staging.columns import columns_of
 from tidemark.staging.mover import Mover
 from tidemark.staging.reads import complete_reads
@@ -347,6 +349,35 @@ def test_a_new_topic_of_a_pattern_joins_the_next_run_from_its_beginning(
         assert shared.sql("SELECT DISTINCT kafka_topic FROM public.records") == [(more,)]
     finally:
         admin.delete_topics([more])[more].result(30)
+
+
+def test_a_mirror_of_the_same_epoch_in_between_fences_nobody(shared: World) -> None:
+    """Each member mirrors what it published; so may a person, by hand."""
+    shared.before = until_all_hold(shared, 2)
+    shared.open(max_records=8)
+
+    def by_hand() -> None:
+        mirror_run(shared.pipeline, shared.connections, check=False)
+
+    with meanwhile("mirror.read", by_hand):
+        members = [shared.member(slot) for slot in (1, 2)]
+        assert sum(member.result(SECONDS).rows for member in members) == 40
+    with meanwhile("mirror.after", by_hand):
+        shared.close()
+    assert shared.kafka_offsets() == shared.ledger_offsets()
+
+
+def test_no_mirror_by_hand_lifts_kafka_in_the_middle_of_a_rewind(shared: World) -> None:
+    """Kafka would be ahead of the ledger once the rewind is done."""
+    shared.run("first", max_records=16)
+
+    def by_hand() -> None:
+        with pytest.raises(Refused, match="a rewind has lowered Kafka"):
+            mirror_run(shared.pipeline, shared.connections, check=False)
+
+    with meanwhile("reset.after", by_hand):
+        shared.reset(to=1)
+    assert set(shared.kafka_offsets().values()) == {4} == set(shared.ledger_offsets().values())
 
 
 def test_a_region_can_be_rewound_and_drained_again_by_other_members(shared: World) -> None:

@@ -73,7 +73,9 @@ def test_rows_of_pruned_checkpoints_are_counted_and_named(proven: World) -> None
     assert [batch.seq for batch in report.batches] == [head]
     assert report.wrong == 0
     left = len(proven.rows()) - report.batches[0].rows
-    assert f"{left} rows of public.records belong to checkpoints before {head}" in report.notes[0]
+    assert (
+        f'{left} rows of "public"."records" belong to checkpoints before {head}' in report.notes[0]
+    )
 
 
 def test_the_last_batches_can_be_verified_alone(proven: World) -> None:

@@ -118,6 +118,10 @@ class Ledger:
             found = cursor.fetchone()
         return found[0] if found else None
 
+    def rewind_is_under_way(self, region: str) -> bool:
+        """A rewind has lowered Kafka and not yet the ledger, or died in between; a look."""
+        return bool(self._rows("rewind_under_way", region=region)[0][0])
+
     def rewind(self, region: str, to_seq: int) -> Rewind:
         """What a rewind to a checkpoint would take back, as a look."""
         with look(self.engine) as cursor:
