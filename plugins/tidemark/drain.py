@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import Protocol
 
 import pyarrow as pa
@@ -87,6 +87,7 @@ class Drain:
     _in_flight: frozenset[TopicPartition] = frozenset()
     _taken_away: frozenset[TopicPartition] = frozenset()
     _shown: tuple[object, ...] = ("subscribed",)
+    _assigning: Lock = field(default_factory=Lock)
     _done: Event = field(default_factory=Event)
     _published: list[Outcome] = field(default_factory=list)
 
@@ -184,8 +185,9 @@ class Drain:
 
         A revocation is no loss: what was claimed stands, the new owner drains the rest of the plan.
         """
-        self._taken_away = frozenset()
-        self._in_flight = frozenset(span.topic_partition for span in spans)
+        with self._assigning:
+            self._taken_away = frozenset()
+            self._in_flight = frozenset(span.topic_partition for span in spans)
         try:
             return job.executor.drain(batch, spans)
         except JobFailed:
@@ -195,7 +197,8 @@ class Drain:
             log.info("job ended: %s went to another member", names)
             return None
         finally:
-            self._in_flight = frozenset()
+            with self._assigning:
+                self._in_flight = frozenset()
 
     def _contribution(
         self, batch: Batch, spans: Sequence[Span], winners: list[Attempt]
@@ -239,8 +242,12 @@ class Drain:
                 if self._job:
                     self._job.executor.cancel()
                 return
-            self._taken_away = self.member.taken_away(self._in_flight)
-            if self._taken_away and self._job:
+            self._end_job_for_nothing()
+
+    def _end_job_for_nothing(self) -> None:
+        with self._assigning:  # so that it never meets the next job
+            if self._job and (lost := self.member.taken_away(self._in_flight)):
+                self._taken_away |= lost  # though they may come back before the job has ended
                 self._job.executor.interrupt()
 
     def _is_fenced(self) -> bool:

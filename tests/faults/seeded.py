@@ -124,8 +124,8 @@ END_IS_LAST_RECORD = Seed(
     (
         Edit(
             "spark/reader.py",
-            "        count += len(block)\n",
-            "        count += len(block)\n"
+            "        _count(tally, block)\n",
+            "        _count(tally, block)\n"
             "        span = Span(*span.topic_partition, span.start, block[-1].offset() + 1)\n",
         ),
     ),
@@ -154,8 +154,8 @@ SUCCESS_UNASKED = Seed(
     (
         Edit(
             "drain.py",
-            "                self._drain_batch(batch, spans)\n",
-            "                self._drain_batch(batch, spans)\n                return\n",
+            "            if progress.is_done:\n",
+            "            if progress.is_done or self._published:\n",
         ),
         Edit("close.py", "[*_unfinished(tx, run, batches), *unmirrored]", "[*unmirrored]"),
     ),

@@ -214,10 +214,26 @@ def test_a_foreign_consumer_in_the_group(world: World) -> None:
     assert world.close().rows == 6
 
 
+def test_a_foreign_consumer_that_shares_in_another_way(world: World) -> None:
+    """S4: Kafka lets the member in no group whose others share nothing with its strategy."""
+    world.produce(3)
+    world.open()
+    with foreign_consumer(world, "range"):
+        texts = [world.region, "INCONSISTENT_GROUP_PROTOCOL", "cooperative-sticky"]
+        refused(InvalidSettings, 2, texts, world.drain)
+    world.drain()
+    assert world.close().rows == 3
+
+
 @contextmanager
-def foreign_consumer(world: World) -> Iterator[Consumer]:
+def foreign_consumer(world: World, strategy: str = "cooperative-sticky") -> Iterator[Consumer]:
     """Somebody else in the region's group, who was there first."""
-    settings = {"group.id": world.region, "client.id": "console", "enable.auto.commit": False}
+    settings = {
+        "group.id": world.region,
+        "client.id": "console",
+        "enable.auto.commit": False,
+        "partition.assignment.strategy": strategy,
+    }
     consumer = Consumer({"bootstrap.servers": world.kafka, **settings})
     consumer.subscribe([world.topic])
     while not consumer.assignment():

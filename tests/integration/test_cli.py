@@ -390,7 +390,9 @@ def test_check_names_a_session_that_the_broker_would_refuse(region: World) -> No
 def test_a_second_run_beside_the_first_is_refused(
     region: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Group, "holders", lambda _: [Holder("tidemark-x-1", "/h", ())])
+    monkeypatch.setattr(
+        Group, "holders", lambda _: [Holder("tidemark-x-1", "/h", (TopicPartition("t", 0),))]
+    )
     told = tidemark("run", "dags/pipeline.yaml", exits=16)
     assert "another run is at work" in told.stderr
     assert "--take-over" in told.stderr

@@ -65,9 +65,9 @@ class LocalExecutor:
 
     def drain(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt]:
         self.drained.append((batch, tuple(spans)))
+        self.interrupted.clear()
         self._before(self, batch, spans)
         if self.cancelled.is_set() or self.interrupted.is_set():
-            self.interrupted.clear()
             raise JobFailed("the job was cancelled")
         attempt, self._attempt = self._attempt, self._attempt + 1
         with closing(psycopg2.connect(**self.postgres)) as connection:

@@ -32,23 +32,23 @@ def shown(number: int, *partitions: str) -> ShownMember:
 
 def test_the_holder_that_moved_longest_ago_holds_things_up() -> None:
     members = [member(1, (FIRST,), 5), member(2, (SECOND,), 50), member(3, (THIRD,), 500)]
-    found = held_up(members, {FIRST, SECOND}, ago(60))
+    found = held_up(members, {FIRST, SECOND}, ago(60), NOW)
     assert (found.by, found.partitions) == ("member 2 (m)", ("t[1]",))
     assert found.since == ago(50)
 
 
 def test_a_stranger_that_holds_a_waiting_partition_comes_first() -> None:
-    found = held_up([member(1, (FIRST,), 500), stranger(SECOND)], {FIRST, SECOND}, ago(60))
+    found = held_up([member(1, (FIRST,), 500), stranger(SECOND)], {FIRST, SECOND}, ago(60), NOW)
     assert (found.by, found.kind, found.since) == ("c on h", "foreign", ago(60))
 
 
 def test_a_stranger_that_holds_none_of_them_is_no_matter() -> None:
-    found = held_up([member(1, (FIRST,), 5), stranger(SECOND)], {FIRST}, ago(60))
+    found = held_up([member(1, (FIRST,), 5), stranger(SECOND)], {FIRST}, ago(60), NOW)
     assert found.by == "member 1 (m)"
 
 
 def test_partitions_that_nobody_holds_are_nobodys() -> None:
-    found = held_up([member(1, (SECOND,), 5)], {FIRST}, ago(60))
+    found = held_up([member(1, (SECOND,), 5)], {FIRST}, ago(60), NOW)
     assert (found.by, found.kind, found.partitions) == (None, None, ("t[0]",))
     assert (found.since, found.seconds >= 60) == (ago(60), True)
 

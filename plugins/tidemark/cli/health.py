@@ -1,7 +1,7 @@
 """The health of a region's group: who is in it, who holds what, and who holds things up."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tidemark.cli.standing import PartitionStatus, in_ledger, place, total, with_kafka
@@ -126,7 +126,7 @@ def health_of(region: "Region") -> GroupHealth:
         partitions=tuple(with_kafka(region, found.partitions)),
         unpublished_seq=found.unpublished_seq,
         unclaimed=tuple(map(str, unclaimed)),
-        held_up=held_up(members, waiting, _last_move(region, found.epoch)) if waiting else None,
+        held_up=held_up(members, waiting, *_clock(region, found.epoch)) if waiting else None,
     )
 
 
@@ -143,7 +143,10 @@ def members_of(
 
 
 def held_up(
-    members: list[MemberHealth], waiting: set[TopicPartition], last_move: datetime
+    members: list[MemberHealth],
+    waiting: set[TopicPartition],
+    last_move: datetime,
+    now: datetime,
 ) -> HeldUp:
     """The holder of a waiting partition whose last progress is the oldest.
 
@@ -152,11 +155,11 @@ def held_up(
     names = {place(partition) for partition in waiting}
     holding = [one for one in members if names & {*one.partitions}]
     if not holding:
-        return HeldUp(None, None, tuple(sorted(names)), last_move, _age(last_move))
+        return HeldUp(None, None, tuple(sorted(names)), last_move, _age(last_move, now))
     worst = min(holding, key=lambda one: (one.is_ours, one.seen_at or last_move))
     since = worst.seen_at or last_move
     held = tuple(sorted(names & {*worst.partitions}))
-    return HeldUp(worst.label, worst.kind, held, since, _age(since))
+    return HeldUp(worst.label, worst.kind, held, since, _age(since, now))
 
 
 def _of_ledger(member: "ShownMember", holder: "Holder | None") -> MemberHealth:
@@ -215,15 +218,17 @@ def _other(holder: "Holder", region: str, group_id: str) -> MemberHealth:
     )
 
 
-def _last_move(region: "Region", epoch: int | None) -> datetime:
-    """When the run published last, or opened."""
+def _clock(region: "Region", epoch: int | None) -> tuple[datetime, datetime]:
+    """When the run published last, or opened; and what time it is: both by the server's clock."""
     from tidemark.ledger.looks import Looks
 
-    moves = [one.published_at for one in Looks(region.ledger.engine).checkpoints(region.name, 1)]
+    looks = Looks(region.ledger.engine)
+    moves = [one.published_at for one in looks.checkpoints(region.name, 1)]
     run = region.ledger.run_at(region.name, epoch) if epoch is not None else None
     moves += [run.opened_at] if run else []
-    return max(moves, default=datetime.now(UTC))
+    now = looks.now()
+    return max(moves, default=now), now
 
 
-def _age(moment: datetime) -> int:
-    return max(0, int((datetime.now(UTC) - moment).total_seconds()))
+def _age(moment: datetime, now: datetime) -> int:
+    return max(0, int((now - moment).total_seconds()))

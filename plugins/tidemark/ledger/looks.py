@@ -109,6 +109,11 @@ class Looks:
         rows = self._rows("checkpoint_offsets", region=region, seq=seq)
         return {TopicPartition(topic, number): offset for topic, number, offset in rows}
 
+    def now(self) -> datetime:
+        """What time it is by the server's clock: ages of what it has written are told by it."""
+        found: datetime = self._rows("server_clock")[0][0]
+        return found
+
     def members_at(self, region: str, epoch: int) -> list[ShownMember]:
         """The members that have joined under an epoch, in that order."""
         return [ShownMember(*row) for row in self._rows("members_at", region=region, epoch=epoch)]

@@ -61,7 +61,9 @@ class PoolExecutor:
             place: PoolTask(reading, writing, part, self._transform, next(self._attempts))
             for place, part in enumerate(parts)
         }
-        self._interrupted = False
+        with self._lock:
+            self._interrupted = False
+            self._workers = [w if w and w.is_alive else None for w in self._workers]
         return list(self._run(tasks))
 
     def cancel(self) -> None:
@@ -113,7 +115,10 @@ class PoolExecutor:
                 raise JobFailed("the job was cancelled; nothing of the batch became visible")
             worker = self._workers[place] or _Worker()
             self._workers[place] = worker
-            return worker.start(task)
+            try:
+                return worker.start(task)
+            except BrokenPipeError:
+                raise JobFailed("a task's process died before its task began") from None
 
     @property
     def _stopped(self) -> bool:
@@ -135,6 +140,10 @@ class _Worker:
         self._process: BaseProcess = context.Process(target=work, args=(theirs,), daemon=True)
         self._process.start()
         theirs.close()  # so that a dead worker reads as the end of the pipe
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.is_alive()
 
     def start(self, task: PoolTask) -> Pipe:
         self._pipe.send(task)
