@@ -2,8 +2,8 @@
 
 Starts the local stack, replays the flights, lets Airflow drain them with two members, kills one in
 the middle of a batch and then both until the retries are exhausted, lets the reset restore the
-merged checkpoint, runs once more, rewinds, runs again, and proves the result against Kafka. What
-it started goes on running.
+merged checkpoint, rewinds to an older one, runs once more, and proves the result against Kafka.
+What it started goes on running.
 """
 
 import os
@@ -126,7 +126,7 @@ def run_to_the_end(api: AirflowApi, warehouse: "Warehouse", story: Story, text: 
 
 
 def rewind(api: AirflowApi, warehouse: "Warehouse", story: Story) -> None:
-    """The reset DAG goes back to the checkpoint before the newest one."""
+    """The reset DAG goes back to the checkpoint before the newest one; 0 is the initial state."""
     run, to_seq = f"rewind-{time.time_ns()}", warehouse.checkpoint_before_head()
     with step(f"rewind to checkpoint {to_seq}: target, ledger and Kafka go back together"):
         params = {"apply": True, "to": str(to_seq), "reason": "demonstration"}
@@ -267,9 +267,7 @@ def summary(story: Story, proof: Proof, published: tuple[int, int], stack: Local
         table.add_row("" if number else "killed", kill)
     table.add_row("reset", story.reset)
     table.add_row("rewind", story.rewind)
-    table.add_row(
-        "both last runs", f"{story.work_seconds:.1f} s of batches, Spark's start excluded"
-    )
+    table.add_row("last run", f"{story.work_seconds:.1f} s of batches, Spark's start excluded")
     verdict = "[bold green]exactly once[/]" if proof.holds else "[bold red]BROKEN[/]"
     table.add_row(
         "proof",

@@ -130,6 +130,8 @@ class Airflow:
             "AIRFLOW_HOME": str(self._home),
             **{f"AIRFLOW__{name}": value for name, value in chosen.items()},
             **self._connections(),
+            # Runs of a development stack are short: a driver that starts soon is worth more.
+            "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1",
             **_python_environment(self._project),
         }
 
