@@ -139,8 +139,14 @@ class Ledger:
         return int(rows[0][0])
 
     def progress(self, region: str, epoch: int) -> Progress:
-        """How far a run has come, in one snapshot: what members that wait look at."""
+        """How far a run has come, in one snapshot: what members that wait look at.
+
+        Raises:
+            Fenced: the run passed so long ago that the ledger no longer retains it.
+        """
         rows = self._rows("progress", region=region, epoch=epoch)
+        if not rows:
+            raise Fenced(f"region {region}: the run of epoch {epoch} has passed and is forgotten")
         return Progress(*rows[0])
 
     def numbers_of_members(self, region: str, epoch: int) -> set[int]:
