@@ -59,8 +59,8 @@ def reset_params() -> dict[str, Param]:
             section="Reset",
         ),
         "reason": Param(
-            "",
-            type="string",
+            None,  # Airflow's form takes an empty text for a missing one
+            type=["null", "string"],
             maxLength=1000,
             title="Reason",
             description="Kept in the ledger beside who reset and when.",
