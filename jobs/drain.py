@@ -23,7 +23,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from tidemark.drain import JobExecutor
+    from tidemark.job import JobExecutor
     from tidemark.pipeline import Pipeline
     from tidemark.region import Connections
 

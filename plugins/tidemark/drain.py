@@ -5,12 +5,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
-from typing import Protocol
-
-import pyarrow as pa
 
 from tidemark import failpoints
-from tidemark.checkpoint import Attempt, Batch, Contribution, Executor
+from tidemark.checkpoint import Attempt, Batch, Contribution
+from tidemark.display import Display
 from tidemark.errors import (
     Fenced,
     IncompleteRead,
@@ -20,6 +18,7 @@ from tidemark.errors import (
     Unreachable,
 )
 from tidemark.facts import check_topic_ids
+from tidemark.job import Job, JobExecutor, start_job
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.kafka.member import Member
@@ -31,22 +30,12 @@ from tidemark.patience import Patience
 from tidemark.pipeline import Pipeline
 from tidemark.protocol import Outcome, Result, contribute_and_publish, plan_batch
 from tidemark.staging import tables
-from tidemark.staging.columns import columns_of
-from tidemark.staging.mover import Mover
 from tidemark.staging.reads import complete_reads
-from tidemark.staging.target import Target, ensure
 
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 3.0
 WAIT_SECONDS = 0.2
-
-
-class JobExecutor(Executor, Protocol):
-    """An executor that knows what its job returns."""
-
-    def output_schema(self) -> pa.Schema:
-        """Columns of the transformed rows; found without running a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +47,6 @@ class Drained:
     rows: int
     dead_letters: int
     seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What a member has once there is something to drain."""
-
-    executor: JobExecutor
-    mover: Mover
 
 
 @dataclass(slots=True)
@@ -83,10 +64,10 @@ class Drain:
     """The run's topics, as its target offsets name them."""
     executor_of: Callable[[], JobExecutor]
     patience: Patience
+    display: Display
     _job: Job | None = None
     _in_flight: frozenset[TopicPartition] = frozenset()
     _taken_away: frozenset[TopicPartition] = frozenset()
-    _shown: tuple[object, ...] = ("subscribed",)
     _assigning: Lock = field(default_factory=Lock)
     _done: Event = field(default_factory=Event)
     _published: list[Outcome] = field(default_factory=list)
@@ -109,7 +90,7 @@ class Drain:
             self._drain_batches()
         except TidemarkError as error:
             is_fenced = isinstance(error, Fenced) or self._is_fenced()
-            self._show("reset complete" if is_fenced else "failed")
+            self.display.show("reset complete" if is_fenced else "failed")
             if is_fenced and not isinstance(error, Fenced):
                 # A cancelled job, or one whose staging was dropped, fails in its own words.
                 raise self._epoch_passed() from error
@@ -127,15 +108,17 @@ class Drain:
             if progress.epoch != self.epoch:
                 raise self._epoch_passed()
             if progress.is_done:
-                self._show("done")
+                self.display.show("done")
                 return
             if not self.member.assigned() or not self._drain_next():
-                self._show("waiting")
+                self.display.show("waiting")
                 self.member.wait(WAIT_SECONDS)
 
     def _drain_next(self) -> bool:
         """Plan, if nobody has, and drain what this member owns of it; False if that is nothing."""
         job = self._job or self._start_job()
+        if self._is_for_others(self.ledger.unpublished_batch(self.region)):
+            return False
         facts = self.broker.facts(self.topics)
         batch = plan_batch(self.ledger, self.region, self.epoch, facts)
         spans = self._mine(batch) if batch else []
@@ -144,20 +127,14 @@ class Drain:
         return bool(spans)
 
     def _start_job(self) -> Job:
-        """Start the executor; the target is there and fits, before any batch is planned."""
-        self._show("starting")
-        executor = self.executor_of()
-        try:
-            columns = columns_of(executor.output_schema())
-            target = Target.parse(self.pipeline.target.table)
-            with transaction(self.ledger.engine, "target") as cursor:
-                ensure(cursor, target, columns)
-        except BaseException:
-            executor.close()
-            raise
-        self._job = Job(executor, Mover(target, columns))
+        self.display.show("starting")
+        self._job = start_job(self.pipeline, self.ledger, self.executor_of)
         self.patience.renew()
         return self._job
+
+    def _is_for_others(self, batch: Batch | None) -> bool:
+        """A look: it spares Kafka and the region lock the question, five times a second."""
+        return batch is not None and batch.epoch == self.epoch and not self._mine(batch)
 
     def _mine(self, batch: Batch) -> list[Span]:
         owned = self.member.assigned()
@@ -165,7 +142,7 @@ class Drain:
 
     def _drain_batch(self, job: Job, batch: Batch, spans: Sequence[Span]) -> None:
         started = time.monotonic()
-        self._show("draining")
+        self.display.show("draining")
         # Under the epoch: a zombie makes no tables that nobody would retire.
         with self.ledger.deciding(self.region, self.epoch, "staging") as tx:
             tables.create(tx.cursor, batch.staging, job.mover.columns)
@@ -175,7 +152,7 @@ class Drain:
         contribution = self._contribution(batch, spans, winners)
         facts = self.broker.facts(self.topics)
         check_topic_ids(self.region, ((p.span.topic, p.topic_id) for p in batch.spans), facts)
-        self._show("records fetched", drain_ms=int((time.monotonic() - started) * 1000))
+        self.display.show("records fetched", drain_ms=int((time.monotonic() - started) * 1000))
         outcome = contribute_and_publish(self.ledger, job.mover, batch, contribution)
         self.patience.renew()
         self._report(batch, outcome, time.monotonic() - started)
@@ -236,9 +213,9 @@ class Drain:
     def _watch(self) -> None:
         """Look at epoch and assignment every few seconds; end a job that is for nothing."""
         while not self._done.wait(WATCH_SECONDS):
-            self._show(str(self._shown[0]))
+            self.display.refresh()
             if self._is_fenced():
-                self._show("reset pending")
+                self.display.show("reset pending")
                 if self._job:
                     self._job.executor.cancel()
                 return
@@ -263,17 +240,6 @@ class Drain:
             f"region {self.region}: epoch {self.epoch} has passed, another run or a reset took"
             " over; the job was cancelled and nothing of it became visible"
         )
-
-    def _show(self, state: str, drain_ms: int | None = None) -> None:
-        """Tell the ledger, for display: nothing is decided by it, and nothing fails by it."""
-        try:
-            assigned = sorted(map(str, self.member.assigned()))
-            shown = (state, assigned, drain_ms)
-            if shown != self._shown:
-                self._shown = shown
-                self.ledger.show_member(self.number, state, assigned, drain_ms)
-        except TidemarkError as error:
-            log.warning("member's state not shown: %s", error)
 
     def _summary(self, seconds: float) -> Drained:
         return Drained(

@@ -22,6 +22,7 @@ from tidemark.membership import (
     Strategy,
     refuse_impossible,
 )
+from tidemark.topics import is_pattern
 
 CONNECTION = r"^[A-Za-z0-9_.-]{1,100}$"
 TOPIC = r"[A-Za-z0-9._-]{1,249}"
@@ -86,7 +87,7 @@ class KafkaSettings(Strict):
     @classmethod
     def _are_names_or_patterns(cls, topics: tuple[str, ...]) -> tuple[str, ...]:
         for topic in topics:
-            if not topic.startswith("^") and not re.fullmatch(TOPIC, topic):
+            if not is_pattern(topic) and not re.fullmatch(TOPIC, topic):
                 raise ValueError(f"{topic!r} is no topic name; a pattern begins with ^")
             try:
                 re.compile(topic)

@@ -1,17 +1,19 @@
 """How long a member waits for the others: bounded, and judged by what the ledger shows."""
 
 import time
-from collections.abc import Iterable
 
 from tidemark.checkpoint import Batch
 from tidemark.errors import NoProgress
 from tidemark.kafka.group import Group
 from tidemark.kafka.holders import Holder
 from tidemark.ledger.ledger import Ledger, Progress
-from tidemark.offsets import TopicPartition
+from tidemark.ledger.looks import Looks
 
 FOREIGN_SECONDS = 15.0
 """For spans that a consumer holds which is no member of the run: it will never drain them."""
+
+JUDGE_PAUSE = 2.0
+"""Between two questions to Kafka about who holds what."""
 
 
 class Patience:
@@ -27,6 +29,7 @@ class Patience:
         self._seconds = seconds
         self._last: Progress | None = None
         self._since = time.monotonic()
+        self._judged = self._since
 
     def renew(self) -> None:
         """Something moved."""
@@ -42,8 +45,10 @@ class Patience:
         if progress != self._last:
             self._last = progress
             self.renew()
-        waited = time.monotonic() - self._since
-        if waited > min(self._seconds, FOREIGN_SECONDS):
+        now = time.monotonic()
+        waited = now - self._since
+        if waited > min(self._seconds, FOREIGN_SECONDS) and now > self._judged + JUDGE_PAUSE:
+            self._judged = now
             self._judge(waited)
         return progress
 
@@ -51,29 +56,29 @@ class Patience:
         batch = self._ledger.unpublished_batch(self._region)
         if batch is None or batch.epoch != self._epoch:
             return
-        holders = self._group.holders()
-        strangers = self._strangers(holders, batch)
-        if strangers or waited > self._seconds:
-            raise self._no_progress(batch, strangers or holders, waited)
-
-    def _strangers(self, holders: Iterable[Holder], batch: Batch) -> list[Holder]:
-        """Who holds a waiting partition and is no member of this run."""
         waiting = {planned.span.topic_partition for planned in batch.unclaimed}
-        members = self._ledger.numbers_of_members(self._region, self._epoch)
+        holding = [one for one in self._group.holders() if waiting & set(one.partitions)]
+        strangers = self._strangers(holding)
+        if strangers or waited > self._seconds:
+            raise self._no_progress(batch, strangers or holding, waited)
+
+    def _strangers(self, holding: list[Holder]) -> list[Holder]:
+        """Who holds a waiting partition and is no member of this run.
+
+        Kafka keeps a static member's first client id: its name tells that it is ours.
+        """
+        shown = Looks(self._ledger.engine).members_at(self._region, self._epoch)
+        members = {member.number for member in shown}
         return [
             holder
-            for holder in _holding(holders, waiting)
-            if holder.number(self._region) not in members and not self._is_static(holder)
+            for holder in holding
+            if holder.number(self._region) not in members
+            and not holder.is_static(self._group.group_id)
         ]
 
-    def _is_static(self, holder: Holder) -> bool:
-        """Kafka keeps a static member's first client id: its name tells that it is ours."""
-        return (holder.instance_id or "").startswith(f"{self._group.group_id}-")
-
-    def _no_progress(self, batch: Batch, holders: list[Holder], waited: float) -> NoProgress:
-        waiting = {planned.span.topic_partition for planned in batch.unclaimed}
+    def _no_progress(self, batch: Batch, holding: list[Holder], waited: float) -> NoProgress:
         spans = ", ".join(str(planned.span) for planned in batch.unclaimed)
-        held = "; ".join(str(holder) for holder in _holding(holders, waiting)) or "nobody"
+        held = "; ".join(map(str, holding)) or "nobody"
         return NoProgress(
             f"region {self._region}, epoch {self._epoch}, batch {batch.seq}: no span was claimed"
             f" for {waited:.0f} s. Waiting: {spans}. In group {self._group.group_id} they are held"
@@ -81,7 +86,3 @@ class Patience:
             " own; if a member of the run holds them, look at its job, and raise"
             " no_progress_seconds if it is only slow"
         )
-
-
-def _holding(holders: Iterable[Holder], waiting: set[TopicPartition]) -> list[Holder]:
-    return [holder for holder in holders if waiting & set(holder.partitions)]

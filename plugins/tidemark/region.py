@@ -1,7 +1,6 @@
 """A region's edges, and where its partitions start when it first opens."""
 
 import logging
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,11 +11,13 @@ from tidemark.errors import InvalidSettings, Refused, Unreachable
 from tidemark.facts import Facts
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
-from tidemark.ledger.ledger import Ledger
+from tidemark.ledger.ledger import Ledger, never_opened
 from tidemark.ledger.transaction import connect
+from tidemark.mirror import differences
 from tidemark.offsets import Offsets, TopicPartition
 from tidemark.pipeline import FromTimestamp, Pipeline, StartPosition
-from tidemark.state import NEVER_MIRRORED, Mirrored, Partition
+from tidemark.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
+from tidemark.topics import takes_in
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,17 @@ class Region:
     def name(self) -> str:
         """The region's name."""
         return self.pipeline.region
+
+    def state(self) -> RegionState:
+        """Where the region stands in the ledger.
+
+        Raises:
+            Refused: it never opened.
+        """
+        state = self.ledger.region_state(self.name)
+        if state is None:
+            raise never_opened(self.name)
+        return state
 
     def known_partitions(self) -> dict[TopicPartition, Partition]:
         """The ledger's partitions; none before the region's first open."""
@@ -80,20 +92,37 @@ def opening_facts(region: Region, overrides: Sequence[str]) -> Facts:
     while _is_short(known, facts) and time.monotonic() < deadline:
         time.sleep(RECHECK_PAUSE)
         facts = region.broker.facts(topics)
-    left = {tp.topic for tp in known if not reads(region.pipeline.kafka.topics, tp.topic)}
-    return replace(facts, unsubscribed=frozenset(left))
+    return replace(facts, unsubscribed=unsubscribed(region, known))
 
 
-def mirrored(region: Region) -> Mirrored:
-    """The newest epoch and seq that the mirror in Kafka was written under; 0 where unknown."""
+def unsubscribed(region: Region, known: Iterable[TopicPartition]) -> frozenset[str]:
+    """Topics that the ledger knows and the pipeline no longer reads: they stay where they stand."""
+    topics = region.pipeline.kafka.topics
+    return frozenset(tp.topic for tp in known if not takes_in(topics, tp.topic))
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorSeen:
+    """The mirror in Kafka beside the ledger."""
+
+    drift: tuple[str, ...]
+    """Where it differs, one text a partition; or why that is unknown."""
+    mirrored: Mirrored
+    """The newest epoch and seq that it was written under; 0 where unknown."""
+
+
+def mirror_seen(region: Region, offsets: Offsets) -> MirrorSeen:
+    """How the mirror stands; one that died in its commit hides that, which must stop nobody."""
     try:
-        found = region.group.committed_metadata(region.known_partitions())
+        found = region.group.committed_metadata(offsets)
     except Unreachable as error:
         log.warning("what the mirror was written under is unknown: %s", error)
-        return NEVER_MIRRORED
+        return MirrorSeen((str(error),), NEVER_MIRRORED)
+    drift = differences(offsets, {tp: offset for tp, (offset, _) in found.items()})
     marks = [Mirrored.parse(region.name, metadata) for _, metadata in found.values()]
     epoch = max((mark.epoch for mark in marks), default=0)
-    return Mirrored(epoch, max((mark.seq for mark in marks), default=0))
+    seq = max((mark.seq for mark in marks), default=0)
+    return MirrorSeen(tuple(drift), Mirrored(epoch, seq))
 
 
 def facts_left(broker: Broker, topics: Iterable[str]) -> Facts:
@@ -112,11 +141,6 @@ def facts_left(broker: Broker, topics: Iterable[str]) -> Facts:
             ends=found.ends | facts.ends,
         )
     return found
-
-
-def reads(topics: Sequence[str], topic: str) -> bool:
-    """Whether a list of names and patterns takes the topic in."""
-    return any(re.fullmatch(t, topic) if t.startswith("^") else t == topic for t in topics)
 
 
 def _is_short(known: Mapping[TopicPartition, Partition], facts: Facts) -> bool:

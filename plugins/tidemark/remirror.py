@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from tidemark.errors import Refused, Unreachable
+from tidemark.errors import Refused
 from tidemark.mirror import differences, mirror
 from tidemark.offsets import Offsets
 from tidemark.pipeline import Pipeline
-from tidemark.region import Connections, Region, region_of
+from tidemark.region import Connections, Region, mirror_seen, region_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,7 @@ def mirror_run(pipeline: Pipeline, connections: Connections, *, check: bool) -> 
         MirrorFailed: Kafka did not take the offsets, or reads back others.
     """
     with region_of(pipeline, connections) as region:
-        if region.ledger.region_state(region.name) is None:
-            raise Refused(
-                f"region {region.name} is not in the ledger: it appears with its first run"
-            )
+        region.state()
         checkpoint = region.ledger.merged_checkpoint(region.name)
         # After the epoch was read: a rewind that begins later fences this mirror.
         if not check and region.ledger.rewind_is_under_way(region.name):
@@ -65,10 +62,7 @@ def mirror_run(pipeline: Pipeline, connections: Connections, *, check: bool) -> 
 
 
 def _drift(region: Region, offsets: Offsets, *, check: bool) -> tuple[str, ...]:
-    """How Kafka differs; a mirror that died in its commit hides that, and the next one ends it."""
-    try:
+    """How Kafka differs; to be told that it can't be known is enough before a mirror alone."""
+    if check:
         return tuple(differences(offsets, region.group.committed(offsets)))
-    except Unreachable as error:
-        if check:
-            raise
-        return (str(error),)
+    return mirror_seen(region, offsets).drift

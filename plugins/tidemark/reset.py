@@ -3,19 +3,17 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tidemark.errors import Fenced, Refused, Superseded, Unreachable
+from tidemark.errors import Fenced, Refused, Superseded
 from tidemark.facts import Facts
 from tidemark.ledger.transaction import look
-from tidemark.mirror import differences
 from tidemark.offsets import Offsets, TopicPartition
 from tidemark.pipeline import Pipeline
-from tidemark.region import Connections, Region, facts_left, mirrored, region_of
+from tidemark.region import Connections, MirrorSeen, Region, facts_left, mirror_seen, region_of
 from tidemark.resetting import Destination, ResetRequest, Rewind, RewindRequest
 from tidemark.retire import retire
 from tidemark.settle import Settled, rewind, settle
 from tidemark.staging.taking_back import PublishedRows
 from tidemark.staging.target import Target
-from tidemark.state import RegionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +68,14 @@ def reset_run(
     with region_of(pipeline, connections) as region:
         if to is not None:
             return _rewind(region, _seq_of(region, to), apply=apply, who=who, why=why)
-        report = _look(region)
+        seen, report = _look(region)
         if not apply:
             return report
         run = region.ledger.run_of(region.name, run_id) if run_id else None
         if run_id and run is None:
             raise Superseded(f"region {region.name}: run {run_id} never opened; nothing to reset")
         epoch = run.epoch if run else None
-        request = ResetRequest(who, why, run_id, epoch, mirrored(region))
+        request = ResetRequest(who, why, run_id, epoch, seen.mirrored)
         try:
             settled = settle(region.ledger, region.group, region.name, request)
         except Fenced as error:
@@ -92,8 +90,8 @@ def reset_run(
 def _rewind(region: Region, to_seq: int, *, apply: bool, who: str, why: str) -> ResetReport:
     topics = {partition.topic for partition in region.known_partitions()}
     facts = facts_left(region.broker, topics)
-    report, plan = _look(region), region.ledger.rewind(region.name, to_seq)
-    plan.check(_state(region), facts)
+    (seen, report), plan = _look(region), region.ledger.rewind(region.name, to_seq)
+    plan.check(region.state(), facts)
     rows = PublishedRows(Target.parse(region.pipeline.target.table))
     report = replace(
         report,
@@ -103,7 +101,7 @@ def _rewind(region: Region, to_seq: int, *, apply: bool, who: str, why: str) -> 
     )
     if not apply:
         return report
-    request = RewindRequest(who, why, to_seq, facts, mirrored(region))
+    request = RewindRequest(who, why, to_seq, facts, seen.mirrored)
     return _applied(region, report, rewind(region.ledger, region.group, rows, region.name, request))
 
 
@@ -122,7 +120,7 @@ def _seq_of(region: Region, to: int | datetime) -> int:
     moment = int(to.timestamp() * 1000)
     offsets = region.broker.offsets_at(partitions, moment)
     seq = region.ledger.checkpoint_before(region.name, offsets)
-    oldest = _state(region).oldest_seq
+    oldest = region.state().oldest_seq
     if seq < oldest:
         raise Refused(
             f"region {region.name}: {to.isoformat()} lies before the oldest retained checkpoint"
@@ -131,17 +129,12 @@ def _seq_of(region: Region, to: int | datetime) -> int:
     return seq
 
 
-def _state(region: Region) -> RegionState:
-    state = region.ledger.region_state(region.name)
-    if state is None:
-        raise Refused(f"region {region.name} is not in the ledger: it appears with its first run")
-    return state
-
-
-def _look(region: Region) -> ResetReport:
-    state = _state(region)
+def _look(region: Region) -> tuple[MirrorSeen, ResetReport]:
+    """What a reset to the head would do, and the mirror as it is now."""
+    state = region.state()
     checkpoint = region.ledger.merged_checkpoint(region.name)
-    return ResetReport(
+    seen = mirror_seen(region, checkpoint.offsets)
+    return seen, ResetReport(
         region=region.name,
         applied=False,
         epoch=state.epoch,
@@ -149,18 +142,10 @@ def _look(region: Region) -> ResetReport:
         to_seq=state.head_seq,
         discards_seq=region.ledger.unpublished_seq(region.name),
         offsets=checkpoint.offsets,
-        drift=tuple(_drift(region, checkpoint.offsets)),
+        drift=seen.drift,
     )
 
 
 def _applied(region: Region, report: ResetReport, settled: Settled) -> ResetReport:
     retire(region.ledger.engine, region.name)
     return replace(report, applied=True, epoch=settled.epoch, discards_seq=settled.discarded_seq)
-
-
-def _drift(region: Region, offsets: Offsets) -> list[str]:
-    """How Kafka differs; a mirror that died in its commit hides that, and must not stop a reset."""
-    try:
-        return differences(offsets, region.group.committed(offsets))
-    except Unreachable as error:
-        return [str(error)]

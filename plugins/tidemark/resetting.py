@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 from tidemark.errors import InvalidSettings, Refused, Superseded
 from tidemark.facts import Facts
 from tidemark.offsets import Offsets, Span, TopicPartition
-from tidemark.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
+from tidemark.state import NEVER_MIRRORED, Mirrored, RegionState
 
 Destination = int | datetime | None
 """Where a reset goes: None is the head, 0 the initial state, a seq a checkpoint, or a time."""
@@ -103,7 +103,6 @@ class Resetting(Protocol):
 
     state: RegionState
 
-    def partitions(self) -> dict[TopicPartition, Partition]: ...  # noqa: D102
     def rewind(self, to_seq: int) -> Rewind: ...  # noqa: D102
     def write_reset(  # noqa: D102
         self, epoch: int, request: "ResetRequest | RewindRequest", discarded: int | None

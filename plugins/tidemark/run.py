@@ -7,17 +7,20 @@ from uuid import uuid4
 
 from tidemark.bounds import Bounds
 from tidemark.close import Closed, close
-from tidemark.drain import Drain, Drained, JobExecutor
+from tidemark.display import Display
+from tidemark.drain import Drain, Drained
 from tidemark.errors import Fenced, Refused, RunNotDone
 from tidemark.facts import Facts, backlog
 from tidemark.fingerprint import fingerprint
+from tidemark.job import JobExecutor
 from tidemark.kafka.member import Member
+from tidemark.kafka.names import client_id_of, static_name
 from tidemark.ledger.migrate import is_current, migrate
 from tidemark.offsets import Offsets
 from tidemark.opening import OpenRequest
 from tidemark.patience import Patience
 from tidemark.pipeline import Pipeline
-from tidemark.region import Connections, Region, mirrored, opening_facts, region_of
+from tidemark.region import Connections, Region, mirror_seen, opening_facts, region_of
 from tidemark.reset import reset_run
 from tidemark.retire import prune, retire
 from tidemark.settle import settle
@@ -73,7 +76,7 @@ def open_run(
             facts,
             tuple(overrides),
             fingerprint(pipeline),
-            mirrored(region),
+            mirror_seen(region, region.ledger.merged_checkpoint(region.name).offsets).mirrored,
             pipeline.max_consecutive_resets,
         )
         settled = settle(region.ledger, region.group, pipeline.region, request)
@@ -122,6 +125,7 @@ def drain_run(
                     run.epoch,
                     pipeline.no_progress_seconds,
                 ),
+                Display(region.ledger, member, number),
             ).work()
 
 
@@ -187,5 +191,5 @@ def _opened(region: Region, epoch: int, facts: Facts) -> Opened:
 
 def _member(region: Region, topics: Sequence[str], number: int, slot: int) -> Member:
     kafka, group = region.pipeline.kafka, region.pipeline.group
-    client_id = f"tidemark-{region.name}-{number}"
-    return Member(region.kafka, group, topics, client_id, kafka.membership(f"{group}-{slot}"))
+    membership = kafka.membership(static_name(group, slot))
+    return Member(region.kafka, group, topics, client_id_of(region.name, number), membership)

@@ -14,7 +14,8 @@ from tests.support.produce import numbered, produce
 from tidemark.bounds import Bounds
 from tidemark.close import Closed
 from tidemark.connections import Connection, kafka_config
-from tidemark.drain import Drained, JobExecutor
+from tidemark.drain import Drained
+from tidemark.job import JobExecutor
 from tidemark.kafka.group import Group
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.transaction import connect

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from tidemark.cli.findings import Finding, State, finding
 from tidemark.cli.project import connections_of, prepare_spark
 from tidemark.connections import postgres_parameters
-from tidemark.drain import JobExecutor
 from tidemark.fields import arrow_schema
+from tidemark.job import JobExecutor
 from tidemark.ledger.transaction import connect, look
 from tidemark.pipeline import Format, Pipeline
 from tidemark.staging.columns import Column, columns_of

@@ -15,6 +15,7 @@ from tidemark.kafka.facts import Broker
 from tidemark.kafka.sessions import BOUNDS, session_bounds
 from tidemark.membership import GroupProtocol
 from tidemark.pipeline import Pipeline
+from tidemark.topics import is_pattern
 
 NEEDED = {AclOperation.READ, AclOperation.DESCRIBE}
 """On each topic and on the group."""
@@ -71,7 +72,7 @@ class _Look:
 
     @property
     def has_patterns(self) -> bool:
-        return any(text.startswith("^") for text in self.pipeline.kafka.topics)
+        return any(map(is_pattern, self.pipeline.kafka.topics))
 
     def topics(self, found: list[str]) -> str:
         found += Broker(self.config).topics(self.pipeline.kafka.topics)

@@ -10,7 +10,7 @@ from tidemark.fingerprint import fingerprint
 from tidemark.ledger.looks import Looks
 from tidemark.opening import changed_fields
 from tidemark.pipeline import Pipeline, StartPosition
-from tidemark.region import Region, reads, region_of
+from tidemark.region import Region, region_of, unsubscribed
 from tidemark.state import RegionState
 
 
@@ -61,13 +61,14 @@ def _known(region: Region, state: RegionState, facts: Facts) -> str:
         )
     _openable(region.pipeline, state)
     check_cluster(region.name, state.cluster_id, facts)
-    # Topics that the pipeline no longer reads are left as they are.
-    left_alone = {at for at in partitions if not reads(region.pipeline.kafka.topics, at.topic)}
-    read = {at: one for at, one in partitions.items() if at not in left_alone}
+    left = unsubscribed(region, partitions)
+    read = {at: one for at, one in partitions.items() if at.topic not in left}
     check_topic_ids(region.name, ((at.topic, p.topic_id) for at, p in read.items()), facts)
     check_retained(region.name, {at: p.next_offset for at, p in read.items()}, facts)
-    left = backlog(offsets, facts.ends)
-    return f"epoch {state.epoch}, head {state.head_seq}; Kafka holds all from there, {left} offsets"
+    to_read = backlog(offsets, facts.ends)
+    return (
+        f"epoch {state.epoch}, head {state.head_seq}; Kafka holds all from there, {to_read} offsets"
+    )
 
 
 def _openable(pipeline: Pipeline, state: RegionState) -> None:

@@ -187,7 +187,7 @@ def _number(
 
     Kafka shows a static member's first client id for ever, so one is known by what it holds.
     """
-    if _is_static(holder, group_id):
+    if holder.is_static(group_id):
         held = {*map(str, holder.partitions)}
         same = [
             m.number for m in shown if held and {*m.partitions} == held and m.state not in ENDED
@@ -198,15 +198,11 @@ def _number(
     return number if number in {member.number for member in shown} else None
 
 
-def _is_static(holder: "Holder", group_id: str) -> bool:
-    return (holder.instance_id or "").startswith(f"{group_id}-")
-
-
 def _other(holder: "Holder", region: str, group_id: str) -> MemberHealth:
     number = holder.number(region)
     kind = "foreign" if number is None else "earlier"
     return MemberHealth(
-        "static" if _is_static(holder, group_id) else kind,
+        "static" if holder.is_static(group_id) else kind,
         number,
         None,
         None,

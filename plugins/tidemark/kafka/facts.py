@@ -1,6 +1,5 @@
 """Asking the broker for the facts of a region's topics."""
 
-import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -13,6 +12,7 @@ from tidemark.errors import InvalidSettings, Unreachable
 from tidemark.facts import Facts
 from tidemark.kafka.asking import SECONDS, answer, quiet
 from tidemark.offsets import Offsets, TopicPartition
+from tidemark.topics import is_pattern, takes_in
 
 BEGINNING = OffsetSpec.earliest()
 END = OffsetSpec.latest()
@@ -34,13 +34,13 @@ class Broker:
         Raises:
             InvalidSettings: there are patterns alone, and none of them matches a topic.
         """
-        patterns = [re.compile(text) for text in names_and_patterns if text.startswith("^")]
-        found = {text for text in names_and_patterns if not text.startswith("^")}
+        patterns = [text for text in names_and_patterns if is_pattern(text)]
+        found = set(names_and_patterns) - set(patterns)
         if patterns:
             found |= self._matching(patterns)
         if not found:
             raise InvalidSettings(
-                f"no topic matches {', '.join(p.pattern for p in patterns)}: create one or correct"
+                f"no topic matches {', '.join(patterns)}: create one or correct"
                 " kafka.topics (the pattern must match the whole name, and the user must be"
                 " allowed to describe the topic)"
             )
@@ -76,9 +76,9 @@ class Broker:
         ends = self._offsets(partitions, END)
         return {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
 
-    def _matching(self, patterns: Sequence["re.Pattern[str]"]) -> set[str]:
+    def _matching(self, patterns: Sequence[str]) -> set[str]:
         listed = answer(lambda: self._admin.list_topics(timeout=SECONDS), "the list of topics")
-        names = [name for name in listed.topics if any(p.fullmatch(name) for p in patterns)]
+        names = [name for name in listed.topics if takes_in(patterns, name)]
         return {name for name in names if self._is_ours(name)}
 
     def _is_ours(self, topic: str) -> bool:

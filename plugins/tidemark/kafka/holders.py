@@ -1,9 +1,9 @@
 """The consumer group as Kafka describes it: its state, and who holds what."""
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
+from tidemark.kafka.names import is_static_name, number_in
 from tidemark.offsets import TopicPartition
 
 
@@ -23,8 +23,11 @@ class Holder:
         Kafka keeps the client id that a static member first joined with: one that came back
         within its session bears its predecessor's number.
         """
-        match = re.fullmatch(rf"tidemark-{re.escape(region)}-(\d+)", self.client_id, re.ASCII)
-        return int(match[1]) if match else None
+        return number_in(self.client_id, region)
+
+    def is_static(self, group_id: str) -> bool:
+        """Whether it bears one of the static names of the group's own members."""
+        return is_static_name(self.instance_id, group_id)
 
     def __str__(self) -> str:
         held = ", ".join(map(str, self.partitions)) or "nothing"

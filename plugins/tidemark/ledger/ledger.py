@@ -28,7 +28,7 @@ class Progress:
     """The region's epoch; the rest holds only while it is the run's."""
     head_seq: int
     claimed: int
-    """Spans of the unpublished batch that are claimed or completely read."""
+    """Spans of the unpublished batch that are claimed."""
     is_done: bool
     """Nothing is unpublished, and the target offsets or the run's bound are reached."""
 
@@ -95,28 +95,19 @@ class Ledger:
         Returns `published`, `contributed` (by this member, not yet published), `planned`,
         or None when the batch is gone.
         """
-        values = {"region": batch.region, "seq": batch.seq, "member": member}
-        with transaction(self.engine, "outcome") as cursor:
-            _lock_region(cursor, batch.region)
-            cursor.execute(query("outcome_of_batch"), values)
-            found = cursor.fetchone()
-        return found[0] if found else None
+        values = {"seq": batch.seq, "member": member}
+        found: str | None = self._settled("outcome_of_batch", region=batch.region, **values)
+        return found
 
     def find_settled(self, kind: str, uuid: UUID, region: str) -> int | None:
         """The epoch of an open or a reset whose COMMIT had no answer; None if it did not happen."""
-        with transaction(self.engine, "outcome") as cursor:
-            _lock_region(cursor, region)
-            cursor.execute(query(f"find_{kind}"), {"uuid": str(uuid)})
-            found = cursor.fetchone()
-        return found[0] if found else None
+        found: int | None = self._settled(f"find_{kind}", region=region, uuid=str(uuid))
+        return found
 
     def reset_state(self, uuid: UUID, region: str) -> str | None:
         """What became of a rewind whose COMMIT had no answer, looked up under the region lock."""
-        with transaction(self.engine, "outcome") as cursor:
-            _lock_region(cursor, region)
-            cursor.execute(query("state_of_reset"), {"uuid": str(uuid)})
-            found = cursor.fetchone()
-        return found[0] if found else None
+        found: str | None = self._settled("state_of_reset", region=region, uuid=str(uuid))
+        return found
 
     def rewind_is_under_way(self, region: str) -> bool:
         """A rewind has lowered Kafka and not yet the ledger, or died in between; a look."""
@@ -148,10 +139,6 @@ class Ledger:
         if not rows:
             raise Fenced(f"region {region}: the run of epoch {epoch} has passed and is forgotten")
         return Progress(*rows[0])
-
-    def numbers_of_members(self, region: str, epoch: int) -> set[int]:
-        """The members that have joined under an epoch."""
-        return {number for (number,) in self._rows("members_of", region=region, epoch=epoch)}
 
     def region_state(self, region: str) -> RegionState | None:
         """The region as it is now; None before its first open."""
@@ -238,15 +225,28 @@ class Ledger:
         with look(self.engine) as cursor:
             cursor.execute(query("finish_reset"), values)
 
+    def _settled(self, name: str, *, region: str, **values: object) -> Any:
+        """The one value of what stands once the region lock is free; None if there is none."""
+        with transaction(self.engine, "outcome") as cursor:
+            _lock_region(cursor, region)
+            cursor.execute(query(name), {"region": region, **values})
+            found = cursor.fetchone()
+        return found[0] if found else None
+
     def _rows(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
         with look(self.engine) as cursor:
             cursor.execute(query(name), values)
             return list(cursor.fetchall())
 
 
+def never_opened(region: str) -> Refused:
+    """What is said of a region that the ledger does not know."""
+    return Refused(f"region {region} is not in the ledger: it appears with its first run")
+
+
 def _lock_region(cursor: Cursor, region: str) -> RegionState:
     cursor.execute(query("lock_region"), {"region": region})
     found = cursor.fetchone()
     if found is None:
-        raise Refused(f"region {region} is not in the ledger: it appears with its first run")
+        raise never_opened(region)
     return RegionState(region, *found)

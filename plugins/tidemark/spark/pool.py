@@ -68,10 +68,8 @@ class PoolExecutor:
 
     def cancel(self) -> None:
         """Kill the workers and refuse further tasks; safe from another thread."""
-        with self._lock:
-            self._cancelled = True
-            for worker in filter(None, self._workers):
-                worker.kill()
+        self._cancelled = True
+        self.interrupt()
 
     def interrupt(self) -> None:
         """Kill the workers: the running job fails; a later one may run. Safe from any thread."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from psycopg2 import sql
 
 from tidemark.checkpoint import Batch, SpanRead
-from tidemark.drain import JobExecutor
 from tidemark.errors import DataLost, IncompleteRead
 from tidemark.facts import Facts
+from tidemark.job import JobExecutor
 from tidemark.ledger.looks import Looks, Published, PublishedSpan
 from tidemark.ledger.transaction import transaction
 from tidemark.region import Region

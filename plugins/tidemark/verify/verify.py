@@ -10,9 +10,8 @@ Nothing but scratch tables is written, and they are gone at the end.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tidemark.drain import JobExecutor
-from tidemark.errors import Refused
 from tidemark.facts import check_cluster
+from tidemark.job import JobExecutor
 from tidemark.ledger.looks import Looks, Published
 from tidemark.pipeline import Pipeline
 from tidemark.region import Connections, Region, facts_left, region_of
@@ -47,7 +46,7 @@ def verify(
         SchemaMismatch: the transform returns columns that the target lacks.
     """
     with region_of(pipeline, connections) as region, scratch_of(region.ledger.engine) as scratch:
-        state = _state(region)
+        state = region.state()
         published = Looks(region.ledger.engine).checkpoints(region.name)
         whole = _whole(region, state, published)
         chosen = published[:last][::-1]
@@ -86,13 +85,6 @@ def _executor(
     finally:
         for one in started:
             one.close()
-
-
-def _state(region: Region) -> RegionState:
-    state = region.ledger.region_state(region.name)
-    if state is None:
-        raise Refused(f"region {region.name} is not in the ledger: it appears with its first run")
-    return state
 
 
 def _whole(region: Region, state: RegionState, published: list[Published]) -> Whole:

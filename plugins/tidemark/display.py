@@ -1,0 +1,36 @@
+"""A member's state in the ledger, for display: nothing is decided by it, nothing fails by it."""
+
+import logging
+
+from tidemark.errors import TidemarkError
+from tidemark.kafka.member import Member
+from tidemark.ledger.ledger import Ledger
+
+log = logging.getLogger(__name__)
+
+
+class Display:
+    """Tells the ledger what a member does and what it is assigned, when either changes."""
+
+    def __init__(self, ledger: Ledger, member: Member, number: int) -> None:
+        self._ledger = ledger
+        self._member = member
+        self._number = number
+        self._state = "subscribed"
+        self._shown: tuple[object, ...] = ()
+
+    def show(self, state: str, drain_ms: int | None = None) -> None:
+        """Show a state, with the time that the last drain took where it is known."""
+        self._state = state
+        try:
+            assigned = sorted(map(str, self._member.assigned()))
+            shown = (state, assigned, drain_ms)
+            if shown != self._shown:
+                self._shown = shown
+                self._ledger.show_member(self._number, state, assigned, drain_ms)
+        except TidemarkError as error:
+            log.warning("member's state not shown: %s", error)
+
+    def refresh(self) -> None:
+        """Show the assignment beside the state as it is."""
+        self.show(self._state)
