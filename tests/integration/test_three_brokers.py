@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from tests.support.cluster import NODES, Cluster
 from tests.support.members import Told, partitions, share, until
+from tests.support.world import World
 
 from tidemark.checkpoint import Checkpoint
+from tidemark.errors import DataLost, Unreachable
 from tidemark.kafka import group as group_module
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
@@ -143,3 +146,34 @@ def test_a_mirror_lands_whole_though_the_groups_coordinator_dies_in_it(
     assert observed.committed_metadata(whole) == {
         partition: (offset, "r/1/5") for partition, offset in offsets.items()
     }
+
+
+def test_an_unclean_election_that_took_records_away_stops_the_run(
+    cluster: Cluster, config: dict[str, str], group: str, warehouse: dict[str, Any]
+) -> None:
+    """B7, H14: the log has grown past the ledger's offset again, with other records."""
+    first, second = 1, 2
+    topic = cluster.unclean_topic(f"t-{uuid4().hex[:12]}", first, second)
+    world = World(cluster.bootstrap, warehouse, topic, group)
+    world.produce(5)
+    world.run("both have these")
+    cluster.stop(second)
+    world.produce(5, start=5)
+    world.run("only the first has these")
+    cluster.stop(first)
+    cluster.start(second)
+    until(lambda: cluster.leader_of(world.partition()) == second, 60)
+    world.produce(20, start=100)
+    until(lambda: opens(world, "after"), 120)
+    with pytest.raises(DataLost, match=r"\[0\]@10 is needed and Kafka does not hold it"):
+        world.drain("after")
+    assert [offset for _, offset in world.rows()] == list(range(10))
+
+
+def opens(world: World, run_id: str) -> bool:
+    """Whether the open task ends well; Airflow tries it again while coordinators fail over."""
+    try:
+        assert world.open(run_id).backlog == 15
+    except Unreachable:
+        return False
+    return True

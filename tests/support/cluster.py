@@ -81,6 +81,14 @@ class Cluster:
         admin.create_topics([new])[name].result(30)
         return name
 
+    def unclean_topic(self, name: str, *nodes: int) -> str:
+        """Make a topic of one partition on these nodes; one that missed records may lead it."""
+        config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+        new = NewTopic(name, 1, replica_assignment=[list(nodes)], config=config)
+        admin = self.admin
+        admin.create_topics([new])[name].result(30)
+        return name
+
     def coordinator_of(self, group: str) -> int:
         """The node that coordinates the group."""
         admin = self.admin
