@@ -62,13 +62,24 @@ def breakable(stack: LocalStack) -> Iterator[Postgres]:
 
 
 @pytest.fixture
+def partitions() -> int:
+    """How many a region has, unless a test says otherwise."""
+    return 3
+
+
+@pytest.fixture
 def region(
-    stack: LocalStack, breakable: Postgres, topic: Callable[..., str], group: str
+    stack: LocalStack,
+    breakable: Postgres,
+    topic: Callable[..., str],
+    group: str,
+    partitions: int,
 ) -> Iterator[FaultRegion]:
     """A filled region in a database of its own."""
     running(stack, breakable)
     for warehouse in database_of(breakable):
-        region = FaultRegion(stack.kafka.bootstrap, warehouse, topic(partitions=3), group)
+        name = topic(partitions=partitions)
+        region = FaultRegion(stack.kafka.bootstrap, warehouse, name, group, partitions)
         region.fill()
         yield region
 

@@ -40,6 +40,7 @@ class FaultRegion:
     warehouse: dict[str, Any]
     topic: str
     region: str
+    partitions: int = 3
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -71,13 +72,15 @@ class FaultRegion:
         }
 
     def fill(self) -> None:
-        """Three partitions: plain, transactional with aborted records, and with dead letters."""
+        """Partitions: plain, transactional with aborted records, with dead letters; then plain."""
         produce(self.kafka, self.topic, _numbers(0, 120), 0)
         produce_transaction(self.kafka, self.topic, _numbers(1000, 60), 1)
         produce_transaction(self.kafka, self.topic, _numbers(9000, 30), 1, abort=True)
         produce_transaction(self.kafka, self.topic, _numbers(1060, 60), 1)
         mixed = [BAD if n % 10 == 3 else v for n, v in enumerate(_numbers(2000, 120))]
         produce(self.kafka, self.topic, mixed, 2)
+        for partition in range(3, self.partitions):
+            produce(self.kafka, self.topic, _numbers(1000 * partition, 400), partition)
 
     def run(self) -> None:
         """Open, drain as one member, close."""
@@ -114,6 +117,13 @@ class FaultRegion:
         """The run that holds the newest epoch of all runs."""
         [(run_id,)] = self._ask("SELECT run_id FROM tidemark.runs ORDER BY epoch DESC LIMIT 1")
         return str(run_id)
+
+    def contributors(self) -> set[str]:
+        """The names of the members whose contributions were accepted."""
+        named = (
+            "SELECT DISTINCT name FROM tidemark.contributions JOIN tidemark.members USING (member)"
+        )
+        return {name for (name,) in self._ask(named)}
 
     def reset(self) -> None:
         """A reset by hand."""
@@ -180,8 +190,8 @@ class FaultRegion:
                 "isolation.level": "read_committed",
             }
         )
-        consumer.assign([TopicPartition(self.topic, p, OFFSET_BEGINNING) for p in range(3)])
-        unread = {0, 1, 2}
+        unread = set(range(self.partitions))
+        consumer.assign([TopicPartition(self.topic, p, OFFSET_BEGINNING) for p in unread])
         while unread:
             message = consumer.poll(10)
             assert message is not None, f"partitions {unread} of {self.topic} give nothing"

@@ -53,31 +53,34 @@ class Submitted:
             return psutil.Process(self.process.pid).children(recursive=True)
         return []
 
-    def wait_until_a_worker_stopped(self) -> None:
-        """Return when a Python worker has reached its `stop`."""
+    def wait_until_stopped(self) -> psutil.Process:
+        """Return the driver, or the Python worker, that has reached its `stop`."""
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
             assert self.process.poll() is None, self.log.read_text()
             for process in self.family():
                 with suppress(psutil.NoSuchProcess):
                     if process.status() == psutil.STATUS_STOPPED:
-                        return
+                        return process
             time.sleep(0.05)
-        raise AssertionError(f"no worker stopped in {SECONDS} s: {self.log.read_text()}")
+        raise AssertionError(f"nothing stopped in {SECONDS} s: {self.log.read_text()}")
 
 
 @contextmanager
 def submitted(
-    region: FaultRegion, run_id: str, failpoint: str, folder: Path
+    region: FaultRegion, run_id: str, failpoint: str, folder: Path, name: str = "submitted"
 ) -> Iterator[Submitted]:
     """A drain of an open run with a failpoint switched on; none of its processes is left after."""
+    folder.mkdir(exist_ok=True)
     pipeline, log = folder / "pipeline.yaml", folder / "submit.log"
     pipeline.write_text(json.dumps(region.settings))  # JSON is YAML
     command = [BIN / "spark-submit", "--master", MASTER, "--conf", "spark.log.level=WARN"]
     with log.open("wb") as output:
         process = subprocess.Popen(
             [*command, PROJECT / "jobs" / "drain.py", pipeline],
-            env=os.environ | _environment(region, run_id) | {failpoints.VARIABLE: failpoint},
+            env=os.environ
+            | _environment(region, run_id)
+            | {failpoints.VARIABLE: failpoint, "TIDEMARK_MEMBER_NAME": name},
             cwd=folder,
             stdout=output,
             stderr=output,
@@ -93,7 +96,6 @@ def _environment(region: FaultRegion, run_id: str) -> dict[str, str]:
     secrets = dict(connection.to_env() for connection in region.connections.values())
     return secrets | {
         "TIDEMARK_RUN_ID": run_id,
-        "TIDEMARK_MEMBER_NAME": "submitted",
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join([str(PROJECT), str(PROJECT / "plugins")]),
         "PATH": os.pathsep.join([str(BIN), os.environ["PATH"]]),

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+from tests.faults.broken import resume
 from tests.faults.region import FaultRegion
 from tests.faults.submitted import submitted
+from tests.support.members import until
 
 pytestmark = pytest.mark.spark
 
@@ -30,8 +32,34 @@ def test_after_a_killed_driver_the_next_run_leaves_everything_exactly_once(
     region: FaultRegion, tmp_path: Path
 ) -> None:
     with submitted(region, region.open(), "read.middle=stop", tmp_path) as submit:
-        submit.wait_until_a_worker_stopped()
+        submit.wait_until_stopped()
         submit.kill_driver()
         assert submit.end() == KILLED, submit.log.read_text()
     region.run()
+    assert region.faults_found() == []
+
+
+@pytest.mark.parametrize("partitions", [8])
+def test_three_drivers_share_the_partitions_though_one_dies_and_one_sleeps(
+    region: FaultRegion, tmp_path: Path
+) -> None:
+    """S1, S23, S33: and a worker of the third is killed; all of it in one run and one epoch."""
+    run_id = region.open()
+    once = tmp_path / "once"
+    with (
+        submitted(region, run_id, "publish.before=stop@3", tmp_path / "1", "sleeps") as sleeps,
+        submitted(region, run_id, "", tmp_path / "2", "dies") as dies,
+        submitted(region, run_id, f"stage.copy=kill:{once}", tmp_path / "3", "stays") as stays,
+    ):
+        asleep = sleeps.wait_until_stopped()
+        until(lambda: "dies" in region.contributors(), 120)
+        dies.kill_driver()
+        assert dies.end() == KILLED, dies.log.read_text()
+        assert stays.end() == 0, stays.log.read_text()
+        resume(asleep)
+        assert sleeps.end() == 0, sleeps.log.read_text()
+    assert region.contributors() == {"sleeps", "dies", "stays"}
+    assert once.exists()
+    region.close(run_id)
+    assert region._ask("SELECT epoch FROM tidemark.regions") == [(1,)]
     assert region.faults_found() == []

@@ -15,6 +15,7 @@ import psycopg2
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.support.members import until
 from tests.support.rest import AirflowApi
 
 from tidemark.local.airflow import Airflow
@@ -81,6 +82,13 @@ class World:
             "SELECT partition, next_offset FROM tidemark.partitions WHERE region = 'flights'"
         )
         return dict(found)
+
+    def published(self, epoch: int) -> int:
+        ((batches,),) = self.sql(
+            "SELECT count(*) FROM tidemark.batches"
+            f" WHERE region = 'flights' AND state = 'published' AND epoch = {epoch}"
+        )
+        return int(batches)
 
     def epoch(self) -> int:
         ((epoch,),) = self.sql("SELECT epoch FROM tidemark.regions WHERE region = 'flights'")
@@ -195,9 +203,7 @@ def test_what_no_retry_can_help_is_tried_once_and_named(world: World, red: str) 
 
 
 def test_clearing_a_drain_alone_clears_open_too(world: World, red: str) -> None:
-    body = {"dry_run": True, "dag_run_id": red, "task_ids": ["drain"], "only_failed": False}
-    cleared = world.api.post("dags/flights/clearTaskInstances", body)["task_instances"]
-    assert {task["task_id"] for task in cleared} == {"drain", "open"}
+    assert world.api.clear("flights", red, "drain", dry_run=True) == {"drain", "open"}
 
 
 def test_a_reset_by_hand_is_dry_unless_told_otherwise(world: World, red: str) -> None:
@@ -225,3 +231,20 @@ def test_a_reset_by_hand_applies_when_told_and_the_next_run_goes_on(world: World
     world.sql("ALTER TABLE public.flights DROP CONSTRAINT no_more_flights")
     assert world.api.run("flights", f"after-{uuid4().hex[:8]}") == "success"
     assert world.rows() == world.ends() == world.ledger() == world.mirrored()
+
+
+def test_a_run_cleared_in_the_middle_goes_on_in_a_new_epoch(world: World, green: str) -> None:
+    """S31, H5: both drivers of the old epoch end; what they published stays, the rest follows."""
+    world.produce(RECORDS)
+    before, run_id = world.epoch(), f"cleared-{uuid4().hex[:8]}"
+    world.api.trigger("flights", run_id, max_records=20)
+    until(lambda: world.published(before + 1) >= 2, 120)
+    world.api.clear("flights", run_id, "drain", dry_run=False)
+    assert world.api.until_ended("flights", run_id) == "success"
+    assert world.epoch() == before + 2
+    assert 2 <= world.published(before + 1) < RECORDS / 20
+    assert world.published(before + 2) > 0
+    assert world.rows() == world.ends() == world.ledger() == world.mirrored()
+    drains = [t for t in world.api.instances("flights", run_id) if t["task_id"] == "drain"]
+    assert [drain["state"] for drain in drains] == ["success", "success"]
+    assert all(drain["try_number"] > 1 for drain in drains)

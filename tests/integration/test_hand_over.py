@@ -1,0 +1,106 @@
+"""The documented ways into a region: taking over from another job, an older range beside it."""
+
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
+from tests.support.documents import ROOT, blocks
+from tests.support.world import World
+
+from tidemark.errors import SchemaMismatch
+from tidemark.resetting import destination
+from tidemark.verify.verify import verify
+
+OLD_TABLE = """
+CREATE TABLE public.records (kafka_topic text, kafka_partition int, kafka_offset bigint,
+    value text)
+"""
+OLD_ROWS = "INSERT INTO public.records SELECT %s, 0, o, 'old' FROM generate_series(0, 4) o"
+DOCUMENTED = "ADD COLUMN batch_seq bigint NOT NULL DEFAULT 0"
+OLD_AND_NEW = """
+SELECT count(*) FILTER (WHERE batch_seq = 0), count(*) FILTER (WHERE batch_seq > 0)
+FROM public.records
+"""
+
+
+def commit(world: World, *offsets: int) -> None:
+    """What the job before Tidemark left in the group."""
+    own = {"bootstrap.servers": world.kafka, "group.id": world.pipeline.group}
+    consumer = Consumer(own)
+    named = [KafkaPartition(world.topic, number, offset) for number, offset in enumerate(offsets)]
+    consumer.commit(offsets=named, asynchronous=False)
+    consumer.close()
+
+
+def wrong(world: World) -> int:
+    """Differences that `verify` finds."""
+    return verify(world.pipeline, world.connections, executor_of=world.executor_of).wrong
+
+
+def test_a_region_goes_on_where_another_job_ended_in_that_jobs_own_table(world: World) -> None:
+    """S5, S12: its rows stay as they are, and no rewind goes back before the hand-over."""
+    world.produce(8)
+    world.produce(3, partition=1)
+    world.sql(OLD_TABLE)
+    world.sql(OLD_ROWS, [world.topic])
+    commit(world, 5, 0)
+    world.settings = {"kafka": {"start": "committed"}}
+    world.open("refused")
+    with pytest.raises(SchemaMismatch) as refusal:
+        world.drain("refused")
+    [remedy] = [text for text in str(refusal.value).splitlines() if "ALTER TABLE" in text]
+    assert DOCUMENTED in remedy.replace('"', "")
+    world.sql(remedy)
+    world.run("first")
+    assert world.sql(OLD_AND_NEW) == [(5, 6)]
+    assert world.rows() == [(0, offset) for offset in range(8)] + [
+        (1, offset) for offset in range(3)
+    ]
+    assert wrong(world) == 0
+    world.reset(to=destination("initial"))
+    assert world.sql(OLD_AND_NEW) == [(5, 0)]
+    world.run("again")
+    assert world.sql(OLD_AND_NEW) == [(5, 6)]
+
+
+def documented(fragment: str, live: World, older: World) -> str:
+    """The document's SQL with this fragment, for these regions and their tables."""
+    [text] = [
+        block.text
+        for block in blocks(ROOT / "docs" / "operating.md")
+        if block.language == "sql" and fragment in block.text
+    ]
+    names = {
+        "public.flights_older": "public.older",
+        "public.flights_all": "public.whole",
+        "public.flights": "public.records",
+        "'flights_older'": f"'{older.region}'",
+        "'flights'": f"'{live.region}'",
+    }
+    for name, own in names.items():
+        text = text.replace(name, own)
+    return text
+
+
+def test_an_older_range_is_loaded_beside_live_data_and_shown_as_one(world: World) -> None:
+    """The second region reads past the first one's beginning; the view shows each record once."""
+    world.produce(6)
+    world.settings = {"kafka": {"start": "end"}}
+    world.run("live, nothing yet")
+    world.produce(4, start=6)
+    settings = {
+        "kafka": {"start": "beginning", "group": f"{world.region}_older"},
+        "target": {"table": "public.older"},
+    }
+    older = replace(world, region=f"{world.region}_older", settings=settings, executors=[])
+    enough = documented("AS loaded_up_to", world, older)
+    older.run("older", max_records=4, max_batches=1)
+    assert world.sql(enough) == [(world.topic, 0, 4, 6)]
+    older.run("older on")
+    assert world.sql(enough) == []
+    world.run("live")
+    assert (wrong(world), wrong(older)) == (0, 0)
+    world.sql(documented("CREATE VIEW", world, older))
+    whole = "SELECT kafka_offset FROM public.whole ORDER BY 1"
+    assert [offset for (offset,) in world.sql(whole)] == list(range(10))
