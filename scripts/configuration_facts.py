@@ -7,7 +7,7 @@ from typing import Any
 
 from scripts.markdown_pieces import assigned, filled, spelled, table
 
-from tidemark import connections, drain, fields, membership, pipeline
+from tidemark import connections, drain, field_types, fields, membership, pipeline, table_name
 from tidemark.decode.outcome import MAX_VALUE_BYTES
 from tidemark.kafka import facts, member_config, spans
 from tidemark.ledger import transaction
@@ -57,7 +57,7 @@ def parts() -> Iterator[str]:
 
 def _types() -> str:
     rows = []
-    for name in fields.ALLOWED.split(", "):
+    for name in field_types.ALLOWED.split(", "):
         example, words = JSON_OF_TYPES[name]
         schema = fields.arrow_schema({"f": SAMPLES.get(name, name)})
         [column] = columns_of(schema)
@@ -67,7 +67,7 @@ def _types() -> str:
     limits = filled(
         f"""An array of structs, like every other nesting that Postgres has no type for, becomes
         `jsonb`. A record's value has at most {MAX_VALUE_BYTES >> 20} MiB. Field names have at most
-        {fields.MAX_NAME_BYTES} bytes and do not begin with `{fields.RESERVED_PREFIX}`."""
+        {table_name.NAME_BYTES} bytes and do not begin with `{field_types.RESERVED_PREFIX}`."""
     )
     return f"""\
 ## Types of fields

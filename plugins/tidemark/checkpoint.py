@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tidemark.offsets import Offsets, Span, TopicPartition
+from tidemark.offsets import LogPosition, Offsets, Span, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class PlannedSpan:
     span: Span
     topic_id: str
     claimed: bool = False
-    leader_epoch: int | None = None
-    """Of the record before the span: with it a log that was rewritten is noticed (KIP-320)."""
+    read_up_to: LogPosition | None = None
+    """After the last record before the span; markers and gaps may lie between. None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class Batch:
         return Staging.of(self.region, self.seq)
 
     @property
-    def leader_epochs(self) -> dict[TopicPartition, int]:
-        """Leader epoch of the record before each span, where one is known."""
+    def read_up_to(self) -> dict[TopicPartition, LogPosition]:
+        """Where the last record before each span ended, where that is known."""
         return {
-            planned.span.topic_partition: planned.leader_epoch
+            planned.span.topic_partition: planned.read_up_to
             for planned in self.spans
-            if planned.leader_epoch is not None
+            if planned.read_up_to
         }
 
     @property
@@ -83,8 +83,8 @@ class Tally:
     records: int = 0
     bytes: int = 0
     """Values, as read."""
-    leader_epoch: int | None = None
-    """Of the last record; None while there is none, or where the broker tells none."""
+    read_up_to: LogPosition | None = None
+    """After the last record; None while there is none, or where the broker tells no epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class SpanRead:
     records: int
     dead_letters: int
     bytes: int = 0
-    leader_epoch: int | None = None
+    read_up_to: LogPosition | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,9 @@ from tidemark.state import Run
 class Deciding(Protocol):
     """A ledger transaction under the region lock and the epoch."""
 
+    @property
+    def head_seq(self) -> int: ...  # noqa: D102
+
     def unpublished_batch(self) -> Batch | None: ...  # noqa: D102
     def next_offsets(self) -> Offsets: ...  # noqa: D102
     def target_offsets(self) -> Offsets: ...  # noqa: D102
@@ -57,12 +60,15 @@ def close(ledger: Ledger, group: Group, region: str, run_id: str) -> Closed:
         raise RunNotDone(f"region {region}: run {run_id} never opened; look at its open task")
     unmirrored, checkpoint = _mirrored(ledger, group, run)
     with ledger.deciding(region, run.epoch, "close") as tx:
+        head = tx.head_seq
         batches, rows, dead_letters, records = tx.published()
         reasons = [*_unfinished(tx, run, batches), *unmirrored]
         tx.close_run("failed" if reasons else "closed", "; ".join(reasons) or None)
     failpoints.hit("close.after")
     if reasons or checkpoint is None:
         raise RunNotDone(f"region {region}, epoch {run.epoch}: {'; '.join(reasons)}")
+    if checkpoint.seq != head:  # a member published the last batch after the mirror was written
+        checkpoint = mirror(ledger, group, region, run.epoch)
     return Closed(checkpoint, batches, rows, dead_letters, records)
 
 

@@ -6,6 +6,11 @@ from dataclasses import dataclass, field
 from tidemark.errors import DataLost
 from tidemark.offsets import Offsets, Span, TopicPartition
 
+GO_ON = (
+    "to go on with what is left, open the next run with --accept-data-loss (the form has it too):"
+    " the ledger keeps that"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -19,6 +24,8 @@ class Facts:
     """Start position of each partition, asked only for a region's first open."""
     unsubscribed: frozenset[str] = frozenset()
     """Topics that the ledger knows and the pipeline no longer reads."""
+    gone: frozenset[str] = frozenset()
+    """Those of them that Kafka no longer has."""
 
 
 def check_cluster(region: str, known: str, facts: Facts) -> None:
@@ -30,7 +37,20 @@ def check_cluster(region: str, known: str, facts: Facts) -> None:
     if facts.cluster_id != known:
         raise DataLost(
             f"region {region}: the ledger's offsets belong to Kafka cluster {known}, the connection"
-            f" leads to {facts.cluster_id}; point the connection at the first one"
+            f" leads to {facts.cluster_id}; point the connection at the first one; {GO_ON}"
+        )
+
+
+def check_left(region: str, facts: Facts) -> None:
+    """Refuse to mirror offsets of topics that are gone.
+
+    Raises:
+        DataLost: the pipeline left them, and Kafka no longer has them.
+    """
+    if facts.gone:
+        raise DataLost(
+            f"region {region}: {', '.join(sorted(facts.gone))} is no longer read, and gone from"
+            f" Kafka: its offsets can't be mirrored any more; {GO_ON}"
         )
 
 
@@ -46,7 +66,7 @@ def check_topic_ids(region: str, planned: Iterable[tuple[str, str]], facts: Fact
             became = "is gone" if found is None else f"was created again as {found}"
             raise DataLost(
                 f"region {region}: topic {topic} (id {topic_id}) {became}; the ledger's"
-                " offsets name records that no longer exist. Start a new region for the new topic"
+                f" offsets name records that no longer exist; {GO_ON}"
             )
 
 
@@ -59,8 +79,8 @@ def check_retained(region: str, next_offsets: Offsets, facts: Facts) -> None:
     faults = list(_missing(next_offsets, facts))
     if faults:
         raise DataLost(
-            f"region {region}: {'; '.join(faults)}. Nothing was skipped. Restore the records, or"
-            " start a new region from what is left"
+            f"region {region}: {'; '.join(faults)}. Nothing was skipped. Restore the"
+            f" records; {GO_ON}"
         )
 
 

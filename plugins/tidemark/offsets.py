@@ -18,6 +18,18 @@ Offsets = dict[TopicPartition, int]
 """Partition -> next offset to read."""
 
 
+class LogPosition(NamedTuple):
+    """An offset, and the leader epoch of the record before it: both name one history (KIP-320)."""
+
+    offset: int
+    leader_epoch: int
+
+    @classmethod
+    def known(cls, offset: int | None, leader_epoch: int | None) -> "LogPosition | None":
+        """The position where both are known."""
+        return None if offset is None or leader_epoch is None else cls(offset, leader_epoch)
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
     """The half-open, non-empty range `[start, end)` of one partition.

@@ -1,13 +1,15 @@
 """The pipeline file: one typed YAML per pipeline. Unknown keys are refused."""
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 import yaml
 from pydantic import (
+    AfterValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -17,11 +19,35 @@ from pydantic import (
 
 from tidemark.bounds import Bounds
 from tidemark.errors import InvalidSettings
+from tidemark.field_types import check_names, parse_type
 from tidemark.kafka_settings import CONNECTION, KafkaSettings, Positive, Strict
 from tidemark.kafka_settings import FromTimestamp as FromTimestamp
 from tidemark.kafka_settings import StartPosition as StartPosition
+from tidemark.table_name import spelled
 
+T = TypeVar("T")
 REGION = r"^[a-z][a-z0-9_]{0,39}$"
+
+
+def valid(check: Callable[[Any], T]) -> Callable[[Any], T]:
+    """The same check, as pydantic wants its faults."""
+
+    def checked(value: Any) -> T:
+        try:
+            return check(value)
+        except InvalidSettings as error:
+            raise ValueError(str(error)) from error
+
+    return checked
+
+
+def _declared(text: str) -> str:
+    parse_type(text)
+    return text
+
+
+Declared = Annotated[str, AfterValidator(valid(_declared))]
+"""A field's type, by a name of Spark SQL's DDL."""
 
 
 class Format(StrEnum):
@@ -71,7 +97,7 @@ class DecodeSettings(Strict):
 
     format: Format = Format.json
     """json: an object a record; raw: the bytes as they are."""
-    fields: Annotated[dict[str, str], Field(alias="schema")] = Field(default_factory=dict)
+    fields: Annotated[dict[str, Declared], Field(alias="schema")] = Field(default_factory=dict)
     """Field name: type, for the format json. Every field may be null."""
     metadata: tuple[Metadata, ...] = ()
     """Record metadata wanted as columns kafka_key, kafka_timestamp, kafka_headers."""
@@ -86,13 +112,19 @@ class DecodeSettings(Strict):
             raise ValueError("format raw takes no schema: its only column is value")
         return self
 
+    @field_validator("fields")
+    @classmethod
+    def _named(cls, fields: dict[str, str]) -> dict[str, str]:
+        valid(check_names)(fields)
+        return fields
+
 
 class TargetSettings(Strict):
     """Where rows go."""
 
     connection: Annotated[str, Field(pattern=CONNECTION)]
     """Airflow connection of type postgres; the ledger lives in the same database."""
-    table: Annotated[str, Field(pattern=r"^[^.\s]+\.[^.\s]+$")]
+    table: Annotated[str, AfterValidator(valid(spelled))]
     """Table with its schema: public.flights. It belongs to this region alone."""
     mode: Mode = Mode.append
     """append: every record adds its rows."""
@@ -166,12 +198,20 @@ class Pipeline(Strict):
             raise InvalidSettings("\n".join(faults)) from error
 
 
+_COMPLETE = {"missing", "value_error"}
+"""Faults whose message needs no value: there is none, or our own validators have named it."""
+
+_PLAIN = (str, int, float, datetime)
+
+
 def _fault(path: Path, root: yaml.Node | None, fault: dict[str, Any]) -> str:
     keys = [part for part in fault["loc"] if not _is_union_branch(part)]
     message = re.sub(r"^(Value|Assertion) error, ", "", fault["msg"])
     if fault["type"] == "extra_forbidden":
         message = "unknown key"
-    elif fault["type"] != "missing" and isinstance(fault["input"], (str, int, float, datetime)):
+    elif fault["type"] not in {"missing", "value_error"} and isinstance(
+        fault["input"], (str, int, float, datetime)
+    ):
         message += f", got {fault['input']!r}"
     return f"{path}:{_line(root, keys)}: {'.'.join(map(str, keys)) or 'file'}: {message}"
 

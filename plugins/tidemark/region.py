@@ -92,7 +92,8 @@ def opening_facts(region: Region, overrides: Sequence[str]) -> Facts:
     while _is_short(known, facts) and time.monotonic() < deadline:
         time.sleep(RECHECK_PAUSE)
         facts = region.broker.facts(topics)
-    return replace(facts, unsubscribed=unsubscribed(region, known))
+    left = unsubscribed(region, known)
+    return replace(facts, unsubscribed=left, gone=region.broker.gone(left))
 
 
 def unsubscribed(region: Region, known: Iterable[TopicPartition]) -> frozenset[str]:

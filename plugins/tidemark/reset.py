@@ -6,6 +6,7 @@ from datetime import datetime
 from tidemark.errors import Fenced, Refused, Superseded
 from tidemark.facts import Facts
 from tidemark.ledger.transaction import look
+from tidemark.mirror import mirror
 from tidemark.offsets import Offsets, TopicPartition
 from tidemark.pipeline import Pipeline
 from tidemark.region import Connections, MirrorSeen, Region, facts_left, mirror_seen, region_of
@@ -74,10 +75,9 @@ def reset_run(
         run = region.ledger.run_of(region.name, run_id) if run_id else None
         if run_id and run is None:
             raise Superseded(f"region {region.name}: run {run_id} never opened; nothing to reset")
-        epoch = run.epoch if run else None
-        request = ResetRequest(who, why, run_id, epoch, seen.mirrored)
+        request = ResetRequest(who, why, run_id, run.epoch if run else None, seen.mirrored)
         try:
-            settled = settle(region.ledger, region.group, region.name, request)
+            settled = _reset(region, request)
         except Fenced as error:
             raise Superseded(
                 f"{error}. It is after this reset and has brought Kafka level: nothing is left"
@@ -87,11 +87,20 @@ def reset_run(
         return _applied(region, report, settled)
 
 
+def _reset(region: Region, request: ResetRequest) -> Settled:
+    """Settle; or where this run's reset has been decided and died before its mirror, mirror."""
+    decided = region.ledger.unfinished_reset(region.name, request.run_id)
+    if decided is None:
+        return settle(region.ledger, region.group, region.name, request)
+    mirror(region.ledger, region.group, region.name, decided)
+    return Settled(decided)
+
+
 def _rewind(region: Region, to_seq: int, *, apply: bool, who: str, why: str) -> ResetReport:
-    topics = {partition.topic for partition in region.known_partitions()}
-    facts = facts_left(region.broker, topics)
+    state = region.state()
+    facts = facts_left(region.broker, {partition.topic for partition in region.known_partitions()})
     (seen, report), plan = _look(region), region.ledger.rewind(region.name, to_seq)
-    plan.check(region.state(), facts)
+    plan.check(state, facts)
     rows = PublishedRows(Target.parse(region.pipeline.target.table))
     report = replace(
         report,
@@ -101,7 +110,7 @@ def _rewind(region: Region, to_seq: int, *, apply: bool, who: str, why: str) -> 
     )
     if not apply:
         return report
-    request = RewindRequest(who, why, to_seq, facts, seen.mirrored)
+    request = RewindRequest(who, why, to_seq, facts, state.epoch, seen.mirrored)
     return _applied(region, report, rewind(region.ledger, region.group, rows, region.name, request))
 
 

@@ -91,6 +91,8 @@ class Rewind:
     def _not_held(self, facts: Facts) -> list[str]:
         faults = []
         for tp, place in sorted(self.places.items()):
+            if place.offset == place.next_offset:
+                continue  # nothing of it is read again
             if facts.topic_ids.get(tp.topic) != place.topic_id or tp not in facts.ends:
                 faults.append(f"{tp} is gone from Kafka or was created again")
             elif place.offset < (start := facts.log_starts[tp]):
@@ -144,6 +146,8 @@ class RewindRequest:
     why: str
     to_seq: int
     facts: Facts
+    epoch: int
+    """The region's, read before Kafka was asked: a rewind takes back what was looked at."""
     mirrored: Mirrored = NEVER_MIRRORED
     uuid: UUID = field(default_factory=uuid4)
 
@@ -153,6 +157,12 @@ class RewindRequest:
 
     def check(self, tx: Resetting) -> None:
         """Refuse what cannot be undone or read again, before anyone is fenced."""
+        if tx.state.epoch != self.epoch:
+            raise Superseded(
+                f"region {tx.state.region}: epoch {self.epoch} has passed while the rewind was"
+                f" prepared, it is {tx.state.epoch} now; nothing was changed. Rewind again if it is"
+                " still wanted"
+            )
         tx.rewind(self.to_seq).check(tx.state, self.facts)
 
     def write(self, tx: Resetting, epoch: int, discarded: int | None) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from tidemark.bounds import Bounds
@@ -63,6 +63,7 @@ def open_run(
     with region_of(pipeline, connections) as region:
         if not is_current(region.ledger.engine):
             migrate(region.ledger.engine)
+        known = region.ledger.region_state(region.name)
         facts = opening_facts(region, overrides)
         region.ledger.create_region(
             pipeline.region,
@@ -70,17 +71,30 @@ def open_run(
             target=pipeline.target.table,
             cluster_id=facts.cluster_id,
         )
-        request = OpenRequest(
-            run_id,
-            bounds,
-            facts,
-            tuple(overrides),
-            fingerprint(pipeline),
-            mirror_seen(region, region.ledger.merged_checkpoint(region.name).offsets).mirrored,
-            pipeline.max_consecutive_resets,
+        offsets = region.ledger.merged_checkpoint(region.name).offsets
+        request = replace(
+            open_request(region, run_id, bounds, facts, known.epoch if known else 0),
+            overrides=tuple(overrides),
+            mirrored=mirror_seen(region, offsets).mirrored,
         )
         settled = settle(region.ledger, region.group, pipeline.region, request)
         return _opened(region, settled.epoch, facts)
+
+
+def open_request(
+    region: Region, run_id: str, bounds: Bounds, facts: Facts, epoch: int
+) -> OpenRequest:
+    """An open of the region as its pipeline says it, nothing overridden."""
+    pipeline = region.pipeline
+    return OpenRequest(
+        run_id,
+        bounds,
+        facts,
+        epoch,
+        pipeline.target.table,
+        fingerprint=fingerprint(pipeline),
+        max_consecutive_resets=pipeline.max_consecutive_resets,
+    )
 
 
 def drain_run(

@@ -43,12 +43,26 @@ class Broken:
         )
 
     def end(self) -> tuple[int, str]:
-        """Wait for its end; exit code and last words. What it leaves behind is killed."""
+        """Wait for its end; exit code and last words. What it leaves behind is killed.
+
+        Whoever of it stops from now on is let go: each worker of a pool has its own failpoints.
+        """
+        deadline = time.monotonic() + SECONDS
         try:
-            _, words = self.process.communicate(timeout=SECONDS)
+            while (words := self._last_words()) is None:
+                assert time.monotonic() < deadline, f"no end after {SECONDS} s"
+                for member in self._family():
+                    if _status(member) == psutil.STATUS_STOPPED:
+                        resume(member)
         finally:
             self.kill()
         return self.process.returncode, words.strip()
+
+    def _last_words(self) -> str | None:
+        """What it said until its end; None while it runs."""
+        with suppress(subprocess.TimeoutExpired):
+            return self.process.communicate(timeout=1)[1]
+        return None
 
     def kill(self) -> None:
         """Nothing of it runs."""

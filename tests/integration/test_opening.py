@@ -8,7 +8,7 @@ from tests.support.desk import CLUSTER, TOPIC, Desk
 from tests.support.world import dump
 
 from tidemark.bounds import Bounds
-from tidemark.errors import DataLost, Fenced, Refused
+from tidemark.errors import DataLost, Fenced, Refused, Superseded
 from tidemark.ledger.looks import Looks
 from tidemark.offsets import TopicPartition
 from tidemark.opening import ACCEPT_CHANGES, ACCEPT_DATA_LOSS, OpenRequest
@@ -22,7 +22,8 @@ MADE_WITH = {"decode.schema.id": "bigint", "transform": "none"}
 
 def open_with(desk: Desk, **changes: Any) -> Settled:
     """An open that is not like the others."""
-    request = replace(OpenRequest("changed", Bounds(1000), desk.facts), **changes)
+    usual = OpenRequest("changed", Bounds(1000), desk.facts, desk.epoch, str(desk.target))
+    request = replace(usual, **changes)
     return settle(desk.ledger, desk.group, desk.region, request)
 
 
@@ -35,7 +36,7 @@ def remarks(desk: Desk) -> list[str]:
 
 
 def test_another_configuration_is_refused_field_by_field(desk: Desk) -> None:
-    open_with(desk, fingerprint=MADE_WITH)
+    desk.work(open_with(desk, fingerprint=MADE_WITH).epoch)
     before = dump(desk.warehouse)
     now = {"decode.schema.id": "string", "decode.schema.name": "string"}
     with pytest.raises(Refused) as refused:
@@ -48,12 +49,51 @@ def test_another_configuration_is_refused_field_by_field(desk: Desk) -> None:
 
 
 def test_an_accepted_change_is_written_down_and_is_the_new_fingerprint(desk: Desk) -> None:
-    open_with(desk, fingerprint=MADE_WITH)
+    desk.work(open_with(desk, fingerprint=MADE_WITH).epoch)
     now = MADE_WITH | {"transform": "jobs.flights:transform"}
     open_with(desk, fingerprint=now, overrides=(ACCEPT_CHANGES,))
     assert remarks(desk) == ["accepted: transform was 'none' and is 'jobs.flights:transform'"]
     open_with(desk, fingerprint=now)
     assert remarks(desk) == []
+
+
+def test_a_first_configuration_is_corrected_while_there_is_no_checkpoint(desk: Desk) -> None:
+    open_with(desk, fingerprint=MADE_WITH | {"transform": "jobs.fligths:transform"})
+    desk.work(open_with(desk, fingerprint=MADE_WITH).epoch)
+    with pytest.raises(Refused, match="transform was 'none'"):
+        open_with(desk, fingerprint=MADE_WITH | {"transform": "jobs.flights:transform"})
+
+
+def test_an_open_whose_facts_are_older_than_another_open_is_superseded(desk: Desk) -> None:
+    """H18: told to go on, it would begin again at the end that it saw, and double what followed."""
+    facts, epoch = desk.facts, desk.epoch
+    desk.grow(10)
+    desk.work(desk.open("newer").epoch)
+    before = dump(desk.warehouse)
+    with pytest.raises(Superseded, match="epoch 0 has passed while run changed was opened"):
+        open_with(desk, facts=facts, epoch=epoch, overrides=(ACCEPT_DATA_LOSS,))
+    assert dump(desk.warehouse) == before
+
+
+def test_when_every_known_partition_is_gone_the_new_ones_begin_at_their_start(desk: Desk) -> None:
+    """A pattern whose topics were all replaced."""
+    desk.work(desk.open().epoch)
+    new = TopicPartition("made_up_2", 0)
+    facts = replace(desk.facts, topic_ids={"made_up_2": "id-2"}, ends={new: 7}, log_starts={new: 2})
+    open_with(desk, facts=facts, overrides=(ACCEPT_DATA_LOSS,))
+    assert desk.offsets() == {new: 2}
+
+
+def test_a_topic_that_was_left_and_deleted_stops_the_open_until_told(desk: Desk) -> None:
+    """Its offsets can't be mirrored any more: Kafka refuses them for a topic that is gone."""
+    desk.work(desk.open().epoch)
+    left = frozenset({TOPIC})
+    facts = replace(desk.facts, ends={}, topic_ids={}, unsubscribed=left, gone=left)
+    with pytest.raises(DataLost, match="made_up is no longer read, and gone from Kafka"):
+        open_with(desk, facts=facts)
+    open_with(desk, facts=facts, overrides=(ACCEPT_DATA_LOSS,))
+    assert remarks(desk) == [f"no longer read, and gone from Kafka: {FIRST}, {SECOND}"]
+    assert desk.offsets() == {}
 
 
 def test_data_loss_is_not_accepted_with_other_overrides(desk: Desk) -> None:
@@ -125,7 +165,7 @@ def test_a_partition_that_is_gone_ends_and_the_others_go_on(desk: Desk) -> None:
     desk.work(desk.open().epoch)
     del desk.ends[SECOND], desk.log_starts[SECOND]
     desk.open("told", overrides=(ACCEPT_DATA_LOSS,))
-    assert remarks(desk) == [f"accepted: {SECOND} goes on at None, the ledger stood at 10"]
+    assert remarks(desk) == [f"accepted: {SECOND} is gone, the ledger stood at 10"]
     assert desk.offsets() == {FIRST: 10}
 
 

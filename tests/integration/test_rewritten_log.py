@@ -137,7 +137,8 @@ def restore_first_run(world: World) -> None:
         "DELETE FROM tidemark.batches WHERE seq > 1",
         "DELETE FROM tidemark.run_targets WHERE epoch > 1",
         "DELETE FROM tidemark.runs WHERE epoch > 1",
-        "UPDATE tidemark.partitions SET next_offset = 3, seq = 1 WHERE partition = 0",
+        "UPDATE tidemark.partitions SET next_offset = 3, record_end = 3, seq = 1"
+        " WHERE partition = 0",
         "UPDATE tidemark.regions SET epoch = 1, head_seq = 1, next_seq = 2",
     ):
         world.sql(statement)

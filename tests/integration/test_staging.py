@@ -18,7 +18,7 @@ from tests.support.flights_table import (
 )
 
 from tidemark.checkpoint import DeadLetter, SpanRead, Staging
-from tidemark.offsets import Span
+from tidemark.offsets import LogPosition, Span
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_dead_letters
@@ -80,13 +80,11 @@ def test_many_dead_letters_stream(connection: Connection, cursor: Cursor) -> Non
 
 def test_a_span_read_twice_by_one_attempt_counts_once(cursor: Cursor) -> None:
     tables.create(cursor, STAGING, COLUMNS)
-    read = SpanRead(
-        Span("t", 0, 5, 9), member=1, attempt=2, records=4, dead_letters=1, bytes=80, leader_epoch=3
-    )
+    read = SpanRead(Span("t", 0, 5, 9), 1, 2, 4, 1, 80, LogPosition(8, 3))
     assert tables.record_read(cursor, STAGING, read) is True
     assert tables.record_read(cursor, STAGING, read) is False
     cursor.execute("SELECT * FROM tidemark_staging.flights_7_reads")
-    assert cursor.fetchall() == [(1, 2, "t", 0, 5, 9, 4, 1, 80, 3)]
+    assert cursor.fetchall() == [(1, 2, "t", 0, 5, 9, 4, 1, 80, 8, 3)]
 
 
 def test_dropped_tables_are_gone_and_dropping_twice_is_well(cursor: Cursor) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Producer
 from tests.support.cluster import NODES, Cluster
 from tests.support.members import Told, partitions, share, until
 from tests.support.world import World
@@ -168,6 +169,28 @@ def test_an_unclean_election_that_took_records_away_stops_the_run(
     with pytest.raises(DataLost, match=r"\[0\]@10 is needed and Kafka does not hold it"):
         world.drain("after")
     assert [offset for _, offset in world.rows()] == list(range(10))
+
+
+def test_a_commit_marker_of_a_newer_leader_is_no_lost_data(
+    cluster: Cluster, config: dict[str, str], group: str, warehouse: dict[str, Any]
+) -> None:
+    """B7: the epoch of the last record says nothing of the marker behind it."""
+    world = World(cluster.bootstrap, warehouse, cluster.topic(f"t-{uuid4().hex[:12]}", 1), group)
+    producer = Producer(config | {"transactional.id": world.topic})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(world.topic, b"before", partition=0)
+    assert producer.flush(30) == 0
+    leader = cluster.leader_of(world.partition())
+    cluster.stop(leader)
+    until(lambda: cluster.leader_of(world.partition()) not in {leader, -1}, 60)
+    producer.commit_transaction(60)
+    cluster.start(leader)
+    world.run("ends behind the marker")
+    assert world.ledger_offsets() == {world.partition(): 2}
+    world.produce(3)
+    world.run("after")
+    assert [offset for _, offset in world.rows()] == [0, 2, 3, 4]
 
 
 def opens(world: World, run_id: str) -> bool:

@@ -87,6 +87,11 @@ class Desk:
         """The log of a partition is longer by `count` offsets."""
         self.ends[TopicPartition(TOPIC, partition)] += count
 
+    @property
+    def epoch(self) -> int:
+        """The region's epoch as it is now."""
+        return self.ledger.epoch(self.region)
+
     def open(
         self,
         run_id: str = "run",
@@ -94,7 +99,7 @@ class Desk:
         overrides: tuple[str, ...] = (),
     ) -> Settled:
         """A run is open."""
-        request = OpenRequest(run_id, bounds, self.facts, overrides)
+        request = OpenRequest(run_id, bounds, self.facts, self.epoch, str(self.target), overrides)
         return settle(self.ledger, self.group, self.region, request)
 
     def reset(self, run_id: str | None = None, epoch: int | None = None) -> Settled:
@@ -104,7 +109,7 @@ class Desk:
 
     def rewind(self, to_seq: int) -> Settled:
         """The region is rewound to a checkpoint, by hand."""
-        request = RewindRequest("test", "a test", to_seq, self.facts)
+        request = RewindRequest("test", "a test", to_seq, self.facts, self.epoch)
         rows = PublishedRows(self.target)
         return rewind(self.ledger, self.group, rows, self.region, request)
 

@@ -11,7 +11,7 @@ from confluent_kafka import Message
 from tidemark.checkpoint import Attempt, Batch, DeadLetter, SpanRead
 from tidemark.connections import Connection, kafka_config, postgres_parameters
 from tidemark.errors import JobFailed
-from tidemark.kafka.spans import read_span
+from tidemark.kafka.spans import position_after, read_span
 from tidemark.offsets import Span
 from tidemark.pipeline import Pipeline
 from tidemark.staging.copy import copy_dead_letters, copy_rows
@@ -110,13 +110,12 @@ class LocalExecutor:
                         len(records),
                         len(letters),
                         sum(map(len, records)),
-                        records[-1].leader_epoch() if records else None,
+                        position_after(records[-1]) if records else None,
                     )
                     record_read(cursor, batch.staging, read)
 
     def _read(self, batch: Batch, span: Span) -> Iterator[list[Message]]:
-        leader_epoch = batch.leader_epochs.get(span.topic_partition)
-        return read_span(self.kafka, span, leader_epoch=leader_epoch)
+        return read_span(self.kafka, span, read_up_to=batch.read_up_to.get(span.topic_partition))
 
 
 def row_batch(records: Sequence[Message]) -> pa.RecordBatch:

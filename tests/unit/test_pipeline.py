@@ -101,6 +101,25 @@ def test_a_fault_names_file_and_line(tmp_path: Path) -> None:
     assert said == f"{tmp_path}/p.yaml:10: target.mood: unknown key"
 
 
+def test_a_type_that_is_none_is_told_with_its_line(tmp_path: Path) -> None:
+    text = MINIMAL.replace("schema: {year: int}", "schema:\n    year: int\n    month: in")
+    said = fault(tmp_path, text)
+    assert "p.yaml:8: decode.schema.month: the type 'in' names 'in', which is no type" in said
+
+
+@pytest.mark.parametrize(
+    ("written", "spelled"),
+    [
+        ("public.flights", "public.flights"),
+        ("PUBLIC.Flights", "public.flights"),
+        ('"public".flights', "public.flights"),
+        ('"My Schema"."Flights 2"', '"My Schema"."Flights 2"'),
+    ],
+)
+def test_a_table_has_one_spelling(tmp_path: Path, written: str, spelled: str) -> None:
+    assert load(tmp_path, changed(target={"table": written})).target.table == spelled
+
+
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     said = fault(tmp_path, changed(region="X", batch={"max_records": -1}))
     assert len(said.splitlines()) == 2

@@ -1,6 +1,6 @@
 """Asking the broker for the facts of a region's topics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -70,6 +70,10 @@ class Broker:
             ends=self._offsets(partitions, END),
         )
 
+    def gone(self, topics: Iterable[str]) -> frozenset[str]:
+        """Those of the topics that Kafka does not have."""
+        return frozenset(topic for topic in topics if self._look_for(topic) is None)
+
     def offsets_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Offsets:
         """The first offset at or after a time; the end where there is none yet."""
         found = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms))
@@ -83,8 +87,11 @@ class Broker:
 
     def _is_ours(self, topic: str) -> bool:
         """Whether it is no internal topic, and still there since it was listed."""
-        found = answer(lambda: self._ask(topic), f"topic {topic}", none_if="UNKNOWN_TOPIC_OR_PART")
+        found = self._look_for(topic)
         return found is not None and not found.is_internal
+
+    def _look_for(self, topic: str) -> Any:
+        return answer(lambda: self._ask(topic), f"topic {topic}", none_if="UNKNOWN_TOPIC_OR_PART")
 
     def _describe(self, topic: str) -> Any:
         description = answer(lambda: self._ask(topic), f"topic {topic}")

@@ -9,7 +9,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidemark.errors import DataLost, Unreachable
-from tidemark.offsets import Span
+from tidemark.facts import GO_ON
+from tidemark.offsets import LogPosition, Span
 
 READER_SETTINGS: dict[str, str | int | bool] = {
     "isolation.level": "read_committed",
@@ -60,22 +61,23 @@ def read_span(
     config: Mapping[str, Any],
     span: Span,
     *,
-    leader_epoch: int | None = None,
+    read_up_to: LogPosition | None = None,
     no_progress_seconds: float = 60.0,
 ) -> Iterator[list[Message]]:
     """Yield all visible records of the span in order, in lists; none outside it.
 
     Exhausted means complete: the position is known to have passed or reached the end, however
     many offsets of the span hold no record (markers, aborted or compacted records). Memory is
-    bounded by the queue settings, not by the span. `leader_epoch` is that of the record before
-    the start; with it a truncated log is noticed.
+    bounded by the queue settings, not by the span. `read_up_to` is the position after the last
+    record before the span: fetching begins there, so that a rewritten log is noticed (KIP-320).
+    The epoch of that record says nothing of a later offset: markers may be of a newer leader.
 
     Raises:
         DataLost: Kafka does not hold a needed offset, or holds another history there.
         Unreachable: the position did not move for `no_progress_seconds`, or the login is refused.
     """
-    reading = _Reading(config, span, no_progress_seconds)
-    with reading.assigned(leader_epoch):
+    reading = _Reading(config, span, read_up_to, no_progress_seconds)
+    with reading.assigned():
         while not reading.is_complete:
             records = reading.advance()
             if records:
@@ -88,12 +90,25 @@ def next_offset(record: Message) -> int:
     return int(record.offset()) + 1
 
 
+def position_after(record: Message) -> LogPosition | None:
+    """Where the log goes on after this record; None if the broker tells no leader epoch."""
+    leader_epoch = record.leader_epoch()
+    return None if leader_epoch is None else LogPosition(next_offset(record), leader_epoch)
+
+
 class _Reading:
     """One consumer on one span: where it stands, and since when it has not moved."""
 
-    def __init__(self, config: Mapping[str, Any], span: Span, no_progress_seconds: float) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        span: Span,
+        read_up_to: LogPosition | None,
+        no_progress_seconds: float,
+    ) -> None:
         self._span = span
-        self._position = span.start
+        self._read_up_to = read_up_to
+        self._position = read_up_to.offset if read_up_to else span.start
         self._seconds = no_progress_seconds
         self._complaint = "no error was reported"
         self._brokers = config.get("bootstrap.servers")
@@ -105,11 +120,13 @@ class _Reading:
         self.moved()
 
     @contextmanager
-    def assigned(self, leader_epoch: int | None) -> Iterator[None]:
-        """Fetching from the start of the span; closed after."""
-        start = KafkaPartition(*self._span.topic_partition, self._span.start)
-        if leader_epoch is not None:
-            start = KafkaPartition(start.topic, start.partition, start.offset, "", leader_epoch)
+    def assigned(self) -> Iterator[None]:
+        """Fetching from the start of the span, or from where it was read up to; closed after."""
+        topic, partition = self._span.topic_partition
+        start = KafkaPartition(topic, partition, self._position)
+        if self._read_up_to:
+            epoch = self._read_up_to.leader_epoch
+            start = KafkaPartition(topic, partition, self._position, "", epoch)
         try:
             self._consumer.assign([start])
             yield
@@ -167,9 +184,10 @@ class _Reading:
                 raise self._unreachable("Kafka refuses the read")
 
     def _inside(self, records: list[Message], before: int) -> list[Message]:
-        if records and records[0].offset() >= before and records[-1].offset() < self._span.end:
+        first = max(before, self._span.start)
+        if records and records[0].offset() >= first and records[-1].offset() < self._span.end:
             return records
-        return [record for record in records if before <= record.offset() < self._span.end]
+        return [record for record in records if first <= record.offset() < self._span.end]
 
     def _consumer_position(self) -> int:
         partition = KafkaPartition(*self._span.topic_partition)
@@ -182,15 +200,14 @@ class _Reading:
         if self._topic_is_gone():
             return DataLost(
                 f"{self._where} is gone: the topic or the partition no longer exists; offsets of"
-                " a topic created again name other records, start a new region for it"
+                f" a topic created again name other records; {GO_ON}"
             )
         return self._unreachable(f"no progress for {self._seconds:g} s")
 
     def _loss(self, error: KafkaError) -> DataLost:
         return DataLost(
             f"{self._where} is needed and Kafka does not hold it: {self._log_range()}"
-            f" ({error.str()}). Nothing was skipped. Restore the records, or start a new region"
-            " from what is left"
+            f" ({error.str()}). Nothing was skipped. Restore the records; {GO_ON}"
         )
 
     def _unreachable(self, fact: str) -> Unreachable:

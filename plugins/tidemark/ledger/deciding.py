@@ -10,7 +10,7 @@ from tidemark.bounds import Bounds
 from tidemark.checkpoint import Batch, Contribution, PlannedSpan
 from tidemark.errors import Fenced
 from tidemark.ledger.queries import query
-from tidemark.offsets import Offsets, Span, TopicPartition
+from tidemark.offsets import LogPosition, Offsets, Span, TopicPartition
 from tidemark.protocol import SpanAlreadyClaimed
 from tidemark.state import Run
 
@@ -22,6 +22,7 @@ class Deciding:
     cursor: Cursor
     region: str
     epoch: int
+    head_seq: int
     next_seq: int
 
     def unpublished_batch(self) -> Batch | None:
@@ -32,8 +33,8 @@ class Deciding:
         seq, epoch = found
         self._run("spans", seq=seq)
         spans = tuple(
-            PlannedSpan(Span(*span), topic_id, contribution is not None, leader_epoch)
-            for *span, topic_id, contribution, leader_epoch in self.cursor.fetchall()
+            PlannedSpan(Span(*row[:4]), row[4], row[5] is not None, LogPosition.known(*row[6:]))
+            for row in self.cursor.fetchall()
         )
         return Batch(self.region, epoch, seq, spans)
 
@@ -122,7 +123,8 @@ class Deciding:
             records=[read.records for read in reads],
             dead_letters=[read.dead_letters for read in reads],
             bytes=[read.bytes for read in reads],
-            leader_epochs=[read.leader_epoch for read in reads],
+            record_ends=[read.read_up_to and read.read_up_to.offset for read in reads],
+            leader_epochs=[read.read_up_to and read.read_up_to.leader_epoch for read in reads],
         )
         if self.cursor.rowcount != len(reads):
             raise SpanAlreadyClaimed(f"batch {batch.seq}: another contribution was accepted")

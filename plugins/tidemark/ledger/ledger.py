@@ -53,7 +53,7 @@ class Ledger:
                     f"region {region}: epoch {epoch} has passed, the region is at {state.epoch};"
                     " another run or a reset took over, and this process may write nothing more"
                 )
-            yield Deciding(cursor, region, epoch, state.next_seq)
+            yield Deciding(cursor, region, epoch, state.head_seq, state.next_seq)
 
     @contextmanager
     def settling(self, region: str, name: str) -> Iterator[Settling]:
@@ -65,7 +65,7 @@ class Ledger:
         """Make the region if it is new.
 
         Raises:
-            Refused: another region has this group, or this region another group or target.
+            Refused: another region has this group or target, or this region another group.
         """
         values = {
             "region": region,
@@ -82,11 +82,10 @@ class Ledger:
                 )
             cursor.execute(query("create_region"), values)
             state = _lock_region(cursor, region)
-            if (state.group_id, state.target) != (group_id, target):
+            if state.group_id != group_id:
                 raise Refused(
-                    f"region {region} has consumer group {state.group_id!r} and target"
-                    f" {state.target}, the pipeline says {group_id!r} and {target}; a region keeps"
-                    " both: name a new region for the change"
+                    f"region {region} has consumer group {state.group_id!r}, the pipeline says"
+                    f" {group_id!r}; a region keeps it: name a new region for the change"
                 )
 
     def outcome(self, batch: Batch, member: int) -> str | None:
@@ -212,11 +211,16 @@ class Ledger:
     def unpublished_batch(self, region: str) -> Batch | None:
         """The unpublished batch with its claims, as a look: it decides nothing."""
         with look(self.engine) as cursor:
-            return Deciding(cursor, region, 0, 0).unpublished_batch()
+            return Deciding(cursor, region, 0, 0, 0).unpublished_batch()
 
     def unpublished_seq(self, region: str) -> int | None:
         """The seq of the unpublished batch, as a look."""
         rows = self._rows("unpublished_batch", region=region)
+        return rows[0][0] if rows else None
+
+    def unfinished_reset(self, region: str, run_id: str | None) -> int | None:
+        """The epoch of a reset of this run that was decided and not finished, as a look."""
+        rows = self._rows("unfinished_reset", region=region, run_id=run_id)
         return rows[0][0] if rows else None
 
     def finish_reset(self, region: str, epoch: int) -> None:

@@ -71,9 +71,10 @@ class Settling:
         """Read on without asking whether the log was rewritten before."""
         self._run("forget_leader_epochs")
 
-    def write_fingerprint(self, fingerprint: Mapping[str, Any], cluster_id: str) -> None:
-        """Keep what the rows are made with from now on."""
-        self._run("write_fingerprint", fingerprint=Json(dict(fingerprint)), cluster_id=cluster_id)
+    def write_made_with(self, fingerprint: Mapping[str, Any], cluster_id: str, target: str) -> None:
+        """Keep what the rows are made with from now on, from where, and where they go."""
+        made_with = Json(dict(fingerprint))
+        self._run("write_made_with", fingerprint=made_with, cluster_id=cluster_id, target=target)
 
     def write_run(self, epoch: int, request: OpenRequest, backlog: int, remarks: list[str]) -> None:
         """Write the run with its target offsets."""

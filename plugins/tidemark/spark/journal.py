@@ -73,7 +73,7 @@ class StagedJournal:
                 tally.records,
                 self._staged,
                 tally.bytes,
-                tally.leader_epoch,
+                tally.read_up_to,
             )
             with connection.cursor() as cursor:
                 is_first = record_read(cursor, self._staging, read)

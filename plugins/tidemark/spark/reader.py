@@ -11,8 +11,8 @@ from confluent_kafka import Message
 from tidemark import failpoints
 from tidemark.checkpoint import DeadLetter, Staging, Tally
 from tidemark.decode import JsonDecoder, RawDecoder
-from tidemark.kafka.spans import read_span
-from tidemark.offsets import Span, TopicPartition
+from tidemark.kafka.spans import position_after, read_span
+from tidemark.offsets import LogPosition, Span, TopicPartition
 from tidemark.spark.journal import CollectedJournal, Journal, StagedJournal
 from tidemark.spark.records import Decoder, blocks, decode_block, row_schema
 
@@ -37,8 +37,8 @@ class ReadSpec:
     """Of key, timestamp and headers: what the transform asked for."""
     member: int
     no_progress_seconds: float = 60.0
-    leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """Of the record before each span: with it a log that was rewritten is noticed."""
+    read_up_to: Mapping[TopicPartition, LogPosition] = field(default_factory=dict)
+    """After the last record before each span: with it a log that was rewritten is noticed."""
     staging: Staging | None = None
     """None reads without recording: for previews and proofs."""
 
@@ -76,7 +76,7 @@ def _read_span(
     lists = read_span(
         spec.kafka,
         span,
-        leader_epoch=spec.leader_epochs.get(span.topic_partition),
+        read_up_to=spec.read_up_to.get(span.topic_partition),
         no_progress_seconds=spec.no_progress_seconds,
     )
     schema = spec.schema
@@ -95,7 +95,7 @@ def _read_span(
 def _count(tally: Tally, block: list[Message]) -> None:
     tally.records += len(block)
     tally.bytes += sum(map(len, block))
-    tally.leader_epoch = block[-1].leader_epoch()
+    tally.read_up_to = position_after(block[-1])
 
 
 def _decoder(spec: ReadSpec) -> Decoder:

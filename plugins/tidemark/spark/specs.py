@@ -36,5 +36,5 @@ def read_spec(
 
 def specs_of_batch(spec: ReadSpec, batch: Batch, rows: pa.Schema) -> tuple[ReadSpec, WriteSpec]:
     """How one batch is read and staged; `rows` are the columns after the transform."""
-    reading = replace(spec, staging=batch.staging, leader_epochs=batch.leader_epochs)
+    reading = replace(spec, staging=batch.staging, read_up_to=batch.read_up_to)
     return reading, WriteSpec(spec.postgres, batch.staging, rows, spec.member)

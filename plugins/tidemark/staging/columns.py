@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidemark.errors import SchemaMismatch
+from tidemark.table_name import NAME_BYTES
 
 BATCH_SEQ = "batch_seq"
 """The target's column that names the batch of a row; a rewind deletes by it."""
@@ -14,7 +15,6 @@ BATCH_SEQ = "batch_seq"
 KEYS = ("member", "attempt")
 """The staging columns that say who wrote a row."""
 
-NAME_BYTES = 63
 _SYSTEM_NAMES = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
 _TIMESTAMP, _TIMESTAMPTZ = "timestamp without time zone", "timestamp with time zone"
 _PLAIN = {

@@ -6,7 +6,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.checkpoint import SpanRead, Staging
-from tidemark.offsets import Span
+from tidemark.offsets import LogPosition, Span
 
 
 def complete_reads(
@@ -19,13 +19,29 @@ def complete_reads(
     cursor.execute(
         sql.SQL(
             "SELECT DISTINCT ON (topic, partition) topic, partition, start_offset, end_offset,"
-            " member, attempt, records, dead_letters, bytes, leader_epoch FROM {reads}"
+            " member, attempt, records, dead_letters, bytes, record_end, leader_epoch FROM {reads}"
             " WHERE member = %s ORDER BY topic, partition, attempt DESC"
         ).format(reads=sql.Identifier(staging.schema, staging.reads)),
         (member,),
     )
-    found = [SpanRead(Span(*row[:4]), *row[4:]) for row in cursor.fetchall()]
+    found = [_read(*row) for row in cursor.fetchall()]
     return tuple(read for read in found if read.span in set(spans))
+
+
+def _read(
+    topic: str,
+    partition: int,
+    start: int,
+    end: int,
+    member: int,
+    attempt: int,
+    records: int,
+    dead_letters: int,
+    size: int,
+    *read_up_to: int | None,
+) -> SpanRead:
+    span, position = Span(topic, partition, start, end), LogPosition.known(*read_up_to)
+    return SpanRead(span, member, attempt, records, dead_letters, size, position)
 
 
 def move_dead_letters(

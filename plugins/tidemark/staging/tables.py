@@ -48,6 +48,7 @@ CREATE TABLE IF NOT EXISTS {reads} (
     records bigint NOT NULL,
     dead_letters bigint NOT NULL,
     bytes bigint NOT NULL,
+    record_end bigint,
     leader_epoch integer,
     PRIMARY KEY (member, attempt, topic, partition, start_offset)
 ) WITH (autovacuum_enabled = off)
@@ -55,11 +56,11 @@ CREATE TABLE IF NOT EXISTS {reads} (
 _RECORD_READ = sql.SQL("""
 INSERT INTO {reads} (
     member, attempt, topic, partition, start_offset, end_offset, records, dead_letters,
-    bytes, leader_epoch
+    bytes, record_end, leader_epoch
 )
 VALUES (
     %(member)s, %(attempt)s, %(topic)s, %(partition)s, %(start)s, %(end)s,
-    %(records)s, %(dead_letters)s, %(bytes)s, %(leader_epoch)s
+    %(records)s, %(dead_letters)s, %(bytes)s, %(record_end)s, %(leader_epoch)s
 )
 ON CONFLICT DO NOTHING
 """)
@@ -110,7 +111,8 @@ def record_read(cursor: Cursor, staging: Staging, read: SpanRead) -> bool:
         "records": read.records,
         "dead_letters": read.dead_letters,
         "bytes": read.bytes,
-        "leader_epoch": read.leader_epoch,
+        "record_end": read.read_up_to and read.read_up_to.offset,
+        "leader_epoch": read.read_up_to and read.read_up_to.leader_epoch,
     }
     cursor.execute(_RECORD_READ.format(**_names(staging)), values)
     return cursor.rowcount == 1

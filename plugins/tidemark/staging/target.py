@@ -1,13 +1,12 @@
 """The target table: made from the DataFrame's columns when absent, checked against them else."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import InvalidSettings, Refused, SchemaMismatch
+from tidemark.errors import Refused, SchemaMismatch
 from tidemark.staging.catalog import (
     Relation,
     TableColumn,
@@ -15,11 +14,10 @@ from tidemark.staging.catalog import (
     find_relation,
     find_rights,
 )
-from tidemark.staging.columns import BATCH_SEQ, NAME_BYTES, Column
+from tidemark.staging.columns import BATCH_SEQ, Column
 from tidemark.staging.fit import Difference, differences, quoted
+from tidemark.table_name import parse_table
 
-_PART = r'(?:[A-Za-z_][A-Za-z0-9_$]*|"(?:[^"\0]|"")+")'
-_NAME = re.compile(rf"({_PART})\.({_PART})")
 _TABLE_KINDS = "rp"
 _KINDS = {
     "v": "a view",
@@ -49,19 +47,7 @@ class Target:
         Raises:
             InvalidSettings: not two identifiers, or one has more than 63 bytes.
         """
-        match = _NAME.fullmatch(name)
-        if match is None:
-            raise InvalidSettings(
-                f"target.table must be schema.table, such as public.flights, got {name!r}"
-            )
-        target = cls(*map(_unquoted, match.groups()))
-        for part in (target.schema, target.table):
-            if len(part.encode()) > NAME_BYTES:
-                raise InvalidSettings(
-                    f"target.table: {part!r} has {len(part.encode())} bytes, "
-                    f"Postgres allows {NAME_BYTES}"
-                )
-        return target
+        return cls(*parse_table(name))
 
     @property
     def identifier(self) -> sql.Identifier:
@@ -92,10 +78,6 @@ def ensure(cursor: Cursor, target: Target, columns: Sequence[Column]) -> bool:
     _refuse_differences(target, list(differences(columns, table)))
     _refuse_missing_rights(cursor, target, relation, columns, table)
     return False
-
-
-def _unquoted(part: str) -> str:
-    return part[1:-1].replace('""', '"') if part.startswith('"') else part.lower()
 
 
 def _create(cursor: Cursor, target: Target, columns: Sequence[Column]) -> None:

@@ -1,0 +1,50 @@
+"""A table's name as SQL spells it: `public.flights` or `"My Schema"."Flights 2"`."""
+
+import re
+
+from tidemark.errors import InvalidSettings
+
+NAME_BYTES = 63
+"""NAMEDATALEN - 1: longer names would be cut."""
+
+_PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
+_PART = r'(?:[A-Za-z_][A-Za-z0-9_$]*|"(?:[^"\0]|"")+")'
+_NAME = re.compile(rf"({_PART})\.({_PART})")
+
+
+def parse_table(text: str) -> tuple[str, str]:
+    """The exact names of schema and table; as in SQL, unquoted is lower case.
+
+    Raises:
+        InvalidSettings: not two identifiers, or one has more than 63 bytes.
+    """
+    match = _NAME.fullmatch(text)
+    if match is None:
+        raise InvalidSettings(
+            f"target.table must be schema.table, such as public.flights, got {text!r}"
+        )
+    schema, table = map(_unquoted, match.groups())
+    for part in (schema, table):
+        if (size := len(part.encode())) > NAME_BYTES:
+            raise InvalidSettings(
+                f"target.table: {part!r} has {size} bytes, Postgres allows {NAME_BYTES}"
+            )
+    return schema, table
+
+
+def spelled(text: str) -> str:
+    """The one spelling of a table, however it was written: quoted only where it must be.
+
+    Raises:
+        InvalidSettings: see `parse_table`.
+    """
+    return ".".join(map(_quoted, parse_table(text)))
+
+
+def _unquoted(part: str) -> str:
+    return part[1:-1].replace('""', '"') if part.startswith('"') else part.lower()
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return name if _PLAIN.fullmatch(name) else f'"{doubled}"'
