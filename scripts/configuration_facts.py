@@ -190,6 +190,10 @@ def _timeouts() -> str:
         ("`lock_timeout` of a ledger transaction", _seconds(lock / 1000)),
         ("`statement_timeout` of a ledger transaction", _seconds(statement / 1000)),
         (
+            "the same of the one that removes a rewind's rows",
+            _seconds(transaction.timeouts_of("rewind")["statement_timeout"] / 1000),
+        ),
+        (
             "`idle_in_transaction_session_timeout`: a stopped holder of the region lock goes",
             _seconds(idle / 1000),
         ),

@@ -72,6 +72,20 @@ def close(ledger: Ledger, group: Group, region: str, run_id: str) -> Closed:
     return Closed(checkpoint, batches, rows, dead_letters, records)
 
 
+def fail(ledger: Ledger, region: str, run_id: str, why: str) -> None:
+    """The ledger calls an open run failed, and says why: for one that ends before its close.
+
+    Raises:
+        Fenced: another run or a reset holds the region; what it wrote of this run stands.
+    """
+    run = ledger.run_of(region, run_id)
+    if run is None or run.state != "open":
+        return
+    with ledger.deciding(region, run.epoch, "close") as tx:
+        batches, *_ = tx.published()
+        tx.close_run("failed", "; ".join([why, *_unfinished(tx, run, batches)]))
+
+
 def _mirrored(ledger: Ledger, group: Group, run: Run) -> tuple[list[str], Checkpoint | None]:
     try:
         return [], mirror(ledger, group, run.region, run.epoch)

@@ -1,7 +1,7 @@
 """Errors by remedy: each class says what a retry can do and which exit code the driver ends with.
 
 TidemarkError                     1   a retry may help
-├─ Unreachable                    1   Kafka or Postgres does not answer
+├─ Unreachable                    1   Kafka or Postgres does not answer, or could not finish
 ├─ StagingLost                    1   staged rows are gone: the next epoch drains again
 ├─ NoProgress                     1   nobody drains some partitions
 ├─ RunNotDone                     1   close: the ledger does not say that the run is done
@@ -15,7 +15,8 @@ TidemarkError                     1   a retry may help
 ├─ DataLost                      13   Kafka no longer holds a needed offset; a person must decide
 ├─ SchemaMismatch                14   the DataFrame does not fit the target table
 ├─ Superseded                    15   a reset names an epoch that has passed
-└─ Refused                       16   not allowed in this state; the text says what would allow it
+├─ Refused                       16   not allowed in this state; the text says what would allow it
+└─ LedgerInconsistent            17   the ledger holds what Tidemark never writes
 """
 
 from typing import ClassVar
@@ -34,7 +35,7 @@ class TidemarkError(Exception):
 
 
 class Unreachable(TidemarkError):
-    """Kafka or Postgres does not answer, or refuses the login."""
+    """Kafka or Postgres does not answer, refuses the login, or gave up what was asked."""
 
 
 class StagingLost(TidemarkError):
@@ -107,3 +108,9 @@ class Refused(TidemarkError):
     """An action is not allowed in this state; the text says what would allow it."""
 
     exit_code = 16
+
+
+class LedgerInconsistent(TidemarkError):
+    """A constraint of the ledger refuses what is always right where only Tidemark writes it."""
+
+    exit_code = 17

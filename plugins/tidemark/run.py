@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from tidemark.bounds import Bounds
-from tidemark.close import Closed, close
+from tidemark.close import Closed, close, fail
 from tidemark.display import Display
 from tidemark.drain import Drain, Drained
-from tidemark.errors import Fenced, Refused, RunNotDone
+from tidemark.errors import Fenced, Refused, RunNotDone, TidemarkError
 from tidemark.facts import Facts, backlog
 from tidemark.fingerprint import fingerprint
 from tidemark.job import JobExecutor
@@ -170,7 +170,8 @@ def run(
 
     Raises:
         Refused: members of another run are in the group; see overrides.
-        TidemarkError: whatever ended the run; the merged checkpoint is restored.
+        TidemarkError: whatever ended the run; the merged checkpoint is restored, or the log says
+            that the next open has to.
     """
     run_id = f"cli/{uuid4()}"
     with region_of(pipeline, connections) as region:
@@ -189,9 +190,31 @@ def run(
     except Fenced:
         raise
     except BaseException as error:
-        why = f"{run_id} ended with {type(error).__name__}"
-        reset_run(pipeline, connections, run_id=run_id, apply=True, who="cli", why=why)
+        _give_up(pipeline, connections, run_id, error)
         raise
+
+
+def _give_up(
+    pipeline: Pipeline, connections: Connections, run_id: str, error: BaseException
+) -> None:
+    """The ledger says why the run failed, and the region is reset.
+
+    Best effort, for the run's own error must be heard: the next open does what is left.
+    """
+    why = f"ended with {error.code if isinstance(error, TidemarkError) else type(error).__name__}"
+    try:
+        with region_of(pipeline, connections) as region:
+            fail(region.ledger, region.name, run_id, why)
+        reset_run(
+            pipeline, connections, run_id=run_id, apply=True, who="cli", why=f"{run_id} {why}"
+        )
+    except TidemarkError as failed:
+        log.warning(
+            "region %s was not reset, the next run does it: %s: %s",
+            pipeline.region,
+            failed.code,
+            failed,
+        )
 
 
 def _opened(region: Region, epoch: int, facts: Facts) -> Opened:

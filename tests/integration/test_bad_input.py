@@ -105,7 +105,7 @@ def test_a_database_that_is_not_there(world: World) -> None:
 def test_a_role_without_any_grant(world: World, stack: LocalStack) -> None:
     with role(stack) as name:
         poor = elsewhere(world, login=name, password=SECRET)
-        texts = ["permission denied", "needs USAGE and CREATE on schemas tidemark"]
+        texts = ["permission denied for database", "`tidemark check PIPELINE`"]
         refused(Refused, 16, texts, poor.open)
     assert dump(world.warehouse)["tables"] == []
 

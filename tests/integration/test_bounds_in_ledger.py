@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from tests.support.desk import TOPIC, Desk
 from tests.support.world import dump
 
@@ -37,6 +38,21 @@ def test_a_slow_start_goes_on_in_the_next_run(desk: Desk) -> None:
     desk.reset()
     assert widths(desk, desk.open("first", Bounds(32)).epoch, 2) == [2, 4]
     assert widths(desk, desk.open("second", Bounds(32)).epoch, 3) == [8, 16, 32]
+
+
+@pytest.mark.parametrize("retain", [1, 2, 3])
+def test_a_slow_start_ends_however_few_checkpoints_are_retained(desk: Desk, retain: int) -> None:
+    desk.grow(400, 0)
+    widths(desk, desk.open("before", Bounds(32)).epoch, 2)
+    desk.must_plan(desk.open("discarded", Bounds(32)).epoch)
+    desk.reset()
+    found = []
+    for run_id in map(str, range(6)):
+        epoch = desk.open(run_id, Bounds(32)).epoch
+        found += widths(desk, epoch, 1)
+        prune(desk.ledger, desk.region, epoch, retain)
+    assert found == sorted(found)
+    assert (found[0], found[-2:]) == (2, [32, 32])
 
 
 def test_a_batch_is_bounded_by_the_bytes_that_offsets_weighed_before(desk: Desk) -> None:

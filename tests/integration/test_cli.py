@@ -18,6 +18,7 @@ import yaml
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.commands import answer, commit, settle_in, tidemark, write_pipeline
+from tests.support.databases import make_first_ledger
 from tests.support.filled import copied, filled
 from tests.support.world import World, ask, dump, kafka_connection, postgres_connection
 
@@ -202,6 +203,34 @@ def test_the_ledger_can_be_made_from_the_printed_statements(region: World) -> No
         connection.cursor().execute(statements)
         connection.commit()
     assert answer("migrate", "dags/pipeline.yaml")["changed"] is False
+
+
+def test_an_administrator_upgrades_a_ledger_with_the_printed_statements(
+    region: World, stack: LocalStack
+) -> None:
+    administrator = stack.postgres.parameters(region.warehouse["dbname"], ADMIN)
+    region.sql("DROP SCHEMA tidemark, tidemark_staging CASCADE")
+    make_first_ledger(administrator)
+    for grant in ("USAGE ON SCHEMA", "SELECT ON ALL TABLES IN SCHEMA"):
+        ask(administrator, f"GRANT {grant} tidemark TO {region.warehouse['user']}")
+    printed = answer("migrate", "--sql", "dags/pipeline.yaml")
+    assert printed["since"] == "0001"
+    assert "CREATE TABLE tidemark.regions" not in printed["sql"]
+    ask(administrator, printed["sql"])
+    nothing = tidemark("migrate", "--sql", "dags/pipeline.yaml")
+    assert nothing.stdout == ""
+    assert f"at revision {newest()}: there is nothing to run" in nothing.stderr
+
+
+def test_a_ledger_of_a_newer_version_is_refused_and_check_says_so(region: World) -> None:
+    region.sql("UPDATE tidemark.alembic_version SET version_num = '9999'")
+    said = "the ledger is at revision 9999"
+    for command in (["run"], ["migrate"], ["migrate", "--sql"]):
+        refused = tidemark(*command, "dags/pipeline.yaml", exits=16).stderr
+        assert f"REFUSED: {said}" in refused
+    told = tidemark("check", "dags/pipeline.yaml", "--no-spark", exits=1).stdout
+    assert said in told
+    assert "upgrade Tidemark" in told
 
 
 def test_a_run_without_airflow(

@@ -52,6 +52,7 @@ def test_a_region_goes_on_where_another_job_ended_in_that_jobs_own_table(world: 
     [remedy] = [text for text in str(refusal.value).splitlines() if "ALTER TABLE" in text]
     assert DOCUMENTED in remedy.replace('"', "")
     world.sql(remedy)
+    world.sql(documented("CREATE INDEX", world, world))
     world.run("first")
     assert world.sql(OLD_AND_NEW) == [(5, 6)]
     assert world.rows() == [(0, offset) for offset in range(8)] + [

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.databases import make_first_ledger
 from tests.support.desk import Desk
 from tests.support.world import ask
 
 import tidemark
-from tidemark.ledger.migrate import is_current, migrate, migration_sql, newest
+from tidemark.errors import Refused
+from tidemark.ledger.migrate import is_current, migrate, migration_sql, newest, present
 from tidemark.ledger.queries import query
 from tidemark.ledger.transaction import connect
 from tidemark.opening import OpenRequest
@@ -101,6 +103,32 @@ def test_the_printed_script_makes_the_same_schema(any_warehouse: dict[str, Any])
     ask(any_warehouse, migration_sql())
     assert is_current(engine)
     assert schema_of(any_warehouse) == migrated
+    engine.dispose()
+
+
+def test_the_printed_script_begins_where_the_ledger_stands(any_warehouse: dict[str, Any]) -> None:
+    engine = connect(any_warehouse)
+    migrate(engine)
+    migrated = schema_of(any_warehouse)
+    ask(any_warehouse, "DROP SCHEMA tidemark, tidemark_staging CASCADE")
+    make_first_ledger(any_warehouse)
+    ask(any_warehouse, migration_sql(present(engine)))
+    assert present(engine) == newest()
+    assert migration_sql(present(engine)) == ""
+    assert set(schema_of(any_warehouse)) >= {row for row in migrated if "alembic" not in row[0]}
+    assert ask(any_warehouse, "SELECT region, oldest_seq FROM tidemark.regions") == [("r", 0)]
+    engine.dispose()
+
+
+def test_an_older_tidemark_refuses_a_newer_ledger(warehouse: dict[str, Any]) -> None:
+    engine = connect(warehouse)
+    migrate(engine)
+    ask(warehouse, "UPDATE tidemark.alembic_version SET version_num = '9999'")
+    said = f"at revision 9999, .* up to {newest()}: upgrade Tidemark"
+    for action in (is_current, migrate, present):
+        with pytest.raises(Refused, match=said):
+            action(engine)
+    assert ask(warehouse, "SELECT * FROM tidemark.alembic_version") == [("9999",)]
     engine.dispose()
 
 

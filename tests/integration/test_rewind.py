@@ -12,6 +12,7 @@ from tidemark.bounds import Bounds
 from tidemark.errors import Fenced, Refused, Superseded, TargetRefused, Unreachable
 from tidemark.failpoints import FailpointHit
 from tidemark.ledger.looks import Looks
+from tidemark.ledger.transaction import TIMEOUTS_MS
 from tidemark.offsets import TopicPartition
 
 FIRST, SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
@@ -146,6 +147,20 @@ def test_a_rewind_checks_that_kafka_holds_everything_before_anyone_is_fenced(
         worked.rewind(1)
     assert dump(worked.warehouse) == before
     assert worked.group.offsets == kafka
+
+
+def test_removing_rows_may_take_longer_than_other_statements(
+    worked: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TIMEOUTS_MS, "statement_timeout", 500)
+    slow = f"public.slow_{worked.region}"
+    worked.sql(
+        f"CREATE FUNCTION {slow}() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN PERFORM pg_sleep(1); RETURN NULL; END $$"
+    )
+    worked.sql(f"CREATE TRIGGER slow BEFORE DELETE ON {worked.target} EXECUTE FUNCTION {slow}()")
+    worked.rewind(1)
+    stands_at(worked, 4)
 
 
 def test_kafka_goes_down_before_the_ledger(worked: Desk) -> None:

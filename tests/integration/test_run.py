@@ -9,13 +9,15 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
-from tests.support.executor import BAD, LocalExecutor
+from tests.support.documents import ROOT, blocks
+from tests.support.executor import BAD, LocalExecutor, nothing
 from tests.support.failpoint import failpoint, meanwhile
 from tests.support.produce import numbered, produce, produce_transaction
 from tests.support.world import World, dump
 
 from tidemark import close as close_module
 from tidemark import drain as drain_module
+from tidemark import run as run_module
 from tidemark.bounds import Bounds
 from tidemark.checkpoint import Batch
 from tidemark.errors import (
@@ -27,6 +29,7 @@ from tidemark.errors import (
     RunNotDone,
     StagingLost,
     Superseded,
+    Unreachable,
 )
 from tidemark.failpoints import FailpointHit
 from tidemark.offsets import Span
@@ -570,6 +573,56 @@ def test_a_run_by_hand_resets_when_it_fails(world: World) -> None:
         run(world.pipeline, world.connections, bounds=Bounds(2), executor_of=world.executor_of)
     assert world.sql("SELECT state FROM tidemark.resets") == [("finished",)]
     assert staging(world) == []
+
+
+def bad_runs(world: World) -> list[tuple[Any, ...]]:
+    """What the document's statement says of runs that ended badly."""
+    [statement] = [
+        block.text
+        for block in blocks(ROOT / "docs" / "operating.md")
+        if block.language == "sql" and "state = 'failed' AND opened_at" in block.text
+    ]
+    return [(row[3], row[4]) for row in world.sql(statement)]
+
+
+def test_a_run_by_hand_that_failed_is_listed_with_its_reason(world: World) -> None:
+    world.produce(3)
+    world.before = fail
+    with pytest.raises(JobFailed):
+        run(world.pipeline, world.connections, bounds=Bounds(2), executor_of=world.executor_of)
+    [(state, reason)] = bad_runs(world)
+    assert state == "failed"
+    assert reason.startswith("ended with JOB_FAILED; batch 1 is planned and not published; ")
+    assert f"{world.partition(0)} stands at 0, its target offset is 3" in reason
+
+
+def test_a_run_by_hand_that_close_refused_keeps_the_reason_of_close(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def differ(*_: object) -> None:
+        raise MirrorFailed("Kafka differs, as the test wants it")
+
+    world.produce(3)
+    monkeypatch.setattr(close_module, "mirror", differ)
+    with pytest.raises(RunNotDone):
+        run(world.pipeline, world.connections, bounds=Bounds(9), executor_of=world.executor_of)
+    assert bad_runs(world) == [("failed", "Kafka differs, as the test wants it")]
+
+
+def test_a_reset_that_fails_does_not_hide_what_ended_the_run(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise Unreachable("Kafka is away")
+
+    world.produce(3)
+    world.before = fail
+    monkeypatch.setattr(run_module, "reset_run", refuse)
+    with pytest.raises(JobFailed, match="as the test wants it"):
+        run(world.pipeline, world.connections, bounds=Bounds(2), executor_of=world.executor_of)
+    assert "was not reset, the next run does it: UNREACHABLE: Kafka is away" in caplog.text
+    world.before = nothing
+    assert world.run("next").rows == 3
 
 
 def test_a_run_by_hand_refuses_beside_live_members(world: World) -> None:

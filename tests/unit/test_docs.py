@@ -230,6 +230,9 @@ def test_retries_and_time_outs_of_the_dag_are_the_described_ones() -> None:
         f"{retries}, the first after {pause} s",
         f"{hours} h, `drain_timeout`",
     ]
+    [by_hand] = re.findall(r"RESET_TIMEOUT = timedelta\(hours=(\d+)\)", code)
+    assert rows["reset"] == [retries, f"{step} min"]
+    assert rows["reset by hand"] == [retries, f"{by_hand} h, `reset_timeout`"]
 
 
 def test_places_for_real_output_are_delimited() -> None:

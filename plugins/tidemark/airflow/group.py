@@ -37,6 +37,8 @@ RETRIES: dict[str, Any] = {
 
 STEP_TIMEOUT = timedelta(minutes=10)
 DRAIN_TIMEOUT = timedelta(hours=1)
+RESET_TIMEOUT = timedelta(hours=6)
+"""By hand: a rewind removes all rows since a checkpoint in one statement."""
 
 
 def pipeline_dag(
@@ -90,8 +92,12 @@ def pipeline_task_group(
     return group
 
 
-def reset_dag(path: str | Path, **dag_kwargs: Any) -> DAG:
+def reset_dag(
+    path: str | Path, *, reset_timeout: timedelta = RESET_TIMEOUT, **dag_kwargs: Any
+) -> DAG:
     """The DAG by which a person resets the region: manual, with a form, dry unless told otherwise.
+
+    A rewind that is not done within reset_timeout removes nothing.
 
     Raises:
         InvalidSettings: the file is wrong; Airflow shows it as the DAG's import error.
@@ -100,7 +106,7 @@ def reset_dag(path: str | Path, **dag_kwargs: Any) -> DAG:
     dag_id = dag_kwargs.pop("dag_id", f"{pipeline.region}_reset")
     with _dag(dag_id, pipeline, schedule=None, params=reset_params(), **dag_kwargs) as dag:
         dag.doc_md = dag.doc_md or reset_doc(pipeline)
-        _step("reset", reset_by_hand, str(path))
+        _step("reset", reset_by_hand, str(path), execution_timeout=reset_timeout)
     return dag
 
 
@@ -140,7 +146,6 @@ def _step(task_id: str, function: Any, path: str, **kwargs: Any) -> PythonOperat
         task_id=task_id,
         python_callable=function,
         op_args=[path],
-        execution_timeout=STEP_TIMEOUT,
         doc_md=function.__doc__,
-        **kwargs,
+        **({"execution_timeout": STEP_TIMEOUT} | kwargs),
     )

@@ -176,7 +176,11 @@ def _ledger(engine: Engine) -> str:
     if not Looks(engine).is_there():
         return f"not there yet; the first run, or `tidemark migrate`, makes revision {newest()}"
     if not is_current(engine):
-        raise Wrong("its schema is not this version's", "tidemark migrate PIPELINE")
+        raise Wrong(
+            "its schema is not this version's",
+            "tidemark migrate PIPELINE; or let an administrator run what"
+            " `tidemark migrate --sql PIPELINE` prints",
+        )
     with look(engine) as cursor:
         cursor.execute(query("missing_table_rights"))
         missing = ", ".join(name for (name,) in cursor.fetchall())

@@ -1,13 +1,19 @@
 """`tidemark migrate`: bring the ledger's schema up to date, or print how."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.cli.errors import tell
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_line
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import connection
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 
 def migrate(
@@ -23,16 +29,17 @@ def migrate(
     """Bring the ledger in the target's database to this version's schema.
 
     Forward only, in one transaction; running it again does nothing. The first run of a pipeline
-    does the same by itself. With --sql an administrator can do it, and no PIPELINE is needed.
+    does the same by itself.
+
+    With --sql it runs nothing and prints the statements, for an administrator: those that the
+    pipeline's database lacks, or all of them without a PIPELINE and without any connection.
 
       tidemark migrate dags/flights.yaml
       tidemark migrate --sql > ledger.sql
+      tidemark migrate --sql dags/flights.yaml > upgrade.sql
     """
-    from tidemark.ledger.migrate import migration_sql
-
     if sql:
-        statements = migration_sql()
-        print_json({"sql": statements}) if output is Output.json else typer.echo(statements)
+        _print_statements(pipeline, output)
         return
     if pipeline is None:
         raise typer.BadParameter("PIPELINE is needed, unless with --sql")
@@ -44,15 +51,44 @@ def migrate(
         print_line(f"the ledger is at revision {revision}{'' if changed else ', as it was'}")
 
 
+def _print_statements(pipeline: Path | None, output: Output) -> None:
+    """What is to be run on stdout; that there is nothing to run on stderr."""
+    from tidemark.ledger.migrate import migration_sql
+
+    since = _present(pipeline) if pipeline else None
+    statements = migration_sql(since)
+    if output is Output.json:
+        print_json({"since": since, "sql": statements})
+    elif statements:
+        typer.echo(statements)
+    else:
+        tell(f"the ledger is at revision {since}: there is nothing to run")
+
+
+def _present(path: Path) -> str | None:
+    from tidemark.ledger.migrate import present
+
+    with _engine(path) as engine:
+        return present(engine)
+
+
 def _migrate(path: Path) -> tuple[str, bool]:
-    from tidemark.connections import postgres_parameters
     from tidemark.ledger.migrate import is_current, migrate, newest
+
+    with _engine(path) as engine:
+        return (newest(), False) if is_current(engine) else (migrate(engine), True)
+
+
+@contextmanager
+def _engine(path: Path) -> "Iterator[Engine]":
+    """The pipeline's database, for as long as the block runs."""
+    from tidemark.connections import postgres_parameters
     from tidemark.ledger.transaction import connect
     from tidemark.pipeline import Pipeline
 
     pipeline = Pipeline.load(path)
     engine = connect(postgres_parameters(connection(pipeline.target.connection)))
     try:
-        return (newest(), False) if is_current(engine) else (migrate(engine), True)
+        yield engine
     finally:
         engine.dispose()

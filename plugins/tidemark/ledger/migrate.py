@@ -14,6 +14,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, ProgrammingError
 
+from tidemark.errors import Refused
 from tidemark.ledger.refusals import refusal, unreachable
 
 SCHEMAS = ("tidemark", "tidemark_staging")
@@ -27,13 +28,14 @@ def migrate(engine: Engine) -> str:
 
     Raises:
         Unreachable: Postgres does not answer.
-        Refused: the role may not create what is missing.
+        Refused: the role may not create what is missing, or a newer Tidemark was here.
     """
     with _connected(engine) as connection:
         # Closed at the end: what failed inside a spelled-out BEGIN must not go back to the pool.
         connection.detach()
         connection.execute(text("BEGIN"))
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
+        _present(connection)
         for schema in SCHEMAS:
             if not inspect(connection).has_schema(schema):
                 connection.execute(text(f"CREATE SCHEMA {schema}"))
@@ -49,20 +51,29 @@ def is_current(engine: Engine) -> bool:
 
     Raises:
         Unreachable: Postgres does not answer.
-        Refused: the role may not look.
+        Refused: the role may not look, or a newer Tidemark was here.
+    """
+    return present(engine) == newest()
+
+
+def present(engine: Engine) -> str | None:
+    """The revision at which the ledger stands; None where there is no ledger.
+
+    Raises:
+        Unreachable: Postgres does not answer.
+        Refused: the role may not look, or a newer Tidemark was here.
     """
     with _connected(engine) as connection:
-        current = MigrationContext.configure(
-            connection, opts={"version_table_schema": SCHEMAS[0]}
-        ).get_current_revision()
-    return bool(current == newest())
+        return _present(connection)
 
 
-def migration_sql() -> str:
-    """The statements of all migrations, for a person who runs them by hand."""
+def migration_sql(since: str | None = None) -> str:
+    """The statements after a revision, or all, for a person who runs them by hand; maybe none."""
+    if since == newest():
+        return ""
     out = StringIO()
     with _config(out) as config:
-        command.upgrade(config, "head", sql=True)
+        command.upgrade(config, f"{since or 'base'}:head", sql=True)
     return (
         "".join(f"CREATE SCHEMA IF NOT EXISTS {schema};\n" for schema in SCHEMAS) + out.getvalue()
     )
@@ -72,6 +83,24 @@ def newest() -> str:
     """The newest revision that this version of Tidemark knows."""
     with _config() as config:
         return ScriptDirectory.from_config(config).get_current_head() or ""
+
+
+def _present(connection: Connection) -> str | None:
+    options = {"version_table_schema": SCHEMAS[0]}
+    found: str | None = MigrationContext.configure(connection, opts=options).get_current_revision()
+    if found is not None and found not in _known():
+        raise Refused(
+            f"the ledger is at revision {found}, which a newer version made; this one knows"
+            f" revisions up to {newest()}: upgrade Tidemark"
+        )
+    return found
+
+
+def _known() -> set[str]:
+    """The revisions that this version of Tidemark knows."""
+    with _config() as config:
+        script = ScriptDirectory.from_config(config)
+        return {revision.revision for revision in script.walk_revisions()}
 
 
 @contextmanager

@@ -1,17 +1,28 @@
 """What a refusing Postgres means, judged by SQLSTATE and constraint name, never by text."""
 
 import psycopg2
-from psycopg2 import errors
+from psycopg2 import errorcodes, errors
 
-from tidemark.errors import Fenced, Refused, StagingLost, TidemarkError, Unreachable
+from tidemark.errors import (
+    Fenced,
+    LedgerInconsistent,
+    Refused,
+    StagingLost,
+    TidemarkError,
+    Unreachable,
+)
 
-LOST = "{}: staged rows are gone or changed, as after a crash of Postgres. Nothing was published;"
+LOST = (
+    "{}: staged rows are gone or changed, as after a crash of Postgres. Nothing was published; the"
+    " next run drains the batch again"
+)
+EDITED = (
+    "; the ledger was edited by hand, or restored in part. Nothing was written: `tidemark verify`"
+    " names the place, one backup of ledger and target together restores both"
+)
 BY_CONSTRAINT: dict[str, tuple[type[TidemarkError], str]] = {
-    "moved_rows_equal_contributed": (StagingLost, LOST + " the next run drains the batch again"),
-    "moved_dead_letters_equal_contributed": (
-        StagingLost,
-        LOST + " the next run drains the batch again",
-    ),
+    "moved_rows_equal_contributed": (StagingLost, LOST),
+    "moved_dead_letters_equal_contributed": (StagingLost, LOST),
     "partition_stands_at_span_start": (
         Fenced,
         "{}: a partition does not stand at the start of its span; someone else moved it",
@@ -19,12 +30,12 @@ BY_CONSTRAINT: dict[str, tuple[type[TidemarkError], str]] = {
     "epoch_is_the_expected_one": (Fenced, "{}: the epoch was taken by another"),
     "one_unpublished_batch": (Fenced, "{}: the region has an unpublished batch already"),
     "spans_do_not_overlap": (
-        TidemarkError,
-        "{}: a planned span was read before; the ledger was edited by hand?",
+        LedgerInconsistent,
+        "{}: a planned span was read before" + EDITED,
     ),
     "a_record_is_a_dead_letter_once": (
-        TidemarkError,
-        "{}: a record is a dead letter already; the ledger was edited by hand?",
+        LedgerInconsistent,
+        "{}: a record is a dead letter already" + EDITED,
     ),
     "target_belongs_to_one_region": (
         Refused,
@@ -35,26 +46,45 @@ BY_CONSTRAINT: dict[str, tuple[type[TidemarkError], str]] = {
         "{}: the consumer group belongs to another region; set kafka.group to one of its own",
     ),
 }
+GAVE_UP = {
+    errorcodes.QUERY_CANCELED: "it took longer than statement_timeout, or somebody cancelled it;"
+    " nothing of it stands. What was slow is in Postgres' log; a large rewind wants an index on"
+    " batch_seq (docs/operating.md)",
+    errorcodes.LOCK_NOT_AVAILABLE: "another session held the lock for longer than lock_timeout;"
+    " nothing of it stands. Who holds it is in pg_locks and pg_stat_activity; then try again",
+    errorcodes.DEADLOCK_DETECTED: "another session and this one waited for each other; nothing of"
+    " it stands. Try again; if it comes back, find in Postgres' log who else locks these tables",
+    errorcodes.DISK_FULL: "nothing of it stands. Make room on the server, then try again",
+}
+"""What a server that does answer could not finish, by SQLSTATE: what to do. A retry may help."""
 
 
 def refusal(error: psycopg2.Error) -> TidemarkError:
     """The error in our words. Its DETAIL may hold data of a row and is left out."""
     if isinstance(error, errors.InsufficientPrivilege):
         return Refused(
-            f"Postgres: {_first_line(error)}; the role needs USAGE and CREATE on schemas tidemark"
-            " and tidemark_staging and all rights on the ledger's tables (docs/operating.md)"
+            f"Postgres: {_first_line(error)}; `tidemark check PIPELINE` names what to grant"
+            " (docs/operating.md)"
         )
     if isinstance(error, (errors.UndefinedTable, errors.UndefinedFunction, errors.UndefinedColumn)):
         return Refused(f"Postgres: {_first_line(error)}; run `tidemark migrate PIPELINE` first")
     constraint = error.diag.constraint_name or ""
-    kind, text = BY_CONSTRAINT.get(constraint, (TidemarkError, "{} refused a ledger row"))
-    return kind(text.format(constraint or f"Postgres ({_first_line(error)})"))
+    if constraint in BY_CONSTRAINT:
+        kind, text = BY_CONSTRAINT[constraint]
+        return kind(text.format(constraint))
+    if isinstance(error, psycopg2.IntegrityError):
+        return LedgerInconsistent(f"Postgres: {_first_line(error)}{EDITED}")
+    return LedgerInconsistent(
+        f"Postgres: {_first_line(error)}; the tables are not what this version expects:"
+        " `tidemark check PIPELINE` says more"
+    )
 
 
 def unreachable(error: psycopg2.Error) -> Unreachable:
     """The same fact in our words; psycopg2's first line names host and port, never a password."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return Unreachable(f"Postgres: {lines[0]}; check the target connection and that it is up")
+    remedy = GAVE_UP.get(error.pgcode or "", "check the target connection and that it is up")
+    return Unreachable(f"Postgres: {lines[0]}; {remedy}")
 
 
 def _first_line(error: psycopg2.Error) -> str:

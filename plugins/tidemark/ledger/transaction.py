@@ -23,6 +23,9 @@ TIMEOUTS_MS = {
 }
 """Part of the protocol: a stopped holder of the region lock must go away by itself."""
 
+LONGER_MS: Mapping[str, Mapping[str, int]] = {"rewind": {"statement_timeout": 86_400_000}}
+"""By a transaction's name: one DELETE takes back whatever was published since, in any number."""
+
 
 class CommitRefused(TidemarkError):
     """Postgres answered COMMIT with ROLLBACK: an earlier statement had failed unseen."""
@@ -45,23 +48,29 @@ def connect(parameters: Mapping[str, Any]) -> Engine:
     return engine
 
 
+def timeouts_of(name: str) -> dict[str, int]:
+    """The time-outs of a transaction, in milliseconds."""
+    return {**TIMEOUTS_MS, **LONGER_MS.get(name, {})}
+
+
 @contextmanager
 def transaction(
-    engine: Engine, name: str, timeouts_ms: Mapping[str, int] = TIMEOUTS_MS
+    engine: Engine, name: str, timeouts_ms: Mapping[str, int] | None = None
 ) -> Iterator[Cursor]:
     """One transaction: committed, and known to be, when this returns.
 
     If it crashes: nothing of it stands, unless COMMIT had been sent.
 
     Raises:
-        Unreachable: the connection failed before COMMIT was sent; nothing stands.
+        Unreachable: the connection failed, or the server gave up, before COMMIT was sent; nothing
+            stands.
         OutcomeUnknown: it failed after; only a look under the region lock can tell.
         CommitRefused: COMMIT was answered with another tag.
     """
     with _connection(engine) as connection, connection.cursor() as cursor:
         try:
             cursor.execute("BEGIN")
-            for setting, milliseconds in timeouts_ms.items():
+            for setting, milliseconds in (timeouts_ms or timeouts_of(name)).items():
                 cursor.execute("SELECT set_config(%s, %s, true)", (setting, f"{milliseconds}ms"))
             yield cursor
         except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:

@@ -1,0 +1,70 @@
+"""What Postgres refuses or gives up, as a person on call reads it."""
+
+import pytest
+from tests.support.desk import Desk
+
+from tidemark.bounds import Bounds
+from tidemark.errors import LedgerInconsistent, Unreachable
+from tidemark.ledger.transaction import TIMEOUTS_MS, transaction
+
+
+def test_a_rewind_may_take_longer_than_any_other_transaction(desk: Desk) -> None:
+    longer = TIMEOUTS_MS | {"statement_timeout": 24 * 3_600_000}
+    with transaction(desk.engine, "rewind") as cursor:
+        for name, milliseconds in longer.items():
+            cursor.execute("SELECT setting FROM pg_settings WHERE name = %s", (name,))
+            assert cursor.fetchone() == (str(milliseconds),)
+
+
+GAVE_UP = {
+    "57014": "took longer than statement_timeout, or somebody cancelled it",
+    "55P03": "held the lock for longer than lock_timeout",
+    "40P01": "waited for each other",
+    "53100": "Make room on the server",
+}
+
+
+@pytest.mark.parametrize("state", GAVE_UP)
+def test_a_server_that_gave_up_is_not_said_to_be_down(desk: Desk, state: str) -> None:
+    raising = f"DO $$ BEGIN RAISE EXCEPTION 'gave up' USING ERRCODE = '{state}'; END $$"
+
+    def give_up() -> None:
+        with transaction(desk.engine, "x") as cursor:
+            cursor.execute(raising)
+
+    with pytest.raises(Unreachable, match=GAVE_UP[state]) as caught:
+        give_up()
+    assert str(caught.value).startswith("Postgres: gave up; ")
+    assert "that it is up" not in str(caught.value)
+
+
+def test_what_ran_into_a_time_out_says_which(desk: Desk) -> None:
+    def wait(setting: str, statement: str) -> None:
+        with transaction(desk.engine, "x", TIMEOUTS_MS | {setting: 50}) as cursor:
+            cursor.execute(statement)
+
+    with pytest.raises(Unreachable, match="statement timeout; it took longer"):
+        wait("statement_timeout", "SELECT pg_sleep(5)")
+    with (
+        desk.ledger.settling(desk.region, "x"),
+        pytest.raises(Unreachable, match="lock timeout; another session held the lock"),
+    ):
+        wait("lock_timeout", f"UPDATE tidemark.regions SET epoch = 9 WHERE {desk.here}")
+
+
+def test_a_ledger_that_was_edited_is_said_to_be_inconsistent(desk: Desk) -> None:
+    epoch = desk.open(bounds=Bounds(4)).epoch
+    desk.work(epoch)
+    desk.sql(f"UPDATE tidemark.partitions SET next_offset = 0 WHERE {desk.here}")
+    with pytest.raises(LedgerInconsistent, match=r"spans_do_not_overlap: .* edited by hand") as it:
+        desk.plan(epoch)
+    assert (it.value.code, it.value.exit_code) == ("LEDGER_INCONSISTENT", 17)
+
+
+def test_a_constraint_without_a_text_of_its_own_is_inconsistent_too(desk: Desk) -> None:
+    def break_it() -> None:
+        with transaction(desk.engine, "x") as cursor:
+            cursor.execute(f"UPDATE tidemark.regions SET epoch = -1 WHERE {desk.here}")
+
+    with pytest.raises(LedgerInconsistent, match=r"epoch_is_not_negative.*edited by hand"):
+        break_it()
