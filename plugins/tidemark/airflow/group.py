@@ -120,7 +120,7 @@ def _wire(
         pipeline=path,
         conf=spark_conf,
         execution_timeout=drain_timeout,
-        map_index_template="member {{ task.member }}",
+        map_index_template="{{ task.task_id }}[{{ ti.map_index }}]",  # as the ledger names it
     ).expand(member=list(range(1, pipeline.members + 1)))
     closed = _step(
         "close",
