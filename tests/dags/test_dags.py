@@ -254,6 +254,37 @@ def test_the_group_puts_the_same_tasks_into_a_dag_that_is_there() -> None:
     assert dag.get_task("flights.drain").owner == "me"
 
 
+@pytest.mark.parametrize("factory", ["pipeline_dag", "reset_dag"])
+def test_a_dag_may_have_another_name_and_params_of_its_own(factory: str) -> None:
+    import tidemark.airflow
+
+    make = getattr(tidemark.airflow, factory)
+    usual = make(PROJECT / "dags" / "flights.yaml")
+    dag = make(PROJECT / "dags" / "flights.yaml", dag_id="mine", params={"ticket": "none"})
+    assert dag.dag_id == "mine"
+    assert dag.params.dump() == usual.params.dump() | {"ticket": "none"}
+
+
+@pytest.mark.parametrize(
+    ("factory", "name"), [("pipeline_dag", "accept_data_loss"), ("reset_dag", "apply")]
+)
+def test_a_form_keeps_its_own_defaults(factory: str, name: str) -> None:
+    import tidemark.airflow
+    from tidemark.errors import InvalidSettings
+
+    make = getattr(tidemark.airflow, factory)
+    with pytest.raises(InvalidSettings, match=f"params: {name} of the form can't be replaced"):
+        make(PROJECT / "dags" / "flights.yaml", params={name: True})
+
+
+def test_no_page_names_a_dag_that_may_not_be_there() -> None:
+    from tidemark.airflow import pipeline_dag, reset_dag
+
+    for make in (pipeline_dag, reset_dag):
+        dag = make(PROJECT / "dags" / "flights.yaml", dag_id="mine")
+        assert "DAG `" not in (dag.doc_md or "")
+
+
 @pytest.mark.parametrize("dag_id", ["flights", "flights_reset"])
 def test_the_form_can_be_sent_as_it_opens(bag: "DagBag", dag_id: str) -> None:
     """Airflow's page takes an empty text for a missing one and would not let it be sent."""
