@@ -167,6 +167,19 @@ def test_the_form_refuses_a_bound_that_is_none(bag: "DagBag", name: str, value: 
         bag.dags["flights"].params.get_param(name).resolve(value)
 
 
+def test_the_form_the_option_and_the_file_say_alike_what_is_weighed(bag: "DagBag") -> None:
+    from typing import get_type_hints
+
+    from tidemark.cli.run import run
+    from tidemark.pipeline import BatchSettings
+
+    in_file = BatchSettings.model_fields["max_bytes"].description or ""
+    in_form = bag.dags["flights"].params.get_param("max_bytes").description
+    option = get_type_hints(run, include_extras=True)["max_bytes"].__metadata__[0].help
+    for text in (in_file, in_form, option):
+        assert text.startswith("Bytes of values in one batch")
+
+
 def test_a_reset_is_dry_unless_the_form_says_so(bag: "DagBag") -> None:
     dag = bag.dags["flights_reset"]
     assert dag.params.dump() == {"to": "last", "apply": False, "reason": None}
