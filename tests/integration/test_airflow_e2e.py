@@ -158,6 +158,7 @@ def test_each_member_is_a_task_with_the_ledgers_name(world: World, green: str) -
 
 
 def test_the_form_bounds_the_batches(world: World, green: str) -> None:
+    """S28."""
     ((widest,),) = world.sql(
         "SELECT max(records) FROM (SELECT sum(end_offset - start_offset) AS records"
         " FROM tidemark.spans JOIN tidemark.batches USING (region, seq)"

@@ -259,6 +259,12 @@ def test_each_feature_names_tests_that_name_it(row: list[str]) -> None:
         assert found, f"no test of {path} says {name} in its docstring"
 
 
+@pytest.mark.parametrize("row", FEATURE_ROWS, ids=[row[0] for row in FEATURE_ROWS])
+def test_each_feature_is_shown_on_real_parts(row: list[str]) -> None:
+    folders = set(re.findall(r"`tests/(\w+)/", row[2]))
+    assert folders & {"integration", "contract", "dags", "faults"}
+
+
 def is_test(node: ast.AST) -> bool:
     """A function that pytest collects."""
     return isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
