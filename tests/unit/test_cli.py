@@ -63,6 +63,14 @@ def test_help_names_every_command_and_every_exit_code(cli: CliRunner) -> None:
             assert line in told.stdout
 
 
+def test_exit_code_1_names_every_command_that_ends_so_without_an_error() -> None:
+    commands = (PROJECT / "plugins/tidemark/cli").glob("*.py")
+    ending = {path.stem for path in commands if "typer.Exit(1)" in path.read_text()}
+    (line,) = (one for one in exit_codes().splitlines() if one.startswith("  1 "))
+    assert ending == {"check", "verify", "status", "mirror"}
+    assert all(name in line for name in ending)
+
+
 @pytest.mark.parametrize("command", COMMANDS[:-1])
 def test_every_command_teaches_with_an_example_and_prints_json(
     cli: CliRunner, command: str

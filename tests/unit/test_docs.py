@@ -230,6 +230,8 @@ def test_retries_and_time_outs_of_the_dag_are_the_described_ones() -> None:
         f"{retries}, the first after {pause} s",
         f"{hours} h, `drain_timeout`",
     ]
+    tries = int(retries) + 1
+    assert f"longer than about {tries * int(hours)} h** uses up" in OPERATING.read_text()
 
 
 def test_places_for_real_output_are_delimited() -> None:
