@@ -78,7 +78,8 @@ class Connection:
         if not text:
             raise InvalidSettings(
                 f"connection {conn_id!r} is not known: set {name} to a connection in JSON or URI"
-                ' form, for example {"conn_type": "kafka", "extra": {"bootstrap.servers": "…"}}'
+                ' form, such as {"conn_type": "kafka", "extra": {"bootstrap.servers": "host:9092"}}'
+                " or postgres://user:password@host:5432/database"
             )
         try:
             return cls._from_json(conn_id, text) if text[0] == "{" else cls._from_uri(conn_id, text)

@@ -1,22 +1,21 @@
 """The pipeline file: one typed YAML per pipeline. Unknown keys are refused."""
 
-import re
 from collections.abc import Callable
-from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
-import yaml
 from pydantic import (
     AfterValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     ValidationError,
     field_validator,
     model_validator,
 )
 
+from tidemark import yaml_file
 from tidemark.bounds import Bounds
 from tidemark.errors import InvalidSettings
 from tidemark.field_types import check_names, parse_type
@@ -169,6 +168,7 @@ class Pipeline(Strict):
     """Checkpoints that a rewind can go back to; older ones are pruned from the ledger."""
     max_consecutive_resets: Positive = 5
     """Resets in a row after which no run opens until a reset by hand."""
+    _file: Path = PrivateAttr(Path("pipeline.yaml"))  # of the current folder, if never loaded
 
     @property
     def group(self) -> str:
@@ -183,57 +183,19 @@ class Pipeline(Strict):
             InvalidSettings: every fault at once, each with file, line and key.
         """
         path = Path(path)
+        root, found = yaml_file.read(path)
         try:
-            text = path.read_text()
-            node = yaml.compose(text, Loader=yaml.SafeLoader)
-            found = yaml.safe_load(text)
-        except OSError as error:
-            raise InvalidSettings(f"{path}: {error.strerror}") from error
-        except yaml.YAMLError as error:
-            raise InvalidSettings(f"{path}: not YAML: {_one_line(error)}") from error
-        try:
-            return cls.model_validate(found)
+            loaded = cls.model_validate(found)
         except ValidationError as error:
-            faults = [_fault(path, node, dict(fault)) for fault in error.errors()]
-            raise InvalidSettings("\n".join(faults)) from error
+            raise InvalidSettings(yaml_file.faults(path, root, error)) from error
+        loaded._file = path
+        return loaded
 
+    @property
+    def project(self) -> Path:
+        """Where transforms are imported from: the nearest folder above the file with jobs/ in it.
 
-_COMPLETE = {"missing", "value_error"}
-"""Faults whose message needs no value: there is none, or our own validators have named it."""
-
-_PLAIN = (str, int, float, datetime)
-
-
-def _fault(path: Path, root: yaml.Node | None, fault: dict[str, Any]) -> str:
-    keys = [part for part in fault["loc"] if not _is_union_branch(part)]
-    message = re.sub(r"^(Value|Assertion) error, ", "", fault["msg"])
-    if fault["type"] == "extra_forbidden":
-        message = "unknown key"
-    elif fault["type"] not in {"missing", "value_error"} and isinstance(
-        fault["input"], (str, int, float, datetime)
-    ):
-        message += f", got {fault['input']!r}"
-    return f"{path}:{_line(root, keys)}: {'.'.join(map(str, keys)) or 'file'}: {message}"
-
-
-def _is_union_branch(part: object) -> bool:
-    """Pydantic names the tried type of a union in the location: no key of the file."""
-    return isinstance(part, str) and (part == "FromTimestamp" or "enum[" in part)
-
-
-def _line(node: yaml.Node | None, keys: list[Any]) -> int:
-    line = node.start_mark.line + 1 if node else 1
-    for key in keys:
-        if isinstance(node, yaml.MappingNode):
-            pair = next((kv for kv in node.value if kv[0].value == str(key)), None)
-            if pair is None:
-                return line
-            line, node = pair[0].start_mark.line + 1, pair[1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(key, int):
-            node = node.value[key]
-            line = node.start_mark.line + 1
-    return line
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+        The file's own folder if there is none.
+        """
+        folder = self._file.resolve().parent
+        return next((up for up in (folder, *folder.parents) if (up / "jobs").is_dir()), folder)

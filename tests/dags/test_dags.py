@@ -176,6 +176,19 @@ def test_the_form_refuses_a_bound_that_is_none(bag: "DagBag", name: str, value: 
         bag.dags["flights"].params.get_param(name).resolve(value)
 
 
+def test_the_form_the_option_and_the_file_say_alike_what_is_weighed(bag: "DagBag") -> None:
+    from typing import get_type_hints
+
+    from tidemark.cli.run import run
+    from tidemark.pipeline import BatchSettings
+
+    in_file = BatchSettings.model_fields["max_bytes"].description or ""
+    in_form = bag.dags["flights"].params.get_param("max_bytes").description
+    option = get_type_hints(run, include_extras=True)["max_bytes"].__metadata__[0].help
+    for text in (in_file, in_form, option):
+        assert text.startswith("Bytes of values in one batch")
+
+
 def test_a_reset_is_dry_unless_the_form_says_so(bag: "DagBag") -> None:
     dag = bag.dags["flights_reset"]
     assert dag.params.dump() == {"to": "last", "apply": False, "reason": None}
@@ -261,6 +274,37 @@ def test_the_group_puts_the_same_tasks_into_a_dag_that_is_there() -> None:
     assert before.downstream_task_ids == {"flights.open"}
     assert after.upstream_task_ids == {"flights.verdict"}
     assert dag.get_task("flights.drain").owner == "me"
+
+
+@pytest.mark.parametrize("factory", ["pipeline_dag", "reset_dag"])
+def test_a_dag_may_have_another_name_and_params_of_its_own(factory: str) -> None:
+    import tidemark.airflow
+
+    make = getattr(tidemark.airflow, factory)
+    usual = make(PROJECT / "dags" / "flights.yaml")
+    dag = make(PROJECT / "dags" / "flights.yaml", dag_id="mine", params={"ticket": "none"})
+    assert dag.dag_id == "mine"
+    assert dag.params.dump() == usual.params.dump() | {"ticket": "none"}
+
+
+@pytest.mark.parametrize(
+    ("factory", "name"), [("pipeline_dag", "accept_data_loss"), ("reset_dag", "apply")]
+)
+def test_a_form_keeps_its_own_defaults(factory: str, name: str) -> None:
+    import tidemark.airflow
+    from tidemark.errors import InvalidSettings
+
+    make = getattr(tidemark.airflow, factory)
+    with pytest.raises(InvalidSettings, match=f"params: {name} of the form can't be replaced"):
+        make(PROJECT / "dags" / "flights.yaml", params={name: True})
+
+
+def test_no_page_names_a_dag_that_may_not_be_there() -> None:
+    from tidemark.airflow import pipeline_dag, reset_dag
+
+    for make in (pipeline_dag, reset_dag):
+        dag = make(PROJECT / "dags" / "flights.yaml", dag_id="mine")
+        assert "DAG `" not in (dag.doc_md or "")
 
 
 @pytest.mark.parametrize("dag_id", ["flights", "flights_reset"])

@@ -116,8 +116,8 @@ def test_open_is_told_the_overrides_that_are_on_and_no_other(found: Found) -> No
     assert opened["overrides"] == ["accept_changes"]
 
 
-def test_mapped_drains_are_labelled_by_member(found: Found) -> None:
-    assert found["all is well"]["members"] == ["member 1", "member 2"]
+def test_mapped_drains_are_labelled_as_the_ledger_names_them(found: Found) -> None:
+    assert found["all is well"]["members"] == ["drain[0]", "drain[1]"]
 
 
 @pytest.mark.parametrize(

@@ -145,10 +145,10 @@ def test_every_flight_arrives_once_and_kafka_shows_it(world: World, green: str) 
     assert world.rows() == world.ends() == world.ledger() == world.mirrored()
 
 
-def test_each_member_is_a_task_with_a_name_that_people_can_read(world: World, green: str) -> None:
+def test_each_member_is_a_task_with_the_ledgers_name(world: World, green: str) -> None:
     drains = [t for t in world.api.instances("flights", green) if t["task_id"] == "drain"]
     assert {(t["rendered_map_index"], t["state"]) for t in drains} == {
-        ("member 1", "success"), ("member 2", "success"),
+        ("drain[0]", "success"), ("drain[1]", "success"),
     }  # fmt: skip
     joined = world.sql(
         "SELECT m.name, m.state FROM tidemark.members m JOIN tidemark.runs USING (region, epoch)"
@@ -158,6 +158,7 @@ def test_each_member_is_a_task_with_a_name_that_people_can_read(world: World, gr
 
 
 def test_the_form_bounds_the_batches(world: World, green: str) -> None:
+    """S28."""
     ((widest,),) = world.sql(
         "SELECT max(records) FROM (SELECT sum(end_offset - start_offset) AS records"
         " FROM tidemark.spans JOIN tidemark.batches USING (region, seq)"

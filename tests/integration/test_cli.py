@@ -85,6 +85,7 @@ def test_status_shows_members_remarks_and_what_can_be_restored(region: World) ->
 
 
 def test_status_counts_the_targets_rows_when_told(region: World) -> None:
+    """B13."""
     told = {"table": "public.records", "since_seq": 0, "ledger": 17}
     assert answer("status", region.region)["target"] == told | {"counted": None, "drift": None}
     found = answer("status", region.region, "--count")["target"]

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -53,6 +54,17 @@ def test_a_run_drains_every_record_once(world: World) -> None:
     assert world.rows() == everything([7, 5])
     assert (closed.rows, closed.batches, closed.records) == (12, 3, 12)
     assert world.kafka_offsets() == world.ledger_offsets() == closed.checkpoint.offsets
+
+
+def test_no_batch_exceeds_max_records_and_its_shares_are_fair(world: World) -> None:
+    """S28, S29: what a short partition leaves goes to the other, and the odd record takes turns."""
+    world.produce(6, partition=0)
+    world.produce(3, partition=1)
+    world.run(max_records=3)
+    planned = world.sql(
+        "SELECT seq, partition, end_offset - start_offset FROM tidemark.spans ORDER BY 1, 2"
+    )
+    assert planned == [(1, 0, 1), (1, 1, 2), (2, 0, 2), (2, 1, 1), (3, 0, 3)]
 
 
 def test_a_second_run_without_a_backlog_starts_no_executor(world: World) -> None:

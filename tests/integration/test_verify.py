@@ -113,6 +113,7 @@ def test_an_altered_byte_is_found_without_coordinates_in_the_target(proven: Worl
 
 
 def test_a_foreign_row_in_a_batch_is_found(proven: World) -> None:
+    """B13."""
     proven.sql("INSERT INTO public.records VALUES ('elsewhere', 7, 1, 'x', 2)")
     assert (Kind.foreign, "row", "elsewhere[7]@1") in found(proven)
 

@@ -25,6 +25,7 @@ COMMANDS = [
     "check", "preview", "run", "migrate", "status", "group", "checkpoints", "reset", "mirror",
     "verify", "dead-letters", "local",
 ]  # fmt: skip
+TIDEMARK = [sys.executable, "-c", "from tidemark.cli.main import app; app()"]
 HEAVY = {"pyspark", "confluent_kafka", "psycopg2", "sqlalchemy", "pydantic", "pyarrow", "httpx"}
 PIPELINE = """
 region: {region}
@@ -60,6 +61,14 @@ def test_help_names_every_command_and_every_exit_code(cli: CliRunner) -> None:
             (line,) = (one for one in exit_codes().splitlines() if names in one.split())
             assert line.split()[0] == str(kind.exit_code)
             assert line in told.stdout
+
+
+def test_exit_code_1_names_every_command_that_ends_so_without_an_error() -> None:
+    commands = (PROJECT / "plugins/tidemark/cli").glob("*.py")
+    ending = {path.stem for path in commands if "typer.Exit(1)" in path.read_text()}
+    (line,) = (one for one in exit_codes().splitlines() if one.startswith("  1 "))
+    assert ending == {"check", "verify", "status", "mirror"}
+    assert all(name in line for name in ending)
 
 
 @pytest.mark.parametrize("command", COMMANDS[:-1])
@@ -116,6 +125,15 @@ def test_an_unknown_region_names_the_known_ones(cli: CliRunner, dags: Path) -> N
     assert "known: clicks, orders." in told.stderr
 
 
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_a_folder_without_pipelines_is_told(cli: CliRunner, tmp_path: Path, output: str) -> None:
+    (tmp_path / "notes.yaml").write_text("mood: fine")
+    told = cli.invoke(app, ["status", "--pipelines", str(tmp_path), "-o", output])
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert "not a pipeline: " in told.stderr
+    assert f"INVALID_SETTINGS: no pipeline file in {tmp_path}" in told.stderr
+
+
 def test_a_broken_pipeline_file_is_named_and_hides_no_other(dags: Path) -> None:
     (dags / "broken.yaml").write_text("region: [")
     assert find_pipeline("orders", dags).region == "orders"
@@ -166,8 +184,22 @@ def test_spark_starts_where_the_connection_says(
     monkeypatch.setattr(sys, "path", [*sys.path])
     prepare_spark(Pipeline.load(dags / "orders.yaml"))
     assert os.environ.pop("PYSPARK_SUBMIT_ARGS") == "--master spark://head:7077 pyspark-shell"
-    assert os.environ["PYTHONPATH"] == f"{dags.parent}:/before"
-    assert sys.path[0] == str(dags.parent)
+    assert os.environ["PYTHONPATH"] == f"{dags}:/before"
+    assert sys.path[0] == str(dags)
+
+
+def test_transforms_are_found_from_any_folder(dags: Path, tmp_path: Path) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "of_orders.py").write_text("def transform(rows):\n    return rows\n")
+    with (dags / "orders.yaml").open("a") as file:
+        file.write("transform: jobs.of_orders:transform\n")
+    for folder in (tmp_path, Path("/")):
+        told = subprocess.run(
+            [*TIDEMARK, "check", str(dags / "orders.yaml"), "--no-spark"],
+            env=os.environ | {"PYTHONPATH": str(PROJECT / "plugins")},
+            cwd=folder, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert "jobs.of_orders:transform can be imported" in told.stdout, told.stdout
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 import json
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -50,6 +51,12 @@ def test_extra_is_an_object_or_its_text(extra: Any) -> None:
 
 def test_a_missing_connection_names_its_variable() -> None:
     with pytest.raises(InvalidSettings, match="set AIRFLOW_CONN_W "):
+        Connection.from_env("w", {})
+
+
+@pytest.mark.parametrize("example", ['{"conn_type": "kafka"', "postgres://user:password@host"])
+def test_a_missing_connection_shows_an_example_of_either_kind(example: str) -> None:
+    with pytest.raises(InvalidSettings, match=re.escape(example)):
         Connection.from_env("w", {})
 
 

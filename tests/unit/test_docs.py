@@ -233,6 +233,8 @@ def test_retries_and_time_outs_of_the_dag_are_the_described_ones() -> None:
     [by_hand] = re.findall(r"RESET_TIMEOUT = timedelta\(hours=(\d+)\)", code)
     assert rows["reset"] == [retries, f"{step} min"]
     assert rows["reset by hand"] == [retries, f"{by_hand} h, `reset_timeout`"]
+    tries = int(retries) + 1
+    assert f"longer than about {tries * int(hours)} h** uses up" in OPERATING.read_text()
 
 
 def test_places_for_real_output_are_delimited() -> None:
@@ -260,6 +262,12 @@ def test_each_feature_names_tests_that_name_it(row: list[str]) -> None:
         docstrings = [ast.get_docstring(node) or "" for node in ast.walk(tree) if is_test(node)]
         found = [text for text in docstrings if re.search(rf"\b{name}[a-g]?\b", text)]
         assert found, f"no test of {path} says {name} in its docstring"
+
+
+@pytest.mark.parametrize("row", FEATURE_ROWS, ids=[row[0] for row in FEATURE_ROWS])
+def test_each_feature_is_shown_on_real_parts(row: list[str]) -> None:
+    folders = set(re.findall(r"`tests/(\w+)/", row[2]))
+    assert folders & {"integration", "contract", "dags", "faults"}
 
 
 def is_test(node: ast.AST) -> bool:

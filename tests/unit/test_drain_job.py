@@ -18,7 +18,8 @@ JOB = PROJECT / "jobs" / "drain.py"
 PIPELINE = str(PROJECT / "dags" / "flights.yaml")
 
 STAND_IN = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 sys.path.insert(0, {project!r})
 from jobs import drain as job
 def work(path):

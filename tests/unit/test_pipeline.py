@@ -126,15 +126,44 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("a: [", "not YAML"), ("", "file: "), ("- 1", "file: ")]
+    ("text", "said"),
+    [
+        ("a: [", "not YAML"),
+        ("", "p.yaml:1: file: is empty"),
+        ("# nothing\n", "file: is empty"),
+        ("- 1", "file: must be keys with values"),
+        (MINIMAL.replace("  schema: {year: int}\n", ""), "p.yaml:5: decode: is empty"),
+        (MINIMAL + "batch: 5\n", "p.yaml:10: batch: must be keys with values"),
+    ],
 )
 def test_what_is_no_pipeline_at_all(tmp_path: Path, text: str, said: str) -> None:
     assert said in fault(tmp_path, text)
 
 
+def test_a_file_in_another_encoding_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_bytes((MINIMAL + "# Zürich\n").encode("latin-1"))
+    with pytest.raises(InvalidSettings, match=r"p\.yaml:10: not UTF-8"):
+        Pipeline.load(path)
+
+
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidSettings, match="No such file"):
         Pipeline.load(tmp_path / "missing.yaml")
+
+
+@pytest.mark.parametrize(("jobs", "project"), [(".", "."), ("dags", "dags"), (None, "dags/deep")])
+def test_transforms_are_those_of_the_nearest_folder_above_with_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: str | None, project: str
+) -> None:
+    deep = tmp_path / "dags" / "deep"
+    deep.mkdir(parents=True)
+    if jobs:
+        (tmp_path / jobs / "jobs").mkdir()
+    (deep / "p.yaml").write_text(MINIMAL)
+    monkeypatch.chdir(deep)
+    for path in (deep / "p.yaml", Path("p.yaml")):
+        assert Pipeline.load(path).project == (tmp_path / project).resolve()
 
 
 def test_yaml_that_would_run_code_is_refused(tmp_path: Path) -> None:

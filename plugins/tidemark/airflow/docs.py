@@ -25,8 +25,8 @@ together with its offsets. **Green means done**: a run is green only if the ledg
 **Red?** Read the log of the first red task: its last line says what happened and what to do. The
 next run goes on from the ledger, nothing is lost or doubled. `DATA_LOST` and `REFUSED` name what a
 person must decide; what the form's overrides accept is kept in the ledger as remarks. Reset or
-rewind by hand: DAG `{pipeline.region}_reset`. Who is at work now: `tidemark group
-{pipeline.region}`.
+rewind by hand: `tidemark reset {pipeline.region}`, or the DAG that `reset_dag` made of this
+pipeline, if there is one. Who is at work now: `tidemark group {pipeline.region}`.
 """
 
 
@@ -38,8 +38,7 @@ def reset_doc(pipeline: Pipeline) -> str:
 {_facts(pipeline)}
 
 Fences every running member, discards what is not published, and sets Kafka's group offsets to the
-ledger's merged checkpoint. Safe to run twice and beside a running DAG `{pipeline.region}`, whose
-run ends red.
+ledger's merged checkpoint. Safe to run twice and beside a run of the pipeline, which ends red.
 
 | to | what becomes of rows that are published |
 |---|---|
@@ -49,7 +48,7 @@ run ends red.
 | `initial` | all of them **are removed** |
 
 The next run reads again what was removed. Refused, with nothing changed, if Kafka no longer holds
-it. A pause of the DAG `{pipeline.region}` keeps that run waiting until the cause is mended.
+it. While the pipeline's DAG is paused that run waits, until the cause is mended.
 
 **Without `apply` it changes nothing** and says what it would change: batches, rows, dead letters,
 each partition from where to where, and the margin to Kafka's log start.

@@ -18,7 +18,7 @@ def run_params() -> dict[str, Param]:
     return {
         "max_records": _limit("Records per batch", "Offsets in one batch, shared fairly.", 10**8),
         "max_bytes": _limit(
-            "Bytes per batch", "Keys and values in one batch, as earlier ones weighed.", 10**12
+            "Bytes per batch", "Bytes of values in one batch, as earlier ones weighed.", 10**12
         ),
         "max_batches": _limit("Batches", "Stop after so many batches.", 10**6),
         "max_seconds": _limit("Seconds", "Plan no further batch after so long.", 7 * 86_400),

@@ -7,6 +7,7 @@ As open is a setup, clearing any task clears it too: the work gets a new epoch. 
 nothing else runs: nothing was begun.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,10 @@ from tidemark.airflow.tasks import (
     reset_failed_run,
     target_asset,
 )
+from tidemark.errors import InvalidSettings
 from tidemark.pipeline import Pipeline
+
+Params = Mapping[str, Any]
 
 RETRIES: dict[str, Any] = {
     "retries": 2,
@@ -49,15 +53,17 @@ def pipeline_dag(
     spark_conf: dict[str, str] | None = None,
     **dag_kwargs: Any,
 ) -> DAG:
-    """The DAG of a pipeline file, named as its region; dag_kwargs are Airflow's own.
+    """The DAG of a pipeline file; dag_kwargs are Airflow's own.
+
+    dag_id is the region's name by default; params stand beside those of the form.
 
     Raises:
-        InvalidSettings: the file is wrong; Airflow shows it as the DAG's import error.
+        InvalidSettings: the file is wrong, or a param has the name of one of the form; Airflow
+            shows it as the DAG's import error.
     """
     pipeline = Pipeline.load(path)
-    with _dag(
-        pipeline.region, pipeline, schedule=schedule, params=run_params(), **dag_kwargs
-    ) as dag:
+    dag_id = dag_kwargs.pop("dag_id", pipeline.region)
+    with _dag(dag_id, pipeline, run_params(), schedule=schedule, **dag_kwargs) as dag:
         dag.doc_md = dag.doc_md or pipeline_doc(pipeline)
         _wire(str(path), pipeline, drain_timeout, spark_conf)
     return dag
@@ -98,23 +104,42 @@ def reset_dag(
     """The DAG by which a person resets the region: manual, with a form, dry unless told otherwise.
 
     A rewind that is not done within reset_timeout removes nothing.
+    dag_kwargs are Airflow's own, without a schedule. dag_id is `<region>_reset` by default; params
+    stand beside those of the form.
 
     Raises:
-        InvalidSettings: the file is wrong; Airflow shows it as the DAG's import error.
+        InvalidSettings: the file is wrong, or a param has the name of one of the form; Airflow
+            shows it as the DAG's import error.
     """
     pipeline = Pipeline.load(path)
     dag_id = dag_kwargs.pop("dag_id", f"{pipeline.region}_reset")
-    with _dag(dag_id, pipeline, schedule=None, params=reset_params(), **dag_kwargs) as dag:
+    with _dag(dag_id, pipeline, reset_params(), schedule=None, **dag_kwargs) as dag:
         dag.doc_md = dag.doc_md or reset_doc(pipeline)
         _step("reset", reset_by_hand, str(path), execution_timeout=reset_timeout)
     return dag
 
 
-def _dag(dag_id: str, pipeline: Pipeline, *, schedule: Any, **kwargs: Any) -> DAG:
-    defaults = {"owner": "tidemark", **RETRIES, **kwargs.pop("default_args", {})}
-    tags = {"tidemark", pipeline.region, *kwargs.pop("tags", ())}
+def _dag(dag_id: str, pipeline: Pipeline, form: Params, *, schedule: Any, **kwargs: Any) -> DAG:
+    kwargs["params"] = _beside(form, kwargs.pop("params", None) or {})
+    kwargs["default_args"] = {"owner": "tidemark", **RETRIES, **kwargs.pop("default_args", {})}
+    kwargs["tags"] = {"tidemark", pipeline.region, *kwargs.pop("tags", ())}
     usual = {"catchup": False, "max_active_runs": 1}
-    return DAG(dag_id, schedule=schedule, default_args=defaults, tags=tags, **(usual | kwargs))
+    return DAG(dag_id, schedule=schedule, **(usual | kwargs))
+
+
+def _beside(form: Params, others: Params) -> Params:
+    """The form's params and the caller's own.
+
+    Raises:
+        InvalidSettings: one of them would replace one of the form's.
+    """
+    taken = sorted(set(form) & set(others))
+    if taken:
+        raise InvalidSettings(
+            f"params: {', '.join(taken)} of the form can't be replaced; give yours another name."
+            " Bounds of every run stand in the pipeline file, under batch"
+        )
+    return {**form, **others}
 
 
 def _wire(
@@ -126,7 +151,7 @@ def _wire(
         pipeline=path,
         conf=spark_conf,
         execution_timeout=drain_timeout,
-        map_index_template="member {{ task.member }}",
+        map_index_template="{{ task.task_id }}[{{ ti.map_index }}]",  # as the ledger names it
     ).expand(member=list(range(1, pipeline.members + 1)))
     closed = _step(
         "close",

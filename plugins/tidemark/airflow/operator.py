@@ -119,12 +119,6 @@ def entry_point() -> Path:
     return installed if installed.exists() else PACKAGE.parents[1] / "jobs" / "drain.py"
 
 
-def project_root(pipeline: str) -> Path:
-    """Where the user's transforms are imported from: the nearest folder above that holds jobs/."""
-    folder = Path(pipeline).resolve().parent
-    return next((up for up in (folder, *folder.parents) if (up / "jobs").is_dir()), folder)
-
-
 def _refuse_to_publish(hook: SparkSubmitHook) -> None:
     """Spark hands the environment to a driver elsewhere as --conf, which any user can list."""
     master, mode = hook._connection["master"], hook._connection["deploy_mode"]
@@ -138,7 +132,8 @@ def _refuse_to_publish(hook: SparkSubmitHook) -> None:
 
 def _python(pipeline: str) -> dict[str, str]:
     """This interpreter, its own spark-submit, the user's transforms and this package."""
-    roots = [str(project_root(pipeline)), str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
+    project = Pipeline.load(pipeline).project
+    roots = [str(project), str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
     commands = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     return {
         "PYSPARK_PYTHON": sys.executable,

@@ -88,7 +88,7 @@ def exit_codes() -> str:
     lines = [
         "Exit codes:",
         "  0  done",
-        "  1  failed, a retry may help; check or verify found faults",
+        "  1  failed, a retry may help; check, verify, status or mirror --check found a fault",
     ]
     for code in sorted({kind.exit_code for kind in kinds} - {1}):
         names = ", ".join(kind(" ").code for kind in kinds if kind.exit_code == code)

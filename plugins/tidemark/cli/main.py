@@ -36,7 +36,7 @@ A region on call:
   tidemark reset flights
 
 Connections come from AIRFLOW_CONN_<ID> in the environment, else from the local stack in
-.tidemark. Every command prints JSON with -o json.
+.tidemark. Every command that answers something prints JSON with -o json.
 """
 
 

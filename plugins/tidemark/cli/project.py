@@ -115,12 +115,12 @@ def _pairs(lines: Iterable[list[str]]) -> Iterator[tuple[str, str]]:
 
 
 def prepare_spark(pipeline: "Pipeline") -> None:
-    """Transforms of the current folder can be imported, here and in Spark's workers.
+    """Transforms of the pipeline's project can be imported, here and in Spark's workers.
 
     Spark will start where the pipeline's Spark connection says, and in this process if there is
     none.
     """
-    root = str(Path.cwd())
+    root = str(pipeline.project)
     if root not in sys.path:
         sys.path.insert(0, root)
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]

@@ -33,7 +33,8 @@ def run(
         int | None, typer.Option(min=1, help="Offsets in one batch; the file's by default.")
     ] = None,
     max_bytes: Annotated[
-        int | None, typer.Option(min=1, help="Bytes in one batch, as earlier ones weighed.")
+        int | None,
+        typer.Option(min=1, help="Bytes of values in one batch, as earlier ones weighed."),
     ] = None,
     max_batches: Annotated[int | None, typer.Option(min=1, help="Batches in this run.")] = None,
     max_seconds: Annotated[

@@ -11,7 +11,7 @@ from tidemark.cli.output import Format, Output, Verbose, print_json, print_line,
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import DAGS, PipelinesDir, connections_of, find_pipeline, pipelines_in
 from tidemark.cli.standing import RegionStatus, counted, in_ledger, place, with_kafka
-from tidemark.errors import TidemarkError
+from tidemark.errors import InvalidSettings, TidemarkError
 
 if TYPE_CHECKING:
     from tidemark.pipeline import Pipeline
@@ -51,6 +51,10 @@ def status(
         found = [status_of(pipeline, count=count) for pipeline in wanted]
     for fault in faults:
         tell(f"not a pipeline: {fault}", "yellow")
+    if not found:
+        raise InvalidSettings(
+            f"no pipeline file in {pipelines}: name another folder with --pipelines"
+        )
     if output is Output.json:
         shapes = [_shape(one) for one in found]
         print_json(shapes[0] if region else shapes)

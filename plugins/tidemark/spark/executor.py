@@ -185,7 +185,7 @@ def transform_of(pipeline: Pipeline) -> Transform:
     except (ImportError, AttributeError) as error:
         raise InvalidSettings(
             f"transform {pipeline.transform}: {error}; name an importable module:function"
-            " (the project's root must be on PYTHONPATH)"
+            f" (its project, {pipeline.project}, must be on PYTHONPATH)"
         ) from error
     return found  # type: ignore[no-any-return]
 
