@@ -37,3 +37,34 @@ BEGIN
     END IF;
     RETURN moved;
 END $$;
+
+-- As it was, and of the newest run when it opened and why it failed, whatever holds the epoch now.
+CREATE OR REPLACE VIEW tidemark.region_status AS
+SELECT r.region,
+       coalesce(run.state, 'reset') AS state,
+       r.epoch,
+       r.head_seq,
+       (SELECT b.seq FROM tidemark.batches b WHERE b.region = r.region AND b.state = 'planned') AS unpublished_seq,
+       (SELECT sum(greatest(t.target_offset - p.next_offset, 0))::bigint
+        FROM tidemark.run_targets t JOIN tidemark.partitions p
+            ON p.region = t.region AND p.topic = t.topic AND p.partition = t.partition AND p.ended_epoch IS NULL
+        WHERE t.region = r.region
+          AND t.epoch = (SELECT max(n.epoch) FROM tidemark.runs n WHERE n.region = r.region)) AS lag,
+       head.published_at AS last_checkpoint_at,
+       extract(epoch FROM clock_timestamp() - head.published_at)::bigint AS last_checkpoint_age_s,
+       (SELECT count(*) FROM tidemark.dead_letters d WHERE d.region = r.region) AS dead_letters,
+       r.consecutive_resets,
+       (SELECT count(*) FROM tidemark.members m WHERE m.region = r.region AND m.epoch = r.epoch
+            AND m.state NOT IN ('done', 'failed', 'reset complete')) AS members,
+       run.run_id,
+       run.opened_at,
+       run.closed_at,
+       run.reason,
+       newest.opened_at AS newest_run_opened_at,
+       newest.reason AS newest_run_reason
+FROM tidemark.regions r
+LEFT JOIN tidemark.runs run ON run.region = r.region AND run.epoch = r.epoch
+LEFT JOIN LATERAL (SELECT max(b.published_at) AS published_at FROM tidemark.batches b
+                   WHERE b.region = r.region AND b.state = 'published') head ON true
+LEFT JOIN LATERAL (SELECT n.opened_at, n.reason FROM tidemark.runs n
+                   WHERE n.region = r.region ORDER BY n.epoch DESC LIMIT 1) newest ON true;

@@ -8,7 +8,9 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from tests.support.documents import ROOT, blocks
 from tests.support.world import World
 
+from tidemark.cli import standing
 from tidemark.errors import SchemaMismatch
+from tidemark.region import region_of
 from tidemark.resetting import destination
 from tidemark.verify.verify import verify
 
@@ -38,6 +40,14 @@ def wrong(world: World) -> int:
     return verify(world.pipeline, world.connections, executor_of=world.executor_of).wrong
 
 
+def counted(world: World) -> int | None:
+    """Rows of the region in the target, as `status --count` shows them."""
+    with region_of(world.pipeline, world.connections) as region:
+        target = standing.in_ledger(region).target
+        assert target is not None
+        return standing.counted(region, target).counted
+
+
 def test_a_region_goes_on_where_another_job_ended_in_that_jobs_own_table(world: World) -> None:
     """S5, S12: its rows stay as they are, and no rewind goes back before the hand-over."""
     world.produce(8)
@@ -59,6 +69,7 @@ def test_a_region_goes_on_where_another_job_ended_in_that_jobs_own_table(world: 
         (1, offset) for offset in range(3)
     ]
     assert wrong(world) == 0
+    assert counted(world) == 6
     world.reset(to=destination("initial"))
     assert world.sql(OLD_AND_NEW) == [(5, 0)]
     world.run("again")

@@ -5,7 +5,7 @@ from tests.support.desk import Desk
 
 from tidemark.bounds import Bounds
 from tidemark.errors import LedgerInconsistent, Unreachable
-from tidemark.ledger.transaction import TIMEOUTS_MS, transaction
+from tidemark.ledger.transaction import TIMEOUTS_MS, connect, transaction
 
 
 def test_a_rewind_may_take_longer_than_any_other_transaction(desk: Desk) -> None:
@@ -16,11 +16,26 @@ def test_a_rewind_may_take_longer_than_any_other_transaction(desk: Desk) -> None
             assert cursor.fetchone() == (str(milliseconds),)
 
 
+def test_a_decision_sees_what_the_one_before_it_left_whatever_the_servers_default(
+    desk: Desk,
+) -> None:
+    """H18: at repeatable read its snapshot would be older than the region lock."""
+    stricter = connect(
+        desk.warehouse | {"options": "-c default_transaction_isolation=serializable"}
+    )
+    with transaction(stricter, "x") as cursor:
+        cursor.execute("SHOW transaction_isolation")
+        assert cursor.fetchone() == ("read committed",)
+    stricter.dispose()
+
+
 GAVE_UP = {
     "57014": "took longer than statement_timeout, or somebody cancelled it",
     "55P03": "held the lock for longer than lock_timeout",
     "40P01": "waited for each other",
     "53100": "Make room on the server",
+    "25006": "Point it at the primary",
+    "25P03": "this process stood still in a transaction",
 }
 
 

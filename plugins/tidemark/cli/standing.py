@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 BOTH = """
 SELECT (SELECT coalesce(sum(rows_moved), 0)::bigint FROM tidemark.batches
         WHERE region = %(region)s AND state = 'published' AND seq >= %(since)s),
-       (SELECT count(*) FROM {} WHERE {} >= %(since)s)
+       (SELECT count(*) FROM {} WHERE {} >= greatest(%(since)s, 1))
 """
 
 

@@ -54,6 +54,10 @@ GAVE_UP = {
     " nothing of it stands. Who holds it is in pg_locks and pg_stat_activity; then try again",
     errorcodes.DEADLOCK_DETECTED: "another session and this one waited for each other; nothing of"
     " it stands. Try again; if it comes back, find in Postgres' log who else locks these tables",
+    errorcodes.READ_ONLY_SQL_TRANSACTION: "the connection leads to a standby, or the database is"
+    " read-only. Point it at the primary",
+    errorcodes.IDLE_IN_TRANSACTION_SESSION_TIMEOUT: "this process stood still in a transaction for"
+    " longer than idle_in_transaction_session_timeout; nothing of it stands. Try again",
     errorcodes.DISK_FULL: "nothing of it stands. Make room on the server, then try again",
 }
 """What a server that does answer could not finish, by SQLSTATE: what to do. A retry may help."""

@@ -17,7 +17,7 @@ from tidemark.errors import OutcomeUnknown, TidemarkError
 from tidemark.ledger.refusals import refusal, unreachable
 
 TIMEOUTS_MS = {
-    "lock_timeout": 300_000,  # longer than a publish takes
+    "lock_timeout": 900_000,  # as long as the statement of a publish that is waited for
     "statement_timeout": 900_000,
     "idle_in_transaction_session_timeout": 60_000,
 }
@@ -25,6 +25,10 @@ TIMEOUTS_MS = {
 
 LONGER_MS: Mapping[str, Mapping[str, int]] = {"rewind": {"statement_timeout": 86_400_000}}
 """By a transaction's name: one DELETE takes back whatever was published since, in any number."""
+
+
+NO_ANSWER = (psycopg2.OperationalError, psycopg2.InterfaceError, psycopg2.InternalError)
+"""What psycopg2 raises where the server is gone, gave up, or is a standby."""
 
 
 class CommitRefused(TidemarkError):
@@ -69,11 +73,12 @@ def transaction(
     """
     with _connection(engine) as connection, connection.cursor() as cursor:
         try:
-            cursor.execute("BEGIN")
+            # The region lock orders decisions only if each statement sees what the last one left.
+            cursor.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
             for setting, milliseconds in (timeouts_ms or timeouts_of(name)).items():
                 cursor.execute("SELECT set_config(%s, %s, true)", (setting, f"{milliseconds}ms"))
             yield cursor
-        except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+        except NO_ANSWER as error:
             raise unreachable(error) from error
         except (psycopg2.IntegrityError, psycopg2.ProgrammingError) as error:
             raise refusal(error) from error
@@ -92,7 +97,7 @@ def look(engine: Engine) -> Iterator[Cursor]:
     with _connection(engine) as connection, connection.cursor() as cursor:
         try:
             yield cursor
-        except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+        except NO_ANSWER as error:
             raise unreachable(error) from error
         except psycopg2.ProgrammingError as error:
             raise refusal(error) from error
@@ -103,7 +108,7 @@ def _connection(engine: Engine) -> Iterator[psycopg2.extensions.connection]:
     """A connection of the pool; one whose block failed is never used again."""
     try:
         pooled = engine.raw_connection()
-    except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+    except NO_ANSWER as error:
         raise unreachable(error) from error
     try:
         yield pooled.driver_connection  # type: ignore[misc]
