@@ -14,6 +14,9 @@ from tidemark.failpoints import FailpointHit
 from tidemark.ledger.looks import Looks
 from tidemark.ledger.transaction import TIMEOUTS_MS
 from tidemark.offsets import TopicPartition
+from tidemark.resetting import RewindRequest
+from tidemark.settle import rewind
+from tidemark.staging.taking_back import PublishedRows
 
 FIRST, SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 
@@ -147,6 +150,25 @@ def test_a_rewind_checks_that_kafka_holds_everything_before_anyone_is_fenced(
         worked.rewind(1)
     assert dump(worked.warehouse) == before
     assert worked.group.offsets == kafka
+
+
+def test_a_rewind_takes_back_only_what_was_looked_at(worked: Desk) -> None:
+    """Another run came between the look and the lock: it says so instead of taking more back."""
+    facts, epoch = worked.facts, worked.epoch
+    worked.work(worked.open("another", Bounds(4)).epoch)
+    before = dump(worked.warehouse)
+    request = RewindRequest("test", "a test", 1, facts, epoch)
+    with pytest.raises(Superseded, match="Rewind again if it is still wanted"):
+        rewind(worked.ledger, worked.group, PublishedRows(worked.target), worked.region, request)
+    assert dump(worked.warehouse) == before
+
+
+def test_a_rewind_leaves_alone_what_does_not_move_though_kafka_has_lost_it(worked: Desk) -> None:
+    head = worked.ledger.region_state(worked.region)
+    assert head is not None
+    worked.ends.pop(SECOND)
+    worked.rewind(head.head_seq)
+    assert worked.rows() == worked.expected_rows()
 
 
 def test_removing_rows_may_take_longer_than_other_statements(
