@@ -43,7 +43,7 @@ class StagingLost(TidemarkError):
 
 
 class NoProgress(TidemarkError):
-    """No span was claimed for no_progress_seconds."""
+    """Nothing was planned, or no span was claimed, for no_progress_seconds."""
 
 
 class RunNotDone(TidemarkError):
