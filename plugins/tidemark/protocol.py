@@ -140,9 +140,16 @@ def contribute_and_publish(
     """
     failpoints.hit("publish.before")
     try:
-        return _contribute(ledger, target, batch, contribution)
+        return _contribute_or_look_up(ledger, target, batch, contribution)
     except SpanAlreadyClaimed:
         return Outcome(Result.refused)
+
+
+def _contribute_or_look_up(
+    ledger: Ledger, target: Target, batch: Batch, contribution: Contribution
+) -> Outcome:
+    try:
+        return _contribute(ledger, target, batch, contribution)
     except OutcomeUnknown:
         return _look_up(ledger, target, batch, contribution)
 

@@ -318,6 +318,25 @@ def test_a_part_whose_answer_was_lost_is_found_contributed(desk: Desk, point: st
     assert desk.sql(f"SELECT count(*) FROM tidemark.contributions WHERE {desk.here}") == [(1,)]
 
 
+def test_a_lost_commit_is_refused_if_another_claimed_its_spans_meanwhile(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch))
+    part = desk.stage(batch, desk.join(epoch), spans=[batch.spans[0].span])
+    look_up = desk.ledger.outcome
+
+    def after_another(*values: Any) -> str | None:
+        assert desk.publish(batch, part).result is Result.contributed
+        return look_up(*values)
+
+    monkeypatch.setattr(desk.ledger, "outcome", after_another)
+    with failpoint("publish.commit.lost"):
+        assert desk.publish(batch, contribution).result is Result.refused
+    assert desk.rows() == []
+
+
 def test_a_lost_commit_is_fenced_if_the_epoch_passed_meanwhile(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
