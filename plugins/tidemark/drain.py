@@ -10,6 +10,7 @@ from tidemark import failpoints
 from tidemark.checkpoint import Attempt, Batch, Contribution
 from tidemark.display import Display
 from tidemark.errors import (
+    DataLost,
     Fenced,
     IncompleteRead,
     JobFailed,
@@ -17,7 +18,7 @@ from tidemark.errors import (
     TidemarkError,
     Unreachable,
 )
-from tidemark.facts import check_topic_ids
+from tidemark.facts import RECHECK_PAUSE, RECHECK_SECONDS, check_topic_ids
 from tidemark.job import Job, JobExecutor, start_job
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
@@ -119,12 +120,24 @@ class Drain:
         job = self._job or self._start_job()
         if self._is_for_others(self.ledger.unpublished_batch(self.region)):
             return False
-        facts = self.broker.facts(self.topics)
-        batch = plan_batch(self.ledger, self.region, self.epoch, facts)
+        batch = self._plan()
         spans = self._mine(batch) if batch else []
         if batch and spans:
             self._drain_batch(job, batch, spans)
         return bool(spans)
+
+    def _plan(self) -> Batch | None:
+        """The epoch's batch; what Kafka seems to have lost is looked at again for a while."""
+        deadline = time.monotonic() + RECHECK_SECONDS
+        while True:
+            try:
+                facts = self.broker.facts(self.topics)
+                return plan_batch(self.ledger, self.region, self.epoch, facts)
+            except DataLost as error:
+                if time.monotonic() > deadline:
+                    raise
+                log.warning("asking Kafka again: %s", error)
+            time.sleep(RECHECK_PAUSE)
 
     def _start_job(self) -> Job:
         self.display.show("starting")
