@@ -11,7 +11,7 @@ from tests.support.world import dump
 
 from tidemark.bounds import Bounds
 from tidemark.checkpoint import Attempt, Contribution
-from tidemark.errors import Fenced, StagingLost, TargetRefused
+from tidemark.errors import ClaimsLost, Fenced, StagingLost, TargetRefused
 from tidemark.failpoints import FailpointHit
 from tidemark.ledger.transaction import CommitRefused, transaction
 from tidemark.protocol import Result
@@ -181,6 +181,21 @@ def test_after_staging_was_lost_the_same_batch_can_be_drained_again(desk: Desk) 
     with pytest.raises(StagingLost):
         desk.publish(batch, contribution)
     assert desk.work(epoch).result is Result.published
+    assert desk.rows() == desk.expected_rows()
+
+
+def test_staging_that_was_lost_under_claims_that_stand_ends_the_epoch(desk: Desk) -> None:
+    """H1: no retry drains what another member has claimed."""
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    first, second = ([p.span] for p in batch.spans)
+    desk.publish(batch, desk.stage(batch, desk.join(epoch), spans=first))
+    desk.lose_staging()
+    before = visible(desk)
+    with pytest.raises(ClaimsLost, match=r"moved_.*_equal_contributed.*the next run, ends it"):
+        desk.publish(batch, desk.stage(batch, desk.join(epoch), spans=second))
+    assert visible(desk) == before
+    assert desk.work(desk.open("next").epoch).result is Result.published
     assert desk.rows() == desk.expected_rows()
 
 
