@@ -10,6 +10,7 @@ from tidemark import failpoints
 from tidemark.checkpoint import Attempt, Batch, Contribution
 from tidemark.display import Display
 from tidemark.errors import (
+    DataLost,
     Fenced,
     IncompleteRead,
     JobFailed,
@@ -17,7 +18,7 @@ from tidemark.errors import (
     TidemarkError,
     Unreachable,
 )
-from tidemark.facts import check_topic_ids
+from tidemark.facts import RECHECK_PAUSE, RECHECK_SECONDS, check_topic_ids
 from tidemark.job import Job, JobExecutor, start_job
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
@@ -29,6 +30,7 @@ from tidemark.offsets import Span, TopicPartition
 from tidemark.patience import Patience
 from tidemark.pipeline import Pipeline
 from tidemark.protocol import Outcome, Result, contribute_and_publish, plan_batch
+from tidemark.retire import retire
 from tidemark.staging import tables
 from tidemark.staging.reads import complete_reads
 
@@ -36,6 +38,9 @@ log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 3.0
 WAIT_SECONDS = 0.2
+
+RETIRE_WAIT_MS = 100
+"""How long a member at work waits for a staging table that somebody still holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +124,24 @@ class Drain:
         job = self._job or self._start_job()
         if self._is_for_others(self.ledger.unpublished_batch(self.region)):
             return False
-        facts = self.broker.facts(self.topics)
-        batch = plan_batch(self.ledger, self.region, self.epoch, facts)
+        batch = self._plan()
         spans = self._mine(batch) if batch else []
         if batch and spans:
             self._drain_batch(job, batch, spans)
         return bool(spans)
+
+    def _plan(self) -> Batch | None:
+        """The epoch's batch; what Kafka seems to have lost is looked at again for a while."""
+        deadline = time.monotonic() + RECHECK_SECONDS
+        while True:
+            try:
+                facts = self.broker.facts(self.topics)
+                return plan_batch(self.ledger, self.region, self.epoch, facts)
+            except DataLost as error:
+                if time.monotonic() > deadline:
+                    raise
+                log.warning("asking Kafka again: %s", error)
+            time.sleep(RECHECK_PAUSE)
 
     def _start_job(self) -> Job:
         self.display.show("starting")
@@ -146,16 +163,29 @@ class Drain:
         # Under the epoch: a zombie makes no tables that nobody would retire.
         with self.ledger.deciding(self.region, self.epoch, "staging") as tx:
             tables.create(tx.cursor, batch.staging, job.mover.columns)
-        winners = self._run_job(job, batch, spans)
-        if winners is None:
+        contribution = self._staged(job, batch, spans)
+        if contribution is None:
             return
-        contribution = self._contribution(batch, spans, winners)
         facts = self.broker.facts(self.topics)
         check_topic_ids(self.region, ((p.span.topic, p.topic_id) for p in batch.spans), facts)
         self.display.show("records fetched", drain_ms=int((time.monotonic() - started) * 1000))
         outcome = contribute_and_publish(self.ledger, job.mover, batch, contribution)
         self.patience.renew()
         self._report(batch, outcome, time.monotonic() - started)
+
+    def _staged(self, job: Job, batch: Batch, spans: Sequence[Span]) -> Contribution | None:
+        """What the job has staged; None if it was for nothing, which is no failure.
+
+        Where the batch was published meanwhile, its staging may be gone under the job.
+        """
+        try:
+            winners = self._run_job(job, batch, spans)
+            return None if winners is None else self._contribution(batch, spans, winners)
+        except TidemarkError as error:
+            if self.ledger.unpublished_seq(self.region) == batch.seq or self._is_fenced():
+                raise
+            log.info("batch %s was published by another member meanwhile: %s", batch.seq, error)
+            return None
 
     def _run_job(self, job: Job, batch: Batch, spans: Sequence[Span]) -> list[Attempt] | None:
         """The winners; None if partitions went to another member meanwhile and the job was ended.
@@ -209,6 +239,7 @@ class Drain:
             mirror(self.ledger, self.group, self.region, self.epoch)
         except (MirrorFailed, Unreachable) as error:
             log.warning("mirror is behind, close repeats it: %s", error)
+        retire(self.ledger.engine, self.region, wait_ms=RETIRE_WAIT_MS)
 
     def _watch(self) -> None:
         """Look at epoch and assignment every few seconds; end a job that is for nothing."""

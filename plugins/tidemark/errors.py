@@ -2,7 +2,7 @@
 
 TidemarkError                     1   a retry may help
 ├─ Unreachable                    1   Kafka or Postgres does not answer, or could not finish
-├─ StagingLost                    1   staged rows are gone: the next epoch drains again
+├─ StagingLost                    1   staged rows are gone: a retry drains again
 ├─ NoProgress                     1   nobody drains some partitions
 ├─ RunNotDone                     1   close: the ledger does not say that the run is done
 ├─ OutcomeUnknown                 1   COMMIT was sent and no answer came: ask the ledger
@@ -16,7 +16,8 @@ TidemarkError                     1   a retry may help
 ├─ SchemaMismatch                14   the DataFrame does not fit the target table
 ├─ Superseded                    15   a reset names an epoch that has passed
 ├─ Refused                       16   not allowed in this state; the text says what would allow it
-└─ LedgerInconsistent            17   the ledger holds what Tidemark never writes
+├─ LedgerInconsistent            17   the ledger holds what Tidemark never writes
+└─ ClaimsLost                    18   staged rows of a claim that stands are gone: the epoch ends
 """
 
 from typing import ClassVar
@@ -43,7 +44,7 @@ class StagingLost(TidemarkError):
 
 
 class NoProgress(TidemarkError):
-    """No span was claimed for no_progress_seconds."""
+    """Nothing was planned, or no span was claimed, for no_progress_seconds."""
 
 
 class RunNotDone(TidemarkError):
@@ -114,3 +115,9 @@ class LedgerInconsistent(TidemarkError):
     """A constraint of the ledger refuses what is always right where only Tidemark writes it."""
 
     exit_code = 17
+
+
+class ClaimsLost(TidemarkError):
+    """Staged rows are gone while claims of the batch stand: only the next epoch drains again."""
+
+    exit_code = 18

@@ -11,6 +11,12 @@ GO_ON = (
     " the ledger keeps that"
 )
 
+RECHECK_SECONDS = 10.0
+"""A leader that has just been elected may not have its last stable offset yet: so long, facts that
+fall short of the ledger are asked for again before anything is called lost."""
+
+RECHECK_PAUSE = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:

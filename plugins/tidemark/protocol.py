@@ -24,7 +24,7 @@ from typing import Any, Protocol
 from tidemark import failpoints
 from tidemark.bounds import Bounds, slow_start
 from tidemark.checkpoint import Batch, Contribution
-from tidemark.errors import Fenced, OutcomeUnknown, TidemarkError
+from tidemark.errors import ClaimsLost, Fenced, OutcomeUnknown, StagingLost, TidemarkError
 from tidemark.facts import Facts, check_retained, check_topic_ids
 from tidemark.offsets import Offsets, Span, TopicPartition
 from tidemark.plan import fit, plan
@@ -79,6 +79,7 @@ class Ledger(Protocol):
 
     def deciding(self, region: str, epoch: int, name: str) -> AbstractContextManager[Deciding]: ...  # noqa: D102
     def outcome(self, batch: Batch, member: int) -> str | None: ...  # noqa: D102
+    def unpublished_batch(self, region: str) -> Batch | None: ...  # noqa: D102
 
 
 class Target(Protocol):
@@ -135,14 +136,31 @@ def contribute_and_publish(
 
     Raises:
         Fenced: the epoch has passed or the batch is no longer its unpublished one.
-        StagingLost: moved rows or dead letters are not what was contributed.
+        StagingLost: moved rows or dead letters are not what was contributed; this member may
+            drain its spans again.
+        ClaimsLost: the same, and other claims of the batch stand: their spans nobody drains again.
         TargetRefused: a constraint of the target refuses a row.
     """
     failpoints.hit("publish.before")
     try:
-        return _contribute(ledger, target, batch, contribution)
+        return _contribute_or_look_up(ledger, target, batch, contribution)
     except SpanAlreadyClaimed:
         return Outcome(Result.refused)
+    except StagingLost as error:
+        left = ledger.unpublished_batch(batch.region)
+        if left is None or len(left.unclaimed) == len(left.spans):
+            raise
+        raise ClaimsLost(
+            f"region {batch.region}, epoch {batch.epoch}, batch {batch.seq}: {error}. Spans that"
+            " are claimed stay so in this epoch; a reset, or the next run, ends it"
+        ) from error
+
+
+def _contribute_or_look_up(
+    ledger: Ledger, target: Target, batch: Batch, contribution: Contribution
+) -> Outcome:
+    try:
+        return _contribute(ledger, target, batch, contribution)
     except OutcomeUnknown:
         return _look_up(ledger, target, batch, contribution)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from tidemark.connections import Connection, kafka_config, postgres_parameters
 from tidemark.errors import InvalidSettings, Refused, Unreachable
-from tidemark.facts import Facts
+from tidemark.facts import RECHECK_PAUSE, RECHECK_SECONDS, Facts
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.ledger.ledger import Ledger, never_opened
@@ -22,9 +22,6 @@ from tidemark.topics import takes_in
 log = logging.getLogger(__name__)
 
 Connections = Mapping[str, Connection]
-
-RECHECK_SECONDS = 10.0
-RECHECK_PAUSE = 0.5
 
 ADOPT_GROUP = "adopt_group"
 """The override that lets a new region replace the commits of its group."""

@@ -8,12 +8,12 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.databases import administer
 from tests.support.executor import LocalExecutor
 from tests.support.produce import produce
+from tests.support.stranger import consumer_beside, holder_beside
 from tests.support.world import World, dump
 
 from tidemark import drain as drain_module
@@ -195,20 +195,13 @@ def test_a_second_run_beside_the_first(world: World, monkeypatch: pytest.MonkeyP
 
 def test_a_foreign_consumer_in_the_group(world: World) -> None:
     """S4, H12: it holds a partition that nobody drains; the run names both."""
-    world.settings = {"no_progress_seconds": 4}
+    world.settings = {"no_progress_seconds": 8}  # longer than the group needs to share anew
     world.produce(3, partition=0)
     world.produce(3, partition=1)
     world.open()
-    with foreign_consumer(world) as consumer:
-        stop = threading.Event()
-        thread = threading.Thread(target=poll, args=(consumer, stop))
-        thread.start()
-        try:
-            texts = [world.region, "no span was claimed for 4 s", "console on", "@[0, 3)"]
-            refused(NoProgress, 1, [*texts, "Stop foreign consumers"], world.drain)
-        finally:
-            stop.set()
-            thread.join(20)
+    with holder_beside(world):
+        texts = [world.region, "no span was claimed for 8 s", "console on", "@[0, 3)"]
+        refused(NoProgress, 1, [*texts, "Stop foreign consumers"], world.drain)
     assert len(world.rows()) in (0, 3)
     world.drain()
     assert world.close().rows == 6
@@ -218,34 +211,11 @@ def test_a_foreign_consumer_that_shares_in_another_way(world: World) -> None:
     """S4: Kafka lets the member in no group whose others share nothing with its strategy."""
     world.produce(3)
     world.open()
-    with foreign_consumer(world, "range"):
+    with consumer_beside(world, "range"):
         texts = [world.region, "INCONSISTENT_GROUP_PROTOCOL", "cooperative-sticky"]
         refused(InvalidSettings, 2, texts, world.drain)
     world.drain()
     assert world.close().rows == 3
-
-
-@contextmanager
-def foreign_consumer(world: World, strategy: str = "cooperative-sticky") -> Iterator[Consumer]:
-    """Somebody else in the region's group, who was there first."""
-    settings = {
-        "group.id": world.region,
-        "client.id": "console",
-        "enable.auto.commit": False,
-        "partition.assignment.strategy": strategy,
-    }
-    consumer = Consumer({"bootstrap.servers": world.kafka, **settings})
-    consumer.subscribe([world.topic])
-    while not consumer.assignment():
-        consumer.poll(0.1)
-    yield consumer
-    consumer.close()
-
-
-def poll(consumer: Consumer, stop: threading.Event) -> None:
-    """Stay in the group."""
-    while not stop.is_set():
-        consumer.poll(0.05)
 
 
 def test_retention_that_has_passed_the_checkpoint(world: World, admin: AdminClient) -> None:

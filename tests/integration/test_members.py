@@ -22,6 +22,7 @@ from tidemark.ledger.transaction import transaction
 from tidemark.offsets import Span
 from tidemark.protocol import Result, contribute_and_publish
 from tidemark.remirror import mirror_run
+from tidemark.retire import retire
 from tidemark.staging.columns import columns_of
 from tidemark.staging.mover import Mover
 from tidemark.staging.reads import complete_reads
@@ -155,6 +156,28 @@ def test_a_contribution_of_spans_that_another_one_claimed_is_refused_and_the_run
     shared.after = overtake
     shared.open()
     assert shared.drain().rows == 0
+    assert shared.close().rows == 40
+    assert shared.rows() == all_rows()
+
+
+@pytest.mark.parametrize("point", ["before", "after"])
+def test_a_job_whose_batch_another_published_and_retired_is_for_nothing_and_no_failure(
+    shared: World, point: str
+) -> None:
+    """The same, and the one that was accepted has dropped the staging under the other's job."""
+    others: list[Batch] = []
+
+    def overtake(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        if not others:
+            others.append(batch)
+            drain_whole_plan(shared)
+            assert retire(shared.ledger().engine, shared.region) == [batch.seq]
+            if point == "before":
+                raise JobFailed("a task found no staging table")
+
+    setattr(shared, point, overtake)
+    shared.open(max_records=20)
+    assert shared.drain().rows == 20
     assert shared.close().rows == 40
     assert shared.rows() == all_rows()
 

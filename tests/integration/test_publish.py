@@ -11,7 +11,7 @@ from tests.support.world import dump
 
 from tidemark.bounds import Bounds
 from tidemark.checkpoint import Attempt, Contribution
-from tidemark.errors import Fenced, StagingLost, TargetRefused
+from tidemark.errors import ClaimsLost, Fenced, StagingLost, TargetRefused
 from tidemark.failpoints import FailpointHit
 from tidemark.ledger.transaction import CommitRefused, transaction
 from tidemark.protocol import Result
@@ -184,6 +184,21 @@ def test_after_staging_was_lost_the_same_batch_can_be_drained_again(desk: Desk) 
     assert desk.rows() == desk.expected_rows()
 
 
+def test_staging_that_was_lost_under_claims_that_stand_ends_the_epoch(desk: Desk) -> None:
+    """H1: no retry drains what another member has claimed."""
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    first, second = ([p.span] for p in batch.spans)
+    desk.publish(batch, desk.stage(batch, desk.join(epoch), spans=first))
+    desk.lose_staging()
+    before = visible(desk)
+    with pytest.raises(ClaimsLost, match=r"moved_.*_equal_contributed.*the next run, ends it"):
+        desk.publish(batch, desk.stage(batch, desk.join(epoch), spans=second))
+    assert visible(desk) == before
+    assert desk.work(desk.open("next").epoch).result is Result.published
+    assert desk.rows() == desk.expected_rows()
+
+
 def test_a_zombie_member_cannot_publish(desk: Desk) -> None:
     """B2, S31."""
     epoch = desk.open().epoch
@@ -316,6 +331,25 @@ def test_a_part_whose_answer_was_lost_is_found_contributed(desk: Desk, point: st
     with failpoint(point):
         assert desk.publish(batch, contribution).result is Result.contributed
     assert desk.sql(f"SELECT count(*) FROM tidemark.contributions WHERE {desk.here}") == [(1,)]
+
+
+def test_a_lost_commit_is_refused_if_another_claimed_its_spans_meanwhile(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch))
+    part = desk.stage(batch, desk.join(epoch), spans=[batch.spans[0].span])
+    look_up = desk.ledger.outcome
+
+    def after_another(*values: Any) -> str | None:
+        assert desk.publish(batch, part).result is Result.contributed
+        return look_up(*values)
+
+    monkeypatch.setattr(desk.ledger, "outcome", after_another)
+    with failpoint("publish.commit.lost"):
+        assert desk.publish(batch, contribution).result is Result.refused
+    assert desk.rows() == []
 
 
 def test_a_lost_commit_is_fenced_if_the_epoch_passed_meanwhile(

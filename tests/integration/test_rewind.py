@@ -295,3 +295,18 @@ def test_a_time_means_the_newest_checkpoint_at_or_below_its_offsets(
 ) -> None:
     at = dict(zip((FIRST, SECOND), offsets, strict=True))
     assert worked.ledger.checkpoint_before(worked.region, at) == expected
+
+
+@pytest.mark.parametrize(("offset", "expected"), [(10, 5), (6, 4), (5, 4), (3, 3), (0, 3)])
+def test_a_time_names_no_offsets_of_a_history_that_ended(
+    worked: Desk, offset: int, expected: int
+) -> None:
+    """The old log was longer than the new one is: its spans end above every offset asked for."""
+    worked.topic_id = "id-2"
+    worked.ends = {FIRST: 5, SECOND: 5}
+    worked.work(worked.open("told", overrides=("accept_data_loss",)).epoch)
+    worked.grow(5, 0)
+    worked.grow(5, 1)
+    worked.work(worked.open("after").epoch)
+    at = {FIRST: offset, SECOND: offset}
+    assert worked.ledger.checkpoint_before(worked.region, at) == expected

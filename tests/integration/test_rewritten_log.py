@@ -1,13 +1,18 @@
 """A log that was rewritten, cut or created again under the ledger's offsets, on real Kafka."""
 
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.world import World
 
+from tidemark import drain as drain_module
 from tidemark.errors import DataLost, Refused
+from tidemark.facts import Facts
+from tidemark.kafka.facts import Broker
 from tidemark.opening import ACCEPT_DATA_LOSS
 
 LEADER_EPOCHS = "SELECT leader_epoch FROM tidemark.partitions WHERE partition = 0"
@@ -46,6 +51,50 @@ def test_a_log_that_never_had_the_leader_epoch_stops_the_run_until_told(world: W
     assert [offset for _, offset in world.rows()] == [0, 1, 2, 3, 4]
     overrides = "SELECT overrides FROM tidemark.runs ORDER BY epoch DESC LIMIT 1"
     assert world.sql(overrides) == [([ACCEPT_DATA_LOSS],)]
+
+
+def end_at(
+    monkeypatch: pytest.MonkeyPatch, world: World, is_short: Callable[[int], bool]
+) -> list[Facts]:
+    """The nth time that Kafka is asked it may show an end before the ledger's offset."""
+    told, tell = list[Facts](), Broker.facts
+
+    def facts(broker: Broker, topics: Sequence[str]) -> Facts:
+        found = tell(broker, topics)
+        if is_short(len(told)):
+            found = replace(found, ends=found.ends | {world.partition(): 1})
+        told.append(found)
+        return found
+
+    monkeypatch.setattr(Broker, "facts", facts)
+    return told
+
+
+def test_an_end_that_is_low_for_a_moment_is_looked_at_again_before_a_plan(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H14: a leader that has just been elected may not have its last stable offset yet."""
+    world.produce(3)
+    world.run("first")
+    world.produce(2, start=3)
+    world.open("second")
+    told = end_at(monkeypatch, world, lambda times: times < 2)
+    assert world.drain("second").rows == 2
+    assert [facts.ends[world.partition()] for facts in told[:3]] == [1, 1, 5]
+
+
+def test_an_end_that_stays_low_is_a_truncated_log(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.produce(3)
+    world.run("first")
+    world.produce(2, start=3)
+    world.open("second")
+    monkeypatch.setattr(drain_module, "RECHECK_SECONDS", 1.0)
+    told = end_at(monkeypatch, world, lambda times: True)
+    with pytest.raises(DataLost, match=r"\[0\] ends at 1, before the ledger's offset 3: truncated"):
+        world.drain("second")
+    assert len(told) > 1
 
 
 def test_retention_that_passed_the_ledger_stops_until_told(

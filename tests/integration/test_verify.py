@@ -1,9 +1,10 @@
 """Verify: clean after any run, and every doctored row, dead letter and ledger row is found."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -18,8 +19,10 @@ from tests.support.filled import copied, filled
 from tests.support.world import World
 
 from tidemark.errors import Refused
+from tidemark.ledger.looks import Looks
 from tidemark.ledger.transaction import connect
 from tidemark.local.stack import LocalStack
+from tidemark.region import Region
 from tidemark.retire import prune, retire
 from tidemark.verify.report import Difference, Kind, Report
 from tidemark.verify.verify import verify
@@ -62,6 +65,72 @@ def test_a_clean_region_is_equal_batch_by_batch(proven: World) -> None:
     assert sum(batch.dead_letters for batch in report.batches) == 2
     assert not report.differences
     assert not report.notes
+
+
+def pruned(world: World) -> None:
+    """Only the newest checkpoint is retained."""
+    ledger = world.ledger()
+    prune(ledger, world.region, ledger.epoch(world.region) or 0, retain=1)
+
+
+def rewound(world: World) -> None:
+    """What the last transaction of a rewind to the first checkpoint does."""
+    ledger = world.ledger()
+    with ledger.deciding(world.region, ledger.epoch(world.region) or 0, "rewind") as tx:
+        tx.cursor.execute("DELETE FROM public.records WHERE batch_seq > 1")
+        tx.take_back(1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "change", "left_out"),
+    [
+        (Region, "state", pruned, ""),
+        (Region, "state", rewound, ""),
+        (Looks, "checkpoints", pruned, "1, 2"),
+        (Looks, "checkpoints", rewound, "2, 3"),
+        (Looks, "spans", pruned, "2"),  # 1 was read before, and is compared
+        (Looks, "spans", rewound, "2, 3"),
+    ],
+)
+def test_what_is_pruned_or_rewound_between_two_looks_is_no_difference(
+    proven: World,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type,
+    name: str,
+    change: Callable[[World], None],
+    left_out: str,
+) -> None:
+    """Each look is a snapshot of its own, and the target of a large region is read for long."""
+    method, changed = getattr(kind, name), list[None]()
+
+    def look_and_change(*args: object) -> object:
+        found = method(*args)
+        if not changed:
+            changed.append(change(proven))
+        return found
+
+    monkeypatch.setattr(kind, name, look_and_change)
+    report = verified(proven)
+    assert (changed, report.wrong, report.differences) == ([None], 0, ())
+    notes = [note for note in report.notes if note.startswith("left out")]
+    text = f"left out, pruned or rewound meanwhile: batches {left_out}"
+    assert notes == ([text] if left_out else [])
+
+
+def test_a_difference_of_a_batch_that_stays_is_reported_beside_a_prune(
+    proven: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proven.sql("DELETE FROM public.records WHERE batch_seq = 3 AND kafka_partition = 0")
+    checkpoints = Looks.checkpoints
+
+    def look_and_prune(*args: Any) -> Any:
+        found = checkpoints(*args)
+        pruned(proven)
+        return found
+
+    monkeypatch.setattr(Looks, "checkpoints", look_and_prune)
+    report = verified(proven)
+    assert [(batch.seq, batch.wrong > 0) for batch in report.batches] == [(3, True)]
 
 
 def test_rows_of_pruned_checkpoints_are_counted_and_named(proven: World) -> None:

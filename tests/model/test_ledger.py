@@ -29,7 +29,7 @@ from tests.support.fakes import FakeWriter
 
 from tidemark.bounds import Bounds
 from tidemark.checkpoint import Batch, Contribution
-from tidemark.errors import Fenced, RunNotDone, StagingLost, Superseded, Unreachable
+from tidemark.errors import ClaimsLost, Fenced, RunNotDone, StagingLost, Superseded, Unreachable
 from tidemark.failpoints import FailpointHit
 from tidemark.ledger.migrate import migrate
 from tidemark.ledger.transaction import connect
@@ -384,7 +384,7 @@ class LedgerMachine(RuleBasedStateMachine):
         expected = self._expected(batch, contribution)
         try:
             result: object = self.desk.publish(batch, contribution).result
-        except (Fenced, StagingLost) as error:
+        except (Fenced, StagingLost, ClaimsLost) as error:
             result = type(error)
         assert result in expected, (result, expected)
 
@@ -409,7 +409,10 @@ class LedgerMachine(RuleBasedStateMachine):
             return {Result.refused}
         if unclaimed - {span.partition for span in wanted}:
             return {Result.contributed}
-        return {Result.published, StagingLost} if planned in self.lost else {Result.published}
+        if planned not in self.lost:
+            return {Result.published}
+        has_claims = len(unclaimed) < len(in_plan)
+        return {Result.published, ClaimsLost if has_claims else StagingLost}
 
     def _is_done(self, epoch: int) -> bool:
         if self.desk.ledger.unpublished_seq(self.desk.region) is not None:

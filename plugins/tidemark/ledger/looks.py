@@ -99,6 +99,15 @@ class Looks:
         rows = self._rows("published_batches", region=region, last=last)
         return [Published(*row) for row in rows]
 
+    def is_restorable(self, region: str, seq: int) -> bool:
+        """Whether a checkpoint is still published and retained: neither rewound nor pruned."""
+        return bool(self._rows("is_restorable", region=region, seq=seq)[0][0])
+
+    def head_and_newest(self, region: str) -> tuple[int, int]:
+        """The head's seq, and that of the newest published batch (0: none), of one snapshot."""
+        head, newest = self._rows("head_and_newest", region=region)[0]
+        return head, newest
+
     def spans(self, region: str, seq: int) -> list[PublishedSpan]:
         """The spans of a checkpoint."""
         rows = self._rows("published_spans", region=region, seq=seq)

@@ -40,9 +40,17 @@ class Prover:
     executor: Callable[[], JobExecutor]
     """Starts the executor when it is first called."""
 
-    def proof_of(self, published: Published) -> BatchProof:
-        """The batch was read again and compared, or only counted where Kafka lacks its records."""
-        spans = Looks(self.region.ledger.engine).spans(self.region.name, published.seq)
+    def proof_of(self, published: Published) -> BatchProof | None:
+        """The batch was read again and compared, or only counted where Kafka lacks its records.
+
+        None if it differs because a prune or a rewind took it meanwhile: that proves nothing.
+        """
+        looks = Looks(self.region.ledger.engine)
+        proof = self._proof(published, looks.spans(self.region.name, published.seq))
+        is_gone = proof.wrong and not looks.is_restorable(self.region.name, published.seq)
+        return None if is_gone else proof
+
+    def _proof(self, published: Published, spans: Spans) -> BatchProof:
         there = self.whole.rows.get(published.seq, 0)
         proof = BatchProof(published.seq, published.records, published.rows, published.dead_letters)
         proof = _with(proof, *_counted(published, spans, there))

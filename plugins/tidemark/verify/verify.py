@@ -7,7 +7,7 @@
 Nothing but scratch tables is written, and they are gone at the end.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from tidemark.facts import check_cluster
@@ -39,7 +39,8 @@ def verify(
     """Every batch (or the last ones) was compared with what Kafka holds; the report says how.
 
     The transform must be deterministic: what it makes of a record today, it made of it then.
-    Runs may go on meanwhile; batches published after the start are not looked at.
+    Runs may go on meanwhile: batches published after the start are not looked at, and those that
+    a prune or a rewind took before they were compared are left out, with a note.
 
     Raises:
         Refused: the region is not in the ledger.
@@ -47,16 +48,16 @@ def verify(
     """
     with region_of(pipeline, connections) as region, scratch_of(region.ledger.engine) as scratch:
         state = region.state()
-        published = Looks(region.ledger.engine).checkpoints(region.name)
-        whole = _whole(region, state, published)
-        chosen = published[:last][::-1]
+        chosen = Looks(region.ledger.engine).checkpoints(region.name, last)[::-1]
+        target = Target.parse(pipeline.target.table)
+        whole = whole_of(region.ledger.engine, region.name, target)
         tell(None, len(chosen))
         proofs = []
         with _executor(pipeline, connections, executor_of) as executor:
             prover = _prover(region, scratch, state, whole, executor)
-            for one in chosen:
-                proofs.append(prover.proof_of(one))
-                tell(proofs[-1], len(chosen))
+            for proof in filter(None, map(prover.proof_of, chosen)):
+                proofs.append(proof)
+                tell(proof, len(chosen))
         return Report(
             region.name,
             state.epoch,
@@ -64,8 +65,14 @@ def verify(
             tuple(proofs),
             whole.differences,
             whole.wrong,
-            whole.notes,
+            (*whole.notes, *_left_out(chosen, proofs)),
         )
+
+
+def _left_out(chosen: Sequence[Published], proofs: Sequence[BatchProof]) -> Iterator[str]:
+    seqs = {one.seq for one in chosen} - {proof.seq for proof in proofs}
+    if seqs:
+        yield f"left out, pruned or rewound meanwhile: batches {', '.join(map(str, sorted(seqs)))}"
 
 
 @contextmanager
@@ -85,12 +92,6 @@ def _executor(
     finally:
         for one in started:
             one.close()
-
-
-def _whole(region: Region, state: RegionState, published: list[Published]) -> Whole:
-    target = Target.parse(region.pipeline.target.table)
-    newest = published[0] if published else None
-    return whole_of(region.ledger.engine, region.name, target, state, newest)
 
 
 def _prover(

@@ -7,21 +7,23 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
-from tidemark.ledger.looks import Looks, Published
+from tidemark.ledger.looks import Looks
 from tidemark.ledger.transaction import look
 from tidemark.staging.catalog import TableColumn, find_columns, find_relation
 from tidemark.staging.columns import BATCH_SEQ
 from tidemark.staging.target import Target
-from tidemark.state import RegionState
 from tidemark.verify.multiset import FIRST
 from tidemark.verify.report import Difference, Kind
 
-# One statement, one snapshot: a batch published meanwhile is in both or in neither.
+# One statement, one snapshot: a batch published, pruned or rewound meanwhile is so in rows and
+# ledger, or in neither.
 _BY_BATCH = sql.SQL("""
-SELECT {batch_seq}, count(*), EXISTS (
-    SELECT FROM tidemark.batches b
-    WHERE b.region = %(region)s AND b.seq = {batch_seq} AND b.state = 'published'
-    AND b.seq >= %(oldest)s)
+WITH oldest AS (SELECT r.oldest_seq AS seq FROM tidemark.regions r WHERE r.region = %(region)s)
+SELECT {batch_seq}, count(*),
+    EXISTS (SELECT FROM tidemark.batches b
+            WHERE b.region = %(region)s AND b.seq = {batch_seq} AND b.state = 'published'
+            AND b.seq >= (SELECT o.seq FROM oldest o)),
+    (SELECT o.seq FROM oldest o)
 FROM {target} GROUP BY {batch_seq} ORDER BY {batch_seq} NULLS FIRST
 """)
 _SAMPLE = sql.SQL(
@@ -41,11 +43,9 @@ class Whole:
     """Whether there is a table with batches at all."""
 
 
-def whole_of(
-    engine: Engine, region: str, target: Target, state: RegionState, newest: Published | None
-) -> Whole:
+def whole_of(engine: Engine, region: str, target: Target) -> Whole:
     """The target has rows of published batches alone, the spans form chains, the head is right."""
-    broken = [*_ledger_faults(Looks(engine), region, state, newest)]
+    broken = [*_ledger_faults(Looks(engine), region)]
     with look(engine) as cursor:
         if find_relation(cursor, target.schema, target.table) is None:
             return Whole({}, tuple(broken), len(broken), (f"{target} does not exist",), False)
@@ -53,27 +53,27 @@ def whole_of(
         if BATCH_SEQ not in columns:
             note = f"{target} has no column {BATCH_SEQ}: it is not a table that Tidemark fills"
             return Whole({}, tuple(broken), len(broken), (note,), False)
-        return _whole(cursor, state, target, columns[BATCH_SEQ], broken)
+        return _whole(cursor, region, target, columns[BATCH_SEQ], broken)
 
 
 def _whole(
     cursor: Cursor,
-    state: RegionState,
+    region: str,
     target: Target,
     batch_seq: TableColumn,
     broken: list[Difference],
 ) -> Whole:
     names = {"target": target.identifier, "batch_seq": sql.Identifier(BATCH_SEQ)}
-    cursor.execute(_BY_BATCH.format(**names), {"region": state.region, "oldest": state.oldest_seq})
+    cursor.execute(_BY_BATCH.format(**names), {"region": region})
     rows: dict[int, int] = {}
     differences, notes, wrong = list(broken), list[str](), len(broken)
-    pruned = 0
-    for seq, count, is_published in cursor.fetchall():
+    pruned = oldest = 0
+    for seq, count, is_published, oldest in cursor.fetchall():
         if is_published:
             rows[seq] = count
         elif seq == 0 and batch_seq.has_default:
             notes.append(f"{count} rows of {target} belong to no batch (batch_seq 0, its default)")
-        elif seq is not None and 0 < seq < state.oldest_seq:
+        elif seq is not None and 0 < seq < oldest:
             pruned += count
         else:
             wrong += count
@@ -81,7 +81,7 @@ def _whole(
             differences += [_foreign(seq, count, row) for (row,) in cursor.fetchall()]
     if pruned:
         notes.append(
-            f"{pruned} rows of {target} belong to checkpoints before {state.oldest_seq}, which the"
+            f"{pruned} rows of {target} belong to checkpoints before {oldest}, which the"
             " ledger no longer retains"
         )
     return Whole(rows, tuple(differences), wrong, tuple(notes))
@@ -92,14 +92,10 @@ def _foreign(seq: int | None, count: int, row: str) -> Difference:
     return Difference(Kind.foreign, "row", seq, "", detail)
 
 
-def _ledger_faults(
-    looks: Looks, region: str, state: RegionState, newest: Published | None
-) -> Iterator[Difference]:
+def _ledger_faults(looks: Looks, region: str) -> Iterator[Difference]:
     for chain in looks.broken_chains(region):
         yield Difference(Kind.broken, "ledger", chain.seq, str(chain.partition), str(chain))
-    found = newest.seq if newest else 0
-    if found < state.head_seq:
-        detail = (
-            f"the head is batch {state.head_seq}, the newest published batch is {found or None}"
-        )
-        yield Difference(Kind.broken, "ledger", state.head_seq, "", detail)
+    head, newest = looks.head_and_newest(region)
+    if newest < head:
+        detail = f"the head is batch {head}, the newest published batch is {newest or None}"
+        yield Difference(Kind.broken, "ledger", head, "", detail)
