@@ -48,6 +48,8 @@ def refusal_of(desk: Desk, statement: str) -> psycopg2.IntegrityError:
         ("published_batch_is_counted", "UPDATE tidemark.batches SET records = NULL WHERE {here}"),
         ("next_is_not_before_initial",
          "UPDATE tidemark.partitions SET next_offset = -1 WHERE {here}"),
+        ("record_end_is_not_after_next_offset",
+         "UPDATE tidemark.partitions SET record_end = next_offset + 1 WHERE {here}"),
         ("initial_offset_is_kept",
          "UPDATE tidemark.partitions SET initial_offset = 1 WHERE {here}"),
         ("a_record_is_a_dead_letter_once",

@@ -127,6 +127,13 @@ def test_a_leader_epoch_that_the_log_never_had_is_lost_data(kafka: str, topic: T
         offsets(kafka, Span(name, 0, 1, 4), read_up_to=LogPosition(1, 9))
 
 
+def test_what_lies_before_the_span_is_fetched_and_left_out(kafka: str, topic: Topic) -> None:
+    """Fetching begins where the last record ended; a log that was rewritten may have more there."""
+    name = topic()
+    produce(kafka, name, documents(8))
+    assert offsets(kafka, Span(name, 0, 4, 7), read_up_to=LogPosition(1, 0)) == [4, 5, 6]
+
+
 def test_a_topic_that_is_gone_is_lost_data(kafka: str) -> None:
     with pytest.raises(DataLost, match=r"never-was\[0\]@0 is gone"):
         offsets(kafka, Span("never-was", 0, 0, 4), no_progress_seconds=1)
