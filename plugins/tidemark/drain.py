@@ -4,10 +4,10 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 
 from tidemark import failpoints
-from tidemark.checkpoint import Attempt, Batch, Contribution
+from tidemark.checkpoint import Attempt, Batch, Contribution, SpanRead
 from tidemark.display import Display
 from tidemark.errors import (
     DataLost,
@@ -26,13 +26,14 @@ from tidemark.kafka.member import Member
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.transaction import transaction
 from tidemark.mirror import mirror
-from tidemark.offsets import Span, TopicPartition
+from tidemark.offsets import Span
 from tidemark.patience import Patience
 from tidemark.pipeline import Pipeline
 from tidemark.protocol import Outcome, Result, contribute_and_publish, plan_batch
 from tidemark.retire import retire
 from tidemark.staging import tables
 from tidemark.staging.reads import complete_reads
+from tidemark.under_way import UnderWay
 
 log = logging.getLogger(__name__)
 
@@ -70,10 +71,8 @@ class Drain:
     executor_of: Callable[[], JobExecutor]
     patience: Patience
     display: Display
+    under_way: UnderWay
     _job: Job | None = None
-    _in_flight: frozenset[TopicPartition] = frozenset()
-    _taken_away: frozenset[TopicPartition] = frozenset()
-    _assigning: Lock = field(default_factory=Lock)
     _done: Event = field(default_factory=Event)
     _published: list[Outcome] = field(default_factory=list)
 
@@ -180,7 +179,10 @@ class Drain:
         """
         try:
             winners = self._run_job(job, batch, spans)
-            return None if winners is None else self._contribution(batch, spans, winners)
+            if winners is None:
+                return None
+            reads = self._complete_reads(batch, spans)
+            return Contribution(self.number, reads, tuple(w for w in winners if w.rows))
         except TidemarkError as error:
             if self.ledger.unpublished_seq(self.region) == batch.seq or self._is_fenced():
                 raise
@@ -192,24 +194,17 @@ class Drain:
 
         A revocation is no loss: what was claimed stands, the new owner drains the rest of the plan.
         """
-        with self._assigning:
-            self._taken_away = frozenset()
-            self._in_flight = frozenset(span.topic_partition for span in spans)
         try:
-            return job.executor.drain(batch, spans)
+            with self.under_way.reading(spans):
+                return job.executor.drain(batch, spans)
         except JobFailed:
-            if not self._taken_away or self._is_fenced():
+            lost = self.under_way.lost
+            if not lost or self._is_fenced():
                 raise
-            names = ", ".join(map(str, sorted(self._taken_away)))
-            log.info("job ended: %s went to another member", names)
+            log.info("job ended: %s went to another member", ", ".join(map(str, lost)))
             return None
-        finally:
-            with self._assigning:
-                self._in_flight = frozenset()
 
-    def _contribution(
-        self, batch: Batch, spans: Sequence[Span], winners: list[Attempt]
-    ) -> Contribution:
+    def _complete_reads(self, batch: Batch, spans: Sequence[Span]) -> tuple[SpanRead, ...]:
         with transaction(self.ledger.engine, "reads") as cursor:
             reads = complete_reads(cursor, batch.staging, self.number, spans)
         missing = set(spans) - {read.span for read in reads}
@@ -221,20 +216,15 @@ class Drain:
                 " take limit(), first() and never-true filters out of it"
             )
         failpoints.hit("drain.staged")
-        return Contribution(self.number, reads, tuple(w for w in winners if w.rows))
+        return reads
 
     def _report(self, batch: Batch, outcome: Outcome, seconds: float) -> None:
         if outcome.result is not Result.published:
             log.info("batch %s: contribution %s", batch.seq, outcome.result)
             return
         self._published.append(outcome)
-        log.info(
-            "batch %s published: %s rows, %s dead letters in %.2f s",
-            batch.seq,
-            outcome.rows,
-            outcome.dead_letters,
-            seconds,
-        )
+        counts = f"{outcome.rows} rows, {outcome.dead_letters} dead letters"
+        log.info("batch %s published: %s in %.2f s", batch.seq, counts, seconds)
         try:
             mirror(self.ledger, self.group, self.region, self.epoch)
         except (MirrorFailed, Unreachable) as error:
@@ -250,13 +240,8 @@ class Drain:
                 if self._job:
                     self._job.executor.cancel()
                 return
-            self._end_job_for_nothing()
-
-    def _end_job_for_nothing(self) -> None:
-        with self._assigning:  # so that it never meets the next job
-            if self._job and (lost := self.member.taken_away(self._in_flight)):
-                self._taken_away |= lost  # though they may come back before the job has ended
-                self._job.executor.interrupt()
+            if self._job:
+                self.under_way.end_for_nothing(self._job.executor)
 
     def _is_fenced(self) -> bool:
         """A look at the ledger's epoch; unknown is no."""

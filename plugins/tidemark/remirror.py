@@ -45,7 +45,8 @@ def mirror_run(pipeline: Pipeline, connections: Connections, *, check: bool) -> 
         if not check and region.ledger.rewind_is_under_way(region.name):
             raise Refused(
                 f"region {region.name}: a rewind has lowered Kafka and not yet the ledger; wait for"
-                " it. If it died, the next run or `tidemark reset` brings Kafka level again"
+                f" it. If it died, the next run or `tidemark reset {region.name} --apply` brings"
+                " Kafka level again"
             )
         before = _drift(region, checkpoint.offsets, check=check)
         if not check:

@@ -24,6 +24,7 @@ from tidemark.region import Connections, Region, mirror_seen, opening_facts, reg
 from tidemark.reset import reset_run
 from tidemark.retire import prune, retire
 from tidemark.settle import settle
+from tidemark.under_way import UnderWay
 
 log = logging.getLogger(__name__)
 
@@ -140,6 +141,7 @@ def drain_run(
                     pipeline.no_progress_seconds,
                 ),
                 Display(region.ledger, member, number),
+                UnderWay(member),
             ).work()
 
 

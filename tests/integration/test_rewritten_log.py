@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.support.produce import numbered, produce_transaction
 from tests.support.world import World
 
 from tidemark import drain as drain_module
@@ -114,6 +115,17 @@ def test_retention_that_passed_the_ledger_stops_until_told(
     assert remarks(world) == [f"accepted: {world.partition()} goes on at 7, the ledger stood at 3"]
     with pytest.raises(Refused, match="was read from a log that is gone"):
         world.reset(to=0, apply=False)
+
+
+def test_retention_that_took_only_a_marker_is_no_loss(world: World, admin: AdminClient) -> None:
+    """An idle partition whose records have expired: what lies behind the last one held none."""
+    produce_transaction(world.kafka, world.topic, numbered(1))
+    world.run("first")
+    where = KafkaPartition(world.topic, 0, 2)
+    admin.delete_records([where])[where].result(30)
+    world.produce(3, start=2)
+    world.run("second")
+    assert [offset for _, offset in world.rows()] == [0, 2, 3, 4]
 
 
 def test_a_topic_created_again_stops_until_told_and_is_read_from_its_beginning(

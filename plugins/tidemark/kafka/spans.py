@@ -108,7 +108,7 @@ class _Reading:
     ) -> None:
         self._span = span
         self._read_up_to = read_up_to
-        self._position = read_up_to.offset if read_up_to else span.start
+        self._position = span.start
         self._seconds = no_progress_seconds
         self._complaint = "no error was reported"
         self._brokers = config.get("bootstrap.servers")
@@ -121,17 +121,25 @@ class _Reading:
 
     @contextmanager
     def assigned(self) -> Iterator[None]:
-        """Fetching from the start of the span, or from where it was read up to; closed after."""
-        topic, partition = self._span.topic_partition
-        start = KafkaPartition(topic, partition, self._position)
-        if self._read_up_to:
-            epoch = self._read_up_to.leader_epoch
-            start = KafkaPartition(topic, partition, self._position, "", epoch)
+        """Fetching from where the log was read up to, else from the span's start; closed after."""
         try:
+            position = self._retained()
+            self._position = position.offset if position else self._span.start
+            fields = ("", position.leader_epoch) if position else ()
+            start = KafkaPartition(*self._span.topic_partition, self._position, *fields)
             self._consumer.assign([start])
             yield
         finally:
             self._consumer.close()
+
+    def _retained(self) -> LogPosition | None:
+        """The position; None where retention took what lies between it and the span."""
+        position = self._read_up_to
+        if position is None or position.offset == self._span.start:
+            return position
+        known = self._log_range()
+        is_gone = known is not None and position.offset < known[0] <= self._span.start
+        return None if is_gone else position
 
     @property
     def is_complete(self) -> bool:
@@ -206,7 +214,7 @@ class _Reading:
 
     def _loss(self, error: KafkaError) -> DataLost:
         return DataLost(
-            f"{self._where} is needed and Kafka does not hold it: {self._log_range()}"
+            f"{self._where} is needed and Kafka does not hold it: {self._told_range()}"
             f" ({error.str()}). Nothing was skipped. Restore the records; {GO_ON}"
         )
 
@@ -220,13 +228,18 @@ class _Reading:
     def _where(self) -> str:
         return f"{self._span.topic_partition}@{self._position}"
 
-    def _log_range(self) -> str:
+    def _told_range(self) -> str:
+        known = self._log_range()
+        if known is None:
+            return "its log range could not be asked for"
+        return f"the log begins at {known[0]} and ends at {known[1]}"
+
+    def _log_range(self) -> tuple[int, int] | None:
         partition = KafkaPartition(*self._span.topic_partition)
         try:
-            low, high = self._consumer.get_watermark_offsets(partition, _LOOK_SECONDS)
+            return self._consumer.get_watermark_offsets(partition, _LOOK_SECONDS)  # type: ignore[no-any-return]
         except KafkaException:
-            return "its log range could not be asked for"
-        return f"the log begins at {low} and ends at {high}"
+            return None
 
     def _topic_is_gone(self) -> bool:
         try:
