@@ -4,7 +4,7 @@
 BIN := .venv/bin
 READY := .venv/.ready
 # Tests mostly wait; WORKERS=0 runs them one after another.
-WORKERS := 3
+WORKERS := 4
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS)
 
 help: ## Print this list

@@ -80,7 +80,7 @@ class FaultRegion:
         mixed = [BAD if n % 10 == 3 else v for n, v in enumerate(_numbers(2000, 120))]
         produce(self.kafka, self.topic, mixed, 2)
         for partition in range(3, self.partitions):
-            produce(self.kafka, self.topic, _numbers(1000 * partition, 400), partition)
+            produce(self.kafka, self.topic, _numbers(1000 * partition, 200), partition)
 
     def run(self) -> None:
         """Open, drain as one member, close."""

@@ -252,7 +252,7 @@ def test_a_topic_that_was_created_again(world: World, admin: AdminClient) -> Non
     world.produce(9)
     before = dump(world.warehouse)
     texts = [f"region {world.region}", f"topic {world.topic}", "was created again as"]
-    refused(DataLost, 13, [*texts, "Start a new region"], lambda: world.open("second"))
+    refused(DataLost, 13, [*texts, "--accept-data-loss"], lambda: world.open("second"))
     assert dump(world.warehouse) == before
 
 
