@@ -29,6 +29,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("cell", chosen, ids=ids)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--fault-table", default=False):
+        return
+    for item in items:
+        if item.get_closest_marker("whole_table"):
+            reason = "takes minutes: `make faults` runs it, test_members.py its parts without Spark"
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
 @pytest.fixture
 def record(request: pytest.FixtureRequest) -> Callable[[Fault, Case, str], None]:
     """Writes a row of the fault table."""

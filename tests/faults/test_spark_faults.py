@@ -39,6 +39,7 @@ def test_after_a_killed_driver_the_next_run_leaves_everything_exactly_once(
     assert region.faults_found() == []
 
 
+@pytest.mark.whole_table
 @pytest.mark.parametrize("partitions", [8])
 def test_three_drivers_share_the_partitions_though_one_dies_and_one_sleeps(
     region: FaultRegion, tmp_path: Path
