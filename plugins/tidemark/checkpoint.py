@@ -99,6 +99,16 @@ class SpanRead:
     bytes: int = 0
     read_up_to: LogPosition | None = None
 
+    @property
+    def record_end(self) -> int | None:
+        """Offset after the last record; None as for `read_up_to`."""
+        return self.read_up_to.offset if self.read_up_to else None
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """Of the last record; None as for `read_up_to`."""
+        return self.read_up_to.leader_epoch if self.read_up_to else None
+
 
 @dataclass(frozen=True, slots=True)
 class Contribution:

@@ -54,6 +54,16 @@ def test_a_log_that_never_had_the_leader_epoch_stops_the_run_until_told(world: W
     assert world.sql(overrides) == [([ACCEPT_DATA_LOSS],)]
 
 
+@pytest.fixture
+def opened_again(world: World) -> World:
+    """Three records are drained and two more are the second run's, which is open."""
+    world.produce(3)
+    world.run("first")
+    world.produce(2, start=3)
+    world.open("second")
+    return world
+
+
 def end_at(
     monkeypatch: pytest.MonkeyPatch, world: World, is_short: Callable[[int], bool]
 ) -> list[Facts]:
@@ -72,29 +82,21 @@ def end_at(
 
 
 def test_an_end_that_is_low_for_a_moment_is_looked_at_again_before_a_plan(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    opened_again: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H14: a leader that has just been elected may not have its last stable offset yet."""
-    world.produce(3)
-    world.run("first")
-    world.produce(2, start=3)
-    world.open("second")
-    told = end_at(monkeypatch, world, lambda times: times < 2)
-    assert world.drain("second").rows == 2
-    assert [facts.ends[world.partition()] for facts in told[:3]] == [1, 1, 5]
+    told = end_at(monkeypatch, opened_again, lambda times: times < 2)
+    assert opened_again.drain("second").rows == 2
+    assert [facts.ends[opened_again.partition()] for facts in told[:3]] == [1, 1, 5]
 
 
 def test_an_end_that_stays_low_is_a_truncated_log(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    opened_again: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.produce(3)
-    world.run("first")
-    world.produce(2, start=3)
-    world.open("second")
     monkeypatch.setattr(drain_module, "RECHECK_SECONDS", 1.0)
-    told = end_at(monkeypatch, world, lambda times: True)
+    told = end_at(monkeypatch, opened_again, lambda times: True)
     with pytest.raises(DataLost, match=r"\[0\] ends at 1, before the ledger's offset 3: truncated"):
-        world.drain("second")
+        opened_again.drain("second")
     assert len(told) > 1
 
 

@@ -123,8 +123,8 @@ class Deciding:
             records=[read.records for read in reads],
             dead_letters=[read.dead_letters for read in reads],
             bytes=[read.bytes for read in reads],
-            record_ends=[read.read_up_to and read.read_up_to.offset for read in reads],
-            leader_epochs=[read.read_up_to and read.read_up_to.leader_epoch for read in reads],
+            record_ends=[read.record_end for read in reads],
+            leader_epochs=[read.leader_epoch for read in reads],
         )
         if self.cursor.rowcount != len(reads):
             raise SpanAlreadyClaimed(f"batch {batch.seq}: another contribution was accepted")

@@ -111,8 +111,8 @@ def record_read(cursor: Cursor, staging: Staging, read: SpanRead) -> bool:
         "records": read.records,
         "dead_letters": read.dead_letters,
         "bytes": read.bytes,
-        "record_end": read.read_up_to and read.read_up_to.offset,
-        "leader_epoch": read.read_up_to and read.read_up_to.leader_epoch,
+        "record_end": read.record_end,
+        "leader_epoch": read.leader_epoch,
     }
     cursor.execute(_RECORD_READ.format(**_names(staging)), values)
     return cursor.rowcount == 1
