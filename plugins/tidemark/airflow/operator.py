@@ -59,7 +59,8 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
             AirflowFailException: the exit code says that no retry can help.
             AirflowException: any other failure; the retry joins the epoch and goes on.
         """
-        self._environment = self._secrets() | self._identity(context) | _python(self.pipeline)
+        pipeline = Pipeline.load(self.pipeline)
+        self._environment = _secrets(pipeline) | self._identity(context) | _python(pipeline)
         try:
             super().execute(context)
         except AirflowException as error:
@@ -108,10 +109,6 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
             "TIDEMARK_SUPERVISOR": str(os.getpid()),
         }
 
-    def _secrets(self) -> dict[str, str]:
-        connections = resolve(Pipeline.load(self.pipeline))
-        return dict(connection.to_env() for connection in connections.values())
-
 
 def entry_point() -> Path:
     """The spark-submit entry point: inside the installed package, or beside it in a checkout."""
@@ -130,10 +127,14 @@ def _refuse_to_publish(hook: SparkSubmitHook) -> None:
         )
 
 
-def _python(pipeline: str) -> dict[str, str]:
+def _secrets(pipeline: Pipeline) -> dict[str, str]:
+    """The pipeline's connections, as the driver reads them from its environment."""
+    return dict(connection.to_env() for connection in resolve(pipeline).values())
+
+
+def _python(pipeline: Pipeline) -> dict[str, str]:
     """This interpreter, its own spark-submit, the user's transforms and this package."""
-    project = Pipeline.load(pipeline).project
-    roots = [str(project), str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
+    roots = [str(pipeline.project), str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
     commands = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     return {
         "PYSPARK_PYTHON": sys.executable,
