@@ -7,6 +7,7 @@ CREATE TABLE tidemark.regions (
     target             text   NOT NULL,
     epoch              bigint NOT NULL DEFAULT 0,  -- fencing number: +1 at each open, reset, rewind
     head_seq           bigint NOT NULL DEFAULT 0,  -- seq of the newest checkpoint, 0 before the first
+    oldest_seq         bigint NOT NULL DEFAULT 0,  -- oldest checkpoint that can be restored; 0: all of them
     next_seq           bigint NOT NULL DEFAULT 1,  -- never given out twice
     cluster_id         text   NOT NULL,
     fingerprint        jsonb  NOT NULL DEFAULT '{}',
@@ -15,7 +16,8 @@ CREATE TABLE tidemark.regions (
     CONSTRAINT group_belongs_to_one_region UNIQUE (group_id),
     CONSTRAINT target_belongs_to_one_region UNIQUE (target),
     CONSTRAINT epoch_is_not_negative CHECK (epoch >= 0),
-    CONSTRAINT head_was_given_out CHECK (head_seq < next_seq)
+    CONSTRAINT head_was_given_out CHECK (head_seq < next_seq),
+    CONSTRAINT oldest_is_not_after_head CHECK (oldest_seq <= head_seq)
 );
 
 CREATE TABLE tidemark.runs (
@@ -25,12 +27,14 @@ CREATE TABLE tidemark.runs (
     opening     uuid   NOT NULL,                   -- tells an open whose COMMIT had no answer that it happened
     state       text   NOT NULL DEFAULT 'open',
     max_records bigint NOT NULL,
+    max_bytes   bigint,
     max_batches bigint,
     max_seconds bigint,
     backlog     bigint NOT NULL,                   -- offsets between ledger and target offsets at open
     bound       text,                              -- the bound that ended planning, if one did
     reason      text,
     overrides   text[] NOT NULL DEFAULT '{}',
+    remarks     text[] NOT NULL DEFAULT '{}',      -- what was found and did not stop the run
     opened_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
     closed_at   timestamptz,
     PRIMARY KEY (region, epoch),
@@ -66,6 +70,8 @@ CREATE TABLE tidemark.members (
 );
 CREATE INDEX members_by_epoch ON tidemark.members (region, epoch);
 
+-- One history of a partition. When records were lost and a person says so, it goes on as a new history
+-- with an initial offset of its own; the ended one keeps what was read of it.
 CREATE TABLE tidemark.partitions (
     partition_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     region         text   NOT NULL REFERENCES tidemark.regions,
@@ -74,11 +80,15 @@ CREATE TABLE tidemark.partitions (
     topic_id       text   NOT NULL,
     initial_offset bigint NOT NULL,                -- written once, kept for ever
     next_offset    bigint NOT NULL,
-    leader_epoch   int,                            -- of the last record consumed
+    record_end     bigint,                         -- offset after the last record consumed
+    leader_epoch   int,                            -- of that record: it holds for record_end alone (KIP-320)
     seq            bigint NOT NULL DEFAULT 0,      -- checkpoint that moved it last
-    CONSTRAINT partition_is_known_once UNIQUE (region, topic, partition),
-    CONSTRAINT next_is_not_before_initial CHECK (next_offset >= initial_offset AND initial_offset >= 0)
+    ended_epoch    bigint,                         -- the open that was told to go on without it
+    CONSTRAINT next_is_not_before_initial CHECK (next_offset >= initial_offset AND initial_offset >= 0),
+    CONSTRAINT record_end_is_not_after_next_offset CHECK (record_end <= next_offset)
 );
+CREATE UNIQUE INDEX partition_is_known_once ON tidemark.partitions (region, topic, partition)
+    WHERE ended_epoch IS NULL;
 
 CREATE FUNCTION tidemark.initial_offset_is_kept() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog AS $$
@@ -137,6 +147,9 @@ CREATE TABLE tidemark.spans (
     attempt      bigint,                           -- the reader's attempt whose dead letters count
     records      bigint,
     dead_letters bigint,
+    bytes        bigint,                           -- values, as read
+    record_end   bigint,                           -- offset after the last record read; null if it held none
+    leader_epoch int,                              -- of that record
     live         boolean NOT NULL DEFAULT true,
     PRIMARY KEY (region, seq, topic, partition),
     FOREIGN KEY (region, seq) REFERENCES tidemark.batches ON DELETE CASCADE,
@@ -152,6 +165,7 @@ CREATE TABLE tidemark.spans (
 
 CREATE TABLE tidemark.dead_letters (
     region       text   NOT NULL,
+    partition_id bigint NOT NULL REFERENCES tidemark.partitions,
     topic        text   NOT NULL,
     partition    int    NOT NULL,
     "offset"     bigint NOT NULL,
@@ -162,9 +176,10 @@ CREATE TABLE tidemark.dead_letters (
     headers      jsonb,
     reason       text   NOT NULL,
     detail       text   NOT NULL,
-    CONSTRAINT a_record_is_a_dead_letter_once PRIMARY KEY (region, topic, partition, "offset"),
+    CONSTRAINT a_record_is_a_dead_letter_once PRIMARY KEY (partition_id, "offset"),
     FOREIGN KEY (region, seq) REFERENCES tidemark.batches
 );
+CREATE INDEX dead_letters_by_record ON tidemark.dead_letters (region, topic, partition, "offset");
 CREATE INDEX dead_letters_by_seq ON tidemark.dead_letters (region, seq);
 
 CREATE TABLE tidemark.resets (
@@ -179,6 +194,7 @@ CREATE TABLE tidemark.resets (
     from_seq      bigint NOT NULL,
     to_seq        bigint NOT NULL,
     rows_removed  bigint NOT NULL DEFAULT 0,
+    dead_letters_removed bigint NOT NULL DEFAULT 0,
     overrides     text[] NOT NULL DEFAULT '{}',
     state         text   NOT NULL DEFAULT 'started',
     started_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -196,10 +212,13 @@ DECLARE
 BEGIN
     SELECT count(*) INTO planned FROM tidemark.spans s
         WHERE s.region = the_region AND s.seq = the_seq AND s.contribution IS NOT NULL AND s.live;
-    UPDATE tidemark.partitions p SET next_offset = s.end_offset, seq = the_seq
+    UPDATE tidemark.partitions p
+        SET next_offset = s.end_offset, seq = the_seq,
+            record_end = s.record_end, leader_epoch = s.leader_epoch
         FROM tidemark.spans s
         WHERE s.region = the_region AND s.seq = the_seq AND s.contribution IS NOT NULL AND s.live
           AND p.partition_id = s.partition_id
+          AND p.ended_epoch IS NULL
           AND p.topic_id = s.topic_id
           AND p.next_offset = s.start_offset;
     GET DIAGNOSTICS moved = ROW_COUNT;
@@ -211,13 +230,13 @@ BEGIN
     RETURN moved;
 END $$;
 
--- Raises unless the region's epoch is the expected one; then takes the next.
-CREATE FUNCTION tidemark.take_epoch(the_region text, expected bigint) RETURNS bigint
+-- Raises unless the region's epoch is the expected one; then takes the next, past any that Kafka has seen.
+CREATE FUNCTION tidemark.take_epoch(the_region text, expected bigint, seen bigint) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog AS $$
 DECLARE
     taken bigint;
 BEGIN
-    UPDATE tidemark.regions SET epoch = epoch + 1
+    UPDATE tidemark.regions SET epoch = greatest(epoch, seen) + 1
         WHERE region = the_region AND epoch = expected RETURNING epoch INTO taken;
     IF taken IS NULL THEN
         RAISE EXCEPTION 'region % is not at epoch %', the_region, expected
@@ -225,3 +244,35 @@ BEGIN
     END IF;
     RETURN taken;
 END $$;
+
+-- For dashboards and alerts: one row a region. lag is that of the newest run's target offsets; newest_run_* are
+-- of the newest run, whatever holds the epoch now.
+CREATE VIEW tidemark.region_status AS
+SELECT r.region,
+       coalesce(run.state, 'reset') AS state,
+       r.epoch,
+       r.head_seq,
+       (SELECT b.seq FROM tidemark.batches b WHERE b.region = r.region AND b.state = 'planned') AS unpublished_seq,
+       (SELECT sum(greatest(t.target_offset - p.next_offset, 0))::bigint
+        FROM tidemark.run_targets t JOIN tidemark.partitions p
+            ON p.region = t.region AND p.topic = t.topic AND p.partition = t.partition AND p.ended_epoch IS NULL
+        WHERE t.region = r.region
+          AND t.epoch = (SELECT max(n.epoch) FROM tidemark.runs n WHERE n.region = r.region)) AS lag,
+       head.published_at AS last_checkpoint_at,
+       extract(epoch FROM clock_timestamp() - head.published_at)::bigint AS last_checkpoint_age_s,
+       (SELECT count(*) FROM tidemark.dead_letters d WHERE d.region = r.region) AS dead_letters,
+       r.consecutive_resets,
+       (SELECT count(*) FROM tidemark.members m WHERE m.region = r.region AND m.epoch = r.epoch
+            AND m.state NOT IN ('done', 'failed', 'reset complete')) AS members,
+       run.run_id,
+       run.opened_at,
+       run.closed_at,
+       run.reason,
+       newest.opened_at AS newest_run_opened_at,
+       newest.reason AS newest_run_reason
+FROM tidemark.regions r
+LEFT JOIN tidemark.runs run ON run.region = r.region AND run.epoch = r.epoch
+LEFT JOIN LATERAL (SELECT max(b.published_at) AS published_at FROM tidemark.batches b
+                   WHERE b.region = r.region AND b.state = 'published') head ON true
+LEFT JOIN LATERAL (SELECT n.opened_at, n.reason FROM tidemark.runs n
+                   WHERE n.region = r.region ORDER BY n.epoch DESC LIMIT 1) newest ON true;

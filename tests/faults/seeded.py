@@ -66,7 +66,7 @@ NO_SPAN_CAS = Seed(
     (
         _GAP,
         Edit(
-            "sql/migrations/0003_positions.sql",
+            "sql/migrations/0001_ledger.sql",
             "\n          AND p.next_offset = s.start_offset;",
             ";",
         ),
