@@ -23,9 +23,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from tidemark.job import JobExecutor
-    from tidemark.pipeline import Pipeline
-    from tidemark.region import Connections
+    from tidemark.member.job import JobExecutor
+    from tidemark.operations.region import Connections
+    from tidemark.settings.pipeline import Pipeline
 
 ROOT = Path(__file__).resolve().parents[1]
 STOP_SECONDS = 20.0
@@ -54,10 +54,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def drain(path: str) -> dict[str, object]:
     """Run the member's loop of the run that the environment names; return what it did."""
-    from tidemark.connections import Connection
     from tidemark.errors import InvalidSettings
-    from tidemark.pipeline import Pipeline
-    from tidemark.run import drain_run
+    from tidemark.operations.run import drain_run
+    from tidemark.settings.connections import Connection
+    from tidemark.settings.pipeline import Pipeline
 
     run_id = os.environ.get("TIDEMARK_RUN_ID")
     if not run_id:

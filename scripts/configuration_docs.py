@@ -1,6 +1,6 @@
 """Write docs/configuration.md from the code: `python -m scripts.configuration_docs --write`.
 
-Keys, types, defaults and meanings are those of the pydantic types in tidemark.pipeline, the rest
+Keys, types, defaults and meanings are those of the pydantic types in tidemark.settings, the rest
 comes from the constants that the code itself uses. Without --write the page goes to stdout.
 """
 
@@ -13,7 +13,7 @@ import yaml
 from scripts import configuration_facts
 from scripts.markdown_pieces import table
 
-from tidemark.pipeline import Pipeline
+from tidemark.settings.pipeline import Pipeline
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 

@@ -7,10 +7,12 @@ from typing import Any
 
 from scripts.markdown_pieces import assigned, filled, spelled, table
 
-from tidemark import connections, drain, field_types, fields, membership, pipeline, table_name
 from tidemark.decode.outcome import MAX_VALUE_BYTES
 from tidemark.kafka import facts, member_config, spans
-from tidemark.ledger import transaction
+from tidemark.member import drain
+from tidemark.model import membership, table_name
+from tidemark.postgres import transaction
+from tidemark.settings import connections, field_types, fields, pipeline
 from tidemark.spark.records import row_schema
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of

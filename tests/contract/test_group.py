@@ -15,9 +15,9 @@ from tidemark.errors import Fenced
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka.group import Group as KafkaGroup
 from tidemark.kafka.member import Member
-from tidemark.membership import GroupProtocol, Membership
-from tidemark.mirror import Group
-from tidemark.offsets import Offsets, TopicPartition
+from tidemark.model.membership import GroupProtocol, Membership
+from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.protocol.mirror import Group
 
 
 class Subject(ABC):
@@ -196,7 +196,7 @@ def test_a_mirror_does_not_bear_a_static_name_that_the_connection_has(
     """A KIP-848 group would take the mirror for that member, and refuse it."""
     name = topic(partitions=2)
     config = {"bootstrap.servers": kafka, "group.instance.id": "theirs"}
-    membership = Membership(protocol=GroupProtocol.consumer)
+    membership = Membership(group_protocol=GroupProtocol.consumer)
     with Member(config, group, [name], "a-member", membership) as member:
         while not member.assigned():
             member.wait(10)

@@ -160,8 +160,8 @@ def test_the_names_of_the_form_are_those_of_the_code() -> None:
 
     from tidemark.airflow.forms import BOUNDS as OF_THE_FORM
     from tidemark.airflow.forms import OVERRIDES
-    from tidemark.bounds import Bounds
-    from tidemark.opening import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
+    from tidemark.model.bounds import Bounds
+    from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
 
     assert set(OF_THE_FORM) == {field.name for field in fields(Bounds)} == set(BOUNDS)
     assert set(OVERRIDES) == {ACCEPT_CHANGES, ACCEPT_DATA_LOSS}
@@ -180,7 +180,7 @@ def test_the_form_the_option_and_the_file_say_alike_what_is_weighed(bag: "DagBag
     from typing import get_type_hints
 
     from tidemark.cli.run import run
-    from tidemark.pipeline import BatchSettings
+    from tidemark.settings.pipeline import BatchSettings
 
     in_file = BatchSettings.model_fields["max_bytes"].description or ""
     in_form = bag.dags["flights"].params.get_param("max_bytes").description
@@ -201,7 +201,7 @@ PLACES = ["last", "initial", "0", "1234567", "2026-01-31", "2026-01-31T12:00:00Z
 
 @pytest.mark.parametrize("text", PLACES)
 def test_the_form_takes_every_place_that_a_reset_knows(bag: "DagBag", text: str) -> None:
-    from tidemark.resetting import destination
+    from tidemark.protocol.reset import destination
 
     bag.dags["flights_reset"].params.get_param("to").resolve(text)
     destination(text)
@@ -212,7 +212,7 @@ def test_the_form_refuses_what_names_no_place(bag: "DagBag", text: str) -> None:
     from airflow.sdk.exceptions import ParamValidationError
 
     from tidemark.errors import InvalidSettings
-    from tidemark.resetting import destination
+    from tidemark.protocol.reset import destination
 
     with pytest.raises(ParamValidationError):
         bag.dags["flights_reset"].params.get_param("to").resolve(text)

@@ -1,6 +1,6 @@
 """Runs the worked DAGs once per scenario and prints what became of them, as JSON.
 
-Airflow's own rules are under test, so the functions of tidemark.run and tidemark.reset are
+Airflow's own rules are under test, so the functions of tidemark.operations that tasks call are
 stand-ins that succeed or fail as the scenario says; everything else is real.
 """
 
@@ -18,10 +18,10 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.utils.db import initdb
 
 from tidemark.airflow.operator import DrainOperator
-from tidemark.checkpoint import Checkpoint
 from tidemark.errors import Refused, RunNotDone, Superseded, Unreachable
-from tidemark.offsets import TopicPartition
-from tidemark.reset import ResetReport, TakenBack
+from tidemark.model.batch import Checkpoint
+from tidemark.model.offsets import TopicPartition
+from tidemark.operations.reset import ResetReport, TakenBack
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -54,7 +54,7 @@ REPORT = ResetReport(
 
 @dataclass
 class StandIns:
-    """Functions of tidemark.run that fail as told and note what they were called with."""
+    """Functions of tidemark.operations that fail as told and note what they were called with."""
 
     failing: dict[str, type[Exception]] = field(default_factory=dict)
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
@@ -120,13 +120,13 @@ def reset(stand_ins: StandIns, form: dict[str, Any]) -> dict[str, Any]:
 
 def _install(stand_ins: StandIns) -> None:
     checkpoint = Checkpoint("flights", 3, 7, {TopicPartition("flights", 0): 42})
-    module: Any = types.ModuleType("tidemark.run")
+    module: Any = types.ModuleType("tidemark.operations.run")
     module.open_run = stand_ins.named("open")
     module.close_run = stand_ins.named("close", types.SimpleNamespace(checkpoint=checkpoint))
-    sys.modules["tidemark.run"] = module
-    reset_module: Any = types.ModuleType("tidemark.reset")
-    reset_module.reset_run = stand_ins.named("reset", REPORT)
-    sys.modules["tidemark.reset"] = reset_module
+    sys.modules["tidemark.operations.run"] = module
+    reset_module: Any = types.ModuleType("tidemark.operations.reset")
+    reset_module.reset_region = stand_ins.named("reset", REPORT)
+    sys.modules["tidemark.operations.reset"] = reset_module
     DrainOperator.execute = lambda self, context: stand_ins.fail("drain")
 
 

@@ -11,18 +11,18 @@ from uuid import uuid4
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from tests.support.here import here_executor
+from tests.support.pool import pool_executor
 from tests.support.produce import produce, produce_transaction
 from tests.support.world import ask, kafka_connection, postgres_connection
 
-from tidemark.connections import Connection
 from tidemark.kafka.group import Group
 from tidemark.ledger.ledger import Ledger
-from tidemark.ledger.transaction import connect
-from tidemark.mirror import differences
-from tidemark.pipeline import Pipeline
-from tidemark.reset import reset_run
-from tidemark.run import close_run, drain_run, open_run
-from tidemark.spark.pool import pool_executor
+from tidemark.operations.reset import reset_region
+from tidemark.operations.run import close_run, drain_run, open_run
+from tidemark.postgres.transaction import connect
+from tidemark.protocol.mirror import differences
+from tidemark.settings.connections import Connection
+from tidemark.settings.pipeline import Pipeline
 from tidemark.verify.verify import verify
 
 BATCH_RECORDS = 120
@@ -127,14 +127,14 @@ class FaultRegion:
 
     def reset(self) -> None:
         """A reset by hand."""
-        reset_run(
+        reset_region(
             self.pipeline, self.connections, run_id=None, apply=True, who="test", why="a fault"
         )
 
     def rewind(self) -> None:
         """A rewind by hand to the first checkpoint."""
         [(seq,)] = self._ask("SELECT min(seq) FROM tidemark.batches WHERE state = 'published'")
-        reset_run(
+        reset_region(
             self.pipeline,
             self.connections,
             run_id=None,

@@ -40,13 +40,17 @@ class Seed:
 
 
 _EPOCH = Edit("ledger/ledger.py", "if state.epoch != epoch:", "if False:")
-_WATCH = Edit("drain.py", "return self.ledger.epoch(self.region) != self.epoch", "return False")
+_WATCH = Edit(
+    "member/drain.py", "return self.ledger.epoch(self.region) != self.epoch", "return False"
+)
 _LOOKUP = Edit(
     "ledger/deciding.py",
     'return self._one("unpublished_batch") == (batch.seq, self.epoch)',
     "return True",
 )
-_DISCARD = Edit("settle.py", "discarded = tx.discard_unpublished_batch()", "discarded = None")
+_DISCARD = Edit(
+    "protocol/settle.py", "discarded = tx.discard_unpublished_batch()", "discarded = None"
+)
 _HEAD = Edit("sql/queries/advance_head.sql", "AND epoch = %(epoch)s AND", "AND")
 
 NO_FENCE = Seed("no batch and epoch fence", (_EPOCH, _WATCH, _LOOKUP))
@@ -56,7 +60,7 @@ NO_FENCE_AT_ALL = Seed(
 )
 
 _GAP = Edit(
-    "plan.py",
+    "model/plan.py",
     "Span(*partition, start := next_offsets[partition], start + width)",
     "Span(*partition, (start := next_offsets[partition]) + (turn % 2 == 0), start + width)",
 )
@@ -87,7 +91,7 @@ MIRROR_BEFORE_PUBLISH = Seed(
     "mirror before publish",
     (
         Edit(
-            "drain.py",
+            "member/drain.py",
             "        outcome = contribute_and_publish(",
             "        ends = {p.span.topic_partition: p.span.end for p in batch.spans}\n"
             "        with self.group.writer() as writer:\n"
@@ -111,7 +115,7 @@ STAGED_BY_ATTEMPT = Seed(
     "staging keyed by attempt number alone (and no count check behind it)",
     (
         Edit(
-            "run.py",
+            "operations/run.py",
             "        number = region.ledger.register_member(",
             "        number = 1\n        region.ledger.register_member(",
         ),
@@ -145,7 +149,7 @@ IGNORED_COMMIT_TAG = Seed(
     "ignored COMMIT tag (after a failure that is swallowed)",
     (
         _UNSEEN_FAILURE,
-        Edit("ledger/transaction.py", 'if cursor.statusmessage != "COMMIT":', "if False:"),
+        Edit("postgres/transaction.py", 'if cursor.statusmessage != "COMMIT":', "if False:"),
     ),
 )
 
@@ -153,10 +157,10 @@ SUCCESS_UNASKED = Seed(
     "success without asking the ledger",
     (
         Edit(
-            "drain.py",
+            "member/drain.py",
             "            if progress.is_done:\n",
             "            if progress.is_done or self._published:\n",
         ),
-        Edit("close.py", "[*_unfinished(tx, run, batches), *unmirrored]", "[*unmirrored]"),
+        Edit("protocol/close.py", "[*_unfinished(tx, run, batches), *unmirrored]", "[*unmirrored]"),
     ),
 )

@@ -12,8 +12,8 @@ from tests.support.desk import Desk
 from tests.support.world import World
 
 from tidemark.ledger.migrate import migrate
-from tidemark.ledger.transaction import connect
 from tidemark.local.stack import LocalStack
+from tidemark.postgres.transaction import connect
 
 
 @pytest.fixture

@@ -16,9 +16,6 @@ from tests.support.produce import produce
 from tests.support.stranger import consumer_beside, holder_beside
 from tests.support.world import World, dump
 
-from tidemark import drain as drain_module
-from tidemark.checkpoint import Batch
-from tidemark.connections import Connection
 from tidemark.errors import (
     DataLost,
     Fenced,
@@ -31,7 +28,10 @@ from tidemark.errors import (
     Unreachable,
 )
 from tidemark.local.stack import LocalStack
-from tidemark.offsets import Span
+from tidemark.member import drain as drain_module
+from tidemark.model.batch import Batch
+from tidemark.model.offsets import Span
+from tidemark.settings.connections import Connection
 
 SECRET = "a-secret-that-no-text-may-hold"
 
@@ -78,9 +78,9 @@ def test_an_unknown_topic(world: World) -> None:
 
 
 def test_an_unreachable_broker(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tidemark.kafka import asking, facts
+    from tidemark.kafka import admin, facts
 
-    for module in (asking, facts):
+    for module in (admin, facts):
         monkeypatch.setattr(module, "SECONDS", 2, raising=False)
     broken = elsewhere(world, kafka={"bootstrap.servers": "127.0.0.1:1", "sasl.password": SECRET})
     refused(Unreachable, 1, ["Kafka", "check the Kafka connection"], broken.open)

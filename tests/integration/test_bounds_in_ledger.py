@@ -6,10 +6,10 @@ import pytest
 from tests.support.desk import TOPIC, Desk
 from tests.support.world import dump
 
-from tidemark.bounds import Bounds
 from tidemark.ledger.looks import Looks
-from tidemark.offsets import TopicPartition
-from tidemark.retire import prune
+from tidemark.member.retire import prune
+from tidemark.model.bounds import Bounds
+from tidemark.model.offsets import TopicPartition
 
 FIRST, SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 

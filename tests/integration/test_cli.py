@@ -116,7 +116,7 @@ def test_status_without_a_region_is_a_line_for_each(region: World) -> None:
 def test_status_keeps_the_ledger_when_kafka_is_silent(
     region: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidemark.kafka.asking.SECONDS", 1)
+    monkeypatch.setattr("tidemark.kafka.admin.SECONDS", 1)
     monkeypatch.setattr("tidemark.kafka.facts.SECONDS", 1)
     monkeypatch.setenv(*kafka_connection("127.0.0.1:1").to_env())
     found = answer("status", region.region, exits=1)

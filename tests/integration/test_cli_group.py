@@ -12,10 +12,10 @@ from tests.support.commands import PIPELINE, answer, commit, settle_in, tidemark
 from tests.support.executor import LocalExecutor, nothing
 from tests.support.world import World, dump
 
-from tidemark.checkpoint import Batch
 from tidemark.kafka.facts import Broker
-from tidemark.offsets import Span
-from tidemark.protocol import plan_batch
+from tidemark.model.batch import Batch
+from tidemark.model.offsets import Span
+from tidemark.protocol.publish import plan_batch
 
 
 @pytest.fixture

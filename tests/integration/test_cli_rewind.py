@@ -14,9 +14,9 @@ from tests.support.executor import LocalExecutor
 from tests.support.filled import filled
 from tests.support.world import World, dump
 
-from tidemark.checkpoint import Batch
 from tidemark.errors import Fenced
-from tidemark.offsets import Span
+from tidemark.model.batch import Batch
+from tidemark.model.offsets import Span
 
 
 @pytest.fixture

@@ -19,10 +19,10 @@ from confluent_kafka.admin import (
 from tests.support.documents import ROOT, blocks
 from tests.support.world import World, kafka_connection, postgres_connection
 
-from tidemark.connections import Connection
 from tidemark.errors import Refused, TidemarkError
 from tidemark.local.broker import Broker
 from tidemark.local.stack import LocalStack
+from tidemark.settings.connections import Connection
 
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 GRANTS = re.findall(

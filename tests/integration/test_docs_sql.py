@@ -14,9 +14,9 @@ from tests.support.documents import ROOT, blocks, documents
 from tests.support.world import World, ask
 
 from tidemark.ledger.migrate import migrate
-from tidemark.ledger.transaction import connect
 from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
+from tidemark.postgres.transaction import connect
 from tidemark.verify.verify import verify
 
 Parameters = dict[str, Any]

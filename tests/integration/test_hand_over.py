@@ -8,10 +8,10 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from tests.support.documents import ROOT, blocks
 from tests.support.world import World
 
-from tidemark.cli import standing
 from tidemark.errors import SchemaMismatch
-from tidemark.region import region_of
-from tidemark.resetting import destination
+from tidemark.operations import status
+from tidemark.operations.region import region_of
+from tidemark.protocol.reset import destination
 from tidemark.verify.verify import verify
 
 OLD_TABLE = """
@@ -43,9 +43,9 @@ def wrong(world: World) -> int:
 def counted(world: World) -> int | None:
     """Rows of the region in the target, as `status --count` shows them."""
     with region_of(world.pipeline, world.connections) as region:
-        target = standing.in_ledger(region).target
+        target = status.in_ledger(region).target
         assert target is not None
-        return standing.counted(region, target).counted
+        return status.counted(region, target).counted
 
 
 def test_a_region_goes_on_where_another_job_ended_in_that_jobs_own_table(world: World) -> None:

@@ -10,14 +10,14 @@ import psycopg2
 import pytest
 from tests.support.desk import Desk
 
-from tidemark.bounds import Bounds
 from tidemark.errors import Fenced, Refused, TidemarkError, Unreachable
 from tidemark.ledger.queries import query
-from tidemark.ledger.transaction import TIMEOUTS_MS, connect, transaction
-from tidemark.offsets import Span
-from tidemark.protocol import Result
-from tidemark.retire import retire
-from tidemark.state import NEVER_MIRRORED
+from tidemark.member.retire import retire
+from tidemark.model.bounds import Bounds
+from tidemark.model.offsets import Span
+from tidemark.model.state import NEVER_MIRRORED
+from tidemark.postgres.transaction import TIMEOUTS_MS, connect, transaction
+from tidemark.protocol.publish import Result
 
 SECONDS = 20.0
 

@@ -13,8 +13,8 @@ from tidemark.kafka import member as member_module
 from tidemark.kafka.group import Group
 from tidemark.kafka.member import Member
 from tidemark.kafka.member_config import CHOSEN, own_settings
-from tidemark.membership import Membership
-from tidemark.offsets import TopicPartition
+from tidemark.model.membership import Membership
+from tidemark.model.offsets import TopicPartition
 
 TRIES = 300
 

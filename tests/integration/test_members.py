@@ -14,15 +14,15 @@ from tests.support.failpoint import meanwhile
 from tests.support.produce import numbered, produce
 from tests.support.world import World
 
-from tidemark import drain as drain_module
-from tidemark import patience as patience_module
-from tidemark.checkpoint import Batch, Contribution
 from tidemark.errors import Fenced, JobFailed, NoProgress, Refused
-from tidemark.ledger.transaction import transaction
-from tidemark.offsets import Span
-from tidemark.protocol import Result, contribute_and_publish
-from tidemark.remirror import mirror_run
-from tidemark.retire import retire
+from tidemark.member import drain as drain_module
+from tidemark.member import stall as patience_module
+from tidemark.member.retire import retire
+from tidemark.model.batch import Batch, Contribution
+from tidemark.model.offsets import Span
+from tidemark.operations.mirror import mirror_region
+from tidemark.postgres.transaction import transaction
+from tidemark.protocol.publish import Result, contribute_and_publish
 from tidemark.staging.columns import columns_of
 from tidemark.staging.mover import Mover
 from tidemark.staging.reads import complete_reads
@@ -380,7 +380,7 @@ def test_a_mirror_of_the_same_epoch_in_between_fences_nobody(shared: World) -> N
     shared.open(max_records=8)
 
     def by_hand() -> None:
-        mirror_run(shared.pipeline, shared.connections, check=False)
+        mirror_region(shared.pipeline, shared.connections, check=False)
 
     with meanwhile("mirror.read", by_hand):
         members = [shared.member(slot) for slot in (1, 2)]
@@ -396,7 +396,7 @@ def test_no_mirror_by_hand_lifts_kafka_in_the_middle_of_a_rewind(shared: World) 
 
     def by_hand() -> None:
         with pytest.raises(Refused, match="a rewind has lowered Kafka"):
-            mirror_run(shared.pipeline, shared.connections, check=False)
+            mirror_region(shared.pipeline, shared.connections, check=False)
 
     with meanwhile("reset.after", by_hand):
         shared.reset(to=1)

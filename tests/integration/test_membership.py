@@ -14,15 +14,17 @@ from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.kafka.member import Event, Member
 from tidemark.kafka.member_config import OWN
-from tidemark.membership import GroupProtocol, Membership, Strategy
-from tidemark.offsets import TopicPartition
+from tidemark.model.membership import GroupProtocol, Membership, Strategy
+from tidemark.model.offsets import TopicPartition
 
 SESSION_MS = 3000
-RANGE = Membership(assignment=(Strategy.range,), session_timeout_ms=SESSION_MS)
-ROUNDROBIN = Membership(assignment=(Strategy.roundrobin,), session_timeout_ms=SESSION_MS)
-BOTH = Membership(assignment=(Strategy.range, Strategy.roundrobin), session_timeout_ms=SESSION_MS)
+RANGE = Membership(assignment_strategy=(Strategy.range,), session_timeout_ms=SESSION_MS)
+ROUNDROBIN = Membership(assignment_strategy=(Strategy.roundrobin,), session_timeout_ms=SESSION_MS)
+BOTH = Membership(
+    assignment_strategy=(Strategy.range, Strategy.roundrobin), session_timeout_ms=SESSION_MS
+)
 COOPERATIVE = Membership(session_timeout_ms=SESSION_MS)
-CONSUMER = Membership(protocol=GroupProtocol.consumer)
+CONSUMER = Membership(group_protocol=GroupProtocol.consumer)
 
 MemberOf = Callable[..., Member]
 
@@ -143,7 +145,9 @@ def test_a_member_with_no_strategy_in_common_is_told_so(
         until(first.assigned)
         with member_of([name], 2, ROUNDROBIN) as second:
             second.wait(20)
-            with pytest.raises(InvalidSettings, match="share nothing with its assignment roundr"):
+            with pytest.raises(
+                InvalidSettings, match="share nothing with its assignment_strategy roundr"
+            ):
                 second.assigned()
         assert len(first.assigned()) == 2
 

@@ -11,7 +11,7 @@ from tests.support.members import Told, apart, partitions, share, until
 from tidemark.errors import InvalidSettings
 from tidemark.kafka.group import Group
 from tidemark.kafka.member import Event, Member
-from tidemark.membership import Membership, Strategy
+from tidemark.model.membership import Membership, Strategy
 
 SESSION_MS = 2000
 COOPERATIVE = Membership(session_timeout_ms=SESSION_MS)
@@ -82,7 +82,9 @@ def test_a_hanging_owner_thread_is_evicted_named_and_joins_again(
     """S33: the poll interval. Only the member's own thread counts against it."""
     name = topic(partitions=2)
     whole = partitions(name, 2)
-    membership = Membership(assignment=(strategy,), session_timeout_ms=1500, poll_interval_ms=1500)
+    membership = Membership(
+        assignment_strategy=(strategy,), session_timeout_ms=1500, poll_interval_ms=1500
+    )
     with Member({"bootstrap.servers": kafka}, group, [name], "m", membership) as member:
         until(lambda: member.assigned() == whole)
         member._commands.put(lambda _: time.sleep(3))

@@ -13,9 +13,9 @@ import tidemark
 from tidemark.errors import Refused
 from tidemark.ledger.migrate import is_current, migrate, migration_sql, newest, present
 from tidemark.ledger.queries import query
-from tidemark.ledger.transaction import connect
-from tidemark.opening import OpenRequest
-from tidemark.resetting import ResetRequest
+from tidemark.postgres.transaction import connect
+from tidemark.protocol.open import OpenRequest
+from tidemark.protocol.reset import ResetRequest
 
 LIBRARY = Path(tidemark.__file__).parent
 QUERIES = sorted(path.stem for path in (LIBRARY / "sql" / "queries").iterdir())

@@ -11,8 +11,8 @@ from tidemark.errors import Fenced, MirrorFailed
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka import group as group_module
 from tidemark.ledger.ledger import Ledger
-from tidemark.mirror import differences, mirror
-from tidemark.offsets import Offsets, TopicPartition
+from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.protocol.mirror import differences, mirror
 
 
 class Interrupted(Ledger):

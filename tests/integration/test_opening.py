@@ -7,14 +7,14 @@ import pytest
 from tests.support.desk import CLUSTER, TOPIC, Desk
 from tests.support.world import dump
 
-from tidemark.bounds import Bounds
 from tidemark.errors import DataLost, Fenced, Refused, Superseded
 from tidemark.ledger.looks import Looks
-from tidemark.offsets import TopicPartition
-from tidemark.opening import ACCEPT_CHANGES, ACCEPT_DATA_LOSS, OpenRequest
-from tidemark.resetting import ResetRequest
-from tidemark.settle import Settled, settle
-from tidemark.state import Mirrored
+from tidemark.model.bounds import Bounds
+from tidemark.model.offsets import TopicPartition
+from tidemark.model.state import Mirrored
+from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS, OpenRequest
+from tidemark.protocol.reset import ResetRequest
+from tidemark.protocol.settle import Settled, settle
 
 FIRST, SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 MADE_WITH = {"decode.schema.id": "bigint", "transform": "none"}

@@ -8,9 +8,9 @@ import pytest
 from tests.support.stranger import holder_beside
 from tests.support.world import World
 
-from tidemark import patience
 from tidemark.errors import NoProgress
 from tidemark.kafka.names import client_id_of
+from tidemark.member import stall as stall
 
 SECONDS = 40
 
@@ -18,7 +18,7 @@ SECONDS = 40
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Strangers are waited for as briefly as a test can bear."""
-    monkeypatch.setattr(patience, "FOREIGN_SECONDS", 1.0)
+    monkeypatch.setattr(stall, "FOREIGN_SECONDS", 1.0)
 
 
 @pytest.fixture

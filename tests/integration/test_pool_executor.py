@@ -13,11 +13,11 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from tests.support.batches import Batches, documents
 from tests.support.failpoint import failpoint
+from tests.support.pool import PoolExecutor
 from tests.support.produce import produce
 
 from tidemark.errors import DataLost, JobFailed
-from tidemark.offsets import Span
-from tidemark.spark.pool import PoolExecutor
+from tidemark.model.offsets import Span
 
 Topic = Callable[..., str]
 

@@ -9,12 +9,12 @@ from tests.support.desk import Desk
 from tests.support.failpoint import failpoint
 from tests.support.world import dump
 
-from tidemark.bounds import Bounds
-from tidemark.checkpoint import Attempt, Contribution
 from tidemark.errors import ClaimsLost, Fenced, StagingLost, TargetRefused
 from tidemark.failpoints import FailpointHit
-from tidemark.ledger.transaction import CommitRefused, transaction
-from tidemark.protocol import Result
+from tidemark.model.batch import Attempt, Contribution
+from tidemark.model.bounds import Bounds
+from tidemark.postgres.transaction import CommitRefused, transaction
+from tidemark.protocol.publish import Result
 
 
 def visible(desk: Desk) -> tuple[Any, ...]:

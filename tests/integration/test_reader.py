@@ -16,11 +16,11 @@ from tests.support.batches import Batches, document, documents
 from tests.support.failpoint import failpoint
 from tests.support.produce import produce, produce_transaction
 
-from tidemark.checkpoint import DeadLetter
 from tidemark.errors import DataLost, StagingLost, Unreachable
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka.spans import READER_SETTINGS, read_span, reader_config
-from tidemark.offsets import LogPosition, Span
+from tidemark.model.batch import DeadLetter
+from tidemark.model.offsets import LogPosition, Span
 from tidemark.spark import journal, records
 from tidemark.spark.reader import read
 

@@ -3,9 +3,9 @@
 import pytest
 from tests.support.desk import Desk
 
-from tidemark.bounds import Bounds
 from tidemark.errors import LedgerInconsistent, Unreachable
-from tidemark.ledger.transaction import TIMEOUTS_MS, connect, transaction
+from tidemark.model.bounds import Bounds
+from tidemark.postgres.transaction import TIMEOUTS_MS, connect, transaction
 
 
 def test_a_rewind_may_take_longer_than_any_other_transaction(desk: Desk) -> None:

@@ -9,11 +9,11 @@ from tests.support.desk import Desk
 from tests.support.executor import LocalExecutor
 from tests.support.world import World
 
-from tidemark.checkpoint import Batch
 from tidemark.ledger.migrate import migrate
-from tidemark.ledger.transaction import connect
-from tidemark.offsets import Span
-from tidemark.retire import retire
+from tidemark.member.retire import retire
+from tidemark.model.batch import Batch
+from tidemark.model.offsets import Span
+from tidemark.postgres.transaction import connect
 
 BATCHES = 1000
 STAGED = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '_rows$' ORDER BY 1"

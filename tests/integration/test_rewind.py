@@ -8,15 +8,15 @@ from tests.support.desk import TOPIC, Desk
 from tests.support.failpoint import failpoint, meanwhile
 from tests.support.world import dump
 
-from tidemark.bounds import Bounds
 from tidemark.errors import Fenced, Refused, Superseded, TargetRefused, Unreachable
 from tidemark.failpoints import FailpointHit
 from tidemark.ledger.looks import Looks
-from tidemark.ledger.transaction import TIMEOUTS_MS
-from tidemark.offsets import TopicPartition
-from tidemark.resetting import RewindRequest
-from tidemark.settle import rewind
-from tidemark.staging.taking_back import PublishedRows
+from tidemark.model.bounds import Bounds
+from tidemark.model.offsets import TopicPartition
+from tidemark.postgres.transaction import TIMEOUTS_MS
+from tidemark.protocol.reset import RewindRequest
+from tidemark.protocol.settle import rewind
+from tidemark.staging.rewind import PublishedRows
 
 FIRST, SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 
@@ -277,7 +277,7 @@ def test_a_rewind_past_a_history_that_ended_is_refused(worked: Desk) -> None:
 
 
 def test_the_plan_of_a_rewind_counts_what_it_would_remove(worked: Desk) -> None:
-    plan = worked.ledger.rewind(worked.region, 1)
+    plan = worked.ledger.rewind_plan(worked.region, 1)
     assert (plan.batches, plan.offsets) == (2, {FIRST: 4, SECOND: 4})
     assert plan.dead_letters == sum(offset >= 4 for _, offset in worked.dead_letters())
     assert plan.margins(replace(worked.facts, log_starts={FIRST: 3, SECOND: 0})) == {

@@ -10,11 +10,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.produce import numbered, produce_transaction
 from tests.support.world import World
 
-from tidemark import drain as drain_module
 from tidemark.errors import DataLost, Refused
-from tidemark.facts import Facts
 from tidemark.kafka.facts import Broker
-from tidemark.opening import ACCEPT_DATA_LOSS
+from tidemark.member import drain as drain_module
+from tidemark.model.facts import Facts
+from tidemark.protocol.open import ACCEPT_DATA_LOSS
 
 LEADER_EPOCHS = "SELECT leader_epoch FROM tidemark.partitions WHERE partition = 0"
 

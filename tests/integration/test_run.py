@@ -16,11 +16,6 @@ from tests.support.failpoint import failpoint, meanwhile
 from tests.support.produce import numbered, produce, produce_transaction
 from tests.support.world import World, dump
 
-from tidemark import close as close_module
-from tidemark import drain as drain_module
-from tidemark import run as run_module
-from tidemark.bounds import Bounds
-from tidemark.checkpoint import Batch
 from tidemark.errors import (
     Fenced,
     IncompleteRead,
@@ -33,8 +28,13 @@ from tidemark.errors import (
     Unreachable,
 )
 from tidemark.failpoints import FailpointHit
-from tidemark.offsets import Span
-from tidemark.run import run
+from tidemark.member import drain as drain_module
+from tidemark.model.batch import Batch
+from tidemark.model.bounds import Bounds
+from tidemark.model.offsets import Span
+from tidemark.operations import run as run_module
+from tidemark.operations.run import run
+from tidemark.protocol import close as close_module
 
 
 def everything(counts: Sequence[int]) -> list[tuple[int, int]]:
@@ -629,7 +629,7 @@ def test_a_reset_that_fails_does_not_hide_what_ended_the_run(
 
     world.produce(3)
     world.before = fail
-    monkeypatch.setattr(run_module, "reset_run", refuse)
+    monkeypatch.setattr(run_module, "reset_region", refuse)
     with pytest.raises(JobFailed, match="as the test wants it"):
         run(world.pipeline, world.connections, bounds=Bounds(2), executor_of=world.executor_of)
     assert "was not reset, the next run does it: UNREACHABLE: Kafka is away" in caplog.text

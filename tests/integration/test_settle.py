@@ -10,13 +10,13 @@ from tests.support.desk import TOPIC, Desk
 from tests.support.failpoint import failpoint
 from tests.support.world import dump
 
-from tidemark.bounds import Bounds
 from tidemark.errors import DataLost, Fenced, Superseded, Unreachable
 from tidemark.failpoints import FailpointHit
-from tidemark.offsets import TopicPartition
-from tidemark.opening import OpenRequest
-from tidemark.protocol import Result
-from tidemark.settle import settle
+from tidemark.model.bounds import Bounds
+from tidemark.model.offsets import TopicPartition
+from tidemark.protocol.open import OpenRequest
+from tidemark.protocol.publish import Result
+from tidemark.protocol.settle import settle
 
 FIRST, SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 

@@ -21,7 +21,6 @@ from pyspark.sql import functions as F
 from tests.support.batches import Batches, document, documents
 from tests.support.produce import produce
 
-from tidemark.checkpoint import Attempt, Batch
 from tidemark.errors import (
     DataLost,
     InvalidSettings,
@@ -31,8 +30,9 @@ from tidemark.errors import (
     TargetRefused,
 )
 from tidemark.failpoints import VARIABLE
-from tidemark.fields import arrow_schema
-from tidemark.offsets import Span
+from tidemark.model.batch import Attempt, Batch
+from tidemark.model.offsets import Span
+from tidemark.settings.fields import arrow_schema
 from tidemark.spark.executor import SparkExecutor, Transform
 from tidemark.spark.session import retrying, session
 from tidemark.spark.source import frame_of

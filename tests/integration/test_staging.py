@@ -17,8 +17,8 @@ from tests.support.flights_table import (
     emptied,
 )
 
-from tidemark.checkpoint import DeadLetter, SpanRead, Staging
-from tidemark.offsets import LogPosition, Span
+from tidemark.model.batch import DeadLetter, SpanRead, Staging
+from tidemark.model.offsets import LogPosition, Span
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_dead_letters

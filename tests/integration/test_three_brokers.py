@@ -11,15 +11,15 @@ from tests.support.cluster import NODES, Cluster
 from tests.support.members import Told, partitions, share, until
 from tests.support.world import World
 
-from tidemark.checkpoint import Checkpoint
 from tidemark.errors import DataLost, Unreachable
 from tidemark.kafka import group as group_module
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.kafka.member import Event, Member
-from tidemark.membership import Membership
-from tidemark.mirror import mirror
-from tidemark.offsets import Offsets, TopicPartition
+from tidemark.model.batch import Checkpoint
+from tidemark.model.membership import Membership
+from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.protocol.mirror import mirror
 
 
 class FixedLedger:

@@ -20,10 +20,10 @@ from tests.support.world import World
 
 from tidemark.errors import Refused
 from tidemark.ledger.looks import Looks
-from tidemark.ledger.transaction import connect
 from tidemark.local.stack import LocalStack
-from tidemark.region import Region
-from tidemark.retire import prune, retire
+from tidemark.member.retire import prune, retire
+from tidemark.operations.region import Region
+from tidemark.postgres.transaction import connect
 from tidemark.verify.report import Difference, Kind, Report
 from tidemark.verify.verify import verify
 
@@ -78,7 +78,7 @@ def rewound(world: World) -> None:
     ledger = world.ledger()
     with ledger.deciding(world.region, ledger.epoch(world.region) or 0, "rewind") as tx:
         tx.cursor.execute("DELETE FROM public.records WHERE batch_seq > 1")
-        tx.take_back(1)
+        tx.rewind(1)
 
 
 @pytest.mark.parametrize(

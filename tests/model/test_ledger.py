@@ -27,16 +27,16 @@ from tests.support.desk import Desk, is_bad
 from tests.support.failpoint import failpoint
 from tests.support.fakes import FakeWriter
 
-from tidemark.bounds import Bounds
-from tidemark.checkpoint import Batch, Contribution
 from tidemark.errors import ClaimsLost, Fenced, RunNotDone, StagingLost, Superseded, Unreachable
 from tidemark.failpoints import FailpointHit
 from tidemark.ledger.migrate import migrate
-from tidemark.ledger.transaction import connect
-from tidemark.mirror import mirror
-from tidemark.offsets import Offsets, Span, TopicPartition
-from tidemark.protocol import Result
-from tidemark.retire import prune, retire
+from tidemark.member.retire import prune, retire
+from tidemark.model.batch import Batch, Contribution
+from tidemark.model.bounds import Bounds
+from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.postgres.transaction import connect
+from tidemark.protocol.mirror import mirror
+from tidemark.protocol.publish import Result
 
 EXAMPLES = int(os.environ.get("TIDEMARK_MODEL_EXAMPLES", "50"))
 SHRINK = "TIDEMARK_MODEL_SHRINK" in os.environ

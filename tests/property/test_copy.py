@@ -16,7 +16,7 @@ from psycopg2 import sql
 from psycopg2.extensions import connection as Connection
 from tests.support.flights_table import Parameters, database_of_its_own, emptied
 
-from tidemark.checkpoint import Staging
+from tidemark.model.batch import Staging
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_rows

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tidemark.decode import JsonDecoder, RawDecoder, Reason
-from tidemark.fields import arrow_schema
+from tidemark.settings.fields import arrow_schema
 
 FIELDS = {
     "a": "int",

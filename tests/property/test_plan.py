@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidemark.offsets import Offsets, TopicPartition
-from tidemark.plan import fit, plan, share
+from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.plan import fit, plan, share
 
 PARTITIONS = [TopicPartition(topic, number) for topic in ("a", "b") for number in range(4)]
 backlogs = st.dictionaries(st.sampled_from(PARTITIONS), st.integers(0, 10_000))

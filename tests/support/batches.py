@@ -12,9 +12,9 @@ import pyarrow as pa
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.checkpoint import Attempt, Batch, PlannedSpan
-from tidemark.fields import arrow_schema
-from tidemark.offsets import Span
+from tidemark.model.batch import Attempt, Batch, PlannedSpan
+from tidemark.model.offsets import Span
+from tidemark.settings.fields import arrow_schema
 from tidemark.spark.reader import ReadSpec
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tidemark.local.broker import Broker
 from tidemark.local.daemon import end, marked
 from tidemark.local.folder import Folder
-from tidemark.offsets import TopicPartition
+from tidemark.model.offsets import TopicPartition
 
 NODES = (1, 2, 3)
 SETTINGS: dict[str, str | int] = {

@@ -14,7 +14,7 @@ from tests.support.world import World
 from typer.testing import CliRunner
 
 from tidemark.cli.main import app
-from tidemark.offsets import TopicPartition
+from tidemark.model.offsets import TopicPartition
 
 PIPELINE = "dags/pipeline.yaml"
 

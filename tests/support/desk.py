@@ -13,22 +13,22 @@ import pyarrow as pa
 from sqlalchemy import Engine
 from tests.support.fakes import FakeGroup
 
-from tidemark.bounds import Bounds
-from tidemark.checkpoint import Attempt, Batch, Contribution, DeadLetter, SpanRead
-from tidemark.close import Closed, close
-from tidemark.facts import Facts
 from tidemark.ledger.ledger import Ledger
-from tidemark.ledger.transaction import look, transaction
-from tidemark.offsets import Offsets, Span, TopicPartition
-from tidemark.opening import OpenRequest
-from tidemark.protocol import Outcome, contribute_and_publish, plan_batch
-from tidemark.resetting import ResetRequest, RewindRequest
-from tidemark.settle import Settled, rewind, settle
+from tidemark.model.batch import Attempt, Batch, Contribution, DeadLetter, SpanRead
+from tidemark.model.bounds import Bounds
+from tidemark.model.facts import Facts
+from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.postgres.transaction import autocommit, transaction
+from tidemark.protocol.close import Closed, close
+from tidemark.protocol.open import OpenRequest
+from tidemark.protocol.publish import Outcome, contribute_and_publish, plan_batch
+from tidemark.protocol.reset import ResetRequest, RewindRequest
+from tidemark.protocol.settle import Settled, rewind, settle
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_dead_letters, copy_rows
 from tidemark.staging.mover import Mover
-from tidemark.staging.taking_back import PublishedRows
+from tidemark.staging.rewind import PublishedRows
 from tidemark.staging.target import Target, ensure
 
 SCHEMA = pa.schema([("kafka_partition", pa.int32()), ("kafka_offset", pa.int64())])
@@ -178,7 +178,7 @@ class Desk:
 
     def sql(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement in the warehouse."""
-        with look(self.engine) as cursor:
+        with autocommit(self.engine) as cursor:
             cursor.execute(statement, values or None)
             return cursor.fetchall() if cursor.description else []
 

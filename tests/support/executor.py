@@ -8,12 +8,12 @@ import psycopg2
 import pyarrow as pa
 from confluent_kafka import Message
 
-from tidemark.checkpoint import Attempt, Batch, DeadLetter, SpanRead
-from tidemark.connections import Connection, kafka_config, postgres_parameters
 from tidemark.errors import JobFailed
 from tidemark.kafka.spans import position_after, read_span
-from tidemark.offsets import Span
-from tidemark.pipeline import Pipeline
+from tidemark.model.batch import Attempt, Batch, DeadLetter, SpanRead
+from tidemark.model.offsets import Span
+from tidemark.settings.connections import Connection, kafka_config, postgres_parameters
+from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.copy import copy_dead_letters, copy_rows
 from tidemark.staging.tables import record_read
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from tidemark.errors import Fenced
 from tidemark.kafka.holders import Holder
-from tidemark.offsets import Offsets, TopicPartition
+from tidemark.model.offsets import Offsets, TopicPartition
 
 
 class FakeGroup:

@@ -12,8 +12,8 @@ import pytest
 from psycopg2.extensions import connection as Connection
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.checkpoint import Staging
 from tidemark.local.postgres import ADMIN, Postgres
+from tidemark.model.batch import Staging
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_rows

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 
-from tidemark.checkpoint import Attempt
-from tidemark.connections import Connection
-from tidemark.pipeline import Pipeline
-from tidemark.spark.pool import PoolExecutor
+from tests.support.pool import PoolExecutor
+from tests.support.pool_task import PoolTask
+
+from tidemark.model.batch import Attempt
+from tidemark.settings.connections import Connection
+from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.specs import read_spec
-from tidemark.spark.task import PoolTask
 
 
 class HereExecutor(PoolExecutor):

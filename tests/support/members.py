@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tidemark.kafka.member import Event, Member
-from tidemark.offsets import TopicPartition
+from tidemark.model.offsets import TopicPartition
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -99,7 +99,7 @@ def _stay() -> None:
     """Be a member until killed."""
     import logging
 
-    from tidemark.membership import Membership
+    from tidemark.model.membership import Membership
 
     bootstrap, group, topic, client_id, session_ms = sys.argv[1:]
     logging.basicConfig(level=logging.INFO, format="%(message)s")

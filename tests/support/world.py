@@ -11,25 +11,25 @@ import psycopg2
 from tests.support.executor import Hook, LocalExecutor, nothing
 from tests.support.produce import numbered, produce
 
-from tidemark.bounds import Bounds
-from tidemark.close import Closed
-from tidemark.connections import Connection, kafka_config
-from tidemark.drain import Drained
-from tidemark.job import JobExecutor
 from tidemark.kafka.group import Group
 from tidemark.ledger.ledger import Ledger
-from tidemark.ledger.transaction import connect
-from tidemark.offsets import Offsets, TopicPartition
-from tidemark.pipeline import Pipeline
-from tidemark.reset import ResetReport, reset_run
-from tidemark.resetting import Destination
-from tidemark.run import (
+from tidemark.member.drain import Drained
+from tidemark.member.job import JobExecutor
+from tidemark.model.bounds import Bounds
+from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.operations.reset import ResetReport, reset_region
+from tidemark.operations.run import (
     Connections,
     Opened,
     close_run,
     drain_run,
     open_run,
 )
+from tidemark.postgres.transaction import connect
+from tidemark.protocol.close import Closed
+from tidemark.protocol.reset import Destination
+from tidemark.settings.connections import Connection, kafka_config
+from tidemark.settings.pipeline import Pipeline
 
 
 def kafka_connection(bootstrap: str, **extra: str) -> Connection:
@@ -143,7 +143,7 @@ class World:
         self, run_id: str | None = None, *, apply: bool = True, to: Destination = None
     ) -> ResetReport:
         """The reset task, or a reset or rewind by hand."""
-        return reset_run(
+        return reset_region(
             self.pipeline,
             self.connections,
             run_id=run_id,

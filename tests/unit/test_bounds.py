@@ -1,6 +1,6 @@
 import pytest
 
-from tidemark.bounds import Bounds, slow_start
+from tidemark.model.bounds import Bounds, slow_start
 
 
 @pytest.mark.parametrize("name", ["max_records", "max_batches", "max_seconds"])

@@ -1,4 +1,4 @@
-from tidemark.checkpoint import (
+from tidemark.model.batch import (
     Attempt,
     Batch,
     Contribution,
@@ -6,7 +6,7 @@ from tidemark.checkpoint import (
     SpanRead,
     Staging,
 )
-from tidemark.offsets import Span
+from tidemark.model.offsets import Span
 
 SPANS = (Span("t", 0, 0, 5), Span("t", 1, 2, 4))
 

@@ -11,14 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 from tidemark import errors
-from tidemark.checkpoint import Attempt
 from tidemark.cli.errors import exit_codes
 from tidemark.cli.main import app
 from tidemark.cli.output import brief, cut, inert, plain, text_of
 from tidemark.cli.project import connection, find_pipeline, prepare_spark
 from tidemark.errors import InvalidSettings, TidemarkError
-from tidemark.offsets import TopicPartition
-from tidemark.pipeline import Pipeline
+from tidemark.model.batch import Attempt
+from tidemark.model.offsets import TopicPartition
+from tidemark.settings.pipeline import Pipeline
 
 PROJECT = Path(__file__).resolve().parents[2]
 COMMANDS = [

@@ -12,7 +12,7 @@ from tidemark.local import airflow, environment
 from tidemark.local.broker import DEVELOPMENT
 from tidemark.local.jars import KAFKA_VERSION
 from tidemark.local.postgres import ADMIN, OWNERS
-from tidemark.pipeline import Pipeline
+from tidemark.settings.pipeline import Pipeline
 
 PROJECT = Path(__file__).resolve().parents[2]
 TEXT = (PROJECT / "docker-compose.yml").read_text()

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from tidemark.connections import (
+from tidemark.errors import InvalidSettings
+from tidemark.settings.connections import (
     KAFKA_OVERRIDDEN,
     Connection,
     kafka_config,
     postgres_parameters,
 )
-from tidemark.errors import InvalidSettings
 
 SECRET = "hunter2"
 POSTGRES = Connection("w", "postgres", "db", 5433, "me", SECRET, "warehouse")

@@ -7,7 +7,7 @@ import pytest
 
 from tidemark.decode import JsonDecoder, RawDecoder, Reason
 from tidemark.decode import json as json_module
-from tidemark.fields import arrow_schema
+from tidemark.settings.fields import arrow_schema
 
 NOON = datetime(2024, 2, 29, 12, tzinfo=UTC)
 

@@ -26,10 +26,10 @@ from tests.support.documents import (
 from tidemark import errors
 from tidemark.decode import JsonDecoder, Reason
 from tidemark.errors import TidemarkError
-from tidemark.fields import arrow_schema
-from tidemark.ledger.transaction import CommitRefused
 from tidemark.local.watch import NotStarted
-from tidemark.pipeline import Pipeline
+from tidemark.postgres.transaction import CommitRefused
+from tidemark.settings.fields import arrow_schema
+from tidemark.settings.pipeline import Pipeline
 
 OPERATING = ROOT / "docs" / "operating.md"
 TESTING = ROOT / "docs" / "testing.md"

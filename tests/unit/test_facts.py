@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from tidemark.errors import DataLost
-from tidemark.facts import (
+from tidemark.model.facts import (
     Facts,
     backlog,
     check_cluster,
@@ -12,7 +12,7 @@ from tidemark.facts import (
     check_topic_ids,
     unknown_partitions,
 )
-from tidemark.offsets import Offsets, TopicPartition
+from tidemark.model.offsets import Offsets, TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 FACTS = Facts("c", {"t": "id"}, {A: 10, B: 0}, {A: 20, B: 5})

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from tidemark.errors import InvalidSettings
-from tidemark.fields import arrow_schema, arrow_type
+from tidemark.settings.fields import arrow_schema, arrow_type
 
 UTC = pa.timestamp("us", "UTC")
 
@@ -116,5 +116,5 @@ def test_a_name_of_63_bytes_is_a_column():
 
 
 def test_fields_need_no_spark():
-    code = "import sys, tidemark.fields; sys.exit('pyspark' in sys.modules)"
+    code = "import sys, tidemark.settings.fields; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 
-from tidemark.cli.health import MemberHealth, held_up, members_of
 from tidemark.kafka.holders import GroupState, Holder
 from tidemark.ledger.looks import ShownMember
-from tidemark.offsets import TopicPartition
+from tidemark.model.offsets import TopicPartition
+from tidemark.operations.health import MemberHealth, held_up, members_of
 
 NOW = datetime.now(UTC)
 FIRST, SECOND, THIRD = (TopicPartition("t", number) for number in range(3))

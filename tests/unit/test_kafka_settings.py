@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from tidemark.kafka.holders import Holder
 from tidemark.kafka.member_config import member_config
-from tidemark.kafka_settings import KafkaSettings
-from tidemark.membership import GroupProtocol, Membership, Strategy
+from tidemark.model.membership import GroupProtocol, Membership, Strategy
+from tidemark.settings.kafka import KafkaSettings
 
 
 def settings(**changed: Any) -> KafkaSettings:
@@ -30,7 +30,7 @@ def test_members_are_cooperative_and_dynamic_by_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "assignment", "incremental"),
+    ("chosen", "strategies", "incremental"),
     [
         ("range", (Strategy.range,), False),
         (["range", "roundrobin"], (Strategy.range, Strategy.roundrobin), False),
@@ -38,11 +38,11 @@ def test_members_are_cooperative_and_dynamic_by_default() -> None:
     ],
 )
 def test_a_strategy_may_stand_alone_or_in_a_list(
-    chosen: Any, assignment: tuple[Strategy, ...], incremental: bool
+    chosen: Any, strategies: tuple[Strategy, ...], incremental: bool
 ) -> None:
-    membership = settings(assignment=chosen).membership("name")
-    assert (membership.assignment, membership.is_incremental) == (assignment, incremental)
-    assert config(membership)["partition.assignment.strategy"] == ",".join(assignment)
+    membership = settings(assignment_strategy=chosen).membership("name")
+    assert (membership.assignment_strategy, membership.is_incremental) == (strategies, incremental)
+    assert config(membership)["partition.assignment.strategy"] == ",".join(strategies)
 
 
 def test_a_static_member_bears_the_name_it_is_given() -> None:
@@ -70,7 +70,7 @@ def test_the_poll_interval_is_never_shorter_than_the_session() -> None:
 
 def test_the_protocol_consumer_is_given_nothing_of_a_classic_group() -> None:
     """librdkafka would refuse it."""
-    membership = settings(protocol="consumer").membership("name")
+    membership = settings(group_protocol="consumer").membership("name")
     found = config(membership, **{"heartbeat.interval.ms": "9"})
     assert found["group.protocol"] == "consumer"
     assert not {"session.timeout.ms", "heartbeat.interval.ms", "group.instance.id"} & found.keys()
@@ -81,20 +81,24 @@ def test_the_protocol_consumer_is_given_nothing_of_a_classic_group() -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"assignment": "sticky"}, "assignment"),
-        ({"assignment": []}, "assignment"),
+        ({"assignment_strategy": "sticky"}, "assignment_strategy"),
+        ({"assignment_strategy": []}, "assignment_strategy"),
         (
-            {"assignment": ["range", "cooperative-sticky"]},
-            "assignment range, cooperative-sticky cannot be mixed: librdkafka changes members one"
-            " by one between range and roundrobin only",
+            {"assignment_strategy": ["range", "cooperative-sticky"]},
+            "assignment_strategy range, cooperative-sticky cannot be mixed: librdkafka"
+            " changes members one by one between range and roundrobin only",
         ),
         (
-            {"protocol": "consumer", "assignment": ["range"], "session_timeout_seconds": 10},
-            "protocol consumer takes no assignment, session_timeout_seconds",
+            {
+                "group_protocol": "consumer",
+                "assignment_strategy": ["range"],
+                "session_timeout_seconds": 10,
+            },
+            "group_protocol consumer takes no assignment_strategy, session_timeout_seconds",
         ),
         (
-            {"protocol": "consumer", "static_membership": True},
-            "protocol consumer takes no static_membership",
+            {"group_protocol": "consumer", "static_membership": True},
+            "group_protocol consumer takes no static_membership",
         ),
         ({"session_timeout_seconds": 0}, "session_timeout_seconds"),
         ({"topics": ["flights.*"]}, "'flights.*' is no topic name; a pattern begins with ^"),

@@ -1,6 +1,6 @@
 import pytest
 
-from tidemark.offsets import Span, TopicPartition
+from tidemark.model.offsets import Span, TopicPartition
 
 
 def test_a_partition_is_rendered_topic_and_number() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.offsets import Span
+from tidemark.model.offsets import Span
 from tidemark.spark.packing import pack
 
 spans = st.lists(

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tidemark.bounds import Bounds
 from tidemark.errors import InvalidSettings
-from tidemark.pipeline import FromTimestamp, Metadata, Pipeline
+from tidemark.model.bounds import Bounds
+from tidemark.settings.pipeline import FromTimestamp, Metadata, Pipeline
 
 PROJECT = Path(__file__).resolve().parents[2]
 MINIMAL = """\

@@ -1,7 +1,7 @@
 import pytest
 
-from tidemark.offsets import Offsets, Span, TopicPartition
-from tidemark.plan import plan, share
+from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.plan import plan, share
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 

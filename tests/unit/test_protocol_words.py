@@ -13,7 +13,6 @@ SOURCES = [
     for path in [*LIBRARY.rglob("*.py"), *(LIBRARY / "sql").rglob("*.sql")]
     if "local" not in path.parts
 ]
-CORE = ["protocol", "settle", "mirror", "close", "plan", "facts", "checkpoint", "offsets"]
 
 AVOIDED = {
     "AlterConsumerGroupOffsets": r"alter_consumer_group_offsets",
@@ -34,13 +33,6 @@ def test_plus_one_stands_in_one_function_at_the_kafka_edge() -> None:
     plus_one = re.compile(r"offset[()]*\s*\+\s*1\b")
     found = [path.name for path in SOURCES if plus_one.search(path.read_text())]
     assert found == ["spans.py"]
-
-
-@pytest.mark.parametrize("module", CORE)
-def test_the_core_knows_no_library(module: str) -> None:
-    text = (LIBRARY / f"{module}.py").read_text()
-    foreign = r"^(?:from|import) (confluent_kafka|psycopg2|sqlalchemy|pyarrow|pyspark|airflow)"
-    assert re.findall(foreign, text, re.MULTILINE) == []
 
 
 def test_no_statement_of_the_ledger_is_built_from_strings() -> None:

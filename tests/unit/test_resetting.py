@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from tidemark.errors import InvalidSettings
-from tidemark.resetting import Destination, destination
-from tidemark.state import Mirrored
+from tidemark.model.state import Mirrored
+from tidemark.protocol.reset import Destination, destination
 
 
 @pytest.mark.parametrize(

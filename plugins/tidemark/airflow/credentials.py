@@ -2,8 +2,8 @@
 
 from airflow.sdk import Connection as AirflowConnection
 
-from tidemark.connections import Connection
-from tidemark.pipeline import Pipeline
+from tidemark.settings.connections import Connection
+from tidemark.settings.pipeline import Pipeline
 
 
 def resolve(pipeline: Pipeline) -> dict[str, Connection]:

@@ -1,6 +1,6 @@
 """Docs: what Airflow's pages say about a pipeline, from its file."""
 
-from tidemark.pipeline import Pipeline
+from tidemark.settings.pipeline import Pipeline
 
 
 def pipeline_doc(pipeline: Pipeline) -> str:

@@ -27,7 +27,7 @@ from tidemark.airflow.tasks import (
     target_asset,
 )
 from tidemark.errors import InvalidSettings
-from tidemark.pipeline import Pipeline
+from tidemark.settings.pipeline import Pipeline
 
 Params = Mapping[str, Any]
 

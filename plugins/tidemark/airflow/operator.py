@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tidemark.airflow.credentials import resolve
 from tidemark.airflow.failures import names_by_exit_code
-from tidemark.pipeline import Pipeline
+from tidemark.settings.pipeline import Pipeline
 
 PACKAGE = Path(__file__).resolve().parents[1]
 

@@ -9,20 +9,20 @@ from airflow.sdk import Asset, Context, get_current_context
 from tidemark.airflow.credentials import resolve
 from tidemark.airflow.failures import as_airflow_failure
 from tidemark.airflow.forms import BOUNDS, OVERRIDES
-from tidemark.bounds import Bounds
 from tidemark.errors import RunNotDone, Superseded
-from tidemark.offsets import Offsets
-from tidemark.pipeline import Pipeline
+from tidemark.model.bounds import Bounds
+from tidemark.model.offsets import Offsets
+from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from tidemark.reset import ResetReport
+    from tidemark.operations.reset import ResetReport
 
 log = logging.getLogger(__name__)
 
 
 def open_region(path: str) -> None:
     """Open the DAG run's epoch, within the bounds of its form and with its overrides."""
-    from tidemark.run import open_run
+    from tidemark.operations.run import open_run
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     params = context["params"]
@@ -42,7 +42,7 @@ def close_region(path: str) -> None:
 
     A run that is not done fails without a retry: no member is left that could finish it.
     """
-    from tidemark.run import close_run
+    from tidemark.operations.run import close_run
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     with as_airflow_failure(RunNotDone):
@@ -57,13 +57,13 @@ def close_region(path: str) -> None:
 
 def reset_failed_run(path: str) -> None:
     """Restore the merged checkpoint; succeed as superseded if a newer epoch holds the region."""
-    from tidemark.reset import reset_run
+    from tidemark.operations.reset import reset_region
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     run_id = _run_id(context)
     with as_airflow_failure():
         try:
-            report = reset_run(
+            report = reset_region(
                 pipeline,
                 resolve(pipeline),
                 run_id=run_id,
@@ -83,12 +83,12 @@ def reset_by_hand(path: str) -> dict[str, Any]:
     `to` of the form is the last checkpoint, or an older place: then it is a rewind, which removes
     the rows and dead letters that were published after it.
     """
-    from tidemark.reset import reset_run
-    from tidemark.resetting import destination
+    from tidemark.operations.reset import reset_region
+    from tidemark.protocol.reset import destination
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     with as_airflow_failure():
-        report = reset_run(
+        report = reset_region(
             pipeline,
             resolve(pipeline),
             run_id=None,

@@ -45,7 +45,7 @@ def check(
     from tidemark.cli.check_kafka import kafka_findings
     from tidemark.cli.check_postgres import postgres_findings
     from tidemark.cli.check_region import region_findings
-    from tidemark.pipeline import Pipeline
+    from tidemark.settings.pipeline import Pipeline
 
     loaded = Pipeline.load(pipeline)
     found: list[Finding] = []

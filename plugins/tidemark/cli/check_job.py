@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 
 from tidemark.cli.findings import Finding, State, finding
 from tidemark.cli.project import connections_of, prepare_spark
-from tidemark.connections import postgres_parameters
-from tidemark.fields import arrow_schema
-from tidemark.job import JobExecutor
-from tidemark.ledger.transaction import connect, look
-from tidemark.pipeline import Format, Pipeline
+from tidemark.member.job import JobExecutor
+from tidemark.postgres.transaction import autocommit, connect
+from tidemark.settings.connections import postgres_parameters
+from tidemark.settings.fields import arrow_schema
+from tidemark.settings.pipeline import Format, Pipeline
 from tidemark.staging.columns import Column, columns_of
 from tidemark.staging.target import Target, ensure
 
@@ -50,7 +50,7 @@ def _output(pipeline: Pipeline) -> str:
     target = Target.parse(pipeline.target.table)
     engine = connect(postgres_parameters(connections[pipeline.target.connection]))
     try:
-        with look(engine) as cursor:
+        with autocommit(engine) as cursor:
             cursor.execute("BEGIN")
             try:
                 is_new = ensure(cursor, target, columns)

@@ -9,13 +9,13 @@ from confluent_kafka.admin import AclOperation, AdminClient
 
 from tidemark.cli.findings import Finding, State, Unknown, Wrong, finding
 from tidemark.cli.project import connection
-from tidemark.connections import kafka_config
-from tidemark.kafka.asking import SECONDS, answer, quiet
+from tidemark.kafka.admin import SECONDS, quiet, request
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.sessions import BOUNDS, session_bounds
-from tidemark.membership import GroupProtocol
-from tidemark.pipeline import Pipeline
-from tidemark.topics import is_pattern
+from tidemark.model.membership import GroupProtocol
+from tidemark.model.topics import is_pattern
+from tidemark.settings.connections import kafka_config
+from tidemark.settings.pipeline import Pipeline
 
 NEEDED = {AclOperation.READ, AclOperation.DESCRIBE}
 """On each topic and on the group."""
@@ -80,7 +80,7 @@ class _Look:
 
     def topic(self, topic: str) -> str:
         what = f"topic {topic}"
-        found = answer(lambda: self._describe_topic(topic), what)
+        found = request(lambda: self._describe_topic(topic), what)
         _refuse_missing(what, found.authorized_operations)
         facts = Broker(self.config).facts([topic])
         held = sum(facts.ends.values()) - sum(facts.log_starts.values())
@@ -88,7 +88,7 @@ class _Look:
 
     def group(self) -> str:
         what = f"group {self.pipeline.group}"
-        found = answer(self._describe_group, what, none_if="GROUP_ID_NOT_FOUND")
+        found = request(self._describe_group, what, none_if="GROUP_ID_NOT_FOUND")
         if found is None:
             raise Unknown("does not exist yet, so its ACLs cannot be asked")
         _refuse_missing(what, found.authorized_operations)
@@ -99,8 +99,8 @@ class _Look:
         raise Unknown("its ACLs WRITE and DESCRIBE cannot be asked without fencing a live run")
 
     def session(self) -> str:
-        if self.pipeline.kafka.protocol is GroupProtocol.consumer:
-            return "the broker sets it for the protocol consumer"
+        if self.pipeline.kafka.group_protocol is GroupProtocol.consumer:
+            return "the broker sets it for the group_protocol consumer"
         bounds = session_bounds(self.config)
         if bounds is None:
             raise Unknown("broker settings may not be asked (ACL DescribeConfigs)")
@@ -114,7 +114,7 @@ class _Look:
         return f"{asked} ms is between {low} and {high}"
 
     def _cluster(self) -> Any:
-        return answer(
+        return request(
             lambda: self.admin.describe_cluster(request_timeout=SECONDS), "the Kafka cluster"
         )
 

@@ -7,12 +7,12 @@ from sqlalchemy import Engine
 
 from tidemark.cli.findings import Doubtful, Finding, State, Wrong, finding
 from tidemark.cli.project import connection
-from tidemark.connections import postgres_parameters
 from tidemark.ledger.looks import Looks
 from tidemark.ledger.migrate import SCHEMAS, is_current, newest
 from tidemark.ledger.queries import query
-from tidemark.ledger.transaction import connect, look
-from tidemark.pipeline import Pipeline
+from tidemark.postgres.transaction import autocommit, connect
+from tidemark.settings.connections import postgres_parameters
+from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.catalog import find_relation, find_rights
 from tidemark.staging.target import Target
 
@@ -143,7 +143,7 @@ def _known(conn_id: str) -> str:
 
 
 def _reach(engine: Engine, facts: list[_Server]) -> str:
-    with look(engine) as cursor:
+    with autocommit(engine) as cursor:
         cursor.execute(query("server_facts"))
         row = cursor.fetchone() or ()
     facts.append(_Server(*row))
@@ -151,7 +151,7 @@ def _reach(engine: Engine, facts: list[_Server]) -> str:
 
 
 def _schema(engine: Engine, server: _Server, schema: str) -> str:
-    with look(engine) as cursor:
+    with autocommit(engine) as cursor:
         rights = find_rights(cursor, schema)
     if rights.create is None:
         if server.may_create_schemas:
@@ -181,7 +181,7 @@ def _ledger(engine: Engine) -> str:
             "tidemark migrate PIPELINE; or let an administrator run what"
             " `tidemark migrate --sql PIPELINE` prints",
         )
-    with look(engine) as cursor:
+    with autocommit(engine) as cursor:
         cursor.execute(query("missing_table_rights"))
         missing = ", ".join(name for (name,) in cursor.fetchall())
         user = find_rights(cursor, SCHEMAS[0]).user
@@ -195,7 +195,7 @@ def _ledger(engine: Engine) -> str:
 
 def _view(engine: Engine) -> str:
     """Who may read the view of dashboards, which need no right on the tables below it."""
-    with look(engine) as cursor:
+    with autocommit(engine) as cursor:
         cursor.execute(READERS, {"view": VIEW})
         readers = [name for (name,) in cursor.fetchall()]
         user = find_rights(cursor, SCHEMAS[0]).user
@@ -206,7 +206,7 @@ def _view(engine: Engine) -> str:
 
 
 def _target(engine: Engine, target: Target, rights: list[_Rights]) -> str:
-    with look(engine) as cursor:
+    with autocommit(engine) as cursor:
         relation = find_relation(cursor, target.schema, target.table)
         found = find_rights(cursor, target.schema)
         if relation is not None and relation.schema_is_usable:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from tidemark.cli.findings import Finding, Unknown, Wrong, finding
 from tidemark.cli.project import connections_of
 from tidemark.errors import TidemarkError
-from tidemark.facts import backlog
 from tidemark.ledger.looks import Looks
-from tidemark.offsets import TopicPartition
-from tidemark.pipeline import Pipeline, StartPosition
-from tidemark.region import Region, opening_facts, region_of
-from tidemark.run import open_request
-from tidemark.state import Partition, RegionState
+from tidemark.model.facts import backlog
+from tidemark.model.offsets import TopicPartition
+from tidemark.model.state import Partition, RegionState
+from tidemark.operations.region import Region, opening_facts, region_of
+from tidemark.operations.run import open_request
+from tidemark.settings.pipeline import Pipeline, StartPosition
 
 
 def region_findings(pipeline: Pipeline) -> Iterator[Finding]:

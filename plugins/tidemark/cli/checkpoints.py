@@ -24,7 +24,7 @@ def checkpoints(
       tidemark checkpoints flights --last 1 -o json
     """
     from tidemark.ledger.looks import Looks
-    from tidemark.region import region_of
+    from tidemark.operations.region import region_of
 
     pipeline = find_pipeline(region, pipelines)
     with region_of(pipeline, connections_of(pipeline)) as edges:

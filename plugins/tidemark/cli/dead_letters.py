@@ -42,7 +42,7 @@ def dead_letters(
       tidemark dead-letters flights -o json | jq -r '.[0].value_base64' | base64 -d
     """
     from tidemark.ledger.looks import Looks
-    from tidemark.region import region_of
+    from tidemark.operations.region import region_of
 
     pipeline = find_pipeline(region, pipelines)
     with region_of(pipeline, connections_of(pipeline)) as edges:

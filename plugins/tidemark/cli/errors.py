@@ -66,7 +66,7 @@ def in_our_words(error: Exception) -> TidemarkError | None:
         from confluent_kafka import KafkaException
         from sqlalchemy.exc import DBAPIError
 
-        from tidemark.ledger.refusals import refusal, unreachable
+        from tidemark.postgres.errors import refusal, unreachable
 
         cause = error.orig if isinstance(error, DBAPIError) else error
         if isinstance(cause, (psycopg2.OperationalError, psycopg2.InterfaceError)):

@@ -15,10 +15,10 @@ from tidemark.cli.output import (
 )
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
-from tidemark.cli.standing import place
+from tidemark.operations.status import place
 
 if TYPE_CHECKING:
-    from tidemark.cli.health import GroupHealth, HeldUp, MemberHealth
+    from tidemark.operations.health import GroupHealth, HeldUp, MemberHealth
 
 
 def group(
@@ -43,8 +43,8 @@ def group(
       tidemark group flights
       tidemark group flights -o json | jq .held_up
     """
-    from tidemark.cli.health import health_of
-    from tidemark.region import region_of
+    from tidemark.operations.health import health_of
+    from tidemark.operations.region import region_of
 
     pipeline = find_pipeline(region, pipelines)
     with (
@@ -98,7 +98,7 @@ def _facts(found: "GroupHealth") -> Iterator[tuple[str, Any]]:
 
 
 def _member(one: "MemberHealth") -> tuple[object, ...]:
-    from tidemark.cli.health import ENDED
+    from tidemark.operations.health import ENDED
 
     known = f"{one.number} {one.name}"
     other = f"{one.kind.upper()} {one.instance_id or one.client_id}"

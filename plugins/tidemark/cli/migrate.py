@@ -82,9 +82,9 @@ def _migrate(path: Path) -> tuple[str, bool]:
 @contextmanager
 def _engine(path: Path) -> "Iterator[Engine]":
     """The pipeline's database, for as long as the block runs."""
-    from tidemark.connections import postgres_parameters
-    from tidemark.ledger.transaction import connect
-    from tidemark.pipeline import Pipeline
+    from tidemark.postgres.transaction import connect
+    from tidemark.settings.connections import postgres_parameters
+    from tidemark.settings.pipeline import Pipeline
 
     pipeline = Pipeline.load(path)
     engine = connect(postgres_parameters(connection(pipeline.target.connection)))

@@ -10,7 +10,7 @@ from tidemark.cli.progress import spinning
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 
 if TYPE_CHECKING:
-    from tidemark.remirror import MirrorReport
+    from tidemark.operations.mirror import MirrorReport
 
 
 def mirror(
@@ -36,11 +36,11 @@ def mirror(
       tidemark mirror flights
       tidemark mirror flights --check
     """
-    from tidemark.remirror import mirror_run
+    from tidemark.operations.mirror import mirror_region
 
     pipeline = find_pipeline(region, pipelines)
     with spinning("comparing" if check else "mirroring"):
-        report = mirror_run(pipeline, connections_of(pipeline), check=check)
+        report = mirror_region(pipeline, connections_of(pipeline), check=check)
     if output is Output.json:
         print_json(report)
     else:

@@ -25,9 +25,9 @@ from tidemark.cli.project import PipelineFile, connections_of, prepare_spark
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tidemark.checkpoint import DeadLetter
-    from tidemark.offsets import Span
-    from tidemark.pipeline import Pipeline
+    from tidemark.model.batch import DeadLetter
+    from tidemark.model.offsets import Span
+    from tidemark.settings.pipeline import Pipeline
     from tidemark.spark.reader import ReadSpec
 
 CELL_CHARS = 40
@@ -57,7 +57,7 @@ def preview(
       tidemark preview dags/flights.yaml
       tidemark preview dags/flights.yaml --limit 3 -o json
     """
-    from tidemark.pipeline import Pipeline
+    from tidemark.settings.pipeline import Pipeline
 
     with spinning("reading"):
         found = preview_of(Pipeline.load(pipeline), limit)
@@ -91,7 +91,7 @@ def preview_of(pipeline: "Pipeline", limit: int) -> Preview:
 def _looks(pipeline: "Pipeline", spec: "ReadSpec", limit: int) -> "Iterator[tuple[Span, ...]]":
     """Spans from the log's starts on, wider and wider: offsets without a record are many."""
     from tidemark.kafka.facts import Broker
-    from tidemark.plan import plan
+    from tidemark.model.plan import plan
 
     broker = Broker(spec.kafka)
     facts = broker.facts(broker.topics(pipeline.kafka.topics))

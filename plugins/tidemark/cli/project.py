@@ -13,8 +13,8 @@ import typer
 from tidemark.errors import InvalidSettings
 
 if TYPE_CHECKING:
-    from tidemark.connections import Connection
-    from tidemark.pipeline import Pipeline
+    from tidemark.settings.connections import Connection
+    from tidemark.settings.pipeline import Pipeline
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def find_pipeline(region: str, folder: Path) -> "Pipeline":
     Raises:
         InvalidSettings: there is none; names the regions that there are.
     """
-    from tidemark.pipeline import Pipeline
+    from tidemark.settings.pipeline import Pipeline
 
     if region.endswith((".yaml", ".yml")) or Path(region).is_file():
         return Pipeline.load(region)
@@ -63,7 +63,7 @@ def find_pipeline(region: str, folder: Path) -> "Pipeline":
 
 def pipelines_in(folder: Path, faults: list[str]) -> "Iterator[Pipeline]":
     """Every pipeline of the folder; files that are none are added to `faults`."""
-    from tidemark.pipeline import Pipeline
+    from tidemark.settings.pipeline import Pipeline
 
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
         try:
@@ -88,7 +88,7 @@ def connection(conn_id: str) -> "Connection":
     Raises:
         InvalidSettings: it is nowhere.
     """
-    from tidemark.connections import PREFIX, Connection
+    from tidemark.settings.connections import PREFIX, Connection
 
     name = PREFIX + conn_id.upper()
     local = {} if os.environ.get(name) else _local_environment()

@@ -27,9 +27,9 @@ from tidemark.cli.project import (
 )
 
 if TYPE_CHECKING:
-    from tidemark.cli.health import MemberHealth
-    from tidemark.pipeline import Pipeline
-    from tidemark.reset import ResetReport
+    from tidemark.operations.health import MemberHealth
+    from tidemark.operations.reset import ResetReport
+    from tidemark.settings.pipeline import Pipeline
 
 
 def reset(
@@ -82,8 +82,8 @@ def reset(
       tidemark reset flights --to 41
       tidemark reset flights --to 2026-01-31T12:00:00Z --apply --reason "wrong currency"
     """
-    from tidemark.reset import reset_run
-    from tidemark.resetting import destination
+    from tidemark.operations.reset import reset_region
+    from tidemark.protocol.reset import destination
 
     place = destination(to)
     pipeline = find_pipeline(region, pipelines)
@@ -91,7 +91,7 @@ def reset(
     who = f"{getpass.getuser()}@{socket.gethostname()}"
     with spinning("resetting" if apply else "looking at what a reset would change"):
         members = _members(pipeline)
-        report = reset_run(
+        report = reset_region(
             pipeline, connections, run_id=None, apply=apply, who=who, why=reason, to=place
         )
     if output is Output.json:
@@ -109,9 +109,9 @@ def reset(
 
 def _members(pipeline: "Pipeline") -> "list[MemberHealth]":
     """Who is in the group now."""
-    from tidemark.cli.health import members_of
-    from tidemark.cli.standing import in_ledger
-    from tidemark.region import region_of
+    from tidemark.operations.health import members_of
+    from tidemark.operations.region import region_of
+    from tidemark.operations.status import in_ledger
 
     with region_of(pipeline, connections_of(pipeline)) as region:
         group, shown = region.group.describe(), in_ledger(region).members

@@ -17,10 +17,10 @@ from tidemark.cli.project import PipelineFile, connections_of, prepare_spark
 from tidemark.errors import TidemarkError
 
 if TYPE_CHECKING:
-    from tidemark.close import Closed
     from tidemark.ledger.ledger import Ledger
-    from tidemark.pipeline import Pipeline
-    from tidemark.region import Connections
+    from tidemark.operations.region import Connections
+    from tidemark.protocol.close import Closed
+    from tidemark.settings.pipeline import Pipeline
 
 log = logging.getLogger(__name__)
 
@@ -74,10 +74,10 @@ def run(
       tidemark run dags/flights.yaml --max-records 50000 --max-batches 2
       tidemark run dags/flights.yaml -o json | jq .rows
     """
-    from tidemark.opening import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
-    from tidemark.pipeline import Pipeline
-    from tidemark.region import ADOPT_GROUP
-    from tidemark.run import TAKE_OVER
+    from tidemark.operations.region import ADOPT_GROUP
+    from tidemark.operations.run import TAKE_OVER
+    from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
+    from tidemark.settings.pipeline import Pipeline
 
     loaded = Pipeline.load(pipeline)
     given = {
@@ -101,7 +101,7 @@ def run(
 
 
 def _run(pipeline: "Pipeline", bounds: dict[str, int], overrides: list[str]) -> "Closed":
-    from tidemark.run import run as run_to_its_end
+    from tidemark.operations.run import run as run_to_its_end
     from tidemark.spark.executor import spark_executor
 
     connections = connections_of(pipeline)
@@ -118,7 +118,7 @@ def _run(pipeline: "Pipeline", bounds: dict[str, int], overrides: list[str]) -> 
 
 def _remarks(pipeline: "Pipeline", closed: "Closed") -> list[str]:
     """What was found at open and did not stop the run."""
-    from tidemark.region import region_of
+    from tidemark.operations.region import region_of
 
     with region_of(pipeline, connections_of(pipeline)) as region:
         found = region.ledger.run_at(region.name, closed.checkpoint.epoch)
@@ -128,7 +128,7 @@ def _remarks(pipeline: "Pipeline", closed: "Closed") -> list[str]:
 def _log_batches() -> None:
     """Where no bar is shown each published batch is a line of the log."""
     if not sys.stderr.isatty():
-        logging.getLogger("tidemark.drain").setLevel(logging.INFO)
+        logging.getLogger("tidemark.member.drain").setLevel(logging.INFO)
 
 
 @contextmanager
@@ -148,7 +148,7 @@ def _followed(pipeline: "Pipeline", connections: "Connections", move: Move) -> I
 
 
 def _follow(pipeline: "Pipeline", connections: "Connections", move: Move, ended: Event) -> None:
-    from tidemark.region import region_of
+    from tidemark.operations.region import region_of
 
     with region_of(pipeline, connections) as region:
         while not ended.wait(LOOK_SECONDS):
@@ -160,7 +160,7 @@ def _follow(pipeline: "Pipeline", connections: "Connections", move: Move, ended:
 
 def _look(ledger: "Ledger", region: str, move: Move) -> None:
     """Show how many of the open run's offsets are published."""
-    from tidemark.facts import backlog
+    from tidemark.model.facts import backlog
 
     state = ledger.region_state(region)
     run = ledger.run_at(region, state.epoch) if state else None

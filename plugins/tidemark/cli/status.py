@@ -10,12 +10,12 @@ from tidemark.cli.errors import in_our_words, tell
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, print_table
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import DAGS, PipelinesDir, connections_of, find_pipeline, pipelines_in
-from tidemark.cli.standing import RegionStatus, counted, in_ledger, place, with_kafka
 from tidemark.errors import InvalidSettings, TidemarkError
+from tidemark.operations.status import RegionStatus, counted, in_ledger, place, with_kafka
 
 if TYPE_CHECKING:
-    from tidemark.pipeline import Pipeline
-    from tidemark.region import Region
+    from tidemark.operations.region import Region
+    from tidemark.settings.pipeline import Pipeline
 
 
 def status(
@@ -71,7 +71,7 @@ def status(
 
 def status_of(pipeline: "Pipeline", *, count: bool = False) -> RegionStatus:
     """Where the region stands, as far as it can be asked."""
-    from tidemark.region import region_of
+    from tidemark.operations.region import region_of
 
     try:
         with region_of(pipeline, connections_of(pipeline)) as region:

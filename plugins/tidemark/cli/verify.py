@@ -16,7 +16,7 @@ from tidemark.cli.project import (
 )
 
 if TYPE_CHECKING:
-    from tidemark.pipeline import Pipeline
+    from tidemark.settings.pipeline import Pipeline
     from tidemark.verify.report import BatchProof, Difference, Report
     from tidemark.verify.verify import ExecutorOf
 

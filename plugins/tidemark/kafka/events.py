@@ -3,7 +3,7 @@
 import logging
 from enum import StrEnum
 
-from tidemark.kafka.holding import Partitions
+from tidemark.kafka.assignment import Partitions
 
 log = logging.getLogger(__name__)
 

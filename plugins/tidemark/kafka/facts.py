@@ -9,10 +9,10 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tidemark.errors import InvalidSettings, Unreachable
-from tidemark.facts import Facts
-from tidemark.kafka.asking import SECONDS, answer, quiet
-from tidemark.offsets import Offsets, TopicPartition
-from tidemark.topics import is_pattern, takes_in
+from tidemark.kafka.admin import SECONDS, quiet, request
+from tidemark.model.facts import Facts
+from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.topics import is_pattern, takes_in
 
 BEGINNING = OffsetSpec.earliest()
 END = OffsetSpec.latest()
@@ -60,7 +60,7 @@ class Broker:
             for topic, description in described.items()
             for info in description.partitions
         ]
-        cluster = answer(
+        cluster = request(
             lambda: self._admin.describe_cluster(request_timeout=SECONDS), "the Kafka cluster"
         )
         return Facts(
@@ -81,7 +81,7 @@ class Broker:
         return {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
 
     def _matching(self, patterns: Sequence[str]) -> set[str]:
-        listed = answer(lambda: self._admin.list_topics(timeout=SECONDS), "the list of topics")
+        listed = request(lambda: self._admin.list_topics(timeout=SECONDS), "the list of topics")
         names = [name for name in listed.topics if takes_in(patterns, name)]
         return {name for name in names if self._is_ours(name)}
 
@@ -91,10 +91,10 @@ class Broker:
         return found is not None and not found.is_internal
 
     def _look_for(self, topic: str) -> Any:
-        return answer(lambda: self._ask(topic), f"topic {topic}", none_if="UNKNOWN_TOPIC_OR_PART")
+        return request(lambda: self._ask(topic), f"topic {topic}", none_if="UNKNOWN_TOPIC_OR_PART")
 
     def _describe(self, topic: str) -> Any:
-        description = answer(lambda: self._ask(topic), f"topic {topic}")
+        description = request(lambda: self._ask(topic), f"topic {topic}")
         if not description.partitions:
             raise Unreachable(f"topic {topic}: the broker named no partitions; try again")
         return description
@@ -115,7 +115,7 @@ class Broker:
             def ask(kafka: KafkaPartition = kafka, first: Any = first) -> "Future[Any]":
                 return next(first, None) or self._list([kafka], spec)[kafka]
 
-            found[partition] = answer(ask, str(partition)).offset
+            found[partition] = request(ask, str(partition)).offset
         return found
 
     def _list(

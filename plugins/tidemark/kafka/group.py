@@ -9,9 +9,9 @@ from confluent_kafka.admin import AdminClient
 
 from tidemark import failpoints
 from tidemark.errors import Fenced
-from tidemark.kafka.asking import SECONDS, answer, quiet, translated
+from tidemark.kafka.admin import SECONDS, quiet, request, translated
 from tidemark.kafka.holders import GroupState, Holder, group_state
-from tidemark.offsets import Offsets, TopicPartition
+from tidemark.model.offsets import Offsets, TopicPartition
 
 TRANSACTION_TIMEOUT_MS = 15_000
 """How long a mirror that died in its commit can keep others from reading the group's offsets."""
@@ -64,7 +64,7 @@ class Group:
         """
         named = [KafkaPartition(*partition) for partition in partitions]
         with self._onlooker() as consumer:
-            found = answer(
+            found = request(
                 lambda: consumer.committed(named, timeout=SECONDS),
                 f"offsets of group {self.group_id}",
             )
@@ -80,7 +80,7 @@ class Group:
 
     def describe(self) -> GroupState:
         """How the group is now; one that Kafka does not know is dead, which is no error."""
-        found = answer(
+        found = request(
             lambda: self._admin.describe_consumer_groups([self.group_id], request_timeout=SECONDS)[
                 self.group_id
             ],

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemark.kafka.names import is_static_name, number_in
-from tidemark.offsets import TopicPartition
+from tidemark.model.offsets import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

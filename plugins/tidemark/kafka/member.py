@@ -15,12 +15,12 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidemark.errors import Unreachable
+from tidemark.kafka.assignment import NOTHING, Assignment, Partitions
 from tidemark.kafka.events import Event, note
-from tidemark.kafka.holding import NOTHING, Holding, Partitions
 from tidemark.kafka.member_config import member_config
 from tidemark.kafka.refused import REFUSALS, refusal
-from tidemark.membership import Membership
-from tidemark.offsets import TopicPartition
+from tidemark.model.membership import Membership
+from tidemark.model.offsets import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class Member:
             **member_config(config, group_id, client_id, membership),
             "error_cb": self._on_error,
         }
-        self._holding = Holding()
+        self._holding = Assignment()
         self._commands: SimpleQueue[Command] = SimpleQueue()
         self._overslept = False
         self._member_id: str | None = None

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tidemark.kafka.asking import quiet
-from tidemark.membership import GroupProtocol, Membership
+from tidemark.kafka.admin import quiet
+from tidemark.model.membership import GroupProtocol, Membership
 
 OWN: dict[str, str | int | bool] = {
     "enable.auto.commit": False,
@@ -46,15 +46,15 @@ def own_settings(membership: Membership) -> dict[str, str | int | bool]:
     """What a member with this membership sets itself."""
     poll = max(membership.poll_interval_ms, membership.session_timeout_ms)
     chosen = OWN | {
-        "group.protocol": str(membership.protocol),
+        "group.protocol": str(membership.group_protocol),
         "max.poll.interval.ms": poll,
     }
-    if membership.protocol is GroupProtocol.consumer:
+    if membership.group_protocol is GroupProtocol.consumer:
         return chosen
     if membership.instance_id:
         chosen["group.instance.id"] = membership.instance_id
     return chosen | {
-        "partition.assignment.strategy": ",".join(membership.assignment),
+        "partition.assignment.strategy": ",".join(membership.assignment_strategy),
         "session.timeout.ms": membership.session_timeout_ms,
         "heartbeat.interval.ms": membership.session_timeout_ms // 5,
     }

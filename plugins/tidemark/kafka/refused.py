@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from confluent_kafka import KafkaError, KafkaException
 
 from tidemark.errors import InvalidSettings, TidemarkError, Unreachable
-from tidemark.kafka.asking import translated
+from tidemark.kafka.admin import translated
 from tidemark.kafka.sessions import session_bounds
-from tidemark.membership import GroupProtocol, Membership
+from tidemark.model.membership import GroupProtocol, Membership
 
 REFUSALS = {
     KafkaError._FATAL,
@@ -29,7 +29,8 @@ def refusal(
         case KafkaError.INCONSISTENT_GROUP_PROTOCOL:
             return InvalidSettings(
                 f"{text}; the others in the group share nothing with its {_shares(membership)}:"
-                " give all members of the region the same kafka.protocol and kafka.assignment"
+                " give all members of the region the same kafka.group_protocol and"
+                " kafka.assignment_strategy"
             )
         case KafkaError._FATAL if membership.instance_id:
             return Unreachable(
@@ -52,6 +53,6 @@ def _session(config: Mapping[str, str], asked: int) -> str:
 
 
 def _shares(membership: Membership) -> str:
-    if membership.protocol is GroupProtocol.consumer:
-        return "protocol consumer"
-    return f"assignment {', '.join(membership.assignment)}"
+    if membership.group_protocol is GroupProtocol.consumer:
+        return "group_protocol consumer"
+    return f"assignment_strategy {', '.join(membership.assignment_strategy)}"

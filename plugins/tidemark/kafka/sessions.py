@@ -6,7 +6,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from tidemark.errors import TidemarkError
-from tidemark.kafka.asking import SECONDS, answer, quiet
+from tidemark.kafka.admin import SECONDS, quiet, request
 
 BOUNDS = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
 
@@ -18,7 +18,7 @@ def session_bounds(config: Mapping[str, str]) -> tuple[int, int] | None:
     """
     admin = AdminClient(quiet(config))
     try:
-        settings = answer(lambda: _settings(admin), "broker settings")
+        settings = request(lambda: _settings(admin), "broker settings")
     except TidemarkError:
         return None
     low, high = (int(settings[name].value) for name in BOUNDS)
@@ -26,6 +26,6 @@ def session_bounds(config: Mapping[str, str]) -> tuple[int, int] | None:
 
 
 def _settings(admin: AdminClient) -> Any:
-    cluster = answer(lambda: admin.describe_cluster(request_timeout=SECONDS), "the Kafka cluster")
+    cluster = request(lambda: admin.describe_cluster(request_timeout=SECONDS), "the Kafka cluster")
     broker = ConfigResource(ConfigResource.Type.BROKER, str(cluster.nodes[0].id))
     return admin.describe_configs([broker], request_timeout=SECONDS)[broker]

@@ -9,8 +9,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidemark.errors import DataLost, Unreachable
-from tidemark.facts import GO_ON
-from tidemark.offsets import LogPosition, Span
+from tidemark.model.facts import GO_ON
+from tidemark.model.offsets import LogPosition, Span
 
 READER_SETTINGS: dict[str, str | int | bool] = {
     "isolation.level": "read_committed",

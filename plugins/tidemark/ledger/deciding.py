@@ -6,13 +6,13 @@ from typing import Any
 
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.bounds import Bounds
-from tidemark.checkpoint import Batch, Contribution, PlannedSpan
 from tidemark.errors import Fenced
 from tidemark.ledger.queries import query
-from tidemark.offsets import LogPosition, Offsets, Span, TopicPartition
-from tidemark.protocol import SpanAlreadyClaimed
-from tidemark.state import Run
+from tidemark.model.batch import Batch, Contribution, PlannedSpan
+from tidemark.model.bounds import Bounds
+from tidemark.model.offsets import LogPosition, Offsets, Span, TopicPartition
+from tidemark.model.state import Run
+from tidemark.protocol.publish import SpanAlreadyClaimed
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +172,8 @@ class Deciding:
         """The ledger's word on how the run ended."""
         self._run("close_run", state=state, reason=reason)
 
-    def take_back(self, to_seq: int) -> int:
-        """Rewind the ledger to a checkpoint; return how many dead letters went.
+    def rewind(self, to_seq: int) -> int:
+        """RewindPlan the ledger to a checkpoint; return how many dead letters went.
 
         Raises:
             Fenced: the region's row was not this epoch's.

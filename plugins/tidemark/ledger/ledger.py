@@ -9,15 +9,15 @@ from uuid import UUID
 from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
-from tidemark.checkpoint import Batch, Checkpoint
 from tidemark.errors import Fenced, Refused
 from tidemark.ledger.deciding import Deciding
 from tidemark.ledger.queries import query
-from tidemark.ledger.settling import Settling, rewind_of
-from tidemark.ledger.transaction import look, transaction
-from tidemark.offsets import Offsets, TopicPartition
-from tidemark.resetting import Rewind
-from tidemark.state import Partition, RegionState, Run
+from tidemark.ledger.settling import Settling, rewind_plan_of
+from tidemark.model.batch import Batch, Checkpoint
+from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.state import Partition, RegionState, Run
+from tidemark.postgres.transaction import autocommit, transaction
+from tidemark.protocol.reset import RewindPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +112,10 @@ class Ledger:
         """A rewind has lowered Kafka and not yet the ledger, or died in between; a look."""
         return bool(self._rows("rewind_under_way", region=region)[0][0])
 
-    def rewind(self, region: str, to_seq: int) -> Rewind:
+    def rewind_plan(self, region: str, to_seq: int) -> RewindPlan:
         """What a rewind to a checkpoint would take back, as a look."""
-        with look(self.engine) as cursor:
-            return rewind_of(cursor, region, to_seq)
+        with autocommit(self.engine) as cursor:
+            return rewind_plan_of(cursor, region, to_seq)
 
     def checkpoint_before(self, region: str, offsets: Offsets) -> int:
         """The newest checkpoint at or below these offsets in every partition; 0 is the start."""
@@ -187,7 +187,7 @@ class Ledger:
     def register_member(self, region: str, epoch: int, uuid: UUID, name: str) -> int:
         """A member's number, which keys its staged rows and is never given twice."""
         values = {"region": region, "epoch": epoch, "uuid": str(uuid), "name": name}
-        with look(self.engine) as cursor:
+        with autocommit(self.engine) as cursor:
             cursor.execute(query("register_member"), values)
             return int(cursor.fetchone()[0])  # type: ignore[index]
 
@@ -205,12 +205,12 @@ class Ledger:
             "partitions": partitions,
             "drain_ms": drain_ms,
         }
-        with look(self.engine) as cursor:
+        with autocommit(self.engine) as cursor:
             cursor.execute(query("show_member"), values)
 
     def unpublished_batch(self, region: str) -> Batch | None:
         """The unpublished batch with its claims, as a look: it decides nothing."""
-        with look(self.engine) as cursor:
+        with autocommit(self.engine) as cursor:
             return Deciding(cursor, region, 0, 0, 0).unpublished_batch()
 
     def unpublished_seq(self, region: str) -> int | None:
@@ -226,7 +226,7 @@ class Ledger:
     def finish_reset(self, region: str, epoch: int) -> None:
         """The reset of this epoch is complete."""
         values = {"region": region, "epoch": epoch, "rows": 0, "dead_letters": 0}
-        with look(self.engine) as cursor:
+        with autocommit(self.engine) as cursor:
             cursor.execute(query("finish_reset"), values)
 
     def _settled(self, name: str, *, region: str, **values: object) -> Any:
@@ -238,7 +238,7 @@ class Ledger:
         return found[0] if found else None
 
     def _rows(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
-        with look(self.engine) as cursor:
+        with autocommit(self.engine) as cursor:
             cursor.execute(query(name), values)
             return list(cursor.fetchall())
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from tidemark.checkpoint import DeadLetter
 from tidemark.ledger.queries import query
-from tidemark.ledger.transaction import look
-from tidemark.offsets import Offsets, Span, TopicPartition
+from tidemark.model.batch import DeadLetter
+from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.postgres.transaction import autocommit
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class Looks:
         return [_kept(row) for row in self._rows("newest_dead_letters", region=region, limit=limit)]
 
     def _rows(self, name: str, **values: object) -> list[tuple[Any, ...]]:
-        with look(self._engine) as cursor:
+        with autocommit(self._engine) as cursor:
             cursor.execute(query(name), values)
             return list(cursor.fetchall())
 

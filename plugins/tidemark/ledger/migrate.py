@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, ProgrammingError
 
 from tidemark.errors import Refused
-from tidemark.ledger.refusals import refusal, unreachable
+from tidemark.postgres.errors import refusal, unreachable
 
 SCHEMAS = ("tidemark", "tidemark_staging")
 MIGRATION_LOCK = 0x7469_6465  # "tide": one migration at a time in a database

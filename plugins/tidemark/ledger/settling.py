@@ -8,10 +8,10 @@ from psycopg2.extensions import cursor as Cursor
 from psycopg2.extras import Json
 
 from tidemark.ledger.queries import query
-from tidemark.offsets import Offsets, TopicPartition
-from tidemark.opening import OpenRequest
-from tidemark.resetting import Place, ResetRequest, Rewind, RewindRequest
-from tidemark.state import Mirrored, Partition, RegionState
+from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.state import Mirrored, Partition, RegionState
+from tidemark.protocol.open import OpenRequest
+from tidemark.protocol.reset import Place, ResetRequest, RewindPlan, RewindRequest
 
 
 @dataclass(slots=True)
@@ -100,9 +100,9 @@ class Settling:
             offsets=list(targets.values()),
         )
 
-    def rewind(self, to_seq: int) -> Rewind:
+    def rewind_plan(self, to_seq: int) -> RewindPlan:
         """What a rewind to a checkpoint would take back."""
-        return rewind_of(self.cursor, self.region, to_seq)
+        return rewind_plan_of(self.cursor, self.region, to_seq)
 
     def write_reset(
         self, epoch: int, request: ResetRequest | RewindRequest, discarded: int | None
@@ -126,7 +126,7 @@ class Settling:
         self.cursor.execute(query(name), {"region": self.region, **values})
 
 
-def rewind_of(cursor: Cursor, region: str, to_seq: int) -> Rewind:
+def rewind_plan_of(cursor: Cursor, region: str, to_seq: int) -> RewindPlan:
     """What a rewind to a checkpoint would take back, as this cursor sees the ledger."""
     values = {"region": region, "seq": to_seq}
     cursor.execute(query("rewindable"), values)
@@ -137,4 +137,4 @@ def rewind_of(cursor: Cursor, region: str, to_seq: int) -> Rewind:
         for _, _, topic, number, offset, topic_id, next_offset in cursor.fetchall()
         if topic is not None
     }
-    return Rewind(to_seq, is_checkpoint, batches, dead_letters, beyond, places)
+    return RewindPlan(to_seq, is_checkpoint, batches, dead_letters, beyond, places)

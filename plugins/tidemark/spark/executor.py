@@ -18,11 +18,11 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from tidemark.checkpoint import Attempt, Batch
-from tidemark.connections import Connection
 from tidemark.errors import InvalidSettings, JobFailed, SchemaMismatch, TidemarkError
-from tidemark.offsets import Span
-from tidemark.pipeline import Pipeline
+from tidemark.model.batch import Attempt, Batch
+from tidemark.model.offsets import Span
+from tidemark.settings.connections import Connection
+from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.failure import cause, marked, new_token, recognised
 from tidemark.spark.packing import pack
 from tidemark.spark.reader import ReadSpec

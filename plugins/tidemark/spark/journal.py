@@ -7,8 +7,8 @@ import psycopg2
 from psycopg2.extensions import connection as Connection
 
 from tidemark import failpoints
-from tidemark.checkpoint import DeadLetter, SpanRead, Staging, Tally
-from tidemark.offsets import Span
+from tidemark.model.batch import DeadLetter, SpanRead, Staging, Tally
+from tidemark.model.offsets import Span
 from tidemark.spark.postgres import postgres_errors
 from tidemark.staging.copy import copy_dead_letters
 from tidemark.staging.tables import record_read

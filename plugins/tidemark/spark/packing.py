@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from heapq import heapify, heapreplace
 
-from tidemark.offsets import Span
+from tidemark.model.offsets import Span
 
 
 def pack(spans: Iterable[Span], tasks: int) -> list[tuple[Span, ...]]:

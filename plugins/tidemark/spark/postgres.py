@@ -7,7 +7,7 @@ import psycopg2
 import psycopg2.errors
 
 from tidemark.errors import StagingLost
-from tidemark.ledger.refusals import unreachable
+from tidemark.postgres.errors import unreachable
 
 
 @contextmanager

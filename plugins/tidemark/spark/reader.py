@@ -9,10 +9,10 @@ import pyarrow as pa
 from confluent_kafka import Message
 
 from tidemark import failpoints
-from tidemark.checkpoint import DeadLetter, Staging, Tally
 from tidemark.decode import JsonDecoder, RawDecoder
 from tidemark.kafka.spans import position_after, read_span
-from tidemark.offsets import LogPosition, Span, TopicPartition
+from tidemark.model.batch import DeadLetter, Staging, Tally
+from tidemark.model.offsets import LogPosition, Span, TopicPartition
 from tidemark.spark.journal import CollectedJournal, Journal, StagedJournal
 from tidemark.spark.records import Decoder, blocks, decode_block, row_schema
 

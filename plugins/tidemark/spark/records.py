@@ -6,9 +6,9 @@ from typing import Protocol
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
-from tidemark.checkpoint import DeadLetter
 from tidemark.decode import Decoded, Rejected
-from tidemark.offsets import TopicPartition
+from tidemark.model.batch import DeadLetter
+from tidemark.model.offsets import TopicPartition
 
 RECORDS_A_BLOCK = 10_000
 BYTES_A_BLOCK = 16 << 20

@@ -14,7 +14,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from tidemark.offsets import Span
+from tidemark.model.offsets import Span
 from tidemark.spark.failure import marked
 from tidemark.spark.packing import pack
 from tidemark.spark.reader import ReadSpec, read

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from tidemark.checkpoint import Batch
-from tidemark.connections import Connection, kafka_config, postgres_parameters
 from tidemark.decode import RawDecoder
-from tidemark.fields import arrow_schema
-from tidemark.pipeline import Format, Pipeline
+from tidemark.model.batch import Batch
+from tidemark.settings.connections import Connection, kafka_config, postgres_parameters
+from tidemark.settings.fields import arrow_schema
+from tidemark.settings.pipeline import Format, Pipeline
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.writer import WriteSpec
 

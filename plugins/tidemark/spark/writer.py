@@ -10,7 +10,7 @@ import psycopg2
 import pyarrow as pa
 
 from tidemark import failpoints
-from tidemark.checkpoint import Attempt, Staging
+from tidemark.model.batch import Attempt, Staging
 from tidemark.spark.postgres import postgres_errors
 from tidemark.staging.copy import copy_rows
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidemark.errors import SchemaMismatch
-from tidemark.table_name import NAME_BYTES
+from tidemark.model.table_name import NAME_BYTES
 
 BATCH_SEQ = "batch_seq"
 """The target's column that names the batch of a row; a rewind deletes by it."""

@@ -10,8 +10,8 @@ import pyarrow as pa
 from psycopg2.extensions import connection as Connection
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.checkpoint import DeadLetter, Staging
 from tidemark.errors import TargetRefused
+from tidemark.model.batch import DeadLetter, Staging
 from tidemark.staging.columns import Column, columns_of
 from tidemark.staging.nested import json_text
 from tidemark.staging.stream import CopyStream

@@ -7,8 +7,8 @@ import psycopg2.errorcodes
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.checkpoint import Staging
 from tidemark.errors import TargetRefused
+from tidemark.model.batch import Staging
 from tidemark.staging.columns import BATCH_SEQ, Column
 from tidemark.staging.target import Target
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.checkpoint import Batch
+from tidemark.model.batch import Batch
 from tidemark.staging.columns import Column
 from tidemark.staging.move import REFUSALS, move_rows, target_refused
 from tidemark.staging.reads import move_dead_letters

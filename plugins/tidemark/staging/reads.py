@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.checkpoint import SpanRead, Staging
-from tidemark.offsets import LogPosition, Span
+from tidemark.model.batch import SpanRead, Staging
+from tidemark.model.offsets import LogPosition, Span
 
 
 def complete_reads(

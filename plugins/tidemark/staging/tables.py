@@ -6,8 +6,8 @@ import psycopg2.errors
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.checkpoint import SpanRead, Staging
 from tidemark.errors import SchemaMismatch
+from tidemark.model.batch import SpanRead, Staging
 from tidemark.staging.catalog import find_columns
 from tidemark.staging.columns import Column
 

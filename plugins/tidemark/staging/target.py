@@ -7,6 +7,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import Refused, SchemaMismatch
+from tidemark.model.table_name import parse_table
 from tidemark.staging.catalog import (
     Relation,
     TableColumn,
@@ -16,7 +17,6 @@ from tidemark.staging.catalog import (
 )
 from tidemark.staging.columns import BATCH_SEQ, Column
 from tidemark.staging.fit import Difference, differences, quoted
-from tidemark.table_name import parse_table
 
 _TABLE_KINDS = "rp"
 _KINDS = {

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 from psycopg2 import sql
 
-from tidemark.checkpoint import Batch, SpanRead
 from tidemark.errors import DataLost, IncompleteRead
-from tidemark.facts import Facts
-from tidemark.job import JobExecutor
 from tidemark.ledger.looks import Looks, Published, PublishedSpan
-from tidemark.ledger.transaction import transaction
-from tidemark.region import Region
+from tidemark.member.job import JobExecutor
+from tidemark.model.batch import Batch, SpanRead
+from tidemark.model.facts import Facts
+from tidemark.operations.region import Region
+from tidemark.postgres.transaction import transaction
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.reads import complete_reads

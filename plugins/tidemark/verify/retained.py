@@ -6,11 +6,11 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from tidemark.checkpoint import SpanRead
-from tidemark.facts import Facts
-from tidemark.kafka.asking import SECONDS, quiet
+from tidemark.kafka.admin import SECONDS, quiet
 from tidemark.ledger.looks import PublishedSpan
-from tidemark.offsets import Span
+from tidemark.model.batch import SpanRead
+from tidemark.model.facts import Facts
+from tidemark.model.offsets import Span
 
 
 def missing(spans: Sequence[PublishedSpan], facts: Facts) -> Iterator[str]:

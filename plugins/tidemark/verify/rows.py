@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.checkpoint import Attempt, Batch, SpanRead
 from tidemark.errors import SchemaMismatch
+from tidemark.model.batch import Attempt, Batch, SpanRead
 from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.columns import BATCH_SEQ, Column
 from tidemark.staging.move import REFUSALS, move_rows, target_refused

@@ -10,10 +10,10 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
-from tidemark.checkpoint import Batch, PlannedSpan, Staging
 from tidemark.ledger.looks import PublishedSpan
 from tidemark.ledger.queries import query
-from tidemark.ledger.transaction import look
+from tidemark.model.batch import Batch, PlannedSpan, Staging
+from tidemark.postgres.transaction import autocommit
 from tidemark.staging.target import Target
 
 _PREFIX = "#verify_"
@@ -45,7 +45,7 @@ def scratch_of(engine: Engine) -> Iterator[Scratch]:
     of their name that nobody works on them.
     """
     name = _PREFIX + token_hex(4)
-    with look(engine) as cursor:
+    with autocommit(engine) as cursor:
         cursor.execute(_LOCK, (name,))
         _drop_abandoned(cursor)
         try:

@@ -10,13 +10,13 @@ Nothing but scratch tables is written, and they are gone at the end.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from tidemark.facts import check_cluster
-from tidemark.job import JobExecutor
 from tidemark.ledger.looks import Looks, Published
-from tidemark.pipeline import Pipeline
-from tidemark.region import Connections, Region, facts_left, region_of
+from tidemark.member.job import JobExecutor
+from tidemark.model.facts import check_cluster
+from tidemark.model.state import RegionState
+from tidemark.operations.region import Connections, Region, facts_left, region_of
+from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.target import Target
-from tidemark.state import RegionState
 from tidemark.verify.proof import MEMBER, Prover
 from tidemark.verify.report import BatchProof, Report
 from tidemark.verify.scratch import Scratch, scratch_of

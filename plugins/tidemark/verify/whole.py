@@ -8,7 +8,7 @@ from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
 from tidemark.ledger.looks import Looks
-from tidemark.ledger.transaction import look
+from tidemark.postgres.transaction import autocommit
 from tidemark.staging.catalog import TableColumn, find_columns, find_relation
 from tidemark.staging.columns import BATCH_SEQ
 from tidemark.staging.target import Target
@@ -46,7 +46,7 @@ class Whole:
 def whole_of(engine: Engine, region: str, target: Target) -> Whole:
     """The target has rows of published batches alone, the spans form chains, the head is right."""
     broken = [*_ledger_faults(Looks(engine), region)]
-    with look(engine) as cursor:
+    with autocommit(engine) as cursor:
         if find_relation(cursor, target.schema, target.table) is None:
             return Whole({}, tuple(broken), len(broken), (f"{target} does not exist",), False)
         columns = {own.name: own for own in find_columns(cursor, target.schema, target.table)}

@@ -1,0 +1,66 @@
+"""Asking a broker: quietly, again while it moves, and with errors in our words."""
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import KafkaException
+
+from tidemark.errors import InvalidSettings, Refused, TidemarkError, Unreachable
+
+SECONDS = 15
+AGAIN_SECONDS = 0.2
+
+MOVING = {
+    "NOT_COORDINATOR",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+    "NOT_LEADER_FOR_PARTITION",
+    "LEADER_NOT_AVAILABLE",
+    "UNSTABLE_OFFSET_COMMIT",
+    "UNKNOWN_LEADER_EPOCH",
+    "FENCED_LEADER_EPOCH",
+}
+"""Answers of a broker that has just started, elects a leader, or has a commit pending."""
+
+
+def quiet(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration without librdkafka's chatter: what matters stands in the errors raised."""
+    return {**config, "log_level": 0}
+
+
+def request(ask: Callable[[], Any], what: str, none_if: str | None = None) -> Any:
+    """The broker's answer, asked again while things move; None if it is the error `none_if`.
+
+    Raises:
+        Unreachable: no broker answers. InvalidSettings: no such topic. Refused: an ACL forbids it.
+    """
+    deadline = time.monotonic() + SECONDS
+    while True:
+        try:
+            asked = ask()
+            return asked.result(SECONDS + 5) if isinstance(asked, Future) else asked
+        except KafkaException as error:
+            name = error.args[0].name()
+            if name == none_if:
+                return None
+            if name not in MOVING or time.monotonic() > deadline:
+                raise translated(error, what) from error
+        except TimeoutError as error:
+            raise Unreachable(f"{what}: no broker answered in {SECONDS} s") from error
+        time.sleep(AGAIN_SECONDS)
+
+
+def translated(error: KafkaException, what: str) -> TidemarkError:
+    """A Kafka error by its code, in our words; the cause is kept by the caller."""
+    fault = error.args[0]
+    name = fault.name()
+    if name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC"):
+        return InvalidSettings(f"{what} does not exist; create it or correct kafka.topics")
+    if name.endswith("AUTHORIZATION_FAILED"):
+        return Refused(
+            f"{what}: Kafka answers {name}; grant READ and DESCRIBE on the topics, READ on the"
+            " group, WRITE and DESCRIBE on the transactional id (docs/operating.md)"
+        )
+    return Unreachable(f"{what}: Kafka answers {name}: {fault.str()}; check the Kafka connection")

@@ -1,0 +1,1 @@
+"""One driver: the loop of a member and what surrounds it."""

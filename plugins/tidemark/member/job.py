@@ -1,0 +1,48 @@
+"""What a member starts once there is something to drain."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from tidemark.ledger.ledger import Ledger
+from tidemark.model.batch import Executor
+from tidemark.postgres.transaction import transaction
+from tidemark.settings.pipeline import Pipeline
+from tidemark.staging.columns import columns_of
+from tidemark.staging.mover import Mover
+from tidemark.staging.target import Target, ensure
+
+
+class JobExecutor(Executor, Protocol):
+    """An executor that knows what its job returns."""
+
+    def output_schema(self) -> pa.Schema:
+        """Columns of the transformed rows; found without running a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The executor of a member's batches, and the mover of the rows that it returns."""
+
+    executor: JobExecutor
+    mover: Mover
+
+
+def start_job(pipeline: Pipeline, ledger: Ledger, executor_of: Callable[[], JobExecutor]) -> Job:
+    """Start the executor; the target is there and fits, before any batch is planned.
+
+    Raises:
+        Refused: the transform's columns can't be written, or don't fit the target.
+    """
+    executor = executor_of()
+    try:
+        columns = columns_of(executor.output_schema())
+        target = Target.parse(pipeline.target.table)
+        with transaction(ledger.engine, "target") as cursor:
+            ensure(cursor, target, columns)
+    except BaseException:
+        executor.close()
+        raise
+    return Job(executor, Mover(target, columns))

@@ -1,0 +1,109 @@
+"""How long a member waits for the others: bounded, and judged by what the ledger shows."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidemark.errors import NoProgress
+from tidemark.kafka.group import Group
+from tidemark.kafka.holders import Holder
+from tidemark.ledger.ledger import Ledger, Progress
+from tidemark.model.offsets import Span
+
+FOREIGN_SECONDS = 15.0
+"""For spans that a consumer holds which is no member of the region: it will never drain them."""
+
+JUDGE_PAUSE = 2.0
+"""Between two questions to Kafka about who holds what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What nobody has done, and the spans that wait for it."""
+
+    what: str
+    spans: tuple[Span, ...]
+
+
+class StallDetector:
+    """Since when nothing has moved in a run, and what to say when that is too long."""
+
+    def __init__(
+        self, ledger: Ledger, group: Group, region: str, epoch: int, seconds: float
+    ) -> None:
+        self._ledger = ledger
+        self._group = group
+        self._region = region
+        self._epoch = epoch
+        self._seconds = seconds
+        self._last: Progress | None = None
+        self._since = time.monotonic()
+        self._judged = self._since
+
+    def renew(self) -> None:
+        """Something moved."""
+        self._since = time.monotonic()
+
+    def look(self) -> Progress:
+        """How far the run is; a change of it renews the stall.
+
+        Raises:
+            NoProgress: nothing has changed for too long; names the spans and who holds them.
+        """
+        progress = self._ledger.progress(self._region, self._epoch)
+        if progress != self._last:
+            self._last = progress
+            self.renew()
+        now = time.monotonic()
+        waited = now - self._since
+        if waited > min(self._seconds, FOREIGN_SECONDS) and now > self._judged + JUDGE_PAUSE:
+            self._judged = now
+            self._judge(progress, waited)
+        return progress
+
+    def _judge(self, progress: Progress, waited: float) -> None:
+        if progress.is_done or progress.epoch != self._epoch:
+            return
+        waiting = self._waiting()
+        partitions = {span.topic_partition for span in waiting.spans}
+        holding = [one for one in self._group.holders() if partitions & set(one.partitions)]
+        strangers = [one for one in holding if not self._is_ours(one)]
+        is_too_long = bool(strangers) or waited > self._seconds
+        if is_too_long and progress == self._ledger.progress(self._region, self._epoch):
+            raise self._no_progress(waiting, strangers or holding, waited)
+
+    def _waiting(self) -> Waiting:
+        """The unclaimed spans of the batch; without one, what the run has yet to plan."""
+        batch = self._ledger.unpublished_batch(self._region)
+        if batch is not None:
+            spans = tuple(planned.span for planned in batch.unclaimed)
+            return Waiting(f"batch {batch.seq}: no span was claimed", spans)
+        targets = self._ledger.target_offsets(self._region, self._epoch)
+        known = self._ledger.merged_checkpoint(self._region).offsets
+        left = (
+            Span(*partition, known[partition], target)
+            for partition, target in sorted(targets.items())
+            if known.get(partition, target) < target
+        )
+        return Waiting("no batch was planned", tuple(left))
+
+    def _is_ours(self, holder: Holder) -> bool:
+        """Whether it is a member of the region, of this run or of one before.
+
+        One that was killed stays in the group until its session ends. Kafka keeps a static
+        member's first client id: its name tells that it is ours.
+        """
+        return holder.number(self._region) is not None or holder.is_static(self._group.group_id)
+
+    def _no_progress(
+        self, waiting: Waiting, holding: Sequence[Holder], waited: float
+    ) -> NoProgress:
+        spans = ", ".join(map(str, waiting.spans))
+        held = "; ".join(map(str, holding)) or "nobody"
+        return NoProgress(
+            f"region {self._region}, epoch {self._epoch}, {waiting.what} for {waited:.0f} s."
+            f" Waiting: {spans}. In group {self._group.group_id} they are held by: {held}."
+            " Stop foreign consumers of this group, or give the region a group of its own; if a"
+            " member of the run holds them, look at its job, and raise no_progress_seconds if it"
+            " is only slow"
+        )

@@ -1,0 +1,1 @@
+"""Values: what the others speak of. No library, no I/O."""

@@ -1,0 +1,172 @@
+"""Batches, contributions and what a checkpoint is made of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tidemark.model.offsets import LogPosition, Offsets, Span, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """Names of one batch's staging tables; they are made and dropped as a whole.
+
+    rows and dead_letters are UNLOGGED; reads is logged, so that a Postgres crash
+    leaves counts that can't be met instead of a read that seems never to have happened.
+    """
+
+    schema: str
+    rows: str
+    dead_letters: str
+    reads: str
+
+    @classmethod
+    def of(cls, region: str, seq: int) -> "Staging":
+        """Name the tables of batch `seq` of `region`."""
+        base = f"{region}_{seq}"
+        return cls("tidemark_staging", f"{base}_rows", f"{base}_dead_letters", f"{base}_reads")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSpan:
+    """A span of the plan with the topic id it was planned on; claimed once contributed."""
+
+    span: Span
+    topic_id: str
+    claimed: bool = False
+    read_up_to: LogPosition | None = None
+    """After the last record before the span; markers and gaps may lie between. None if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The unpublished batch of an epoch: what becomes visible at once."""
+
+    region: str
+    epoch: int
+    seq: int
+    spans: tuple[PlannedSpan, ...]
+
+    @property
+    def staging(self) -> Staging:
+        """The batch's own staging tables."""
+        return Staging.of(self.region, self.seq)
+
+    @property
+    def read_up_to(self) -> dict[TopicPartition, LogPosition]:
+        """Where the last record before each span ended, where that is known."""
+        return {
+            planned.span.topic_partition: planned.read_up_to
+            for planned in self.spans
+            if planned.read_up_to
+        }
+
+    @property
+    def unclaimed(self) -> tuple[PlannedSpan, ...]:
+        """The spans that nobody has contributed yet."""
+        return tuple(planned for planned in self.spans if not planned.claimed)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A winning task attempt of a member: the staging rows it wrote are the ones that count."""
+
+    member: int
+    attempt: int
+    rows: int
+
+
+@dataclass(slots=True)
+class Tally:
+    """What has been read of a span so far."""
+
+    records: int = 0
+    bytes: int = 0
+    """Values, as read."""
+    read_up_to: LogPosition | None = None
+    """After the last record; None while there is none, or where the broker tells no epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanRead:
+    """A complete read of one span by one attempt: records seen and dead letters staged."""
+
+    span: Span
+    member: int
+    attempt: int
+    records: int
+    dead_letters: int
+    bytes: int = 0
+    read_up_to: LogPosition | None = None
+
+    @property
+    def record_end(self) -> int | None:
+        """Offset after the last record; None as for `read_up_to`."""
+        return self.read_up_to.offset if self.read_up_to else None
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """Of the last record; None as for `read_up_to`."""
+        return self.read_up_to.leader_epoch if self.read_up_to else None
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What one member has staged for a batch: whole spans, winners, counts."""
+
+    member: int
+    reads: tuple[SpanRead, ...]
+    winners: tuple[Attempt, ...]
+
+    @property
+    def rows(self) -> int:
+        """Rows staged by the winning attempts."""
+        return sum(winner.rows for winner in self.winners)
+
+    @property
+    def dead_letters(self) -> int:
+        """Dead letters staged by the reads that count."""
+        return sum(read.dead_letters for read in self.reads)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A published batch with the merged checkpoint after it."""
+
+    region: str
+    epoch: int
+    seq: int
+    offsets: Offsets
+    rows: int = 0
+    dead_letters: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A record that could not become a row: raw, with coordinates and reason."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    reason: str
+    detail: str
+
+
+class Executor(Protocol):
+    """Runs the job of a batch: Spark, or a pool of processes in the crash harness."""
+
+    def drain(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt]:
+        """Stage the rows of `spans`; return the winning attempts with their row counts."""
+
+    def cancel(self) -> None:
+        """Stop the running job, if any, and refuse further ones; safe from another thread."""
+
+    def interrupt(self) -> None:
+        """Stop the running job, if any: it fails; a later one may run. Safe from another thread."""
+
+    def close(self) -> None:
+        """Release what the executor holds."""

@@ -1,0 +1,110 @@
+"""Kafka facts: what the broker says at one moment, and what contradicts the ledger."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tidemark.errors import DataLost
+from tidemark.model.offsets import Offsets, Span, TopicPartition
+
+GO_ON = (
+    "to go on with what is left, open the next run with --accept-data-loss (the form has it too):"
+    " the ledger keeps that"
+)
+
+RECHECK_SECONDS = 10.0
+"""A leader that has just been elected may not have its last stable offset yet: so long, facts that
+fall short of the ledger are asked for again before anything is called lost."""
+
+RECHECK_PAUSE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Topics and offsets of a region as Kafka tells them; ends are last stable offsets."""
+
+    cluster_id: str
+    topic_ids: dict[str, str]
+    log_starts: Offsets
+    ends: Offsets
+    starts: Offsets = field(default_factory=dict)
+    """Start position of each partition, asked only for a region's first open."""
+    unsubscribed: frozenset[str] = frozenset()
+    """Topics that the ledger knows and the pipeline no longer reads."""
+    gone: frozenset[str] = frozenset()
+    """Those of them that Kafka no longer has."""
+
+
+def check_cluster(region: str, known: str, facts: Facts) -> None:
+    """Refuse another cluster.
+
+    Raises:
+        DataLost: offsets of one cluster mean nothing on another.
+    """
+    if facts.cluster_id != known:
+        raise DataLost(
+            f"region {region}: the ledger's offsets belong to Kafka cluster {known}, the connection"
+            f" leads to {facts.cluster_id}; point the connection at the first one; {GO_ON}"
+        )
+
+
+def check_left(region: str, facts: Facts) -> None:
+    """Refuse to mirror offsets of topics that are gone.
+
+    Raises:
+        DataLost: the pipeline left them, and Kafka no longer has them.
+    """
+    if facts.gone:
+        raise DataLost(
+            f"region {region}: {', '.join(sorted(facts.gone))} is no longer read, and gone from"
+            f" Kafka: its offsets can't be mirrored any more; {GO_ON}"
+        )
+
+
+def check_topic_ids(region: str, planned: Iterable[tuple[str, str]], facts: Facts) -> None:
+    """Refuse topics that were deleted, or deleted and created again: offsets name other records.
+
+    Raises:
+        DataLost: a topic is gone or has another topic id.
+    """
+    for topic, topic_id in sorted(set(planned)):
+        found = facts.topic_ids.get(topic)
+        if found != topic_id:
+            became = "is gone" if found is None else f"was created again as {found}"
+            raise DataLost(
+                f"region {region}: topic {topic} (id {topic_id}) {became}; the ledger's"
+                f" offsets name records that no longer exist; {GO_ON}"
+            )
+
+
+def check_retained(region: str, next_offsets: Offsets, facts: Facts) -> None:
+    """Refuse to go on where Kafka no longer holds the next record, or never yet did.
+
+    Raises:
+        DataLost: names every missing range.
+    """
+    faults = list(_missing(next_offsets, facts))
+    if faults:
+        raise DataLost(
+            f"region {region}: {'; '.join(faults)}. Nothing was skipped. Restore the"
+            f" records; {GO_ON}"
+        )
+
+
+def _missing(next_offsets: Offsets, facts: Facts) -> Iterable[str]:
+    for partition, offset in sorted(next_offsets.items()):
+        if partition not in facts.ends:
+            yield f"{partition} is gone from Kafka, the ledger stands at {offset}"
+        elif offset < (start := facts.log_starts[partition]):
+            yield f"{Span(*partition, offset, start)} is below the log start: retention took it"
+        elif offset > (end := facts.ends[partition]):
+            yield f"{partition} ends at {end}, before the ledger's offset {offset}: truncated"
+
+
+def backlog(next_offsets: Offsets, targets: Offsets) -> int:
+    """Offsets between the ledger and the target offsets."""
+    return sum(max(0, end - next_offsets.get(p, end)) for p, end in targets.items())
+
+
+def unknown_partitions(known: Iterable[TopicPartition], facts: Facts) -> list[TopicPartition]:
+    """Partitions that Kafka has and the ledger does not know yet."""
+    return sorted(facts.ends.keys() - set(known))

@@ -1,0 +1,77 @@
+"""The plan of a batch: which span of each partition it takes. Max-min fair (KIP-41)."""
+
+from collections.abc import Mapping
+
+from tidemark.model.offsets import Offsets, Span, TopicPartition
+
+
+def plan(next_offsets: Offsets, targets: Offsets, max_records: int, turn: int) -> tuple[Span, ...]:
+    """Share max_records offsets over the partitions that have not reached their target offset.
+
+    Deterministic: the same arguments give the same spans. A backlog gives at least one span,
+    no backlog gives none. `turn` (the batch's seq) rotates who gets the remainder: with
+    max_records < partitions everyone is served within ceil(partitions / max_records) batches.
+    """
+    backlog = {
+        partition: target - next_offsets[partition]
+        for partition, target in targets.items()
+        if target > next_offsets[partition]
+    }
+    return tuple(
+        Span(*partition, start := next_offsets[partition], start + width)
+        for partition, width in sorted(share(backlog, max_records, turn).items())
+        if width
+    )
+
+
+def fit(
+    next_offsets: Offsets,
+    targets: Offsets,
+    max_records: int,
+    turn: int,
+    weights: Mapping[TopicPartition, float],
+    max_bytes: int,
+) -> tuple[Span, ...]:
+    """The largest fair plan of at most max_records offsets that weighs at most max_bytes.
+
+    `weights` are measured bytes an offset; a partition that was never read weighs nothing yet.
+    A backlog gives at least one offset, however heavy.
+    """
+    fewest, most = 1, max_records
+    while fewest < most:
+        middle = (fewest + most + 1) // 2
+        spans = plan(next_offsets, targets, middle, turn)
+        if sum(weights.get(s.topic_partition, 0.0) * s.width for s in spans) <= max_bytes:
+            fewest = middle
+        else:
+            most = middle - 1
+    return plan(next_offsets, targets, fewest, turn)
+
+
+def share(
+    backlog: Mapping[TopicPartition, int], max_records: int, turn: int
+) -> dict[TopicPartition, int]:
+    """Fill the partitions like vessels: equal shares, what a short one leaves goes to the others.
+
+    The remainder of an uneven division goes one offset each to the partitions whose turn it is.
+    """
+    shares = dict.fromkeys(backlog, 0)
+    left = min(max_records, sum(backlog.values()))
+    thirsty = sorted(backlog)
+    while left:
+        level = left // len(thirsty)
+        if level == 0:
+            for partition in _rotated(thirsty, turn * left)[:left]:
+                shares[partition] += 1
+            break
+        for partition in thirsty:
+            poured = min(level, backlog[partition] - shares[partition])
+            shares[partition] += poured
+            left -= poured
+        thirsty = [p for p in thirsty if shares[p] < backlog[p]]
+    return shares
+
+
+def _rotated(partitions: list[TopicPartition], places: int) -> list[TopicPartition]:
+    pivot = places % len(partitions)
+    return partitions[pivot:] + partitions[:pivot]

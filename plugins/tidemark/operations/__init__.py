@@ -1,0 +1,1 @@
+"""What a person or a task starts on a region, and what it reads."""

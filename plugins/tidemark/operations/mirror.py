@@ -1,0 +1,69 @@
+"""A mirror from outside: Kafka's group offsets repaired from the ledger, or what differs told."""
+
+from dataclasses import dataclass
+
+from tidemark.errors import Refused
+from tidemark.model.offsets import Offsets
+from tidemark.operations.region import Connections, Region, mirror_seen, region_of
+from tidemark.protocol.mirror import differences, mirror
+from tidemark.settings.pipeline import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorReport:
+    """What Kafka's group offsets were, and are now."""
+
+    region: str
+    epoch: int
+    head_seq: int
+    mirrored: bool
+    """Whether the offsets were written; a look (check=True) writes nothing."""
+    offsets: Offsets
+    """The merged checkpoint: the ledger's offsets."""
+    before: tuple[str, ...]
+    """Where Kafka differed, one text a partition."""
+    after: tuple[str, ...]
+    """Where it still does; after a mirror that is nowhere."""
+
+
+def mirror_region(pipeline: Pipeline, connections: Connections, *, check: bool) -> MirrorReport:
+    """Kafka's group offsets equal the ledger's merged checkpoint and were read back; or a look.
+
+    Takes no epoch and discards nothing: a run that is at work stays at work.
+
+    If it crashes: the ledger stands; whoever opens, closes or resets next mirrors it.
+
+    Raises:
+        Refused: the region never opened, or a rewind is under way: Kafka would get ahead of it.
+        Fenced: another open or reset took over meanwhile; that one mirrors.
+        MirrorFailed: Kafka did not take the offsets, or reads back others.
+    """
+    with region_of(pipeline, connections) as region:
+        region.state()
+        checkpoint = region.ledger.merged_checkpoint(region.name)
+        # After the epoch was read: a rewind that begins later fences this mirror.
+        if not check and region.ledger.rewind_is_under_way(region.name):
+            raise Refused(
+                f"region {region.name}: a rewind has lowered Kafka and not yet the ledger; wait for"
+                f" it. If it died, the next run or `tidemark reset {region.name} --apply` brings"
+                " Kafka level again"
+            )
+        before = _drift(region, checkpoint.offsets, check=check)
+        if not check:
+            checkpoint = mirror(region.ledger, region.group, region.name, checkpoint.epoch)
+        return MirrorReport(
+            region.name,
+            checkpoint.epoch,
+            checkpoint.seq,
+            not check,
+            checkpoint.offsets,
+            before,
+            before if check else (),
+        )
+
+
+def _drift(region: Region, offsets: Offsets, *, check: bool) -> tuple[str, ...]:
+    """How Kafka differs; to be told that it can't be known is enough before a mirror alone."""
+    if check:
+        return tuple(differences(offsets, region.group.committed(offsets)))
+    return mirror_seen(region, offsets).drift

@@ -1,0 +1,176 @@
+"""A region's edges, and where its partitions start when it first opens."""
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from tidemark.errors import InvalidSettings, Refused, Unreachable
+from tidemark.kafka.facts import Broker
+from tidemark.kafka.group import Group
+from tidemark.ledger.ledger import Ledger, never_opened
+from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, Facts
+from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
+from tidemark.model.topics import takes_in
+from tidemark.postgres.transaction import connect
+from tidemark.protocol.mirror import differences
+from tidemark.settings.connections import Connection, kafka_config, postgres_parameters
+from tidemark.settings.pipeline import FromTimestamp, Pipeline, StartPosition
+
+log = logging.getLogger(__name__)
+
+Connections = Mapping[str, Connection]
+
+ADOPT_GROUP = "adopt_group"
+"""The override that lets a new region replace the commits of its group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The edges of one region: its ledger, its broker and its group."""
+
+    pipeline: Pipeline
+    ledger: Ledger
+    broker: Broker
+    group: Group
+    kafka: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        """The region's name."""
+        return self.pipeline.region
+
+    def state(self) -> RegionState:
+        """Where the region stands in the ledger.
+
+        Raises:
+            Refused: it never opened.
+        """
+        state = self.ledger.region_state(self.name)
+        if state is None:
+            raise never_opened(self.name)
+        return state
+
+    def known_partitions(self) -> dict[TopicPartition, Partition]:
+        """The ledger's partitions; none before the region's first open."""
+        if self.ledger.region_state(self.name) is None:
+            return {}
+        return self.ledger.partitions(self.name)
+
+
+@contextmanager
+def region_of(pipeline: Pipeline, connections: Connections) -> Iterator[Region]:
+    """The region's edges; its Postgres connections are closed at the end."""
+    kafka = kafka_config(connections[pipeline.kafka.connection])
+    engine = connect(postgres_parameters(connections[pipeline.target.connection]))
+    try:
+        yield Region(pipeline, Ledger(engine), Broker(kafka), Group(kafka, pipeline.group), kafka)
+    finally:
+        engine.dispose()
+
+
+def opening_facts(region: Region, overrides: Sequence[str]) -> Facts:
+    """Kafka's facts for an open; with start positions where this is the region's first.
+
+    Ends below the ledger's offsets are asked for again for a while: a leader that has just
+    been elected may not have its last stable offset yet.
+
+    Raises:
+        Refused: the group has commits that the start position would pass over; or lacks them.
+    """
+    topics = region.broker.topics(region.pipeline.kafka.topics)
+    known = region.known_partitions()
+    if not known:
+        return _first_facts(region, region.broker.facts(topics), overrides)
+    facts = region.broker.facts(topics)
+    deadline = time.monotonic() + RECHECK_SECONDS
+    while _is_short(known, facts) and time.monotonic() < deadline:
+        time.sleep(RECHECK_PAUSE)
+        facts = region.broker.facts(topics)
+    left = unsubscribed(region, known)
+    return replace(facts, unsubscribed=left, gone=region.broker.gone(left))
+
+
+def unsubscribed(region: Region, known: Iterable[TopicPartition]) -> frozenset[str]:
+    """Topics that the ledger knows and the pipeline no longer reads: they stay where they stand."""
+    topics = region.pipeline.kafka.topics
+    return frozenset(tp.topic for tp in known if not takes_in(topics, tp.topic))
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorSeen:
+    """The mirror in Kafka beside the ledger."""
+
+    drift: tuple[str, ...]
+    """Where it differs, one text a partition; or why that is unknown."""
+    mirrored: Mirrored
+    """The newest epoch and seq that it was written under; 0 where unknown."""
+
+
+def mirror_seen(region: Region, offsets: Offsets) -> MirrorSeen:
+    """How the mirror stands; one that died in its commit hides that, which must stop nobody."""
+    try:
+        found = region.group.committed_metadata(offsets)
+    except Unreachable as error:
+        log.warning("what the mirror was written under is unknown: %s", error)
+        return MirrorSeen((str(error),), NEVER_MIRRORED)
+    drift = differences(offsets, {tp: offset for tp, (offset, _) in found.items()})
+    marks = [Mirrored.parse(region.name, metadata) for _, metadata in found.values()]
+    epoch = max((mark.epoch for mark in marks), default=0)
+    seq = max((mark.seq for mark in marks), default=0)
+    return MirrorSeen(tuple(drift), Mirrored(epoch, seq))
+
+
+def facts_left(broker: Broker, topics: Iterable[str]) -> Facts:
+    """Kafka's facts of those topics that still exist."""
+    found = Facts("", {}, {}, {})
+    for topic in sorted(topics):
+        try:
+            facts = broker.facts([topic])
+        except InvalidSettings:
+            continue
+        found = replace(
+            found,
+            cluster_id=facts.cluster_id,
+            topic_ids=found.topic_ids | facts.topic_ids,
+            log_starts=found.log_starts | facts.log_starts,
+            ends=found.ends | facts.ends,
+        )
+    return found
+
+
+def _is_short(known: Mapping[TopicPartition, Partition], facts: Facts) -> bool:
+    return any(facts.ends.get(tp, p.next_offset) < p.next_offset for tp, p in known.items())
+
+
+def _first_facts(region: Region, facts: Facts, overrides: Sequence[str]) -> Facts:
+    start = region.pipeline.kafka.start
+    committed = region.group.committed(facts.ends)
+    if committed and start is not StartPosition.committed and ADOPT_GROUP not in overrides:
+        raise Refused(
+            f"region {region.name}: group {region.group.group_id} already has commits"
+            f" ({', '.join(f'{p}@{o}' for p, o in sorted(committed.items()))}) and the region is"
+            f" new with start position {start}. Use start: committed to go on from them, another"
+            " kafka.group, or --adopt-group to replace them"
+        )
+    return replace(facts, starts=_starts(region, facts, committed))
+
+
+def _starts(region: Region, facts: Facts, committed: Offsets) -> Offsets:
+    match region.pipeline.kafka.start:
+        case StartPosition.beginning:
+            return facts.log_starts
+        case StartPosition.end:
+            return facts.ends
+        case StartPosition.committed:
+            missing = sorted(facts.ends.keys() - committed.keys())
+            if missing:
+                raise Refused(
+                    f"region {region.name}: start position is committed, but group"
+                    f" {region.group.group_id} has no commit for {', '.join(map(str, missing))}"
+                )
+            return committed
+        case FromTimestamp() as moment:
+            return region.broker.offsets_at(sorted(facts.ends), moment.milliseconds)

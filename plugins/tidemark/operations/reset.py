@@ -1,0 +1,167 @@
+"""A reset from outside: to the head, to an older checkpoint, to the initial state, to a time."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from tidemark.errors import Fenced, Refused, Superseded
+from tidemark.member.retire import retire
+from tidemark.model.facts import Facts
+from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.operations.region import (
+    Connections,
+    MirrorSeen,
+    Region,
+    facts_left,
+    mirror_seen,
+    region_of,
+)
+from tidemark.postgres.transaction import autocommit
+from tidemark.protocol.mirror import mirror
+from tidemark.protocol.reset import Destination, ResetRequest, RewindPlan, RewindRequest
+from tidemark.protocol.settle import Settled, rewind, settle
+from tidemark.settings.pipeline import Pipeline
+from tidemark.staging.rewind import PublishedRows
+from tidemark.staging.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """What a rewind removes; a reset to the head removes nothing."""
+
+    batches: int
+    rows: int
+    dead_letters: int
+    offsets: Offsets
+    """Where each partition stood before."""
+    margins: dict[TopicPartition, int]
+    """Offsets between Kafka's log start and where reading begins again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResetReport:
+    """What a reset did, or in a dry run (applied false) would do."""
+
+    region: str
+    applied: bool
+    epoch: int
+    head_seq: int
+    to_seq: int
+    discards_seq: int | None
+    offsets: Offsets
+    """Where each partition stands afterwards."""
+    drift: tuple[str, ...]
+    taken_back: TakenBack | None = None
+
+
+def reset_region(
+    pipeline: Pipeline,
+    connections: Connections,
+    *,
+    run_id: str | None,
+    apply: bool,
+    who: str,
+    why: str,
+    to: Destination = None,
+) -> ResetReport:
+    """Everyone is fenced, nothing is unpublished, Kafka equals the ledger; or what that would do.
+
+    With run_id it resets to the head, and only if that run's epoch still holds the region. `to`
+    rewinds: what was published after it is removed. A dry run (apply=False) writes nothing to
+    Postgres or Kafka.
+
+    Raises:
+        Superseded: another epoch holds the region; nothing was done.
+        Refused: there is no such checkpoint, or Kafka no longer holds what would be read again.
+    """
+    with region_of(pipeline, connections) as region:
+        if to is not None:
+            return _rewind(region, _seq_of(region, to), apply=apply, who=who, why=why)
+        seen, report = _look(region)
+        if not apply:
+            return report
+        run = region.ledger.run_of(region.name, run_id) if run_id else None
+        if run_id and run is None:
+            raise Superseded(f"region {region.name}: run {run_id} never opened; nothing to reset")
+        request = ResetRequest(who, why, run_id, run.epoch if run else None, seen.mirrored)
+        try:
+            settled = _reset(region, request)
+        except Fenced as error:
+            raise Superseded(
+                f"{error}. It is after this reset and has brought Kafka level: nothing is left"
+                " to do"
+            ) from error
+        region.ledger.finish_reset(region.name, settled.epoch)
+        return _applied(region, report, settled)
+
+
+def _reset(region: Region, request: ResetRequest) -> Settled:
+    """Settle; or where this run's reset has been decided and died before its mirror, mirror."""
+    decided = region.ledger.unfinished_reset(region.name, request.run_id)
+    if decided is None:
+        return settle(region.ledger, region.group, region.name, request)
+    mirror(region.ledger, region.group, region.name, decided)
+    return Settled(decided)
+
+
+def _rewind(region: Region, to_seq: int, *, apply: bool, who: str, why: str) -> ResetReport:
+    state = region.state()
+    facts = facts_left(region.broker, {partition.topic for partition in region.known_partitions()})
+    (seen, report), plan = _look(region), region.ledger.rewind_plan(region.name, to_seq)
+    plan.check(state, facts)
+    rows = PublishedRows(Target.parse(region.pipeline.target.table))
+    report = replace(
+        report,
+        to_seq=to_seq,
+        offsets=plan.offsets,
+        taken_back=_taken_back(region, plan, rows, facts),
+    )
+    if not apply:
+        return report
+    request = RewindRequest(who, why, to_seq, facts, state.epoch, seen.mirrored)
+    return _applied(region, report, rewind(region.ledger, region.group, rows, region.name, request))
+
+
+def _taken_back(region: Region, plan: RewindPlan, rows: PublishedRows, facts: Facts) -> TakenBack:
+    with autocommit(region.ledger.engine) as cursor:
+        count = rows.count_rows(cursor, plan.to_seq)
+    before = {tp: place.next_offset for tp, place in plan.places.items()}
+    return TakenBack(plan.batches, count, plan.dead_letters, before, plan.margins(facts))
+
+
+def _seq_of(region: Region, to: int | datetime) -> int:
+    """The checkpoint that a destination means."""
+    if isinstance(to, int):
+        return to
+    partitions = sorted(region.known_partitions())
+    moment = int(to.timestamp() * 1000)
+    offsets = region.broker.offsets_at(partitions, moment)
+    seq = region.ledger.checkpoint_before(region.name, offsets)
+    oldest = region.state().oldest_seq
+    if seq < oldest:
+        raise Refused(
+            f"region {region.name}: {to.isoformat()} lies before the oldest retained checkpoint"
+            f" {oldest}; rewind to a later time, or to the initial state"
+        )
+    return seq
+
+
+def _look(region: Region) -> tuple[MirrorSeen, ResetReport]:
+    """What a reset to the head would do, and the mirror as it is now."""
+    state = region.state()
+    checkpoint = region.ledger.merged_checkpoint(region.name)
+    seen = mirror_seen(region, checkpoint.offsets)
+    return seen, ResetReport(
+        region=region.name,
+        applied=False,
+        epoch=state.epoch,
+        head_seq=state.head_seq,
+        to_seq=state.head_seq,
+        discards_seq=region.ledger.unpublished_seq(region.name),
+        offsets=checkpoint.offsets,
+        drift=seen.drift,
+    )
+
+
+def _applied(region: Region, report: ResetReport, settled: Settled) -> ResetReport:
+    retire(region.ledger.engine, region.name)
+    return replace(report, applied=True, epoch=settled.epoch, discards_seq=settled.discarded_seq)

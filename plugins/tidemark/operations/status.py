@@ -1,0 +1,176 @@
+"""Where a region stands in the ledger, in Kafka and in the target: what status and group show."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tidemark.ledger.looks import Published, ShownMember
+    from tidemark.model.offsets import TopicPartition
+    from tidemark.operations.region import Region
+
+BOTH = """
+SELECT (SELECT coalesce(sum(rows_moved), 0)::bigint FROM tidemark.batches
+        WHERE region = %(region)s AND state = 'published' AND seq >= %(since)s),
+       (SELECT count(*) FROM {} WHERE {} >= greatest(%(since)s, 1))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """One partition: offsets are the next to read; None where it is not known."""
+
+    topic: str
+    partition: int
+    ledger: int
+    kafka: int | None
+    end: int | None
+
+    @property
+    def lag(self) -> int | None:
+        """Offsets that the ledger has not passed."""
+        return None if self.end is None else self.end - self.ledger
+
+    @property
+    def kafka_lag(self) -> int | None:
+        """Offsets that the group has not passed, as Kafka's own tools tell it."""
+        return None if self.end is None or self.kafka is None else self.end - self.kafka
+
+    @property
+    def drift(self) -> int | None:
+        """Kafka's group offset less the ledger's: 0 at rest, below while a mirror is due."""
+        return None if self.kafka is None else self.kafka - self.ledger
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStatus:
+    """The target's rows, over the checkpoints that the ledger retains."""
+
+    table: str
+    since_seq: int
+    """The oldest checkpoint whose rows are counted; 0 is the first."""
+    ledger: int
+    """Rows that the ledger moved there."""
+    counted: int | None = None
+    """Rows that are there now; None if that was not asked."""
+
+    @property
+    def drift(self) -> int | None:
+        """Rows in the table less the ledger's; 0 is right."""
+        return None if self.counted is None else self.counted - self.ledger
+
+
+@dataclass(frozen=True, slots=True)
+class RegionStatus:
+    """Where a region stands."""
+
+    region: str
+    state: str
+    """never opened, open, closed, failed, superseded, reset; unknown if it could not be asked."""
+    epoch: int | None = None
+    head_seq: int | None = None
+    oldest_seq: int | None = None
+    """The oldest checkpoint that can be restored; 0 while none was pruned."""
+    unpublished_seq: int | None = None
+    consecutive_resets: int | None = None
+    run_id: str | None = None
+    reason: str | None = None
+    remarks: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+    partitions: tuple[PartitionStatus, ...] = ()
+    target: TargetStatus | None = None
+    members: "tuple[ShownMember, ...]" = ()
+    problem: str | None = None
+    """What could not be asked."""
+
+    @property
+    def lag(self) -> int | None:
+        """Offsets over all partitions that the ledger has not passed."""
+        return total(partition.lag for partition in self.partitions)
+
+    @property
+    def drifting(self) -> int:
+        """Partitions whose offset in Kafka is not the ledger's."""
+        return sum(partition.drift != 0 for partition in self.partitions)
+
+
+def total(numbers: Iterable[int | None]) -> int | None:
+    """Their sum; None if one is not known, or there is none."""
+    known = list(numbers)
+    return None if None in known or not known else sum(n for n in known if n is not None)
+
+
+def in_ledger(region: "Region") -> RegionStatus:
+    """What the ledger says of the region."""
+    from tidemark.ledger.looks import Looks
+
+    ledger, looks = region.ledger, Looks(region.ledger.engine)
+    state = ledger.region_state(region.name) if looks.is_there() else None
+    if state is None:
+        return RegionStatus(region.name, "never opened")
+    run = ledger.run_at(region.name, state.epoch)
+    return RegionStatus(
+        region.name,
+        run.state if run else "reset",
+        state.epoch,
+        state.head_seq,
+        state.oldest_seq,
+        ledger.unpublished_seq(region.name),
+        state.consecutive_resets,
+        run.run_id if run else None,
+        run.reason if run else None,
+        tuple(run.remarks) if run else (),
+        tuple(run.overrides) if run else (),
+        tuple(
+            PartitionStatus(*where, offset, None, None)
+            for where, offset in ledger.merged_checkpoint(region.name).offsets.items()
+        ),
+        _target(region, looks.checkpoints(region.name), state.oldest_seq),
+        tuple(looks.members_at(region.name, state.epoch)),
+    )
+
+
+def with_kafka(region: "Region", partitions: Iterable[PartitionStatus]) -> list[PartitionStatus]:
+    """The same partitions with the group's offsets and the ends; a topic that is gone has none.
+
+    Raises:
+        TidemarkError: Kafka can't be asked.
+    """
+    from tidemark.model.offsets import TopicPartition
+    from tidemark.operations.region import facts_left
+
+    asked = {TopicPartition(one.topic, one.partition): one for one in partitions}
+    if not asked:
+        return []
+    ends = facts_left(region.broker, {at.topic for at in asked}).ends
+    committed = region.group.committed(asked)
+    return [replace(one, kafka=committed.get(at), end=ends.get(at)) for at, one in asked.items()]
+
+
+def place(one: "PartitionStatus | TopicPartition") -> str:
+    """The partition as logs and errors name it."""
+    return f"{one.topic}[{one.partition}]"
+
+
+def _target(region: "Region", published: "list[Published]", since: int) -> TargetStatus:
+    rows = sum(one.rows for one in published if one.seq >= since)
+    return TargetStatus(region.pipeline.target.table, since, rows)
+
+
+def counted(region: "Region", target: TargetStatus) -> TargetStatus:
+    """The same with the rows that are in the table now; ledger and table in one snapshot."""
+    from psycopg2 import sql
+
+    from tidemark.postgres.transaction import autocommit
+    from tidemark.staging.catalog import find_relation
+    from tidemark.staging.columns import BATCH_SEQ
+    from tidemark.staging.target import Target
+
+    table, since = Target.parse(target.table), target.since_seq
+    with autocommit(region.ledger.engine) as cursor:
+        if find_relation(cursor, table.schema, table.table) is None:
+            return replace(target, counted=0)
+        statement = sql.SQL(BOTH).format(table.identifier, sql.Identifier(BATCH_SEQ))
+        cursor.execute(statement, {"region": region.name, "since": since})
+        ledger, rows = cursor.fetchone() or (0, 0)
+    return replace(target, ledger=ledger, counted=rows)

@@ -1,0 +1,1 @@
+"""One Postgres server: its transactions, and what its errors mean."""

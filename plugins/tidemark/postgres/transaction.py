@@ -1,0 +1,132 @@
+"""BEGIN … COMMIT, and the proof that COMMIT meant commit.
+
+Drivers report an aborted COMMIT as success, and a lost connection at COMMIT says
+nothing about its outcome. Both are decided here, once.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg2
+from psycopg2.extensions import cursor as Cursor
+from sqlalchemy import Engine, create_engine, event
+
+from tidemark import failpoints
+from tidemark.errors import OutcomeUnknown, TidemarkError
+from tidemark.postgres.errors import refusal, unreachable
+
+TIMEOUTS_MS = {
+    "lock_timeout": 900_000,  # as long as the statement of a publish that is waited for
+    "statement_timeout": 900_000,
+    "idle_in_transaction_session_timeout": 60_000,
+}
+"""Part of the protocol: a stopped holder of the region lock must go away by itself."""
+
+LONGER_MS: Mapping[str, Mapping[str, int]] = {"rewind": {"statement_timeout": 86_400_000}}
+"""By a transaction's name: one DELETE takes back whatever was published since, in any number."""
+
+
+NO_ANSWER = (psycopg2.OperationalError, psycopg2.InterfaceError, psycopg2.InternalError)
+"""What psycopg2 raises where the server is gone, gave up, or is a standby."""
+
+
+class CommitRefused(TidemarkError):
+    """Postgres answered COMMIT with ROLLBACK: an earlier statement had failed unseen."""
+
+
+def connect(parameters: Mapping[str, Any]) -> Engine:
+    """A small pool of psycopg2 connections in autocommit: transactions are spelled out here."""
+    engine = create_engine(
+        "postgresql+psycopg2://",
+        creator=lambda: psycopg2.connect(**parameters),
+        pool_size=2,
+        max_overflow=4,
+        pool_pre_ping=True,
+    )
+
+    @event.listens_for(engine, "connect")
+    def _autocommit(connection: psycopg2.extensions.connection, _: object) -> None:
+        connection.autocommit = True
+
+    return engine
+
+
+def timeouts_of(name: str) -> dict[str, int]:
+    """The time-outs of a transaction, in milliseconds."""
+    return {**TIMEOUTS_MS, **LONGER_MS.get(name, {})}
+
+
+@contextmanager
+def transaction(
+    engine: Engine, name: str, timeouts_ms: Mapping[str, int] | None = None
+) -> Iterator[Cursor]:
+    """One transaction: committed, and known to be, when this returns.
+
+    If it crashes: nothing of it stands, unless COMMIT had been sent.
+
+    Raises:
+        Unreachable: the connection failed, or the server gave up, before COMMIT was sent; nothing
+            stands.
+        OutcomeUnknown: it failed after; only a look under the region lock can tell.
+        CommitRefused: COMMIT was answered with another tag.
+    """
+    with _connection(engine) as connection, connection.cursor() as cursor:
+        try:
+            # The region lock orders decisions only if each statement sees what the last one left.
+            cursor.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+            for setting, milliseconds in (timeouts_ms or timeouts_of(name)).items():
+                cursor.execute("SELECT set_config(%s, %s, true)", (setting, f"{milliseconds}ms"))
+            yield cursor
+        except NO_ANSWER as error:
+            raise unreachable(error) from error
+        except (psycopg2.IntegrityError, psycopg2.ProgrammingError) as error:
+            raise refusal(error) from error
+        failpoints.hit(f"{name}.commit.before")
+        _commit(cursor, name)
+        failpoints.hit(f"{name}.commit.after")
+
+
+@contextmanager
+def autocommit(engine: Engine) -> Iterator[Cursor]:
+    """A cursor for statements that decide nothing: each its own transaction, no lock.
+
+    Raises:
+        Unreachable: Postgres does not answer.
+    """
+    with _connection(engine) as connection, connection.cursor() as cursor:
+        try:
+            yield cursor
+        except NO_ANSWER as error:
+            raise unreachable(error) from error
+        except psycopg2.ProgrammingError as error:
+            raise refusal(error) from error
+
+
+@contextmanager
+def _connection(engine: Engine) -> Iterator[psycopg2.extensions.connection]:
+    """A connection of the pool; one whose block failed is never used again."""
+    try:
+        pooled = engine.raw_connection()
+    except NO_ANSWER as error:
+        raise unreachable(error) from error
+    try:
+        yield pooled.driver_connection  # type: ignore[misc]
+    except BaseException:
+        pooled.invalidate()
+        raise
+    finally:
+        pooled.close()
+
+
+def _commit(cursor: Cursor, name: str) -> None:
+    try:
+        failpoints.hit(f"{name}.commit.lost")
+        cursor.execute("COMMIT")
+        failpoints.hit(f"{name}.commit.sent")
+    except (psycopg2.Error, failpoints.FailpointHit) as error:
+        if isinstance(error, psycopg2.IntegrityError):
+            raise  # a deferred constraint: definitely not committed
+        raise OutcomeUnknown(f"{name}: COMMIT was sent and no answer came") from error
+    if cursor.statusmessage != "COMMIT":
+        raise CommitRefused(f"{name}: COMMIT was answered with {cursor.statusmessage}")

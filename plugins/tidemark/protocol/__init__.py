@@ -1,0 +1,1 @@
+"""The steps: plan, publish, mirror, close, reset, settle. No library, no I/O."""

@@ -1,0 +1,110 @@
+"""Close a run: green means done, and only the ledger says so."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from tidemark import failpoints
+from tidemark.errors import MirrorFailed, RunNotDone, Unreachable
+from tidemark.model.batch import Batch, Checkpoint
+from tidemark.model.offsets import Offsets
+from tidemark.model.state import Run
+from tidemark.protocol.mirror import Group, mirror
+from tidemark.protocol.mirror import Ledger as MirroredLedger
+
+
+class Deciding(Protocol):
+    """A ledger transaction under the region lock and the epoch."""
+
+    @property
+    def head_seq(self) -> int: ...  # noqa: D102
+
+    def unpublished_batch(self) -> Batch | None: ...  # noqa: D102
+    def next_offsets(self) -> Offsets: ...  # noqa: D102
+    def target_offsets(self) -> Offsets: ...  # noqa: D102
+    def published(self) -> tuple[int, int, int, int]: ...  # noqa: D102
+    def close_run(self, state: str, reason: str | None) -> None: ...  # noqa: D102
+
+
+class Ledger(MirroredLedger, Protocol):
+    """Where a run's end is written."""
+
+    def deciding(self, region: str, epoch: int, name: str) -> AbstractContextManager[Deciding]: ...  # noqa: D102
+    def run_of(self, region: str, run_id: str) -> Run | None: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A closed run: what it published, and the merged checkpoint after it."""
+
+    checkpoint: Checkpoint
+    batches: int
+    rows: int
+    dead_letters: int
+    records: int
+
+
+def close(ledger: Ledger, group: Group, region: str, run_id: str) -> Closed:
+    """The run is closed in the ledger: target offsets or its bound reached, Kafka equal.
+
+    If it crashes: nothing is lost; closing again gives the same answer.
+
+    Raises:
+        RunNotDone: the ledger does not say that the run is done; the text says why.
+        Fenced: another run or a reset holds the region.
+    """
+    failpoints.hit("close.before")
+    run = ledger.run_of(region, run_id)
+    if run is None:
+        raise RunNotDone(f"region {region}: run {run_id} never opened; look at its open task")
+    unmirrored, checkpoint = _mirrored(ledger, group, run)
+    with ledger.deciding(region, run.epoch, "close") as tx:
+        head = tx.head_seq
+        batches, rows, dead_letters, records = tx.published()
+        reasons = [*_unfinished(tx, run, batches), *unmirrored]
+        tx.close_run("failed" if reasons else "closed", "; ".join(reasons) or None)
+    failpoints.hit("close.after")
+    if reasons or checkpoint is None:
+        raise RunNotDone(f"region {region}, epoch {run.epoch}: {'; '.join(reasons)}")
+    if checkpoint.seq != head:  # a member published the last batch after the mirror was written
+        checkpoint = mirror(ledger, group, region, run.epoch)
+    return Closed(checkpoint, batches, rows, dead_letters, records)
+
+
+def fail(ledger: Ledger, region: str, run_id: str, why: str) -> None:
+    """The ledger calls an open run failed, and says why: for one that ends before its close.
+
+    Raises:
+        Fenced: another run or a reset holds the region; what it wrote of this run stands.
+    """
+    run = ledger.run_of(region, run_id)
+    if run is None or run.state != "open":
+        return
+    with ledger.deciding(region, run.epoch, "close") as tx:
+        batches, *_ = tx.published()
+        tx.close_run("failed", "; ".join([why, *_unfinished(tx, run, batches)]))
+
+
+def _mirrored(ledger: Ledger, group: Group, run: Run) -> tuple[list[str], Checkpoint | None]:
+    try:
+        return [], mirror(ledger, group, run.region, run.epoch)
+    except (MirrorFailed, Unreachable) as error:
+        return [str(error)], None
+
+
+def _unfinished(tx: Deciding, run: Run, batches: int) -> Iterator[str]:
+    """Each reason why the ledger does not call the run done."""
+    batch = tx.unpublished_batch()
+    if batch is not None:
+        yield f"batch {batch.seq} is planned and not published"
+    next_offsets = tx.next_offsets()
+    left = [
+        f"{partition} stands at {next_offsets[partition]}, its target offset is {target}"
+        for partition, target in tx.target_offsets().items()
+        if next_offsets[partition] < target
+    ]
+    if left and run.bound is None:
+        yield "; ".join(left)
+    if run.backlog and not batches:
+        yield f"{run.backlog} offsets of backlog and no batch published"

@@ -1,0 +1,98 @@
+"""The mirror: the merged checkpoint written to Kafka's group offsets, for Kafka's own tools."""
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from tidemark import failpoints
+from tidemark.errors import Fenced, MirrorFailed
+from tidemark.model.batch import Checkpoint
+from tidemark.model.offsets import Offsets, TopicPartition
+
+ATTEMPTS = 5
+"""Mirrors of the same epoch that may take over before one gives up."""
+
+
+class Writer(Protocol):
+    """The one mirror writer of a region that is not fenced."""
+
+    def commit(self, offsets: Offsets, metadata: str) -> None:
+        """Write all offsets in one Kafka transaction."""
+
+
+class Group(Protocol):
+    """The region's consumer group as the mirror sees it."""
+
+    def writer(self) -> AbstractContextManager[Writer]:
+        """Fence every earlier mirror writer (init_transactions)."""
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """The group's offsets, transactions decided."""
+
+
+class Ledger(Protocol):
+    """What the mirror reads."""
+
+    def merged_checkpoint(self, region: str, at: int | None = None) -> Checkpoint:
+        """Epoch, seq and partition -> next offset; of the head, or of an older checkpoint."""
+
+
+def mirror(
+    ledger: Ledger, group: Group, region: str, epoch: int, at: int | None = None
+) -> Checkpoint:
+    """Kafka's group offsets equal the merged checkpoint of this epoch, and were read back.
+
+    `at` is the seq that a rewind goes back to; otherwise the head's checkpoint is written.
+
+    1. init_transactions fences every earlier writer   2. read the ledger; stop if the epoch passed
+    3. one Kafka transaction with ALL partitions       4. read back
+    The order of 1 and 2 is the point: who reads the ledger last writes last. Overtaken by a
+    mirror of the same epoch (another member's, one by hand) it begins again.
+
+    If it crashes: the ledger stands; whoever opens, closes or resets next mirrors it.
+
+    Raises:
+        Fenced: the region has another epoch.
+        MirrorFailed: Kafka did not take the offsets, or reads back others.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            return _mirror(ledger, group, region, epoch, at)
+        except Fenced as error:
+            if ledger.merged_checkpoint(region).epoch != epoch:
+                raise
+            overtaken = error
+    raise MirrorFailed(
+        f"region {region}: other mirrors of epoch {epoch} took over again and again"
+    ) from overtaken
+
+
+def _mirror(ledger: Ledger, group: Group, region: str, epoch: int, at: int | None) -> Checkpoint:
+    failpoints.hit("mirror.before")
+    with group.writer() as writer:
+        failpoints.hit("mirror.fenced")
+        checkpoint = ledger.merged_checkpoint(region, at)
+        if checkpoint.epoch != epoch:
+            raise Fenced(f"region {region}: epoch {epoch} has passed, it is {checkpoint.epoch} now")
+        failpoints.hit("mirror.read")
+        writer.commit(checkpoint.offsets, f"{region}/{epoch}/{checkpoint.seq}")
+    failpoints.hit("mirror.after")
+    drift = differences(checkpoint.offsets, group.committed(checkpoint.offsets))
+    if drift and ledger.merged_checkpoint(region, at) != checkpoint:
+        raise Fenced(f"region {region}: a newer mirror was written meanwhile")
+    if drift:
+        raise MirrorFailed(
+            f"region {region}: Kafka reads back other offsets than the ledger's:"
+            f" {'; '.join(drift)}. Another process commits in this group; give the region a group"
+            " of its own"
+        )
+    return checkpoint
+
+
+def differences(ledger: Offsets, kafka: Offsets) -> list[str]:
+    """Where Kafka's group offsets differ from the ledger's, one text a partition."""
+    return [
+        f"{partition}: ledger {offset}, Kafka {kafka.get(partition, 'none')}"
+        for partition, offset in sorted(ledger.items())
+        if kafka.get(partition) != offset
+    ]

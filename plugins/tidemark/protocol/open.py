@@ -1,0 +1,202 @@
+"""Opening a run: what stops it, what only an override passes, and what it writes."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+from uuid import UUID, uuid4
+
+from tidemark.errors import Refused, Superseded
+from tidemark.model.bounds import Bounds
+from tidemark.model.facts import (
+    Facts,
+    backlog,
+    check_cluster,
+    check_left,
+    check_retained,
+    check_topic_ids,
+    unknown_partitions,
+)
+from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
+
+ACCEPT_DATA_LOSS = "accept_data_loss"
+"""The override that goes on where Kafka lost what the ledger needs."""
+
+ACCEPT_CHANGES = "accept_changes"
+"""The override that goes on with another configuration than the checkpoint was made with."""
+
+
+class Region(Protocol):
+    """A region as the ledger knows it."""
+
+    @property
+    def state(self) -> RegionState: ...  # noqa: D102
+    def partitions(self) -> dict[TopicPartition, Partition]: ...  # noqa: D102
+
+
+class Opening(Region, Protocol):
+    """A ledger transaction that holds the region lock and opens a run."""
+
+    state: RegionState
+
+    def end_histories(self, epoch: int, partitions: list[TopicPartition]) -> None: ...  # noqa: D102
+    def forget_leader_epochs(self) -> None: ...  # noqa: D102
+    def write_initial_offsets(self, initial: Offsets, topic_ids: Mapping[str, str]) -> None: ...  # noqa: D102
+    def write_made_with(  # noqa: D102
+        self, fingerprint: Mapping[str, Any], cluster_id: str, target: str
+    ) -> None: ...
+    def write_run(  # noqa: D102
+        self, epoch: int, request: "OpenRequest", backlog: int, remarks: list[str]
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRequest:
+    """An open: a run with its bounds, and the Kafka facts seen just before."""
+
+    run_id: str
+    bounds: Bounds
+    facts: Facts
+    epoch: int
+    """The region's, read before Kafka was asked: facts older than another open decide nothing."""
+    target: str
+    """Table that the rows go to; a region with a checkpoint keeps it."""
+    overrides: tuple[str, ...] = ()
+    fingerprint: Mapping[str, Any] = field(default_factory=dict)
+    """What the region's rows will be made with."""
+    mirrored: Mirrored = NEVER_MIRRORED
+    max_consecutive_resets: int | None = None
+    uuid: UUID = field(default_factory=uuid4)
+
+    kind: ClassVar[str] = "opening"
+    name: ClassVar[str] = "open"
+
+    def check(self, tx: Region) -> None:
+        """Stop where a person must decide.
+
+        Raises:
+            Superseded: another open or a reset came after Kafka was asked.
+            Refused: the runs before were reset too often, or the configuration has changed.
+            DataLost: Kafka no longer holds what the ledger needs.
+        """
+        self._check_epoch(tx.state)
+        self._check_resets(tx.state)
+        self._check_target(tx.state)
+        self._check_fingerprint(tx.state)
+        if ACCEPT_DATA_LOSS not in self.overrides:
+            known, region = self._read(tx), tx.state.region
+            check_left(region, self.facts)
+            check_cluster(region, tx.state.cluster_id, self.facts)
+            topic_ids = ((tp.topic, partition.topic_id) for tp, partition in known.items())
+            check_topic_ids(region, topic_ids, self.facts)
+            check_retained(region, {tp: p.next_offset for tp, p in known.items()}, self.facts)
+
+    def write(self, tx: Opening, epoch: int, discarded: int | None) -> None:
+        """Write initial offsets, the run and its target offsets."""
+        remarks = [*self._restored(tx.state), *self._accepted_changes(tx.state)]
+        is_first = not tx.partitions()
+        if ACCEPT_DATA_LOSS in self.overrides:
+            remarks += [*self._go_on(tx, epoch), *self._leave(tx, epoch)]
+        known = tx.partitions()
+        # Partitions that appear later start at the beginning, whatever the start position was.
+        positions = self.facts.starts if is_first else self.facts.log_starts
+        initial = {tp: positions[tp] for tp in unknown_partitions(known, self.facts)}
+        tx.write_initial_offsets(initial, self.facts.topic_ids)
+        tx.write_made_with(self.fingerprint, self.facts.cluster_id, self.target)
+        next_offsets = {tp: partition.next_offset for tp, partition in known.items()} | initial
+        tx.write_run(epoch, self, backlog(next_offsets, self.facts.ends), remarks)
+
+    def _read(self, tx: Region) -> dict[TopicPartition, Partition]:
+        """The known partitions of the topics that this run reads."""
+        left = self.facts.unsubscribed
+        return {tp: p for tp, p in tx.partitions().items() if tp.topic not in left}
+
+    def _check_epoch(self, state: RegionState) -> None:
+        if state.epoch != self.epoch:
+            raise Superseded(
+                f"region {state.region}: epoch {self.epoch} has passed while run {self.run_id} was"
+                f" opened, it is {state.epoch} now; another open or a reset took over"
+            )
+
+    def _check_resets(self, state: RegionState) -> None:
+        most = self.max_consecutive_resets
+        if most is not None and state.consecutive_resets >= most:
+            raise Refused(
+                f"region {state.region}: {state.consecutive_resets} runs in a row were reset and"
+                f" published nothing, max_consecutive_resets is {most}; find out why in the log of"
+                f" the last run, then `tidemark reset {state.region} --apply` clears the count"
+            )
+
+    def _check_target(self, state: RegionState) -> None:
+        if state.head_seq and state.target != self.target:
+            raise Refused(
+                f"region {state.region} has target {state.target}, the pipeline says {self.target};"
+                " a region with a checkpoint keeps it: name a new region for the change"
+            )
+
+    def _check_fingerprint(self, state: RegionState) -> None:
+        changes = [*changed_fields(state, self.fingerprint)]
+        if changes and ACCEPT_CHANGES not in self.overrides:
+            raise Refused(
+                f"region {state.region}: {'; '.join(changes)}. The checkpoint was made with the"
+                " former; put it back, name a new region for the change, or go on with"
+                " --accept-changes: rows from now on are made the new way, the old ones stay"
+            )
+
+    def _accepted_changes(self, state: RegionState) -> Iterator[str]:
+        for change in changed_fields(state, self.fingerprint):
+            yield f"accepted: {change}"
+
+    def _restored(self, state: RegionState) -> Iterator[str]:
+        seen = self.mirrored
+        if seen.epoch > state.epoch or seen.seq > state.head_seq:
+            yield (
+                f"the ledger is older than its mirror: it stands at epoch {state.epoch}, batch"
+                f" {state.head_seq}, Kafka was written under epoch {seen.epoch}, batch {seen.seq};"
+                " Postgres was restored from a backup? The run goes on from the ledger"
+            )
+
+    def _leave(self, tx: Opening, epoch: int) -> Iterator[str]:
+        """End the histories of topics that the pipeline left and Kafka lost."""
+        ended = [tp for tp in tx.partitions() if tp.topic in self.facts.gone]
+        if ended:
+            tx.end_histories(epoch, ended)
+            yield f"no longer read, and gone from Kafka: {', '.join(map(str, sorted(ended)))}"
+
+    def _go_on(self, tx: Opening, epoch: int) -> Iterator[str]:
+        """End the history of each partition that lost something; a new one begins where it can."""
+        known, facts = self._read(tx), self.facts
+        is_other_cluster = facts.cluster_id != tx.state.cluster_id
+        on: dict[TopicPartition, int] = {}
+        ended = []
+        for tp, partition in sorted(known.items()):
+            is_other_log = is_other_cluster or facts.topic_ids.get(tp.topic) != partition.topic_id
+            at = _where_to_go_on(tp, partition, facts, is_other_log=is_other_log)
+            if at != partition.next_offset or is_other_log:
+                ended.append(tp)
+                on |= {} if at is None else {tp: at}
+                where = "is gone" if at is None else f"goes on at {at}"
+                yield f"accepted: {tp} {where}, the ledger stood at {partition.next_offset}"
+        tx.end_histories(epoch, ended)
+        tx.forget_leader_epochs()
+        tx.write_initial_offsets(on, facts.topic_ids)
+
+
+def changed_fields(state: RegionState, now: Mapping[str, Any]) -> Iterator[str]:
+    """Each field of the fingerprint that differs, with both values; none without a checkpoint."""
+    known = state.fingerprint
+    if not known or not now or not state.head_seq:
+        return
+    for name in sorted({*known, *now}):
+        if known.get(name) != now.get(name):
+            yield f"{name} was {known.get(name)!r} and is {now.get(name)!r}"
+
+
+def _where_to_go_on(
+    tp: TopicPartition, partition: Partition, facts: Facts, *, is_other_log: bool
+) -> int | None:
+    """The next offset that Kafka can give; None where the partition is gone."""
+    if tp not in facts.ends:
+        return None
+    start, end = facts.log_starts[tp], facts.ends[tp]
+    return start if is_other_log else min(max(partition.next_offset, start), end)

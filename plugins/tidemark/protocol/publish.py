@@ -1,0 +1,198 @@
+"""Exactly once: plan, contribute and publish.
+
+  3 plan        Kafka's facts first, then one ledger transaction under region lock and epoch:
+                take the epoch's unpublished batch, or share max_records and write batch + spans
+  4 drain       outside: one job reads exactly the planned spans
+  5 stage       outside: rows, dead letters and read counts lie in the batch's own staging tables
+  6 contribute  one ledger transaction: claim all spans or none; and if no span is left unclaimed
+    + publish   move rows and dead letters, compare-and-set every partition, write the counts,
+                advance the head. COMMIT is the commit point
+  7 mirror      see mirror.py
+
+| crash after      | what the next one finds                                                   |
+|------------------|---------------------------------------------------------------------------|
+| 3, 4, 5          | the same plan within the epoch; a new plan from the same offsets after it |
+| 6 before COMMIT  | as above; the contribution never was                                      |
+| 6 after COMMIT   | the checkpoint; Kafka is brought level by the next open, close or reset   |
+"""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from tidemark import failpoints
+from tidemark.errors import ClaimsLost, Fenced, OutcomeUnknown, StagingLost, TidemarkError
+from tidemark.model.batch import Batch, Contribution
+from tidemark.model.bounds import Bounds, slow_start
+from tidemark.model.facts import Facts, check_retained, check_topic_ids
+from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.plan import fit, plan
+
+
+class SpanAlreadyClaimed(TidemarkError):
+    """Another contribution was accepted for one of the spans: this one never was."""
+
+
+class Result(StrEnum):
+    """What became of a contribution."""
+
+    published = "published"
+    contributed = "contributed"
+    refused = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a contribution, with what a publish made visible."""
+
+    result: Result
+    rows: int = 0
+    dead_letters: int = 0
+
+
+class Deciding(Protocol):
+    """A ledger transaction under the region lock and the epoch."""
+
+    @property
+    def next_seq(self) -> int: ...  # noqa: D102
+
+    def unpublished_batch(self) -> Batch | None: ...  # noqa: D102
+    def next_offsets(self) -> Offsets: ...  # noqa: D102
+    def target_offsets(self) -> Offsets: ...  # noqa: D102
+    def bound_reached(self) -> str | None: ...  # noqa: D102
+    def write_bound(self, bound: str) -> None: ...  # noqa: D102
+    def bounds(self) -> Bounds: ...  # noqa: D102
+    def batches_since_reset(self) -> int | None: ...  # noqa: D102
+    def bytes_per_offset(self) -> dict[TopicPartition, float]: ...  # noqa: D102
+    def write_batch(self, spans: tuple[Span, ...]) -> Batch: ...  # noqa: D102
+    def is_unpublished(self, batch: Batch) -> bool: ...  # noqa: D102
+    def claim(self, batch: Batch, contribution: Contribution) -> None: ...  # noqa: D102
+    def unclaimed_spans(self, batch: Batch) -> int: ...  # noqa: D102
+    def advance_partitions(self, batch: Batch) -> None: ...  # noqa: D102
+    def publish_batch(self, batch: Batch, rows_moved: int, dead_letters_moved: int) -> int: ...  # noqa: D102
+    def advance_head(self, batch: Batch) -> int: ...  # noqa: D102
+
+
+class Ledger(Protocol):
+    """Where decisions are made."""
+
+    def deciding(self, region: str, epoch: int, name: str) -> AbstractContextManager[Deciding]: ...  # noqa: D102
+    def outcome(self, batch: Batch, member: int) -> str | None: ...  # noqa: D102
+    def unpublished_batch(self, region: str) -> Batch | None: ...  # noqa: D102
+
+
+class Target(Protocol):
+    """Moves what is staged to where it becomes visible, inside the caller's transaction."""
+
+    def move_rows(self, transaction: Any, batch: Batch) -> int: ...  # noqa: D102
+    def move_dead_letters(self, transaction: Any, batch: Batch) -> int: ...  # noqa: D102
+
+
+def plan_batch(ledger: Ledger, region: str, epoch: int, facts: Facts) -> Batch | None:
+    """The epoch's unpublished batch, planned now if there was none; None when the run is done.
+
+    A plan is fixed within its epoch and dies with it: an unpublished batch is taken as it is.
+
+    Raises:
+        Fenced: the epoch has passed.
+        DataLost: Kafka no longer holds what the plan needs.
+    """
+    failpoints.hit("plan.before")
+    with ledger.deciding(region, epoch, "plan") as tx:
+        batch = tx.unpublished_batch()
+        if batch is not None:
+            return batch
+        if bound := tx.bound_reached():
+            tx.write_bound(bound)
+            return None
+        spans = _share(tx)
+        if not spans:
+            return None
+        check_retained(region, {span.topic_partition: span.start for span in spans}, facts)
+        batch = tx.write_batch(spans)
+        check_topic_ids(region, ((p.span.topic, p.topic_id) for p in batch.spans), facts)
+        failpoints.hit("plan.inside")
+    failpoints.hit("plan.after")
+    return batch
+
+
+def _share(tx: Deciding) -> tuple[Span, ...]:
+    next_offsets, targets, bounds = tx.next_offsets(), tx.target_offsets(), tx.bounds()
+    most = slow_start(bounds.max_records, tx.batches_since_reset())
+    if bounds.max_bytes is None:
+        return plan(next_offsets, targets, most, tx.next_seq)
+    weights = tx.bytes_per_offset()
+    return fit(next_offsets, targets, most, tx.next_seq, weights, bounds.max_bytes)
+
+
+def contribute_and_publish(
+    ledger: Ledger, target: Target, batch: Batch, contribution: Contribution
+) -> Outcome:
+    """All spans of the contribution are claimed, and the batch is published if they were the last.
+
+    If it crashes: before COMMIT nothing of it stands, after COMMIT all of it does. A COMMIT
+    without an answer is looked up in the ledger under the region lock.
+
+    Raises:
+        Fenced: the epoch has passed or the batch is no longer its unpublished one.
+        StagingLost: moved rows or dead letters are not what was contributed; this member may
+            drain its spans again.
+        ClaimsLost: the same, and other claims of the batch stand: their spans nobody drains again.
+        TargetRefused: a constraint of the target refuses a row.
+    """
+    failpoints.hit("publish.before")
+    try:
+        return _contribute_or_look_up(ledger, target, batch, contribution)
+    except SpanAlreadyClaimed:
+        return Outcome(Result.refused)
+    except StagingLost as error:
+        left = ledger.unpublished_batch(batch.region)
+        if left is None or len(left.unclaimed) == len(left.spans):
+            raise
+        raise ClaimsLost(
+            f"region {batch.region}, epoch {batch.epoch}, batch {batch.seq}: {error}. Spans that"
+            " are claimed stay so in this epoch; a reset, or the next run, ends it"
+        ) from error
+
+
+def _contribute_or_look_up(
+    ledger: Ledger, target: Target, batch: Batch, contribution: Contribution
+) -> Outcome:
+    try:
+        return _contribute(ledger, target, batch, contribution)
+    except OutcomeUnknown:
+        return _look_up(ledger, target, batch, contribution)
+
+
+def _contribute(
+    ledger: Ledger, target: Target, batch: Batch, contribution: Contribution
+) -> Outcome:
+    with ledger.deciding(batch.region, batch.epoch, "publish") as tx:
+        if not tx.is_unpublished(batch):
+            raise SpanAlreadyClaimed(f"batch {batch.seq} is no longer the unpublished one")
+        tx.claim(batch, contribution)
+        failpoints.hit("publish.claimed")
+        if tx.unclaimed_spans(batch):
+            return Outcome(Result.contributed)
+        rows = target.move_rows(tx, batch)
+        dead_letters = target.move_dead_letters(tx, batch)
+        failpoints.hit("publish.moved")
+        tx.advance_partitions(batch)
+        tx.publish_batch(batch, rows, dead_letters)
+        if tx.advance_head(batch) != 1:
+            raise Fenced(f"region {batch.region}: batch {batch.seq} can't become the head")
+    return Outcome(Result.published, rows, dead_letters)
+
+
+def _look_up(ledger: Ledger, target: Target, batch: Batch, contribution: Contribution) -> Outcome:
+    match ledger.outcome(batch, contribution.member):
+        case "published":
+            return Outcome(Result.published, contribution.rows, contribution.dead_letters)
+        case "contributed":
+            return Outcome(Result.contributed)
+        case "planned":
+            # Definitely not committed: the lock was free and the contribution is not there.
+            return _contribute(ledger, target, batch, contribution)
+        case _:
+            raise Fenced(f"region {batch.region}: batch {batch.seq} died with its epoch")

@@ -1,0 +1,170 @@
+"""Resetting a region to its head, or rewinding it to an older checkpoint."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import ClassVar, Protocol
+from uuid import UUID, uuid4
+
+from tidemark.errors import InvalidSettings, Refused, Superseded
+from tidemark.model.facts import Facts
+from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.state import NEVER_MIRRORED, Mirrored, RegionState
+
+Destination = int | datetime | None
+"""Where a reset goes: None is the head, 0 the initial state, a seq a checkpoint, or a time."""
+
+
+def destination(text: str) -> Destination:
+    """Read last, initial, the seq of a checkpoint, or an ISO 8601 time (UTC without a zone).
+
+    Raises:
+        InvalidSettings: it is none of them.
+    """
+    named: dict[str, Destination] = {"last": None, "initial": 0}
+    if text in named:
+        return named[text]
+    if text.isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidSettings(
+            f"{text!r} names no place to reset to: use last, initial, the seq of a checkpoint"
+            " (`tidemark checkpoints`), or a time such as 2026-01-31T12:00:00Z"
+        ) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A partition at a checkpoint: where a rewind would put it."""
+
+    topic_id: str
+    offset: int
+    """The next offset to read after the rewind."""
+    next_offset: int
+    """Where it stands now."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewindPlan:
+    """What a rewind to a checkpoint would take back."""
+
+    to_seq: int
+    is_checkpoint: bool
+    batches: int
+    dead_letters: int
+    beyond: list[str]
+    """Partitions with rows after the checkpoint that were read from a log that is gone."""
+    places: dict[TopicPartition, Place]
+
+    def check(self, state: RegionState, facts: Facts) -> None:
+        """Refuse what cannot be undone or read again.
+
+        Raises:
+            Refused: there is no such checkpoint, or Kafka no longer holds what would be read.
+        """
+        where = f"region {state.region} can't be rewound to {self.to_seq or 'its initial state'}"
+        if not self.is_checkpoint or 0 < self.to_seq < state.oldest_seq:
+            oldest = f"; the oldest retained one is {state.oldest_seq}" if state.oldest_seq else ""
+            raise Refused(
+                f"{where}: there is no such checkpoint{oldest}, the head is {state.head_seq}"
+                " (`tidemark checkpoints` lists them)"
+            )
+        faults = [f"{name} was read from a log that is gone" for name in self.beyond]
+        faults += self._not_held(facts)
+        if faults:
+            raise Refused(
+                f"{where}: {'; '.join(faults)}. Rows taken back could not be read again; nothing"
+                " was changed. Rewind to a newer checkpoint"
+            )
+
+    @property
+    def offsets(self) -> Offsets:
+        """The merged checkpoint that the rewind restores."""
+        return {tp: place.offset for tp, place in self.places.items()}
+
+    def margins(self, facts: Facts) -> dict[TopicPartition, int]:
+        """Offsets between Kafka's log start and where reading would begin again."""
+        return {tp: p.offset - facts.log_starts[tp] for tp, p in self.places.items()}
+
+    def _not_held(self, facts: Facts) -> list[str]:
+        faults = []
+        for tp, place in sorted(self.places.items()):
+            if place.offset == place.next_offset:
+                continue  # nothing of it is read again
+            if facts.topic_ids.get(tp.topic) != place.topic_id or tp not in facts.ends:
+                faults.append(f"{tp} is gone from Kafka or was created again")
+            elif place.offset < (start := facts.log_starts[tp]):
+                faults.append(f"{Span(*tp, place.offset, start)} is below Kafka's log start")
+        return faults
+
+
+class Resetting(Protocol):
+    """A ledger transaction that holds the region lock and resets."""
+
+    state: RegionState
+
+    def rewind_plan(self, to_seq: int) -> RewindPlan: ...  # noqa: D102
+    def write_reset(  # noqa: D102
+        self, epoch: int, request: "ResetRequest | RewindRequest", discarded: int | None
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ResetRequest:
+    """A reset to the head: by hand without run_id, by the DAG for the run that it names."""
+
+    who: str
+    why: str
+    run_id: str | None = None
+    epoch: int | None = None
+    mirrored: Mirrored = NEVER_MIRRORED
+    uuid: UUID = field(default_factory=uuid4)
+
+    kind: ClassVar[str] = "resetting"
+    name: ClassVar[str] = "reset"
+
+    def check(self, tx: Resetting) -> None:
+        """Do nothing where another epoch holds the region."""
+        if self.epoch is not None and tx.state.epoch != self.epoch:
+            raise Superseded(
+                f"region {tx.state.region}: the run's epoch {self.epoch} has passed, the region is"
+                f" at {tx.state.epoch}; there is nothing left to reset"
+            )
+
+    def write(self, tx: Resetting, epoch: int, discarded: int | None) -> None:
+        """Leave the audit row."""
+        tx.write_reset(epoch, self, discarded)
+
+
+@dataclass(frozen=True, slots=True)
+class RewindRequest:
+    """A reset by hand to an older checkpoint, with the Kafka facts seen just before."""
+
+    who: str
+    why: str
+    to_seq: int
+    facts: Facts
+    epoch: int
+    """The region's, read before Kafka was asked: a rewind takes back what was looked at."""
+    mirrored: Mirrored = NEVER_MIRRORED
+    uuid: UUID = field(default_factory=uuid4)
+
+    run_id: ClassVar[None] = None
+    kind: ClassVar[str] = "resetting"
+    name: ClassVar[str] = "reset"
+
+    def check(self, tx: Resetting) -> None:
+        """Refuse what cannot be undone or read again, before anyone is fenced."""
+        if tx.state.epoch != self.epoch:
+            raise Superseded(
+                f"region {tx.state.region}: epoch {self.epoch} has passed while the rewind was"
+                f" prepared, it is {tx.state.epoch} now; nothing was changed. Rewind again if it is"
+                " still wanted"
+            )
+        tx.rewind_plan(self.to_seq).check(tx.state, self.facts)
+
+    def write(self, tx: Resetting, epoch: int, discarded: int | None) -> None:
+        """Leave the audit row, as started: the second transaction finishes it."""
+        tx.write_reset(epoch, self, discarded)

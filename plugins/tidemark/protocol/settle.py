@@ -1,0 +1,136 @@
+"""Settle a region: fence everyone, discard what is not published, mirror what is.
+
+Open, reset and rewind are this one function with different requests.
+"""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+from uuid import UUID
+
+from tidemark import failpoints
+from tidemark.errors import Fenced, OutcomeUnknown, Superseded, Unreachable
+from tidemark.model.state import Mirrored
+from tidemark.protocol.mirror import Group, mirror
+from tidemark.protocol.mirror import Ledger as MirroredLedger
+from tidemark.protocol.open import Opening, OpenRequest
+from tidemark.protocol.reset import ResetRequest, Resetting, RewindRequest
+
+Request = OpenRequest | ResetRequest | RewindRequest
+
+
+class Settling(Opening, Resetting, Protocol):
+    """A ledger transaction that holds the region lock and may take the next epoch."""
+
+    def take_epoch(self, seen: Mirrored) -> int: ...  # noqa: D102
+    def discard_unpublished_batch(self) -> int | None: ...  # noqa: D102
+
+
+class Rewinding(Protocol):
+    """A ledger transaction under the rewind's own epoch."""
+
+    def rewind(self, to_seq: int) -> int: ...  # noqa: D102
+    def finish_reset(self, rows: int, dead_letters: int) -> None: ...  # noqa: D102
+
+
+class Ledger(MirroredLedger, Protocol):
+    """Where epochs are taken."""
+
+    def settling(self, region: str, name: str) -> AbstractContextManager[Settling]: ...  # noqa: D102
+    def deciding(self, region: str, epoch: int, name: str) -> AbstractContextManager[Rewinding]: ...  # noqa: D102
+    def find_settled(self, kind: str, uuid: UUID, region: str) -> int | None: ...  # noqa: D102
+    def reset_state(self, uuid: UUID, region: str) -> str | None: ...  # noqa: D102
+
+
+class Target(Protocol):
+    """Where published rows are taken back from."""
+
+    def remove_rows(self, transaction: Any, after_seq: int) -> int: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The epoch that was taken and what it discarded."""
+
+    epoch: int
+    discarded_seq: int | None = None
+
+
+def settle(ledger: Ledger, group: Group, region: str, request: Request) -> Settled:
+    """The region has a new epoch, nothing unpublished, and Kafka equals the ledger.
+
+    1. one transaction: check, epoch+1 by compare-and-set, discard, write what the request is for
+    2. mirror under the new epoch; for a rewind, the checkpoint that it goes back to
+    Idempotent in effect; safe beside zombies, which are fenced by 1, and beside another settle.
+
+    If it crashes: before COMMIT nothing stands; after it the next settle or close mirrors.
+
+    Raises:
+        Superseded: the request names an epoch that has passed.
+        DataLost: an open, and Kafka no longer holds what the ledger needs.
+        Refused: a person must decide; the text says what would go on.
+        Fenced: another settle took the region between 1 and 2.
+    """
+    failpoints.hit(f"{request.name}.before")
+    settled = _decide(ledger, region, request)
+    failpoints.hit(f"{request.name}.decided")
+    to_seq = request.to_seq if isinstance(request, RewindRequest) else None
+    mirror(ledger, group, region, settled.epoch, to_seq)
+    failpoints.hit(f"{request.name}.after")
+    return settled
+
+
+def rewind(
+    ledger: Ledger, group: Group, target: Target, region: str, request: RewindRequest
+) -> Settled:
+    """Target, ledger and Kafka stand at an older checkpoint.
+
+    1, 2 as settle: everyone is fenced, Kafka goes down first, so that it is never ahead
+    3. one transaction under the same epoch: rows, dead letters and checkpoints after it go,
+       offsets go back
+
+    If it crashes: before the COMMIT of 3 the ledger is as it was, the next open lifts Kafka again.
+
+    Raises:
+        Refused: there is no such checkpoint, or Kafka no longer holds what would be read again.
+        Superseded: another open or reset came between 1 and 3; nothing was taken back.
+        TargetRefused: a constraint of the target keeps its rows.
+    """
+    try:
+        settled = settle(ledger, group, region, request)
+        _rewind(ledger, target, region, settled.epoch, request)
+    except Fenced as error:
+        raise Superseded(
+            f"region {region}: another open or reset took over, nothing was taken back and Kafka is"
+            " brought level by it. Rewind again if it is still wanted"
+        ) from error
+    except OutcomeUnknown as error:
+        if ledger.reset_state(request.uuid, region) != "finished":
+            raise Unreachable(f"region {region}: {error}; it did not happen, try again") from error
+    failpoints.hit("rewind.done")
+    return settled
+
+
+def _decide(ledger: Ledger, region: str, request: Request) -> Settled:
+    try:
+        with ledger.settling(region, request.name) as tx:
+            request.check(tx)
+            epoch = tx.take_epoch(request.mirrored)
+            discarded = tx.discard_unpublished_batch()
+            request.write(tx, epoch, discarded)
+            failpoints.hit(f"{request.name}.inside")
+        return Settled(epoch, discarded)
+    except OutcomeUnknown as error:
+        found = ledger.find_settled(request.kind, request.uuid, region)
+        if found is None:
+            raise Unreachable(f"region {region}: {error}; it did not happen, try again") from error
+        return Settled(found)
+
+
+def _rewind(
+    ledger: Ledger, target: Target, region: str, epoch: int, request: RewindRequest
+) -> None:
+    with ledger.deciding(region, epoch, "rewind") as tx:
+        rows = target.remove_rows(tx, request.to_seq)
+        failpoints.hit("rewind.removed")
+        tx.finish_reset(rows, tx.rewind(request.to_seq))

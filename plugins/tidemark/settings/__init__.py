@@ -1,0 +1,1 @@
+"""What a person writes: the pipeline file and connections."""

@@ -1,0 +1,19 @@
+"""The fingerprint of a pipeline: what its rows are made with, kept with the checkpoint."""
+
+from tidemark.settings.pipeline import Pipeline
+
+
+def fingerprint(pipeline: Pipeline) -> dict[str, str]:
+    """Each setting that changes which records are read or what becomes of them, as text.
+
+    Bounds, members and connections are left out: they change when and where, not what.
+    """
+    decode = pipeline.decode
+    return {
+        "kafka.topics": ", ".join(sorted(pipeline.kafka.topics)),
+        "decode.format": str(decode.format),
+        "decode.metadata": ", ".join(sorted(map(str, decode.metadata))),
+        **{f"decode.schema.{name}": kind for name, kind in decode.fields.items()},
+        "transform": pipeline.transform or "none",
+        "target.mode": str(pipeline.target.mode),
+    }

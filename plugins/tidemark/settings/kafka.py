@@ -1,0 +1,112 @@
+"""The section `kafka` of a pipeline file: where records come from, and how members share them."""
+
+import re
+from enum import StrEnum
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+
+from tidemark.model.membership import (
+    DEFAULT_ASSIGNMENT,
+    SESSION_TIMEOUT_SECONDS,
+    GroupProtocol,
+    Membership,
+    Strategy,
+    refuse_impossible,
+)
+from tidemark.model.topics import is_pattern
+
+CONNECTION = r"^[A-Za-z0-9_.-]{1,100}$"
+TOPIC = r"[A-Za-z0-9._-]{1,249}"
+
+Positive = Annotated[int, Field(gt=0)]
+
+
+class StartPosition(StrEnum):
+    """Where a partition begins when the region first opens."""
+
+    beginning = "beginning"
+    end = "end"
+    committed = "committed"
+
+
+class Strict(BaseModel):
+    """A section of the file: unknown keys are refused, nothing changes once read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class FromTimestamp(Strict):
+    """Start at the first record whose timestamp is at or after this time."""
+
+    timestamp: AwareDatetime
+    """ISO 8601 with a zone: 2024-01-01T00:00:00Z."""
+
+    @property
+    def milliseconds(self) -> int:
+        """Milliseconds since the epoch, Kafka's unit."""
+        return int(self.timestamp.timestamp() * 1000)
+
+
+def _several(value: Any) -> Any:
+    """One of them may stand without a list."""
+    return [value] if isinstance(value, str) else value
+
+
+class KafkaSettings(Strict):
+    """Where records come from."""
+
+    connection: Annotated[str, Field(pattern=CONNECTION)]
+    """Airflow connection of type kafka; its extra is the librdkafka configuration."""
+    topics: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Topics of the region. One that begins with ^ is a pattern that a whole topic name matches."""
+    start: StartPosition | FromTimestamp = StartPosition.beginning
+    """Start position of the partitions that the region first opens with; later ones: beginning."""
+    group: Annotated[str, Field(min_length=1, max_length=249)] | None = None
+    """Consumer group id; the region's name by default."""
+    group_protocol: GroupProtocol = GroupProtocol.classic
+    """classic: a member shares the partitions; consumer: the broker does (KIP-848, Kafka 4.0)."""
+    assignment_strategy: Annotated[
+        tuple[Strategy, ...], Field(min_length=1), BeforeValidator(_several)
+    ] = DEFAULT_ASSIGNMENT
+    """Strategies of a classic group; two while its members change from one to the other."""
+    static_membership: bool = False
+    """Whether a member that restarts within its session keeps its partitions; classic only."""
+    session_timeout_seconds: Positive = SESSION_TIMEOUT_SECONDS
+    """Seconds of silence after which a classic group gives a member's partitions to others."""
+
+    @field_validator("topics")
+    @classmethod
+    def _are_names_or_patterns(cls, topics: tuple[str, ...]) -> tuple[str, ...]:
+        for topic in topics:
+            if not is_pattern(topic) and not re.fullmatch(TOPIC, topic):
+                raise ValueError(f"{topic!r} is no topic name; a pattern begins with ^")
+            try:
+                re.compile(topic)
+            except re.error as error:
+                raise ValueError(f"{topic!r} is no pattern: {error}") from error
+        return topics
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        classic = {"assignment_strategy", "session_timeout_seconds"} & self.model_fields_set
+        static = {"static_membership"} if self.static_membership else set()
+        refuse_impossible(self.group_protocol, self.assignment_strategy, sorted(classic | static))
+        return self
+
+    def membership(self, instance_id: str) -> Membership:
+        """How a member takes part; `instance_id` is its name where membership is static."""
+        return Membership(
+            self.group_protocol,
+            self.assignment_strategy,
+            self.session_timeout_seconds * 1000,
+            instance_id if self.static_membership else None,
+        )

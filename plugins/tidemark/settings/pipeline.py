@@ -1,0 +1,201 @@
+"""The pipeline file: one typed YAML per pipeline. Unknown keys are refused."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from tidemark.errors import InvalidSettings
+from tidemark.model.bounds import Bounds
+from tidemark.model.table_name import spelled
+from tidemark.settings import yaml_file
+from tidemark.settings.field_types import check_names, parse_type
+from tidemark.settings.kafka import CONNECTION, KafkaSettings, Positive, Strict
+from tidemark.settings.kafka import FromTimestamp as FromTimestamp
+from tidemark.settings.kafka import StartPosition as StartPosition
+
+T = TypeVar("T")
+REGION = r"^[a-z][a-z0-9_]{0,39}$"
+
+
+def valid(check: Callable[[Any], T]) -> Callable[[Any], T]:
+    """The same check, as pydantic wants its faults."""
+
+    def checked(value: Any) -> T:
+        try:
+            return check(value)
+        except InvalidSettings as error:
+            raise ValueError(str(error)) from error
+
+    return checked
+
+
+def _declared(text: str) -> str:
+    parse_type(text)
+    return text
+
+
+Declared = Annotated[str, AfterValidator(valid(_declared))]
+"""A field's type, by a name of Spark SQL's DDL."""
+
+
+class Format(StrEnum):
+    """How a record's value becomes columns."""
+
+    json = "json"
+    raw = "raw"
+    avro = "avro"
+
+
+class Mode(StrEnum):
+    """How rows enter the target."""
+
+    append = "append"
+    upsert = "upsert"
+
+
+class Metadata(StrEnum):
+    """Record metadata that the transform may ask for; each costs time on every record."""
+
+    key = "key"
+    timestamp = "timestamp"
+    headers = "headers"
+
+
+class BatchSettings(Strict):
+    """Bounds of a batch and of a run."""
+
+    max_records: Positive = 100_000
+    """Offsets in one batch, shared fairly over the partitions."""
+    max_bytes: Positive | None = None
+    """Bytes of values in one batch, by what those before them weighed."""
+    max_batches: Positive | None = None
+    """Batches in one run."""
+    max_seconds: Positive | None = None
+    """Seconds after which a run plans no further batch."""
+
+    def bounds(self) -> Bounds:
+        """The same limits as the core knows them."""
+        return Bounds(self.max_records, self.max_batches, self.max_seconds, self.max_bytes)
+
+
+class DecodeSettings(Strict):
+    """How records become columns."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    format: Format = Format.json
+    """json: an object a record; raw: the bytes as they are."""
+    fields: Annotated[dict[str, Declared], Field(alias="schema")] = Field(default_factory=dict)
+    """Field name: type, for the format json. Every field may be null."""
+    metadata: tuple[Metadata, ...] = ()
+    """Record metadata wanted as columns kafka_key, kafka_timestamp, kafka_headers."""
+
+    @model_validator(mode="after")
+    def _supported(self) -> Self:
+        if self.format is Format.avro:
+            raise ValueError("format avro is not supported yet; use json or raw")
+        if self.format is Format.json and not self.fields:
+            raise ValueError("format json needs a schema: a list of field: type")
+        if self.format is Format.raw and self.fields:
+            raise ValueError("format raw takes no schema: its only column is value")
+        return self
+
+    @field_validator("fields")
+    @classmethod
+    def _named(cls, fields: dict[str, str]) -> dict[str, str]:
+        valid(check_names)(fields)
+        return fields
+
+
+class TargetSettings(Strict):
+    """Where rows go."""
+
+    connection: Annotated[str, Field(pattern=CONNECTION)]
+    """Airflow connection of type postgres; the ledger lives in the same database."""
+    table: Annotated[str, AfterValidator(valid(spelled))]
+    """Table with its schema: public.flights. It belongs to this region alone."""
+    mode: Mode = Mode.append
+    """append: every record adds its rows."""
+
+    @field_validator("mode")
+    @classmethod
+    def _supported(cls, mode: Mode) -> Mode:
+        if mode is Mode.upsert:
+            raise ValueError("mode upsert is not supported yet; use append")
+        return mode
+
+
+class SparkSettings(Strict):
+    """Where the job of a batch runs."""
+
+    connection: Annotated[str, Field(pattern=CONNECTION)] = "spark_default"
+    """Airflow connection of type spark."""
+
+
+class Pipeline(Strict):
+    """One pipeline: one region, one consumer group, one target."""
+
+    region: Annotated[str, Field(pattern=REGION)]
+    """Name of the region: its key in the ledger and its default consumer group."""
+    kafka: KafkaSettings
+    """Where records come from."""
+    decode: DecodeSettings
+    """How records become columns."""
+    target: TargetSettings
+    """Where rows go."""
+    batch: BatchSettings = BatchSettings()
+    """Bounds of a batch and of a run."""
+    transform: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")] | None = None
+    """Import path module:function of DataFrame -> DataFrame; none passes the columns on."""
+    spark: SparkSettings = SparkSettings()
+    """Where the job of a batch runs."""
+    members: Annotated[int, Field(ge=1, le=1000)] = 1
+    """Drivers that share the region's partitions, one Airflow task each."""
+    no_progress_seconds: Positive = 300
+    """Seconds without a claimed span after which a run fails and names who holds the partitions."""
+    retain_checkpoints: Positive = 1000
+    """Checkpoints that a rewind can go back to; older ones are pruned from the ledger."""
+    max_consecutive_resets: Positive = 5
+    """Resets in a row after which no run opens until a reset by hand."""
+    _file: Path = PrivateAttr(Path("pipeline.yaml"))  # of the current folder, if never loaded
+
+    @property
+    def group(self) -> str:
+        """The consumer group id."""
+        return self.kafka.group or self.region
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read and check a pipeline file.
+
+        Raises:
+            InvalidSettings: every fault at once, each with file, line and key.
+        """
+        path = Path(path)
+        root, found = yaml_file.read(path)
+        try:
+            loaded = cls.model_validate(found)
+        except ValidationError as error:
+            raise InvalidSettings(yaml_file.faults(path, root, error)) from error
+        loaded._file = path
+        return loaded
+
+    @property
+    def project(self) -> Path:
+        """Where transforms are imported from: the nearest folder above the file with jobs/ in it.
+
+        The file's own folder if there is none.
+        """
+        folder = self._file.resolve().parent
+        return next((up for up in (folder, *folder.parents) if (up / "jobs").is_dir()), folder)
