@@ -1,4 +1,4 @@
-# Airflow 3.3.2 with Java for Spark, and Tidemark: the versions of requirements.lock.
+# Airflow 3.3.2 with Java for Spark, and Tidemark: the versions of requirements.txt.
 FROM python:3.11.13-slim-bookworm
 
 RUN apt-get update \
@@ -14,12 +14,12 @@ ENV AIRFLOW_HOME=/opt/airflow \
     PYSPARK_DRIVER_PYTHON=/usr/local/bin/python
 
 WORKDIR /opt/tidemark
-COPY pyproject.toml requirements.lock README.md LICENSE ./
+COPY pyproject.toml requirements.txt README.md LICENSE ./
 COPY plugins ./plugins
 COPY sql ./sql
 COPY dags ./dags
 COPY jobs ./jobs
-RUN pip install --no-cache-dir --constraint requirements.lock ".[airflow,spark]"
+RUN pip install --no-cache-dir --constraint requirements.txt ".[airflow,spark]"
 
 USER airflow
 ENTRYPOINT ["airflow"]

@@ -39,8 +39,9 @@ down: ## Stop every process of every local stack in .tidemark; the data stays
 		if [ -d "$$pids" ]; then $(BIN)/tidemark local down --dir "$$(dirname "$$pids")" || exit 1; fi; \
 	done
 
-lock: $(READY) ## Resolve requirements.in into requirements.lock again
-	@$(BIN)/uv pip compile requirements.in -o requirements.lock --python-version 3.11 --upgrade
+lock: $(READY) ## Resolve the newest versions that pyproject.toml allows into requirements.txt
+	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --python-version 3.11 --upgrade \
+		--custom-compile-command "make lock" -o requirements.txt
 
 clean: ## Stop everything, then delete .tidemark with all data, .venv and caches
 	@for pids in .tidemark/*/pids .tidemark/pids; do \
@@ -48,6 +49,6 @@ clean: ## Stop everything, then delete .tidemark with all data, .venv and caches
 	done
 	rm -rf .tidemark .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
-$(READY): requirements.lock pyproject.toml scripts/bootstrap
+$(READY): requirements.txt pyproject.toml scripts/bootstrap
 	@scripts/bootstrap
 	@touch $@

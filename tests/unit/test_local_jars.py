@@ -1,7 +1,11 @@
 """Kafka's jars come checked or not at all."""
 
 import hashlib
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -17,44 +21,44 @@ def test_the_manifest_names_the_broker_of_the_pinned_version() -> None:
 
 
 @pytest.fixture
-def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache with one jar in it, as the manifest says, and no pause between attempts."""
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A Maven repository with one jar, served on loopback, and a cache that holds nothing."""
     content = b"a jar"
     jar = jars.Jar(hashlib.sha256(content).hexdigest(), "org.example", "thing", "1.0")
-    monkeypatch.setenv("TIDEMARK_CACHE", str(tmp_path))
-    monkeypatch.setattr(jars, "manifest", lambda: [jar])
-    monkeypatch.setattr(Watch, "sleep", lambda self, seconds: None)
-    folder = tmp_path / f"kafka-{jars.KAFKA_VERSION}"
-    folder.mkdir()
-    (folder / jar.file).write_bytes(content)
-    return folder
+    served = tmp_path / "served" / jar.path
+    served.parent.mkdir(parents=True)
+    served.write_bytes(content)
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "served"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("TIDEMARK_MAVEN", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("TIDEMARK_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr(jars, "manifest", lambda: [jar])
+        monkeypatch.setattr(jars, "RETRIES", 0)
+        yield served
+        server.shutdown()
 
 
-def test_what_is_cached_is_not_fetched_again(cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jars, "_ask_ivy", lambda *_: pytest.fail("asked Ivy"))
-    assert jars.kafka_jars(Watch()) == cached
+def test_what_is_cached_is_not_fetched_again(repository: Path) -> None:
+    folder = jars.kafka_jars(Watch())
+    repository.unlink()
+    assert jars.kafka_jars(Watch()) == folder
+    assert [path.name for path in folder.iterdir()] == ["thing-1.0.jar"]
 
 
-def test_an_artifact_that_cannot_be_had_is_named(
-    cached: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (cached / "thing-1.0.jar").write_bytes(b"damaged")
-    asked: list[Path] = []
-    monkeypatch.setattr(jars, "_ask_ivy", lambda part, *_: asked.append(part))
+@pytest.mark.parametrize("fault", ["absent", "damaged"])
+def test_an_artifact_that_cannot_be_had_is_named(repository: Path, fault: str) -> None:
+    repository.unlink() if fault == "absent" else repository.write_bytes(b"damaged")
     with pytest.raises(NotStarted, match=r"org\.example:thing:1\.0 cannot be fetched .* SHA-256"):
         jars.kafka_jars(Watch())
-    assert len(asked) == jars.ATTEMPTS
+    assert not [*jars.cache_folder().rglob("*.jar")]
 
 
-def test_a_damaged_jar_is_fetched_anew(cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fetch(part: Path, wanted: list[jars.Jar], watch: Watch) -> None:
-        assert [str(jar) for jar in wanted] == ["org.example:thing:1.0"]
-        (part / "jars").mkdir()
-        (part / "jars" / "thing-1.0.jar").write_bytes(b"a jar")
-
-    (cached / "thing-1.0.jar").write_bytes(b"damaged")
-    monkeypatch.setattr(jars, "_ask_ivy", fetch)
-    assert (jars.kafka_jars(Watch()) / "thing-1.0.jar").read_bytes() == b"a jar"
+def test_a_damaged_jar_is_fetched_anew(repository: Path) -> None:
+    jar = jars.kafka_jars(Watch()) / "thing-1.0.jar"
+    jar.write_bytes(b"damaged")
+    jars.kafka_jars(Watch())
+    assert jar.read_bytes() == repository.read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,6 @@ class Watch:
         log: Path,
         within: float = 300,
         env: Mapping[str, str] | None = None,
-        meanwhile: Callable[[], None] = lambda: None,
         **options: Any,
     ) -> None:
         """The command has ended well; its output is appended to the log.
@@ -86,20 +85,15 @@ class Watch:
                 **options,
             )
             try:
-                self._wait(process, what, within, meanwhile)
+                self.until(
+                    lambda: process.poll() is not None,
+                    within=within,
+                    otherwise=f"{what} does not end",
+                )
             finally:
                 _end(process)
         if process.returncode != 0:
             raise NotStarted(f"{what} failed: {reason(log)} (all of it: {log})")
-
-    def _wait(
-        self, process: subprocess.Popen[bytes], what: str, within: float, tick: Callable[[], None]
-    ) -> None:
-        def ended() -> bool:
-            tick()
-            return process.poll() is not None
-
-        self.until(ended, within=within, otherwise=f"{what} does not end")
 
 
 def reason(log: Path) -> str:
