@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pooch
 from filelock import FileLock
-from requests import RequestException
 
 from tidemark.local.watch import NotStarted, Watch
 
@@ -106,7 +105,7 @@ def _store(folder: Path, jars: Sequence[Jar]) -> pooch.Pooch:
 def _fetch(store: pooch.Pooch, jar: Jar) -> None:
     try:
         store.fetch(jar.file)
-    except (RequestException, ValueError, OSError) as error:
+    except (ValueError, OSError) as error:
         raise NotStarted(
             f"{jar} cannot be fetched from {_repository()} or differs from its SHA-256;"
             f" check the network or set TIDEMARK_MAVEN to a mirror ({type(error).__name__})"
