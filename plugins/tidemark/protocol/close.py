@@ -1,37 +1,14 @@
 """Close a run: green means done, and only the ledger says so."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
 
 from tidemark import failpoints
 from tidemark.errors import MirrorFailed, RunNotDone, Unreachable
-from tidemark.model.batch import Batch, Checkpoint
-from tidemark.model.offsets import Offsets
+from tidemark.model.batch import Checkpoint
 from tidemark.model.state import Run
-from tidemark.protocol.mirror import Group, mirror
-from tidemark.protocol.mirror import Ledger as MirroredLedger
-
-
-class Deciding(Protocol):
-    """A ledger transaction under the region lock and the epoch."""
-
-    @property
-    def head_seq(self) -> int: ...  # noqa: D102
-
-    def unpublished_batch(self) -> Batch | None: ...  # noqa: D102
-    def next_offsets(self) -> Offsets: ...  # noqa: D102
-    def target_offsets(self) -> Offsets: ...  # noqa: D102
-    def published(self) -> tuple[int, int, int, int]: ...  # noqa: D102
-    def close_run(self, state: str, reason: str | None) -> None: ...  # noqa: D102
-
-
-class Ledger(MirroredLedger, Protocol):
-    """Where a run's end is written."""
-
-    def deciding(self, region: str, epoch: int, name: str) -> AbstractContextManager[Deciding]: ...  # noqa: D102
-    def run_of(self, region: str, run_id: str) -> Run | None: ...  # noqa: D102
+from tidemark.protocol.mirror import mirror
+from tidemark.protocol.ports import Deciding, Group, Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +22,7 @@ class Closed:
     records: int
 
 
-def close(ledger: Ledger, group: Group, region: str, run_id: str) -> Closed:
+def close(ledger: Ledger[Deciding], group: Group, region: str, run_id: str) -> Closed:
     """The run is closed in the ledger: target offsets or its bound reached, Kafka equal.
 
     If it crashes: nothing is lost; closing again gives the same answer.
@@ -72,7 +49,7 @@ def close(ledger: Ledger, group: Group, region: str, run_id: str) -> Closed:
     return Closed(checkpoint, batches, rows, dead_letters, records)
 
 
-def fail(ledger: Ledger, region: str, run_id: str, why: str) -> None:
+def fail(ledger: Ledger[Deciding], region: str, run_id: str, why: str) -> None:
     """The ledger calls an open run failed, and says why: for one that ends before its close.
 
     Raises:
@@ -86,7 +63,9 @@ def fail(ledger: Ledger, region: str, run_id: str, why: str) -> None:
         tx.close_run("failed", "; ".join([why, *_unfinished(tx, run, batches)]))
 
 
-def _mirrored(ledger: Ledger, group: Group, run: Run) -> tuple[list[str], Checkpoint | None]:
+def _mirrored(
+    ledger: Ledger[Deciding], group: Group, run: Run
+) -> tuple[list[str], Checkpoint | None]:
     try:
         return [], mirror(ledger, group, run.region, run.epoch)
     except (MirrorFailed, Unreachable) as error:

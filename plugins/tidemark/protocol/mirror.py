@@ -1,44 +1,17 @@
 """The mirror: the merged checkpoint written to Kafka's group offsets, for Kafka's own tools."""
 
-from collections.abc import Iterable
-from contextlib import AbstractContextManager
-from typing import Protocol
-
 from tidemark import failpoints
 from tidemark.errors import Fenced, MirrorFailed
 from tidemark.model.batch import Checkpoint
-from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.offsets import Offsets
+from tidemark.protocol.ports import Deciding, Group, Ledger
 
 ATTEMPTS = 5
 """Mirrors of the same epoch that may take over before one gives up."""
 
 
-class Writer(Protocol):
-    """The one mirror writer of a region that is not fenced."""
-
-    def commit(self, offsets: Offsets, metadata: str) -> None:
-        """Write all offsets in one Kafka transaction."""
-
-
-class Group(Protocol):
-    """The region's consumer group as the mirror sees it."""
-
-    def writer(self) -> AbstractContextManager[Writer]:
-        """Fence every earlier mirror writer (init_transactions)."""
-
-    def committed(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """The group's offsets, transactions decided."""
-
-
-class Ledger(Protocol):
-    """What the mirror reads."""
-
-    def merged_checkpoint(self, region: str, at: int | None = None) -> Checkpoint:
-        """Epoch, seq and partition -> next offset; of the head, or of an older checkpoint."""
-
-
 def mirror(
-    ledger: Ledger, group: Group, region: str, epoch: int, at: int | None = None
+    ledger: Ledger[Deciding], group: Group, region: str, epoch: int, at: int | None = None
 ) -> Checkpoint:
     """Kafka's group offsets equal the merged checkpoint of this epoch, and were read back.
 
@@ -67,7 +40,9 @@ def mirror(
     ) from overtaken
 
 
-def _mirror(ledger: Ledger, group: Group, region: str, epoch: int, at: int | None) -> Checkpoint:
+def _mirror(
+    ledger: Ledger[Deciding], group: Group, region: str, epoch: int, at: int | None
+) -> Checkpoint:
     failpoints.hit("mirror.before")
     with group.writer() as writer:
         failpoints.hit("mirror.fenced")

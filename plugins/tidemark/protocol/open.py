@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 from uuid import UUID, uuid4
 
 from tidemark.errors import Refused, Superseded
@@ -16,38 +16,15 @@ from tidemark.model.facts import (
     check_topic_ids,
     unknown_partitions,
 )
-from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.offsets import TopicPartition
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
+from tidemark.protocol.ports import KnownRegion, Settling
 
 ACCEPT_DATA_LOSS = "accept_data_loss"
 """The override that goes on where Kafka lost what the ledger needs."""
 
 ACCEPT_CHANGES = "accept_changes"
 """The override that goes on with another configuration than the checkpoint was made with."""
-
-
-class Region(Protocol):
-    """A region as the ledger knows it."""
-
-    @property
-    def state(self) -> RegionState: ...  # noqa: D102
-    def partitions(self) -> dict[TopicPartition, Partition]: ...  # noqa: D102
-
-
-class Opening(Region, Protocol):
-    """A ledger transaction that holds the region lock and opens a run."""
-
-    state: RegionState
-
-    def end_histories(self, epoch: int, partitions: list[TopicPartition]) -> None: ...  # noqa: D102
-    def forget_leader_epochs(self) -> None: ...  # noqa: D102
-    def write_initial_offsets(self, initial: Offsets, topic_ids: Mapping[str, str]) -> None: ...  # noqa: D102
-    def write_made_with(  # noqa: D102
-        self, fingerprint: Mapping[str, Any], cluster_id: str, target: str
-    ) -> None: ...
-    def write_run(  # noqa: D102
-        self, epoch: int, request: "OpenRequest", backlog: int, remarks: list[str]
-    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +48,7 @@ class OpenRequest:
     kind: ClassVar[str] = "opening"
     name: ClassVar[str] = "open"
 
-    def check(self, tx: Region) -> None:
+    def check(self, tx: KnownRegion) -> None:
         """Stop where a person must decide.
 
         Raises:
@@ -91,7 +68,7 @@ class OpenRequest:
             check_topic_ids(region, topic_ids, self.facts)
             check_retained(region, {tp: p.next_offset for tp, p in known.items()}, self.facts)
 
-    def write(self, tx: Opening, epoch: int, discarded: int | None) -> None:
+    def write(self, tx: Settling, epoch: int, discarded: int | None) -> None:
         """Write initial offsets, the run and its target offsets."""
         remarks = [*self._restored(tx.state), *self._accepted_changes(tx.state)]
         is_first = not tx.partitions()
@@ -106,7 +83,7 @@ class OpenRequest:
         next_offsets = {tp: partition.next_offset for tp, partition in known.items()} | initial
         tx.write_run(epoch, self, backlog(next_offsets, self.facts.ends), remarks)
 
-    def _read(self, tx: Region) -> dict[TopicPartition, Partition]:
+    def _read(self, tx: KnownRegion) -> dict[TopicPartition, Partition]:
         """The known partitions of the topics that this run reads."""
         left = self.facts.unsubscribed
         return {tp: p for tp, p in tx.partitions().items() if tp.topic not in left}
@@ -156,14 +133,14 @@ class OpenRequest:
                 " Postgres was restored from a backup? The run goes on from the ledger"
             )
 
-    def _leave(self, tx: Opening, epoch: int) -> Iterator[str]:
+    def _leave(self, tx: Settling, epoch: int) -> Iterator[str]:
         """End the histories of topics that the pipeline left and Kafka lost."""
         ended = [tp for tp in tx.partitions() if tp.topic in self.facts.gone]
         if ended:
             tx.end_histories(epoch, ended)
             yield f"no longer read, and gone from Kafka: {', '.join(map(str, sorted(ended)))}"
 
-    def _go_on(self, tx: Opening, epoch: int) -> Iterator[str]:
+    def _go_on(self, tx: Settling, epoch: int) -> Iterator[str]:
         """End the history of each partition that lost something; a new one begins where it can."""
         known, facts = self._read(tx), self.facts
         is_other_cluster = facts.cluster_id != tx.state.cluster_id

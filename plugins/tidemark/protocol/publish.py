@@ -16,18 +16,17 @@
 | 6 after COMMIT   | the checkpoint; Kafka is brought level by the next open, close or reset   |
 """
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
 
 from tidemark import failpoints
 from tidemark.errors import ClaimsLost, Fenced, OutcomeUnknown, StagingLost, TidemarkError
 from tidemark.model.batch import Batch, Contribution
-from tidemark.model.bounds import Bounds, slow_start
+from tidemark.model.bounds import slow_start
 from tidemark.model.facts import Facts, check_retained, check_topic_ids
-from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.offsets import Span
 from tidemark.model.plan import fit, plan
+from tidemark.protocol.ports import Deciding, DecidingT, Ledger, Target
 
 
 class SpanAlreadyClaimed(TidemarkError):
@@ -51,45 +50,7 @@ class Outcome:
     dead_letters: int = 0
 
 
-class Deciding(Protocol):
-    """A ledger transaction under the region lock and the epoch."""
-
-    @property
-    def next_seq(self) -> int: ...  # noqa: D102
-
-    def unpublished_batch(self) -> Batch | None: ...  # noqa: D102
-    def next_offsets(self) -> Offsets: ...  # noqa: D102
-    def target_offsets(self) -> Offsets: ...  # noqa: D102
-    def bound_reached(self) -> str | None: ...  # noqa: D102
-    def write_bound(self, bound: str) -> None: ...  # noqa: D102
-    def bounds(self) -> Bounds: ...  # noqa: D102
-    def batches_since_reset(self) -> int | None: ...  # noqa: D102
-    def bytes_per_offset(self) -> dict[TopicPartition, float]: ...  # noqa: D102
-    def write_batch(self, spans: tuple[Span, ...]) -> Batch: ...  # noqa: D102
-    def is_unpublished(self, batch: Batch) -> bool: ...  # noqa: D102
-    def claim(self, batch: Batch, contribution: Contribution) -> None: ...  # noqa: D102
-    def unclaimed_spans(self, batch: Batch) -> int: ...  # noqa: D102
-    def advance_partitions(self, batch: Batch) -> None: ...  # noqa: D102
-    def publish_batch(self, batch: Batch, rows_moved: int, dead_letters_moved: int) -> int: ...  # noqa: D102
-    def advance_head(self, batch: Batch) -> int: ...  # noqa: D102
-
-
-class Ledger(Protocol):
-    """Where decisions are made."""
-
-    def deciding(self, region: str, epoch: int, name: str) -> AbstractContextManager[Deciding]: ...  # noqa: D102
-    def outcome(self, batch: Batch, member: int) -> str | None: ...  # noqa: D102
-    def unpublished_batch(self, region: str) -> Batch | None: ...  # noqa: D102
-
-
-class Target(Protocol):
-    """Moves what is staged to where it becomes visible, inside the caller's transaction."""
-
-    def move_rows(self, transaction: Any, batch: Batch) -> int: ...  # noqa: D102
-    def move_dead_letters(self, transaction: Any, batch: Batch) -> int: ...  # noqa: D102
-
-
-def plan_batch(ledger: Ledger, region: str, epoch: int, facts: Facts) -> Batch | None:
+def plan_batch(ledger: Ledger[Deciding], region: str, epoch: int, facts: Facts) -> Batch | None:
     """The epoch's unpublished batch, planned now if there was none; None when the run is done.
 
     A plan is fixed within its epoch and dies with it: an unpublished batch is taken as it is.
@@ -127,7 +88,7 @@ def _share(tx: Deciding) -> tuple[Span, ...]:
 
 
 def contribute_and_publish(
-    ledger: Ledger, target: Target, batch: Batch, contribution: Contribution
+    ledger: Ledger[DecidingT], target: Target[DecidingT], batch: Batch, contribution: Contribution
 ) -> Outcome:
     """All spans of the contribution are claimed, and the batch is published if they were the last.
 
@@ -157,7 +118,7 @@ def contribute_and_publish(
 
 
 def _contribute_or_look_up(
-    ledger: Ledger, target: Target, batch: Batch, contribution: Contribution
+    ledger: Ledger[DecidingT], target: Target[DecidingT], batch: Batch, contribution: Contribution
 ) -> Outcome:
     try:
         return _contribute(ledger, target, batch, contribution)
@@ -166,7 +127,7 @@ def _contribute_or_look_up(
 
 
 def _contribute(
-    ledger: Ledger, target: Target, batch: Batch, contribution: Contribution
+    ledger: Ledger[DecidingT], target: Target[DecidingT], batch: Batch, contribution: Contribution
 ) -> Outcome:
     with ledger.deciding(batch.region, batch.epoch, "publish") as tx:
         if not tx.is_unpublished(batch):
@@ -185,7 +146,9 @@ def _contribute(
     return Outcome(Result.published, rows, dead_letters)
 
 
-def _look_up(ledger: Ledger, target: Target, batch: Batch, contribution: Contribution) -> Outcome:
+def _look_up(
+    ledger: Ledger[DecidingT], target: Target[DecidingT], batch: Batch, contribution: Contribution
+) -> Outcome:
     match ledger.outcome(batch, contribution.member):
         case "published":
             return Outcome(Result.published, contribution.rows, contribution.dead_letters)

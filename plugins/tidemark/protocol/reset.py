@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import ClassVar, Protocol
+from typing import ClassVar
 from uuid import UUID, uuid4
 
 from tidemark.errors import InvalidSettings, Refused, Superseded
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, RegionState
+from tidemark.protocol.ports import Settling
 
 Destination = int | datetime | None
 """Where a reset goes: None is the head, 0 the initial state, a seq a checkpoint, or a time."""
@@ -100,17 +101,6 @@ class RewindPlan:
         return faults
 
 
-class Resetting(Protocol):
-    """A ledger transaction that holds the region lock and resets."""
-
-    state: RegionState
-
-    def rewind_plan(self, to_seq: int) -> RewindPlan: ...  # noqa: D102
-    def write_reset(  # noqa: D102
-        self, epoch: int, request: "ResetRequest | RewindRequest", discarded: int | None
-    ) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class ResetRequest:
     """A reset to the head: by hand without run_id, by the DAG for the run that it names."""
@@ -125,7 +115,7 @@ class ResetRequest:
     kind: ClassVar[str] = "resetting"
     name: ClassVar[str] = "reset"
 
-    def check(self, tx: Resetting) -> None:
+    def check(self, tx: Settling) -> None:
         """Do nothing where another epoch holds the region."""
         if self.epoch is not None and tx.state.epoch != self.epoch:
             raise Superseded(
@@ -133,7 +123,7 @@ class ResetRequest:
                 f" at {tx.state.epoch}; there is nothing left to reset"
             )
 
-    def write(self, tx: Resetting, epoch: int, discarded: int | None) -> None:
+    def write(self, tx: Settling, epoch: int, discarded: int | None) -> None:
         """Leave the audit row."""
         tx.write_reset(epoch, self, discarded)
 
@@ -155,7 +145,7 @@ class RewindRequest:
     kind: ClassVar[str] = "resetting"
     name: ClassVar[str] = "reset"
 
-    def check(self, tx: Resetting) -> None:
+    def check(self, tx: Settling) -> None:
         """Refuse what cannot be undone or read again, before anyone is fenced."""
         if tx.state.epoch != self.epoch:
             raise Superseded(
@@ -165,6 +155,6 @@ class RewindRequest:
             )
         tx.rewind_plan(self.to_seq).check(tx.state, self.facts)
 
-    def write(self, tx: Resetting, epoch: int, discarded: int | None) -> None:
+    def write(self, tx: Settling, epoch: int, discarded: int | None) -> None:
         """Leave the audit row, as started: the second transaction finishes it."""
         tx.write_reset(epoch, self, discarded)

@@ -3,49 +3,16 @@
 Open, reset and rewind are this one function with different requests.
 """
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
-from uuid import UUID
 
 from tidemark import failpoints
 from tidemark.errors import Fenced, OutcomeUnknown, Superseded, Unreachable
-from tidemark.model.state import Mirrored
-from tidemark.protocol.mirror import Group, mirror
-from tidemark.protocol.mirror import Ledger as MirroredLedger
-from tidemark.protocol.open import Opening, OpenRequest
-from tidemark.protocol.reset import ResetRequest, Resetting, RewindRequest
+from tidemark.protocol.mirror import mirror
+from tidemark.protocol.open import OpenRequest
+from tidemark.protocol.ports import Deciding, DecidingT, Group, Ledger, PublishedRows
+from tidemark.protocol.reset import ResetRequest, RewindRequest
 
 Request = OpenRequest | ResetRequest | RewindRequest
-
-
-class Settling(Opening, Resetting, Protocol):
-    """A ledger transaction that holds the region lock and may take the next epoch."""
-
-    def take_epoch(self, seen: Mirrored) -> int: ...  # noqa: D102
-    def discard_unpublished_batch(self) -> int | None: ...  # noqa: D102
-
-
-class Rewinding(Protocol):
-    """A ledger transaction under the rewind's own epoch."""
-
-    def rewind(self, to_seq: int) -> int: ...  # noqa: D102
-    def finish_reset(self, rows: int, dead_letters: int) -> None: ...  # noqa: D102
-
-
-class Ledger(MirroredLedger, Protocol):
-    """Where epochs are taken."""
-
-    def settling(self, region: str, name: str) -> AbstractContextManager[Settling]: ...  # noqa: D102
-    def deciding(self, region: str, epoch: int, name: str) -> AbstractContextManager[Rewinding]: ...  # noqa: D102
-    def find_settled(self, kind: str, uuid: UUID, region: str) -> int | None: ...  # noqa: D102
-    def reset_state(self, uuid: UUID, region: str) -> str | None: ...  # noqa: D102
-
-
-class Target(Protocol):
-    """Where published rows are taken back from."""
-
-    def remove_rows(self, transaction: Any, after_seq: int) -> int: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +23,7 @@ class Settled:
     discarded_seq: int | None = None
 
 
-def settle(ledger: Ledger, group: Group, region: str, request: Request) -> Settled:
+def settle(ledger: Ledger[Deciding], group: Group, region: str, request: Request) -> Settled:
     """The region has a new epoch, nothing unpublished, and Kafka equals the ledger.
 
     1. one transaction: check, epoch+1 by compare-and-set, discard, write what the request is for
@@ -81,7 +48,11 @@ def settle(ledger: Ledger, group: Group, region: str, request: Request) -> Settl
 
 
 def rewind(
-    ledger: Ledger, group: Group, target: Target, region: str, request: RewindRequest
+    ledger: Ledger[DecidingT],
+    group: Group,
+    target: PublishedRows[DecidingT],
+    region: str,
+    request: RewindRequest,
 ) -> Settled:
     """Target, ledger and Kafka stand at an older checkpoint.
 
@@ -111,7 +82,7 @@ def rewind(
     return settled
 
 
-def _decide(ledger: Ledger, region: str, request: Request) -> Settled:
+def _decide(ledger: Ledger[Deciding], region: str, request: Request) -> Settled:
     try:
         with ledger.settling(region, request.name) as tx:
             request.check(tx)
@@ -128,7 +99,11 @@ def _decide(ledger: Ledger, region: str, request: Request) -> Settled:
 
 
 def _rewind(
-    ledger: Ledger, target: Target, region: str, epoch: int, request: RewindRequest
+    ledger: Ledger[DecidingT],
+    target: PublishedRows[DecidingT],
+    region: str,
+    epoch: int,
+    request: RewindRequest,
 ) -> None:
     with ledger.deciding(region, epoch, "rewind") as tx:
         rows = target.remove_rows(tx, request.to_seq)
