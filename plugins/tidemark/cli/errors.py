@@ -32,7 +32,7 @@ class Commands(TyperGroup):
         except TidemarkError as error:
             raise failed(error) from error
         except KeyboardInterrupt as stop:
-            tell("interrupted; what was begun and not finished is not visible", "yellow")
+            tell("interrupted; the unfinished batch was not published", "yellow")
             code = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
             raise typer.Exit(code) from None
         except Exception as error:

@@ -212,8 +212,8 @@ class Drain:
             raise IncompleteRead(
                 f"region {self.region}, batch {batch.seq}: no complete read of"
                 f" {', '.join(map(str, sorted(missing)))} after the job. The transform"
-                f" {self.pipeline.transform or '(none)'} lets Spark skip or cut the read:"
-                " take limit(), first() and never-true filters out of it"
+                f" {self.pipeline.transform or '(none)'} lets Spark stop reading early:"
+                " remove limit(), first() and always-false filters"
             )
         failpoints.hit("drain.staged")
         return reads

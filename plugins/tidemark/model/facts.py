@@ -7,8 +7,8 @@ from tidemark.errors import DataLost
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 
 GO_ON = (
-    "to go on with what is left, open the next run with --accept-data-loss (the form has it too):"
-    " the ledger keeps that"
+    "to continue without these records, start the next run with --accept-data-loss (also in the"
+    " DAG's form); the ledger records it"
 )
 
 RECHECK_SECONDS = 10.0

@@ -44,8 +44,8 @@ def mirror_region(pipeline: Pipeline, connections: Connections, *, check: bool) 
         # After the epoch was read: a rewind that begins later fences this mirror.
         if not check and region.ledger.rewind_is_under_way(region.name):
             raise Refused(
-                f"region {region.name}: a rewind has lowered Kafka and not yet the ledger; wait for"
-                f" it. If it died, the next run or `tidemark reset {region.name} --apply` brings"
+                f"region {region.name}: a rewind has moved Kafka's offsets back but not the"
+                f" ledger's; wait for it. If it died, the next run or `tidemark reset {region.name} --apply` brings"
                 " Kafka level again"
             )
         before = _drift(region, checkpoint.offsets, check=check)

@@ -116,7 +116,7 @@ class OpenRequest:
         if changes and ACCEPT_CHANGES not in self.overrides:
             raise Refused(
                 f"region {state.region}: {'; '.join(changes)}. The checkpoint was made with the"
-                " former; put it back, name a new region for the change, or go on with"
+                " old values; restore them, name a new region for the change, or go on with"
                 " --accept-changes: rows from now on are made the new way, the old ones stay"
             )
 

@@ -78,7 +78,7 @@ class BatchSettings(Strict):
     max_records: Positive = 100_000
     """Offsets in one batch, shared fairly over the partitions."""
     max_bytes: Positive | None = None
-    """Bytes of values in one batch, by what those before them weighed."""
+    """Bytes of values in one batch, estimated from the sizes of earlier batches."""
     max_batches: Positive | None = None
     """Batches in one run."""
     max_seconds: Positive | None = None

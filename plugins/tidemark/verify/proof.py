@@ -90,8 +90,8 @@ class Prover:
         if left:
             raise IncompleteRead(
                 f"region {self.region.name}, batch {batch.seq}: no complete read of"
-                f" {', '.join(map(str, sorted(left)))}. The transform lets Spark skip or cut the"
-                " read: take limit(), first() and never-true filters out of it"
+                f" {', '.join(map(str, sorted(left)))}. The transform lets Spark stop reading"
+                " early: remove limit(), first() and always-false filters"
             )
         return reads
 
