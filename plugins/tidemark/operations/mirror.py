@@ -45,8 +45,8 @@ def mirror_region(pipeline: Pipeline, connections: Connections, *, check: bool) 
         if not check and region.ledger.rewind_is_under_way(region.name):
             raise Refused(
                 f"region {region.name}: a rewind has moved Kafka's offsets back but not the"
-                f" ledger's; wait for it. If it died, the next run or `tidemark reset {region.name} --apply` brings"
-                " Kafka level again"
+                f" ledger's; wait for it. If it died, the next run or `tidemark reset"
+                f" {region.name} --apply` brings Kafka level again"
             )
         before = _drift(region, checkpoint.offsets, check=check)
         if not check:
