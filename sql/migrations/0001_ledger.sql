@@ -5,6 +5,7 @@ CREATE TABLE tidemark.regions (
     region             text   NOT NULL PRIMARY KEY,
     group_id           text   NOT NULL,
     target             text   NOT NULL,
+    target_oid         oid,                        -- the table of that name, kept by the first publish
     epoch              bigint NOT NULL DEFAULT 0,  -- fencing number: +1 at each open, reset, rewind
     head_seq           bigint NOT NULL DEFAULT 0,  -- seq of the newest checkpoint, 0 before the first
     oldest_seq         bigint NOT NULL DEFAULT 0,  -- oldest checkpoint that can be restored; 0: all of them
@@ -12,6 +13,7 @@ CREATE TABLE tidemark.regions (
     cluster_id         text   NOT NULL,
     fingerprint        jsonb  NOT NULL DEFAULT '{}',
     consecutive_resets int    NOT NULL DEFAULT 0,
+    pruned_rows        bigint NOT NULL DEFAULT 0,  -- rows of published batches that the ledger has forgotten
     created_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT group_belongs_to_one_region UNIQUE (group_id),
     CONSTRAINT target_belongs_to_one_region UNIQUE (target),
@@ -123,6 +125,20 @@ CREATE TABLE tidemark.batches (
 );
 CREATE UNIQUE INDEX one_unpublished_batch ON tidemark.batches (region) WHERE state = 'planned';
 
+-- A rewind to the initial state removes the rows of forgotten batches too, and must know how many there are.
+CREATE FUNCTION tidemark.pruned_rows_are_counted() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog AS $$
+BEGIN
+    UPDATE tidemark.regions r SET pruned_rows = r.pruned_rows + gone.rows
+        FROM (SELECT region, sum(rows_moved) AS rows FROM forgotten
+              WHERE state = 'published' GROUP BY region) gone
+        WHERE r.region = gone.region;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER pruned_rows_are_counted AFTER DELETE ON tidemark.batches
+    REFERENCING OLD TABLE AS forgotten
+    FOR EACH STATEMENT EXECUTE FUNCTION tidemark.pruned_rows_are_counted();
+
 CREATE TABLE tidemark.contributions (
     contribution   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     region         text   NOT NULL,
@@ -193,14 +209,21 @@ CREATE TABLE tidemark.resets (
     discarded_seq bigint,
     from_seq      bigint NOT NULL,
     to_seq        bigint NOT NULL,
+    rows_expected bigint NOT NULL DEFAULT 0,       -- published after to_seq, when the reset began
     rows_removed  bigint NOT NULL DEFAULT 0,
-    dead_letters_removed bigint NOT NULL DEFAULT 0,
+    dead_letters_expected bigint NOT NULL DEFAULT 0,
+    dead_letters_removed  bigint NOT NULL DEFAULT 0,
     overrides     text[] NOT NULL DEFAULT '{}',
     state         text   NOT NULL DEFAULT 'started',
     started_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     finished_at   timestamptz,
     CONSTRAINT reset_once UNIQUE (resetting),
-    CONSTRAINT reset_state_is_known CHECK (state IN ('started', 'finished', 'superseded'))
+    CONSTRAINT reset_state_is_known CHECK (state IN ('started', 'finished', 'superseded')),
+    CONSTRAINT removed_rows_equal_published CHECK (
+        state <> 'finished' OR rows_removed = rows_expected OR 'accept_changes' = ANY (overrides)),
+    CONSTRAINT removed_dead_letters_equal_published CHECK (
+        state <> 'finished' OR dead_letters_removed = dead_letters_expected
+        OR 'accept_changes' = ANY (overrides))
 );
 
 -- Moves every partition of a batch from its span's start to its span's end, or none.

@@ -1,3 +1,4 @@
 -- First statement of every transaction that decides: one at a time in a region.
-SELECT epoch, head_seq, next_seq, cluster_id, group_id, target, oldest_seq, consecutive_resets, fingerprint
+SELECT epoch, head_seq, next_seq, cluster_id, group_id, target, oldest_seq, consecutive_resets, fingerprint,
+       target_oid
 FROM tidemark.regions WHERE region = %(region)s FOR NO KEY UPDATE

@@ -60,7 +60,8 @@ def _known(region: Region, state: RegionState) -> str:
         )
     facts, partitions = opening_facts(region, ()), region.ledger.partitions(region.name)
     request = open_request(region, "check", region.pipeline.batch.bounds(), facts, state.epoch)
-    request.check(Looked(state, partitions))
+    oid = region.ledger.target_oid(region.pipeline.target.table)
+    request.check(Looked(state, partitions, oid))
     to_read = backlog({at: one.next_offset for at, one in partitions.items()}, facts.ends)
     return (
         f"epoch {state.epoch}, head {state.head_seq}; Kafka holds all from there, {to_read} offsets"
@@ -73,7 +74,12 @@ class Looked:
 
     state: RegionState
     known: dict[TopicPartition, Partition]
+    oid: int | None
 
     def partitions(self) -> dict[TopicPartition, Partition]:
         """Every partition of the region."""
         return self.known
+
+    def target_oid(self, target: str) -> int | None:
+        """The table that bears the target's name."""
+        return self.oid

@@ -6,13 +6,15 @@ from typing import Any
 
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import Fenced
+from tidemark.errors import Fenced, TargetRefused
 from tidemark.ledger.queries import query
+from tidemark.ledger.settling import published_after
 from tidemark.model.batch import Batch, Contribution, PlannedSpan
 from tidemark.model.bounds import Bounds
 from tidemark.model.offsets import LogPosition, Offsets, Span, TopicPartition
 from tidemark.model.state import Run
 from tidemark.protocol.publish import SpanAlreadyClaimed
+from tidemark.protocol.removal import Removal
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,32 @@ class Deciding:
         """The ledger's word on how the run ended."""
         self._run("close_run", state=state, reason=reason)
 
+    def contributed_rows(self, batch: Batch) -> int:
+        """Rows that the batch's contributions have staged, as they counted them."""
+        self._run("contributed_rows", seq=batch.seq)
+        return int(self.cursor.fetchone()[0])  # type: ignore[index]
+
+    def keep_target(self, schema: str, table: str) -> None:
+        """The table that bears this name is the one that the region has always published to.
+
+        Asked after its rows were inserted or deleted: the lock of that holds the name still.
+
+        Raises:
+            TargetRefused: it is another one.
+        """
+        self._run("keep_target", schema=schema, table=table)
+        if self.cursor.rowcount != 1:
+            raise TargetRefused(
+                f"region {self.region}: {schema}.{table} is not the table that the region has"
+                " published to: it was renamed, made anew or restored under the same name. Nothing"
+                " of this was done. Put the table back, or open the next run with --accept-changes:"
+                " rows from then on go to the table that bears the name"
+            )
+
+    def published_after(self, seq: int) -> Removal:
+        """What a rewind to a seq has to remove."""
+        return published_after(self.cursor, self.region, seq)
+
     def rewind(self, to_seq: int) -> int:
         """RewindPlan the ledger to a checkpoint; return how many dead letters went.
 
@@ -186,9 +214,9 @@ class Deciding:
             raise Fenced(f"region {self.region}: {to_seq} can't become the head")
         return dead_letters
 
-    def finish_reset(self, rows: int, dead_letters: int) -> None:
-        """The reset of this epoch is complete."""
-        self._run("finish_reset", rows=rows, dead_letters=dead_letters)
+    def finish_reset(self, removed: Removal) -> None:
+        """The reset of this epoch is complete; the server raises if it removed something else."""
+        self._run("finish_reset", rows=removed.rows, dead_letters=removed.dead_letters)
 
     def prune(self, retain: int) -> None:
         """Delete what lies before the newest `retain` checkpoints, but no partition's boundary."""

@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from tidemark.errors import Fenced, Refused
 from tidemark.ledger.deciding import Deciding
 from tidemark.ledger.queries import query
-from tidemark.ledger.settling import Settling, rewind_plan_of
+from tidemark.ledger.settling import Settling, rewind_plan_of, target_oid_of
 from tidemark.model.batch import Batch, Checkpoint
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.state import Partition, RegionState, Run
@@ -111,6 +111,11 @@ class Ledger:
     def rewind_is_under_way(self, region: str) -> bool:
         """A rewind has lowered Kafka and not yet the ledger, or died in between; a look."""
         return bool(self._rows("rewind_under_way", region=region)[0][0])
+
+    def target_oid(self, target: str) -> int | None:
+        """The table that bears a name now, as a look."""
+        with autocommit(self.engine) as cursor:
+            return target_oid_of(cursor, target)
 
     def rewind_plan(self, region: str, to_seq: int) -> RewindPlan:
         """What a rewind to a checkpoint would take back, as a look."""

@@ -10,7 +10,9 @@ from psycopg2.extras import Json
 from tidemark.ledger.queries import query
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.state import Mirrored, Partition, RegionState
+from tidemark.model.table_name import parse_table
 from tidemark.protocol.open import OpenRequest
+from tidemark.protocol.removal import Removal
 from tidemark.protocol.reset import Place, ResetRequest, RewindPlan, RewindRequest
 
 
@@ -71,10 +73,19 @@ class Settling:
         """Read on without asking whether the log was rewritten before."""
         self._run("forget_leader_epochs")
 
+    def target_oid(self, target: str) -> int | None:
+        """The table that bears this name now."""
+        return target_oid_of(self.cursor, target)
+
     def write_made_with(self, fingerprint: Mapping[str, Any], cluster_id: str, target: str) -> None:
         """Keep what the rows are made with from now on, from where, and where they go."""
-        made_with = Json(dict(fingerprint))
-        self._run("write_made_with", fingerprint=made_with, cluster_id=cluster_id, target=target)
+        self._run(
+            "write_made_with",
+            fingerprint=Json(dict(fingerprint)),
+            cluster_id=cluster_id,
+            target=target,
+            target_oid=self.target_oid(target) if self.state.head_seq else None,
+        )
 
     def write_run(self, epoch: int, request: OpenRequest, backlog: int, remarks: list[str]) -> None:
         """Write the run with its target offsets."""
@@ -109,6 +120,8 @@ class Settling:
     ) -> None:
         """Write the audit row of a reset."""
         head = self.state.head_seq
+        to_seq = request.to_seq if isinstance(request, RewindRequest) else head
+        removal = published_after(self.cursor, self.region, to_seq)
         self._run(
             "write_reset",
             epoch=epoch,
@@ -118,7 +131,10 @@ class Settling:
             resetting=str(request.uuid),
             discarded_seq=discarded,
             head_seq=head,
-            to_seq=request.to_seq if isinstance(request, RewindRequest) else head,
+            to_seq=to_seq,
+            rows=removal.rows,
+            dead_letters=removal.dead_letters,
+            overrides=list(request.overrides),
         )
         self._run("count_reset", by_hand=request.run_id is None)
 
@@ -126,15 +142,30 @@ class Settling:
         self.cursor.execute(query(name), {"region": self.region, **values})
 
 
+def target_oid_of(cursor: Cursor, target: str) -> int | None:
+    """The table that bears a name, as this cursor sees it; None if there is none."""
+    schema, table = parse_table(target)
+    cursor.execute(query("target_oid"), {"schema": schema, "table": table})
+    found = cursor.fetchone()
+    return found[0] if found else None
+
+
+def published_after(cursor: Cursor, region: str, seq: int) -> Removal:
+    """What a rewind to a seq has to remove, as this cursor sees the ledger."""
+    cursor.execute(query("published_after"), {"region": region, "seq": seq})
+    return Removal(*(cursor.fetchone() or (0, 0)))
+
+
 def rewind_plan_of(cursor: Cursor, region: str, to_seq: int) -> RewindPlan:
     """What a rewind to a checkpoint would take back, as this cursor sees the ledger."""
     values = {"region": region, "seq": to_seq}
     cursor.execute(query("rewindable"), values)
     is_checkpoint, batches, dead_letters, beyond = cursor.fetchone() or (False, 0, 0, [])
+    published = published_after(cursor, region, to_seq)
     cursor.execute(query("restored_checkpoint"), values)
     places = {
         TopicPartition(topic, number): Place(topic_id, offset, next_offset)
         for _, _, topic, number, offset, topic_id, next_offset in cursor.fetchall()
         if topic is not None
     }
-    return RewindPlan(to_seq, is_checkpoint, batches, dead_letters, beyond, places)
+    return RewindPlan(to_seq, is_checkpoint, batches, dead_letters, beyond, places, published)

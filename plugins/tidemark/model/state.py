@@ -22,6 +22,8 @@ class RegionState:
     """Resets of failed runs since the newest checkpoint or the newest reset by hand."""
     fingerprint: dict[str, Any] = field(default_factory=dict)
     """What the region's rows are made with; empty before its first open."""
+    target_oid: int | None = None
+    """The table that the target's name bore at the first publish; None before it."""
 
 
 @dataclass(frozen=True, slots=True)

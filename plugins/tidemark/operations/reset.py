@@ -1,5 +1,6 @@
 """A reset from outside: to the head, to an older checkpoint, to the initial state, to a time."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -7,6 +8,7 @@ from tidemark.errors import Fenced, Refused, Superseded
 from tidemark.member.retire import retire
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.state import RegionState
 from tidemark.operations.region import (
     Connections,
     MirrorSeen,
@@ -17,6 +19,8 @@ from tidemark.operations.region import (
 )
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.mirror import mirror
+from tidemark.protocol.open import ACCEPT_CHANGES
+from tidemark.protocol.removal import Removal
 from tidemark.protocol.reset import Destination, ResetRequest, RewindPlan, RewindRequest
 from tidemark.protocol.settle import Settled, rewind, settle
 from tidemark.settings.pipeline import Pipeline
@@ -35,6 +39,11 @@ class TakenBack:
     """Where each partition stood before."""
     margins: dict[TopicPartition, int]
     """Offsets between Kafka's log start and where reading begins again."""
+
+    @property
+    def removal(self) -> Removal:
+        """What would be removed."""
+        return Removal(self.rows, self.dead_letters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,7 @@ def reset_region(
     who: str,
     why: str,
     to: Destination = None,
+    overrides: Sequence[str] = (),
 ) -> ResetReport:
     """Everyone is fenced, nothing is unpublished, Kafka equals the ledger; or what that would do.
 
@@ -75,7 +85,8 @@ def reset_region(
     """
     with region_of(pipeline, connections) as region:
         if to is not None:
-            return _rewind(region, _seq_of(region, to), apply=apply, who=who, why=why)
+            asked = _Asked(who, why, tuple(overrides))
+            return _rewind(region, _seq_of(region, to), asked, apply=apply)
         seen, report = _look(region)
         if not apply:
             return report
@@ -103,22 +114,45 @@ def _reset(region: Region, request: ResetRequest) -> Settled:
     return Settled(decided)
 
 
-def _rewind(region: Region, to_seq: int, *, apply: bool, who: str, why: str) -> ResetReport:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Who wants a rewind, and what it was told to accept."""
+
+    who: str
+    why: str
+    overrides: tuple[str, ...]
+
+
+def _rewind(region: Region, to_seq: int, asked: _Asked, *, apply: bool) -> ResetReport:
     state = region.state()
     facts = facts_left(region.broker, {partition.topic for partition in region.known_partitions()})
     (seen, report), plan = _look(region), region.ledger.rewind_plan(region.name, to_seq)
     plan.check(state, facts)
+    _refuse_other_table(region, state)
     rows = PublishedRows(Target.parse(region.pipeline.target.table))
-    report = replace(
-        report,
-        to_seq=to_seq,
-        offsets=plan.offsets,
-        taken_back=_taken_back(region, plan, rows, facts),
-    )
+    taken_back = _taken_back(region, plan, rows, facts)
+    # Of a batch that was published while one counted, the second transaction judges.
+    if ACCEPT_CHANGES not in asked.overrides and region.state().head_seq == state.head_seq:
+        plan.published.check(region.name, taken_back.removal)
+    report = replace(report, to_seq=to_seq, offsets=plan.offsets, taken_back=taken_back)
     if not apply:
         return report
-    request = RewindRequest(who, why, to_seq, facts, state.epoch, seen.mirrored)
+    request = RewindRequest(
+        asked.who, asked.why, to_seq, facts, state.epoch, seen.mirrored, asked.overrides
+    )
     return _applied(region, report, rewind(region.ledger, region.group, rows, region.name, request))
+
+
+def _refuse_other_table(region: Region, state: RegionState) -> None:
+    target = region.pipeline.target.table
+    found = region.ledger.target_oid(target)
+    if found is not None and found != (state.target_oid or found):
+        raise Refused(
+            f"region {region.name} can't be rewound: it has published to the table with oid"
+            f" {state.target_oid}, and {target} is another one, with oid {found}. Nothing was"
+            " changed. Put the table back; or, where the database was restored from a dump or the"
+            " table is meant to be another, first open a run with --accept-changes"
+        )
 
 
 def _taken_back(region: Region, plan: RewindPlan, rows: PublishedRows, facts: Facts) -> TakenBack:

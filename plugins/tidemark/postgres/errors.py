@@ -20,6 +20,10 @@ EDITED = (
     "; the ledger was edited by hand, or restored in part. Nothing was written: `tidemark verify`"
     " names the place, one backup of ledger and target together restores both"
 )
+UNEQUAL = (
+    "{}: a rewind would remove another number than the ledger published. Nothing was removed:"
+    " `tidemark verify` names the rows"
+)
 BY_CONSTRAINT: dict[str, tuple[type[TidemarkError], str]] = {
     "moved_rows_equal_contributed": (StagingLost, LOST),
     "moved_dead_letters_equal_contributed": (StagingLost, LOST),
@@ -37,6 +41,8 @@ BY_CONSTRAINT: dict[str, tuple[type[TidemarkError], str]] = {
         LedgerInconsistent,
         "{}: a record is a dead letter already" + EDITED,
     ),
+    "removed_rows_equal_published": (Refused, UNEQUAL),
+    "removed_dead_letters_equal_published": (Refused, UNEQUAL),
     "target_belongs_to_one_region": (
         Refused,
         "{}: the target belongs to another region; name another target.table",

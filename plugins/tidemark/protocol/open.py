@@ -59,7 +59,7 @@ class OpenRequest:
         self._check_epoch(tx.state)
         self._check_resets(tx.state)
         self._check_target(tx.state)
-        self._check_fingerprint(tx.state)
+        self._check_changes(tx)
         if ACCEPT_DATA_LOSS not in self.overrides:
             known, region = self._read(tx), tx.state.region
             check_left(region, self.facts)
@@ -70,7 +70,10 @@ class OpenRequest:
 
     def write(self, tx: Settling, epoch: int, discarded: int | None) -> None:
         """Write initial offsets, the run and its target offsets."""
-        remarks = [*self._restored(tx.state), *self._accepted_changes(tx.state)]
+        remarks = [
+            *self._restored(tx.state),
+            *(f"accepted: {change}" for change in self._changes(tx)),
+        ]
         is_first = not tx.partitions()
         if ACCEPT_DATA_LOSS in self.overrides:
             remarks += [*self._go_on(tx, epoch), *self._leave(tx, epoch)]
@@ -111,18 +114,25 @@ class OpenRequest:
                 " a region with a checkpoint keeps it: name a new region for the change"
             )
 
-    def _check_fingerprint(self, state: RegionState) -> None:
-        changes = [*changed_fields(state, self.fingerprint)]
+    def _check_changes(self, tx: KnownRegion) -> None:
+        changes = [*self._changes(tx)]
         if changes and ACCEPT_CHANGES not in self.overrides:
             raise Refused(
-                f"region {state.region}: {'; '.join(changes)}. The checkpoint was made with the"
+                f"region {tx.state.region}: {'; '.join(changes)}. The checkpoint was made with the"
                 " old values; restore them, name a new region for the change, or go on with"
                 " --accept-changes: rows from now on are made the new way, the old ones stay"
             )
 
-    def _accepted_changes(self, state: RegionState) -> Iterator[str]:
-        for change in changed_fields(state, self.fingerprint):
-            yield f"accepted: {change}"
+    def _changes(self, tx: KnownRegion) -> Iterator[str]:
+        """Each setting that differs from the checkpoint's, and a target that is another table."""
+        yield from changed_fields(tx.state, self.fingerprint)
+        known, found = tx.state.target_oid, tx.target_oid(self.target)
+        if tx.state.head_seq and known is not None and found != known:
+            now = "is not there" if found is None else f"has {found}"
+            yield (
+                f"target.table {self.target} had oid {known} and {now}: it was renamed, dropped or"
+                " made anew, or the database was restored from a dump, which numbers tables anew"
+            )
 
     def _restored(self, state: RegionState) -> Iterator[str]:
         seen = self.mirrored

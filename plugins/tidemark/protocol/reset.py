@@ -10,6 +10,7 @@ from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, RegionState
 from tidemark.protocol.ports import Settling
+from tidemark.protocol.removal import Removal
 
 Destination = int | datetime | None
 """Where a reset goes: None is the head, 0 the initial state, a seq a checkpoint, or a time."""
@@ -55,9 +56,12 @@ class RewindPlan:
     is_checkpoint: bool
     batches: int
     dead_letters: int
+    """Those that are there."""
     beyond: list[str]
     """Partitions with rows after the checkpoint that were read from a log that is gone."""
     places: dict[TopicPartition, Place]
+    published: Removal
+    """What the ledger published after the checkpoint."""
 
     def check(self, state: RegionState, facts: Facts) -> None:
         """Refuse what cannot be undone or read again.
@@ -112,6 +116,7 @@ class ResetRequest:
     mirrored: Mirrored = NEVER_MIRRORED
     uuid: UUID = field(default_factory=uuid4)
 
+    overrides: ClassVar[tuple[str, ...]] = ()
     kind: ClassVar[str] = "resetting"
     name: ClassVar[str] = "reset"
 
@@ -139,6 +144,7 @@ class RewindRequest:
     epoch: int
     """The region's, read before Kafka was asked: a rewind takes back what was looked at."""
     mirrored: Mirrored = NEVER_MIRRORED
+    overrides: tuple[str, ...] = ()
     uuid: UUID = field(default_factory=uuid4)
 
     run_id: ClassVar[None] = None

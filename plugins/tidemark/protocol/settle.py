@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from tidemark import failpoints
 from tidemark.errors import Fenced, OutcomeUnknown, Superseded, Unreachable
 from tidemark.protocol.mirror import mirror
-from tidemark.protocol.open import OpenRequest
+from tidemark.protocol.open import ACCEPT_CHANGES, OpenRequest
 from tidemark.protocol.ports import Deciding, DecidingT, Group, Ledger, PublishedRows
+from tidemark.protocol.removal import Removal
 from tidemark.protocol.reset import ResetRequest, RewindRequest
 
 Request = OpenRequest | ResetRequest | RewindRequest
@@ -63,9 +64,10 @@ def rewind(
     If it crashes: before the COMMIT of 3 the ledger is as it was, the next open lifts Kafka again.
 
     Raises:
-        Refused: there is no such checkpoint, or Kafka no longer holds what would be read again.
+        Refused: there is no such checkpoint, or Kafka no longer holds what would be read again;
+            or what was removed is not what the ledger published.
         Superseded: another open or reset came between 1 and 3; nothing was taken back.
-        TargetRefused: a constraint of the target keeps its rows.
+        TargetRefused: the target keeps its rows, or is another table.
     """
     try:
         settled = settle(ledger, group, region, request)
@@ -106,6 +108,10 @@ def _rewind(
     request: RewindRequest,
 ) -> None:
     with ledger.deciding(region, epoch, "rewind") as tx:
+        published = tx.published_after(request.to_seq)
         rows = target.remove_rows(tx, request.to_seq)
         failpoints.hit("rewind.removed")
-        tx.finish_reset(rows, tx.rewind(request.to_seq))
+        removed = Removal(rows, tx.rewind(request.to_seq))
+        if ACCEPT_CHANGES not in request.overrides:
+            published.check(region, removed)
+        tx.finish_reset(removed)

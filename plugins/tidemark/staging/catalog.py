@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from psycopg2.extensions import cursor as Cursor
 
 _RELATION = """
-SELECT relkind, relpersistence, has_schema_privilege(relnamespace, 'USAGE')
+SELECT relkind, relpersistence, has_schema_privilege(relnamespace, 'USAGE'),
+       row_security_active(oid), current_user
 FROM pg_catalog.pg_class
 WHERE relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = %(schema)s)
   AND relname = %(table)s
@@ -32,6 +33,28 @@ WHERE namespace.nspname = %(schema)s AND class.relname = %(table)s
   AND attribute.attnum > 0 AND NOT attribute.attisdropped
 ORDER BY attribute.attnum
 """
+# those that fire in an ordinary session; a partition may have triggers of its own
+_INTERFERING = """
+WITH parts AS (
+    SELECT class.oid FROM pg_catalog.pg_class AS class
+    JOIN pg_catalog.pg_namespace AS namespace ON namespace.oid = class.relnamespace
+    WHERE namespace.nspname = %(schema)s AND class.relname = %(table)s
+), tables AS (
+    SELECT oid FROM parts
+    UNION SELECT relid FROM parts CROSS JOIN LATERAL pg_partition_tree(parts.oid)
+)
+SELECT DISTINCT 'trigger', tgname FROM pg_catalog.pg_trigger
+WHERE tgrelid IN (SELECT oid FROM tables) AND NOT tgisinternal AND tgenabled IN ('O', 'A')
+  AND (tgtype & 1) <> 0 AND (tgtype & 2) <> 0 AND (tgtype & %(trigger)s) <> 0
+UNION ALL
+SELECT 'rule', rulename FROM pg_catalog.pg_rewrite
+WHERE ev_class IN (SELECT oid FROM parts) AND is_instead AND ev_enabled IN ('O', 'A')
+  AND ev_type = %(rule)s
+ORDER BY 1, 2
+"""
+_EVENTS = {"INSERT": (4, "3"), "DELETE": (8, "4")}
+"""The bit of pg_trigger.tgtype (1 is FOR EACH ROW, 2 BEFORE), and pg_rewrite.ev_type."""
+
 _SCHEMA = """
 SELECT current_user, has_schema_privilege(nspname, 'USAGE'), has_schema_privilege(nspname, 'CREATE')
 FROM (VALUES (1)) AS one LEFT JOIN pg_catalog.pg_namespace ON nspname = %(schema)s
@@ -47,6 +70,9 @@ class Relation:
     persistence: str
     """p permanent, u unlogged, t temporary."""
     schema_is_usable: bool
+    has_row_security: bool
+    """Whether policies apply to the current user: rows may be hidden from it."""
+    user: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +113,14 @@ def find_relation(cursor: Cursor, schema: str, table: str) -> Relation | None:
     cursor.execute(_RELATION, {"schema": schema, "table": table})
     row = cursor.fetchone()
     return None if row is None else Relation(*row)
+
+
+def find_interfering(cursor: Cursor, schema: str, table: str, event: str) -> list[str]:
+    """`trigger x` and `rule y` of the table that can keep rows from an INSERT or a DELETE."""
+    trigger, rule = _EVENTS[event]
+    values = {"schema": schema, "table": table, "trigger": trigger, "rule": rule}
+    cursor.execute(_INTERFERING, values)
+    return [f"{kind} {name}" for kind, name in cursor.fetchall()]
 
 
 def find_columns(cursor: Cursor, schema: str, table: str) -> list[TableColumn]:

@@ -9,6 +9,7 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import TargetRefused
 from tidemark.model.batch import Staging
+from tidemark.staging.catalog import find_interfering
 from tidemark.staging.columns import BATCH_SEQ, Column
 from tidemark.staging.target import Target
 
@@ -16,14 +17,16 @@ REFUSALS = (psycopg2.IntegrityError, psycopg2.DataError, psycopg2.errors.RaiseEx
 """What a target raises that refuses a row: a constraint, a type, a trigger."""
 
 # a semi-join: a winner named twice moves its rows once
-_MOVE = sql.SQL("""
-INSERT INTO {target} ({names}, {batch_seq})
-SELECT {values}, {seq}::bigint
+_STAGED = sql.SQL("""
 FROM {rows} AS staged
 WHERE (staged.member, staged.attempt) IN (
     SELECT member, attempt
     FROM unnest({members}::bigint[], {attempts}::bigint[]) AS winners (member, attempt)
 )
+""")
+_MOVE = sql.SQL("""
+INSERT INTO {target} ({names}, {batch_seq})
+SELECT {values}, {seq}::bigint {staged}
 """)
 _WITH_ZONE = sql.SQL("""
 CASE WHEN {staged} IS NOT NULL THEN ARRAY(
@@ -57,14 +60,38 @@ def move_rows(
         batch_seq=sql.Identifier(BATCH_SEQ),
         values=sql.SQL(", ").join(map(_value, columns)),
         seq=sql.Literal(seq),
-        rows=sql.Identifier(staging.schema, staging.rows),
-        members=sql.Literal([member for member, _ in winners]),
-        attempts=sql.Literal([attempt for _, attempt in winners]),
+        staged=_staged(staging, winners),
     )
     cursor.execute(statement)
     moved = cursor.rowcount
     cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
     return moved
+
+
+def refuse_kept_out(
+    cursor: Cursor,
+    staging: Staging,
+    target: Target,
+    winners: Sequence[tuple[int, int]],
+    moved: int,
+    contributed: int,
+) -> None:
+    """Tell a target that keeps rows out from staging that was lost, of which nothing is said here.
+
+    Raises:
+        TargetRefused: all rows are staged and not all went in; names the triggers and rules.
+    """
+    cursor.execute(sql.SQL("SELECT count(*) {}").format(_staged(staging, winners)))
+    staged = int((cursor.fetchone() or (0,))[0])
+    if staged != contributed:
+        return
+    found = find_interfering(cursor, target.schema, target.table, "INSERT")
+    raise TargetRefused(
+        f"{target} kept rows out: {staged} were staged and {moved} went in, by"
+        f" {', '.join(found) or 'a trigger or a rule of it'}; nothing of the batch is published."
+        " Filter such rows in the transform, or change the trigger (RETURN NEW lets a row in),"
+        " then run again"
+    )
 
 
 def target_refused(error: psycopg2.Error, target: Target) -> TargetRefused:
@@ -77,6 +104,14 @@ def target_refused(error: psycopg2.Error, target: Target) -> TargetRefused:
         f"{target} refuses a row of the batch: {_guard(error)} "
         f"(SQLSTATE {code} {_condition(code)}); nothing of the batch is published. Repair the "
         "rows in the transform, or change the table, then run again"
+    )
+
+
+def _staged(staging: Staging, winners: Sequence[tuple[int, int]]) -> sql.Composed:
+    return _STAGED.format(
+        rows=sql.Identifier(staging.schema, staging.rows),
+        members=sql.Literal([member for member, _ in winners]),
+        attempts=sql.Literal([attempt for _, attempt in winners]),
     )
 
 

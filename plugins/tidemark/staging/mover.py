@@ -8,7 +8,7 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import Batch
 from tidemark.staging.columns import Column
-from tidemark.staging.move import REFUSALS, move_rows, target_refused
+from tidemark.staging.move import REFUSALS, move_rows, refuse_kept_out, target_refused
 from tidemark.staging.reads import move_dead_letters
 from tidemark.staging.target import Target
 
@@ -22,6 +22,12 @@ class Publishing(Protocol):
 
     def winners(self, batch: Batch) -> list[tuple[int, int]]:
         """(member, attempt) of the staged rows that count."""
+
+    def contributed_rows(self, batch: Batch) -> int:
+        """Rows of the batch's contributions, as they counted them."""
+
+    def keep_target(self, schema: str, table: str) -> None:
+        """Refuse a table that the region has not published to."""
 
     def reads_that_count(self, batch: Batch) -> list[tuple[int, int, str, int]]:
         """(member, attempt, topic, partition) of the reads whose dead letters count."""
@@ -38,16 +44,20 @@ class Mover:
         """Insert the winners' rows under the batch's seq; return how many.
 
         Raises:
-            TargetRefused: a constraint of the target refuses a row.
+            TargetRefused: a constraint of the target refuses a row, a trigger keeps it out, or
+                the region has published to another table.
         """
         winners = transaction.winners(batch)
+        cursor, staging = transaction.cursor, batch.staging
         try:
-            return move_rows(
-                transaction.cursor, batch.staging, self.target, self.columns, batch.seq, winners
-            )
+            moved = move_rows(cursor, staging, self.target, self.columns, batch.seq, winners)
         except REFUSALS as error:
             # The DETAIL of the server's error quotes the row: it goes no further.
             raise target_refused(error, self.target) from None
+        transaction.keep_target(self.target.schema, self.target.table)
+        if moved != (contributed := transaction.contributed_rows(batch)):
+            refuse_kept_out(cursor, staging, self.target, winners, moved, contributed)
+        return moved
 
     def move_dead_letters(self, transaction: Publishing, batch: Batch) -> int:
         """Move the dead letters of the reads that count; return how many."""

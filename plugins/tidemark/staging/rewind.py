@@ -6,11 +6,11 @@ from typing import Protocol
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import Refused
-from tidemark.staging.catalog import find_columns, find_relation
+from tidemark.errors import Refused, TargetRefused
+from tidemark.staging.catalog import find_columns, find_interfering, find_relation
 from tidemark.staging.columns import BATCH_SEQ
 from tidemark.staging.move import REFUSALS, target_refused
-from tidemark.staging.target import Target
+from tidemark.staging.target import Target, refuse_row_security
 
 
 class Deciding(Protocol):
@@ -19,6 +19,9 @@ class Deciding(Protocol):
     @property
     def cursor(self) -> Cursor:
         """The transaction's cursor."""
+
+    def keep_target(self, schema: str, table: str) -> None:
+        """Refuse a table that the region has not published to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class PublishedRows:
         """How many rows came after a checkpoint.
 
         Raises:
-            Refused: the role may not delete them, or the table does not say what came when.
+            Refused: the role may not delete or see them, or the table does not say what came when.
         """
         if not self._is_there(cursor):
             return 0
@@ -44,34 +47,54 @@ class PublishedRows:
                 f"{self.target}: this role may not delete rows, which a rewind does; grant DELETE"
                 " on the table (docs/operating.md)"
             )
-        cursor.execute(self._statement("SELECT count(*)"), (after_seq,))
-        return int((cursor.fetchone() or (0,))[0])
+        return self._count(cursor, after_seq)
 
     def remove_rows(self, transaction: Deciding, after_seq: int) -> int:
-        """Delete the rows that came after a checkpoint; return how many.
+        """Delete the rows that came after a checkpoint; return how many. None of them is left.
 
         Raises:
-            TargetRefused: a constraint of the target, or of a table that refers to it, keeps one.
+            TargetRefused: a constraint of the target, a table that refers to it, a trigger or a
+                rule keeps one; or the region has published to another table.
         """
-        if not self._is_there(transaction.cursor):
+        cursor = transaction.cursor
+        if not self._is_there(cursor):
             return 0
         try:
-            transaction.cursor.execute(self._statement("DELETE"), (after_seq,))
-            removed = transaction.cursor.rowcount
-            transaction.cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+            cursor.execute(self._statement("DELETE", after_seq))
+            removed = cursor.rowcount
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         except REFUSALS as error:
             raise target_refused(error, self.target) from None
+        transaction.keep_target(self.target.schema, self.target.table)
+        if left := self._count(cursor, after_seq):
+            raise self._kept(cursor, removed, left)
         return removed
 
-    def _statement(self, what: str) -> sql.Composed:
-        return sql.SQL(what + " FROM {} WHERE {} > %s").format(
-            self.target.identifier, sql.Identifier(BATCH_SEQ)
+    def _kept(self, cursor: Cursor, removed: int, left: int) -> TargetRefused:
+        guards = find_interfering(cursor, self.target.schema, self.target.table, "DELETE")
+        by = ", ".join(guards) or "a trigger or a rule of it"
+        return TargetRefused(
+            f"{self.target}: {removed} rows were deleted and {left} are still there: {by} keeps"
+            " them. Nothing was taken back. Let it return OLD, or disable it for the rewind, then"
+            " rewind again"
+        )
+
+    def _count(self, cursor: Cursor, after_seq: int) -> int:
+        cursor.execute(self._statement("SELECT count(*)", after_seq))
+        return int((cursor.fetchone() or (0,))[0])
+
+    def _statement(self, what: str, after_seq: int) -> sql.Composed:
+        # a literal, because psycopg2 takes a % in a name for a placeholder beside parameters
+        return sql.SQL(what + " FROM {} WHERE {} > {}").format(
+            self.target.identifier, sql.Identifier(BATCH_SEQ), sql.Literal(after_seq)
         )
 
     def _is_there(self, cursor: Cursor) -> bool:
         target = self.target
-        if find_relation(cursor, target.schema, target.table) is None:
+        relation = find_relation(cursor, target.schema, target.table)
+        if relation is None:
             return False
+        refuse_row_security(target, relation)
         columns = {column.name for column in find_columns(cursor, target.schema, target.table)}
         if BATCH_SEQ not in columns:
             raise Refused(

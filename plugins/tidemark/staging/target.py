@@ -12,6 +12,7 @@ from tidemark.staging.catalog import (
     Relation,
     TableColumn,
     find_columns,
+    find_interfering,
     find_relation,
     find_rights,
 )
@@ -66,7 +67,8 @@ def ensure(cursor: Cursor, target: Target, columns: Sequence[Column]) -> bool:
 
     Raises:
         SchemaMismatch: the table does not fit; every difference, and the ALTER TABLE against it.
-        Refused: the name is no table, the table is unlogged, a right is missing.
+        Refused: the name is no table, the table is unlogged or hides rows, a rule replaces
+            inserts, a right is missing.
     """
     cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"tidemark {target}",))
     relation = find_relation(cursor, target.schema, target.table)
@@ -74,6 +76,8 @@ def ensure(cursor: Cursor, target: Target, columns: Sequence[Column]) -> bool:
         _create(cursor, target, columns)
         return True
     _refuse_other_kinds(target, relation)
+    refuse_row_security(target, relation)
+    _refuse_rules(cursor, target)
     table = find_columns(cursor, target.schema, target.table)
     _refuse_differences(target, list(differences(columns, table)))
     _refuse_missing_rights(cursor, target, relation, columns, table)
@@ -112,6 +116,33 @@ def _refuse_other_kinds(target: Target, relation: Relation) -> None:
         raise Refused(
             f"{target} is UNLOGGED: a crash of Postgres would empty it while the ledger stands; "
             f"run: ALTER TABLE {target} SET LOGGED;"
+        )
+
+
+def refuse_row_security(target: Target, relation: Relation) -> None:
+    """Refuse a table whose policies apply to this role: it can't count or remove what it wrote.
+
+    Raises:
+        Refused: with the statements that would help.
+    """
+    if relation.has_row_security:
+        user = quoted(relation.user)
+        raise Refused(
+            f"{target} has row level security that applies to {user}: rows that it hides can be"
+            " neither counted nor taken back, and would come twice after a rewind; run as an"
+            f" administrator: ALTER ROLE {user} BYPASSRLS; or: ALTER TABLE {target} DISABLE ROW"
+            " LEVEL SECURITY;"
+        )
+
+
+def _refuse_rules(cursor: Cursor, target: Target) -> None:
+    found = find_interfering(cursor, target.schema, target.table, "INSERT")
+    rules = [name.removeprefix("rule ") for name in found if name.startswith("rule ")]
+    if rules:
+        drops = " ".join(f"DROP RULE {quoted(name)} ON {target};" for name in rules)
+        raise Refused(
+            f"{target} has rules that replace an INSERT: {', '.join(rules)}; rows would not arrive"
+            f" in it. Name the table that they write to as target.table, or run: {drops}"
         )
 
 

@@ -1,0 +1,32 @@
+"""What a rewind removes: as the ledger published it, and as it was found."""
+
+from dataclasses import dataclass
+
+from tidemark.errors import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Rows of the target and dead letters that came after a checkpoint."""
+
+    rows: int
+    dead_letters: int
+
+    def check(self, region: str, found: "Removal") -> None:
+        """Refuse a rewind that would not remove exactly what was published.
+
+        Raises:
+            Refused: rows or dead letters are missing, or there are more; with the numbers.
+        """
+        if found == self:
+            return
+        raise Refused(
+            f"region {region} can't be rewound: the ledger published {self}, and {found} would be"
+            " removed. Somebody else deleted or inserted rows, or detached a partition of the"
+            " table. Nothing was removed. `tidemark verify` names the rows; put them right, or go"
+            " on with --accept-changes: what is there is removed and read again. Rows that lie"
+            " elsewhere now (another table, a detached partition) stay there and come twice"
+        )
+
+    def __str__(self) -> str:
+        return f"{self.rows} rows and {self.dead_letters} dead letters"
