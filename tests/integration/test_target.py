@@ -22,6 +22,7 @@ from tests.support.flights_table import (
 
 from tidemark.errors import InvalidSettings, Refused, SchemaMismatch
 from tidemark.staging import tables
+from tidemark.staging.catalog import find_interfering
 from tidemark.staging.columns import columns_of
 from tidemark.staging.target import Target, ensure
 
@@ -113,6 +114,51 @@ def test_what_cannot_keep_rows_is_refused(cursor: Cursor, ddl: str, fact: str) -
     cursor.execute(ddl)
     with pytest.raises(Refused, match=fact):
         ensure(cursor, TARGET, COLUMNS)
+
+
+def test_hidden_rows_are_refused_with_what_would_help(cursor: Cursor) -> None:
+    """B5: rows that a policy hides can't be counted or taken back."""
+    ensure(cursor, TARGET, COLUMNS)
+    cursor.execute("ALTER TABLE public.flights ENABLE ROW LEVEL SECURITY")
+    assert ensure(cursor, TARGET, COLUMNS) is False, "policies do not apply to an owner"
+    cursor.execute("ALTER TABLE public.flights FORCE ROW LEVEL SECURITY")
+    with pytest.raises(Refused, match=r"row level security that applies to .* BYPASSRLS; or: ALT"):
+        ensure(cursor, TARGET, COLUMNS)
+
+
+def test_a_rule_that_replaces_inserts_is_refused(cursor: Cursor) -> None:
+    """B5."""
+    ensure(cursor, TARGET, COLUMNS)
+    cursor.execute("CREATE RULE copy AS ON INSERT TO public.flights DO ALSO NOTHING")
+    assert ensure(cursor, TARGET, COLUMNS) is False
+    cursor.execute("CREATE RULE away AS ON INSERT TO public.flights DO INSTEAD NOTHING")
+    with pytest.raises(Refused, match=r'run: DROP RULE "away" ON') as refusal:
+        ensure(cursor, TARGET, COLUMNS)
+    cursor.execute(str(refusal.value).partition("run: ")[2])
+    assert ensure(cursor, TARGET, COLUMNS) is False
+
+
+def test_triggers_that_may_keep_rows_are_named(cursor: Cursor) -> None:
+    """B5: of the table and of its partitions; what is disabled or comes after is no danger."""
+    items = ", ".join(f"{name} {kind}" for name, kind in FITTING.items())
+    cursor.execute(
+        f"CREATE TABLE public.flights ({items}) PARTITION BY LIST (carrier);"
+        "CREATE TABLE public.flights_ua PARTITION OF public.flights FOR VALUES IN ('UA');"
+        "CREATE FUNCTION public.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'"
+    )
+    for name, when, table in (
+        ("whole", "BEFORE INSERT OR UPDATE", "flights"),
+        ("part", "BEFORE INSERT OR DELETE", "flights_ua"),
+        ("after", "AFTER INSERT", "flights"),
+        ("off", "BEFORE INSERT", "flights_ua"),
+    ):
+        cursor.execute(
+            f"CREATE TRIGGER {name} {when} ON public.{table} FOR EACH ROW EXECUTE FUNCTION f()"
+        )
+    cursor.execute("ALTER TABLE public.flights_ua DISABLE TRIGGER off")
+    found = find_interfering(cursor, "public", "flights", "INSERT")
+    assert found == ["trigger part", "trigger whole"]
+    assert find_interfering(cursor, "public", "flights", "DELETE") == ["trigger part"]
 
 
 @pytest.mark.parametrize(

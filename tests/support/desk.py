@@ -107,9 +107,11 @@ class Desk:
         request = ResetRequest("test", "a test", run_id, epoch)
         return settle(self.ledger, self.group, self.region, request)
 
-    def rewind(self, to_seq: int) -> Settled:
+    def rewind(self, to_seq: int, overrides: tuple[str, ...] = ()) -> Settled:
         """The region is rewound to a checkpoint, by hand."""
-        request = RewindRequest("test", "a test", to_seq, self.facts, self.epoch)
+        request = RewindRequest(
+            "test", "a test", to_seq, self.facts, self.epoch, overrides=overrides
+        )
         rows = PublishedRows(self.target)
         return rewind(self.ledger, self.group, rows, self.region, request)
 

@@ -13,8 +13,8 @@ from tidemark.ledger.queries import query
 from tidemark.postgres.transaction import autocommit, connect
 from tidemark.settings.connections import postgres_parameters
 from tidemark.settings.pipeline import Pipeline
-from tidemark.staging.catalog import find_relation, find_rights
-from tidemark.staging.target import Target
+from tidemark.staging.catalog import find_interfering, find_relation, find_rights
+from tidemark.staging.target import Target, refuse_row_security, refuse_rules
 
 OLDEST = 150_000
 RIGHTS = """
@@ -67,6 +67,7 @@ def _of_server(engine: Engine, target: Target) -> Iterator[Finding]:
     rights: list[_Rights] = []
     yield finding(f"target {target}", lambda: _target(engine, target, rights))
     for right in rights:
+        yield finding("target's guards", lambda: _guards(engine, target))
         yield finding("rewinds", lambda right=right: right.to_rewind(target))  # type: ignore[misc]
 
 
@@ -203,6 +204,27 @@ def _view(engine: Engine) -> str:
         raise Doubtful(f"{user} may not read it", f'GRANT SELECT ON {VIEW} TO "{user}"')
     others = [name for name in readers if name != user]
     return f"read by {', '.join(others)}" if others else "dashboards' roles need SELECT on it"
+
+
+def _guards(engine: Engine, target: Target) -> str:
+    """What of the table could keep rows out, hide them, or keep them from a rewind."""
+    with autocommit(engine) as cursor:
+        relation = find_relation(cursor, target.schema, target.table)
+        found = {
+            event: find_interfering(cursor, target.schema, target.table, event)
+            for event in ("INSERT", "DELETE")
+        }
+        if relation is not None:
+            refuse_row_security(target, relation)
+        refuse_rules(target, found["INSERT"])
+    told = [f"{name} (BEFORE {event})" for event, names in found.items() for name in names]
+    if told:
+        raise Doubtful(
+            f"{', '.join(told)} may keep rows: a run or a rewind that meets one ends as"
+            " TARGET_REFUSED",
+            "nothing, if it returns NEW on INSERT and OLD on DELETE for every row",
+        )
+    return "no row security, trigger or rule that could keep rows"
 
 
 def _target(engine: Engine, target: Target, rights: list[_Rights]) -> str:

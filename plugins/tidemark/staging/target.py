@@ -77,7 +77,7 @@ def ensure(cursor: Cursor, target: Target, columns: Sequence[Column]) -> bool:
         return True
     _refuse_other_kinds(target, relation)
     refuse_row_security(target, relation)
-    _refuse_rules(cursor, target)
+    refuse_rules(target, find_interfering(cursor, target.schema, target.table, "INSERT"))
     table = find_columns(cursor, target.schema, target.table)
     _refuse_differences(target, list(differences(columns, table)))
     _refuse_missing_rights(cursor, target, relation, columns, table)
@@ -135,9 +135,13 @@ def refuse_row_security(target: Target, relation: Relation) -> None:
         )
 
 
-def _refuse_rules(cursor: Cursor, target: Target) -> None:
-    found = find_interfering(cursor, target.schema, target.table, "INSERT")
-    rules = [name.removeprefix("rule ") for name in found if name.startswith("rule ")]
+def refuse_rules(target: Target, interfering: Sequence[str]) -> None:
+    """Refuse a table whose rules replace an INSERT; `interfering` as `find_interfering` has it.
+
+    Raises:
+        Refused: with the statements that would help.
+    """
+    rules = [name.removeprefix("rule ") for name in interfering if name.startswith("rule ")]
     if rules:
         drops = " ".join(f"DROP RULE {quoted(name)} ON {target};" for name in rules)
         raise Refused(
