@@ -93,6 +93,8 @@ def granted(administrator: Parameters, role: Parameters, block: str) -> None:
     execute(
         administrator, named.replace("DATABASE warehouse", f"DATABASE {administrator['dbname']}")
     )
+    # of a database that is open to nobody, as a careful administrator has it
+    execute(administrator, f"REVOKE ALL ON DATABASE {administrator['dbname']} FROM PUBLIC")
     statement = sql.SQL("ALTER ROLE {} PASSWORD {}")
     with closing(psycopg2.connect(**administrator)) as connection, connection:
         name, password = sql.Identifier(role["user"]), sql.Literal(role["password"])

@@ -1,17 +1,21 @@
 """The mirror on the real group: who reads the ledger last writes last, whatever interleaves."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from tests.support.failpoint import failpoint
 from tests.support.world import World
 
-from tidemark.errors import Fenced, MirrorFailed
+from tidemark.errors import DataLost, Fenced, MirrorFailed
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka import group as group_module
+from tidemark.kafka.facts import Broker
 from tidemark.ledger.ledger import Ledger
 from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.operations.mirror import mirror_region
 from tidemark.protocol.mirror import differences, mirror
 
 
@@ -119,3 +123,31 @@ def test_differences_are_told_partition_by_partition() -> None:
     assert differences(ledger, {first: 1, TopicPartition("other", 0): 5}) == [
         "t[1]: ledger 2, Kafka none"
     ]
+
+
+def test_a_left_topic_that_was_deleted_stops_neither_reset_nor_mirror(
+    world: World, topic: Callable[..., str], admin: AdminClient
+) -> None:
+    """Kafka takes no offsets for it; the next open says that it is gone."""
+    left = topic()
+    world.settings = {"kafka": {"topics": [world.topic, left]}}
+    world.produce(3)
+    world.run("first")
+    world.settings = {}
+    admin.delete_topics([left])[left].result(30)
+    wait_until_gone(world, left)
+    for check in (True, False):
+        report = mirror_region(world.pipeline, world.connections, check=check)
+        assert (report.before, report.after) == ((), ())
+    assert world.reset().drift == ()
+    world.overrides = ("accept_changes",)
+    with pytest.raises(DataLost, match=f"{left} is no longer read, and gone from Kafka"):
+        world.open("second")
+
+
+def wait_until_gone(world: World, topic: str) -> None:
+    """The brokers no longer know the topic."""
+    deadline = time.monotonic() + 30
+    broker = Broker({"bootstrap.servers": world.kafka})
+    while not broker.gone([topic]):
+        assert time.monotonic() < deadline, "the topic stays"

@@ -15,14 +15,17 @@ from confluent_kafka.admin import (
     ConfigResource,
     NewTopic,
 )
+from tests.support import executor
 from tests.support.filled import copied, filled
+from tests.support.produce import produce
 from tests.support.world import World
 
 from tidemark.errors import Refused
 from tidemark.ledger.looks import Looks
 from tidemark.local.stack import LocalStack
 from tidemark.member.retire import prune, retire
-from tidemark.operations.region import Region
+from tidemark.operations.region import Region, region_of
+from tidemark.operations.status import TargetStatus, counted
 from tidemark.postgres.transaction import connect
 from tidemark.verify.report import Difference, Kind, Report
 from tidemark.verify.verify import verify
@@ -335,3 +338,28 @@ def tables_of(world: World) -> list[str]:
             "SELECT tablename FROM pg_tables WHERE schemaname = 'tidemark_staging' ORDER BY 1"
         )
     ]
+
+
+def test_a_percent_sign_in_a_name_means_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """psycopg2 takes it for a placeholder where a statement has parameters."""
+    names, row_batch = [*executor.SCHEMA.names[:-1], "50%s"], executor.row_batch
+    renamed = executor.SCHEMA.empty_table().rename_columns(names).schema
+    monkeypatch.setattr(executor, "SCHEMA", renamed)
+    monkeypatch.setattr(
+        executor, "row_batch", lambda records: row_batch(records).rename_columns(names)
+    )
+    world.settings = {"target": {"table": 'public."100% sure"'}}
+    produce(world.kafka, world.topic, [b"a", executor.BAD])
+    world.run()
+    world.sql("""INSERT INTO public."100% sure" ("50%s", batch_seq) VALUES ('foreign', 9)""")
+    report = verified(world)
+    assert [one.kind for one in report.differences] == [Kind.foreign]
+    assert [(batch.verdict, batch.rows) for batch in report.batches] == [("equal", 1)]
+    with region_of(world.pipeline, world.connections) as region:
+        told = TargetStatus(world.pipeline.target.table, 1, 0)
+        assert counted(region, told).counted == 2
+    world.sql("""DELETE FROM public."100% sure" WHERE batch_seq = 9""")
+    world.reset(to=0)
+    assert world.sql('SELECT count(*) FROM public."100% sure"') == [(0,)]

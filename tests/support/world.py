@@ -140,7 +140,12 @@ class World:
         return close_run(self.pipeline, self.connections, run_id=run_id)
 
     def reset(
-        self, run_id: str | None = None, *, apply: bool = True, to: Destination = None
+        self,
+        run_id: str | None = None,
+        *,
+        apply: bool = True,
+        to: Destination = None,
+        overrides: tuple[str, ...] = (),
     ) -> ResetReport:
         """The reset task, or a reset or rewind by hand."""
         return reset_region(
@@ -151,6 +156,7 @@ class World:
             who="test",
             why="a test",
             to=to,
+            overrides=overrides,
         )
 
     def run(self, run_id: str = "run", **bounds: Any) -> Closed:

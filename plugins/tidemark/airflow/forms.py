@@ -66,6 +66,16 @@ def reset_params() -> dict[str, Param]:
             description="Kept in the ledger beside who reset and when.",
             section="Reset",
         ),
+        "accept_data_loss": _override(
+            "Accept data loss",
+            "For a rewind: accepts that rows are gone for good whose records Kafka no longer gives"
+            " (REFUSED named them: compacted, or due for deletion).",
+        ),
+        "accept_changes": _override(
+            "Accept changes",
+            "For a rewind: removes the rows that are there, though the ledger published another"
+            " number of them (REFUSED named both): somebody else deleted or inserted rows.",
+        ),
     }
 
 

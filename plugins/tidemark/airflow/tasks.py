@@ -1,6 +1,7 @@
 """Tasks: open, close and reset, as Airflow runs them. Only a running task imports the clients."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from tidemark.airflow.failures import as_airflow_failure
 from tidemark.airflow.forms import BOUNDS, OVERRIDES
 from tidemark.errors import RunNotDone, Superseded
 from tidemark.model.bounds import Bounds
-from tidemark.model.offsets import Offsets
+from tidemark.model.offsets import TopicPartition
 from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def reset_by_hand(path: str) -> dict[str, Any]:
             who=context["dag_run"].triggering_user_name or "airflow",
             why=context["params"]["reason"] or "by hand",
             to=destination(context["params"]["to"]),
+            overrides=[name for name in OVERRIDES if context["params"].get(name)],
         )
     found = _told(report)
     log.info("%s", found)
@@ -125,12 +127,16 @@ def _told(report: "ResetReport") -> dict[str, Any]:
     """The report in JSON's own types, for XCom."""
     found = asdict(report) | {"offsets": _named(report.offsets)}
     if back := report.taken_back:
-        found["taken_back"] |= {"offsets": _named(back.offsets), "margins": _named(back.margins)}
+        found["taken_back"] |= {
+            "offsets": _named(back.offsets),
+            "margins": _named(back.margins),
+            "seconds": _named(back.seconds),
+        }
     return found
 
 
-def _named(offsets: Offsets) -> dict[str, int]:
-    return {str(partition): offset for partition, offset in offsets.items()}
+def _named(by_partition: Mapping[TopicPartition, int | None]) -> dict[str, int | None]:
+    return {str(partition): value for partition, value in by_partition.items()}
 
 
 def _bounds(pipeline: Pipeline, params: dict[str, Any]) -> Bounds:

@@ -47,6 +47,20 @@ def reset(
     reason: Annotated[
         str, typer.Option(help="Why, for the ledger's record of resets.")
     ] = "by hand",
+    accept_changes: Annotated[
+        bool,
+        typer.Option(
+            "--accept-changes",
+            help="A rewind: remove the rows that are there, though not as many were published.",
+        ),
+    ] = False,
+    accept_data_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-data-loss",
+            help="A rewind: lose the rows whose records Kafka no longer gives.",
+        ),
+    ] = False,
     pipelines: PipelinesDir = DAGS,
     output: Format = Output.table,
     verbose: Verbose = False,
@@ -69,9 +83,14 @@ def reset(
 
     A rewind sets Kafka's offsets first, so that Kafka is never ahead, then removes rows, dead
     letters and checkpoints in one transaction. It refuses before it fences anyone, if there is no
-    such checkpoint, if Kafka no longer holds what would be read again, or if the role may not
-    delete. The margin says how many offsets lie between Kafka's log start and the place; when it
-    is small, retention may pass it before the next run reads.
+    such checkpoint, if Kafka no longer holds what would be read again, if the target does not hold
+    as many rows as the ledger published, or if the role may not delete. The margin says how many
+    offsets lie between Kafka's log start and the place, and "due in" when retention may delete the
+    oldest of these records: raise retention.ms if that is soon.
+
+    Records that would be read again are counted first where compaction may have taken some: that
+    reads them once. If some are gone, the rewind is refused; --accept-data-loss loses their rows.
+    If somebody deleted or inserted rows of the target, --accept-changes removes what is there.
 
     Exits with 0 when the reset (or the dry run) is complete, 16 (REFUSED) for what can't be undone
     and for a region that never opened, 10 (FENCED) or 15 (SUPERSEDED) when another open or reset
@@ -83,16 +102,26 @@ def reset(
       tidemark reset flights --to 2026-01-31T12:00:00Z --apply --reason "wrong currency"
     """
     from tidemark.operations.reset import reset_region
+    from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
     from tidemark.protocol.reset import destination
 
     place = destination(to)
     pipeline = find_pipeline(region, pipelines)
     connections = connections_of(pipeline)
     who = f"{getpass.getuser()}@{socket.gethostname()}"
-    with spinning("resetting" if apply else "looking at what a reset would change"):
+    given = {ACCEPT_CHANGES: accept_changes, ACCEPT_DATA_LOSS: accept_data_loss}
+    with spinning("resetting" if apply else "looking at what a reset would change") as tell:
         members = _members(pipeline)
         report = reset_region(
-            pipeline, connections, run_id=None, apply=apply, who=who, why=reason, to=place
+            pipeline,
+            connections,
+            run_id=None,
+            apply=apply,
+            who=who,
+            why=reason,
+            to=place,
+            overrides=[name for name, is_given in given.items() if is_given],
+            tell=tell,
         )
     if output is Output.json:
         fences = [one.label for one in members if one.kind != "foreign"]
@@ -138,8 +167,15 @@ def _lines(report: "ResetReport", members: "list[MemberHealth]", table: str) -> 
     else:
         yield f"  head        batch {report.head_seq} -> {_head(report)}; {back.batches} batches go"
         yield f"  removed     {back.rows} rows of {table}, {back.dead_letters} dead letters"
-    for difference in report.drift or ("nothing: the group's offsets equal the ledger's",):
-        yield f"  Kafka       {'differed: ' if report.drift else ''}{difference}"
+        for fact in back.lost:
+            yield f"  lost        {fact}"
+    for difference in report.drift:
+        yield f"  Kafka       differed: {difference}"
+    if back is not None:
+        again = sum(back.offsets[at] - to for at, to in report.offsets.items())
+        yield f"  Kafka       the group's offsets go back with the ledger's, by {again} in all"
+    elif not report.drift:
+        yield "  Kafka       nothing: the group's offsets equal the ledger's"
 
 
 def _epoch(report: "ResetReport") -> str:
@@ -153,6 +189,13 @@ def _head(report: "ResetReport") -> str:
     return str(report.to_seq) if report.to_seq else "0, the initial state"
 
 
+def _time(seconds: int | None) -> str | None:
+    if seconds is None:
+        return None
+    days, rest = divmod(max(seconds, 0), 86_400)
+    return f"{days} d {rest // 3600} h" if days else f"{rest // 3600} h {rest % 3600 // 60} min"
+
+
 def _print_places(report: "ResetReport") -> None:
     """Each partition, from where to where, and how far from what Kafka still holds."""
     back = report.taken_back
@@ -160,9 +203,16 @@ def _print_places(report: "ResetReport") -> None:
         return
     print_line("")
     print_table(
-        ("partition", "from", "to", "read again", "margin"),
+        ("partition", "from", "to", "read again", "margin", "due in"),
         [
-            (str(at), back.offsets[at], to, back.offsets[at] - to, back.margins[at])
+            (
+                str(at),
+                back.offsets[at],
+                to,
+                back.offsets[at] - to,
+                back.margins[at],
+                _time(back.seconds.get(at)),
+            )
             for at, to in sorted(report.offsets.items())
         ],
     )

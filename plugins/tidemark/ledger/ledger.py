@@ -12,7 +12,13 @@ from sqlalchemy import Engine
 from tidemark.errors import Fenced, Refused
 from tidemark.ledger.deciding import Deciding
 from tidemark.ledger.queries import query
-from tidemark.ledger.settling import Settling, rewind_plan_of, target_oid_of
+from tidemark.ledger.settling import (
+    ReadAgain,
+    Settling,
+    read_again_of,
+    rewind_plan_of,
+    target_oid_of,
+)
 from tidemark.model.batch import Batch, Checkpoint
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.state import Partition, RegionState, Run
@@ -121,6 +127,11 @@ class Ledger:
         """What a rewind to a checkpoint would take back, as a look."""
         with autocommit(self.engine) as cursor:
             return rewind_plan_of(cursor, region, to_seq)
+
+    def read_again(self, region: str, to_seq: int) -> list[ReadAgain]:
+        """What a rewind to a checkpoint reads again of each partition, as a look."""
+        with autocommit(self.engine) as cursor:
+            return read_again_of(cursor, region, to_seq)
 
     def checkpoint_before(self, region: str, offsets: Offsets) -> int:
         """The newest checkpoint at or below these offsets in every partition; 0 is the start."""

@@ -8,7 +8,7 @@ from psycopg2.extensions import cursor as Cursor
 from psycopg2.extras import Json
 
 from tidemark.ledger.queries import query
-from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import Mirrored, Partition, RegionState
 from tidemark.model.table_name import parse_table
 from tidemark.protocol.open import OpenRequest
@@ -154,6 +154,32 @@ def published_after(cursor: Cursor, region: str, seq: int) -> Removal:
     """What a rewind to a seq has to remove, as this cursor sees the ledger."""
     cursor.execute(query("published_after"), {"region": region, "seq": seq})
     return Removal(*(cursor.fetchone() or (0, 0)))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAgain:
+    """What a rewind reads again of a partition, as the ledger counted it when it was read."""
+
+    span: Span
+    """As far as the ledger has its spans; older ones may be pruned."""
+    records: int
+    first: Span
+    """The oldest of these spans."""
+    first_records: int
+
+
+def read_again_of(cursor: Cursor, region: str, seq: int) -> list[ReadAgain]:
+    """What a rewind to a seq reads again, as this cursor sees the ledger."""
+    cursor.execute(query("read_again"), {"region": region, "seq": seq})
+    return [
+        ReadAgain(
+            Span(topic, number, start, end),
+            records,
+            Span(topic, number, start, first_end),
+            first_records,
+        )
+        for topic, number, start, end, records, first_end, first_records in cursor.fetchall()
+    ]
 
 
 def rewind_plan_of(cursor: Cursor, region: str, to_seq: int) -> RewindPlan:

@@ -21,13 +21,14 @@ def parse_table(text: str) -> tuple[str, str]:
     match = _NAME.fullmatch(text)
     if match is None:
         raise InvalidSettings(
-            f"target.table must be schema.table, such as public.flights, got {text!r}"
+            f"{text!r} names no table: write schema.table, such as public.flights; a name with"
+            ' other signs or capitals stands in double quotes, such as public."Flights 2"'
         )
     schema, table = map(_unquoted, match.groups())
     for part in (schema, table):
         if (size := len(part.encode())) > NAME_BYTES:
             raise InvalidSettings(
-                f"target.table: {part!r} has {size} bytes, Postgres allows {NAME_BYTES}"
+                f"{part!r} has {size} bytes, Postgres allows {NAME_BYTES} for a name"
             )
     return schema, table
 

@@ -4,8 +4,15 @@ from dataclasses import dataclass
 
 from tidemark.errors import Refused
 from tidemark.model.offsets import Offsets
-from tidemark.operations.region import Connections, Region, mirror_seen, region_of
-from tidemark.protocol.mirror import differences, mirror
+from tidemark.operations.region import (
+    Connections,
+    Region,
+    drift_of,
+    mirror_seen,
+    region_of,
+    topics_gone,
+)
+from tidemark.protocol.mirror import mirror
 from tidemark.settings.pipeline import Pipeline
 
 
@@ -50,7 +57,10 @@ def mirror_region(pipeline: Pipeline, connections: Connections, *, check: bool) 
             )
         before = _drift(region, checkpoint.offsets, check=check)
         if not check:
-            checkpoint = mirror(region.ledger, region.group, region.name, checkpoint.epoch)
+            gone = topics_gone(region, checkpoint.offsets)
+            checkpoint = mirror(
+                region.ledger, region.group, region.name, checkpoint.epoch, gone=gone
+            )
         return MirrorReport(
             region.name,
             checkpoint.epoch,
@@ -65,5 +75,5 @@ def mirror_region(pipeline: Pipeline, connections: Connections, *, check: bool) 
 def _drift(region: Region, offsets: Offsets, *, check: bool) -> tuple[str, ...]:
     """How Kafka differs; to be told that it can't be known is enough before a mirror alone."""
     if check:
-        return tuple(differences(offsets, region.group.committed(offsets)))
+        return drift_of(region, offsets, region.group.committed(offsets))
     return mirror_seen(region, offsets).drift

@@ -15,7 +15,7 @@ from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
 from tidemark.model.topics import takes_in
 from tidemark.postgres.transaction import connect
-from tidemark.protocol.mirror import differences
+from tidemark.protocol.mirror import differences, without
 from tidemark.settings.connections import Connection, kafka_config, postgres_parameters
 from tidemark.settings.pipeline import FromTimestamp, Pipeline, StartPosition
 
@@ -116,11 +116,23 @@ def mirror_seen(region: Region, offsets: Offsets) -> MirrorSeen:
     except Unreachable as error:
         log.warning("what the mirror was written under is unknown: %s", error)
         return MirrorSeen((str(error),), NEVER_MIRRORED)
-    drift = differences(offsets, {tp: offset for tp, (offset, _) in found.items()})
+    drift = drift_of(region, offsets, {tp: offset for tp, (offset, _) in found.items()})
     marks = [Mirrored.parse(region.name, metadata) for _, metadata in found.values()]
     epoch = max((mark.epoch for mark in marks), default=0)
     seq = max((mark.seq for mark in marks), default=0)
-    return MirrorSeen(tuple(drift), Mirrored(epoch, seq))
+    return MirrorSeen(drift, Mirrored(epoch, seq))
+
+
+def drift_of(region: Region, ledger: Offsets, kafka: Offsets) -> tuple[str, ...]:
+    """Where Kafka differs; a topic that it no longer has can't: it keeps no offsets for that."""
+    if not differences(ledger, kafka):
+        return ()
+    return tuple(differences(without(topics_gone(region, ledger), ledger), kafka))
+
+
+def topics_gone(region: Region, known: Iterable[TopicPartition]) -> frozenset[str]:
+    """Those of the known topics that Kafka no longer has."""
+    return region.broker.gone({tp.topic for tp in known})
 
 
 def facts_left(broker: Broker, topics: Iterable[str]) -> Facts:

@@ -1,7 +1,8 @@
 """A reset from outside: to the head, to an older checkpoint, to the initial state, to a time."""
 
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from tidemark.errors import Fenced, Refused, Superseded
@@ -9,6 +10,7 @@ from tidemark.member.retire import retire
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.state import RegionState
+from tidemark.operations.held import Tell, held, refuse_losses
 from tidemark.operations.region import (
     Connections,
     MirrorSeen,
@@ -16,16 +18,19 @@ from tidemark.operations.region import (
     facts_left,
     mirror_seen,
     region_of,
+    topics_gone,
 )
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.mirror import mirror
-from tidemark.protocol.open import ACCEPT_CHANGES
+from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
 from tidemark.protocol.removal import Removal
 from tidemark.protocol.reset import Destination, ResetRequest, RewindPlan, RewindRequest
 from tidemark.protocol.settle import Settled, rewind, settle
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.rewind import PublishedRows
 from tidemark.staging.target import Target
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,10 @@ class TakenBack:
     """Where each partition stood before."""
     margins: dict[TopicPartition, int]
     """Offsets between Kafka's log start and where reading begins again."""
+    lost: tuple[str, ...] = ()
+    """What Kafka no longer gives of the records that made these rows, accepted."""
+    seconds: dict[TopicPartition, int | None] = field(default_factory=dict)
+    """Until the oldest record to be read again may be deleted; None if retention never does."""
 
     @property
     def removal(self) -> Removal:
@@ -72,12 +81,15 @@ def reset_region(
     why: str,
     to: Destination = None,
     overrides: Sequence[str] = (),
+    tell: Tell = log.info,
 ) -> ResetReport:
     """Everyone is fenced, nothing is unpublished, Kafka equals the ledger; or what that would do.
 
     With run_id it resets to the head, and only if that run's epoch still holds the region. `to`
-    rewinds: what was published after it is removed. A dry run (apply=False) writes nothing to
-    Postgres or Kafka.
+    rewinds: what was published after it is removed. `overrides` of a rewind are kept with it:
+    accept_changes removes what is there, though it is not what the ledger published;
+    accept_data_loss goes on though Kafka no longer gives all records again. A dry run
+    (apply=False) writes nothing to Postgres or Kafka.
 
     Raises:
         Superseded: another epoch holds the region; nothing was done.
@@ -85,7 +97,7 @@ def reset_region(
     """
     with region_of(pipeline, connections) as region:
         if to is not None:
-            asked = _Asked(who, why, tuple(overrides))
+            asked = _Asked(who, why, tuple(overrides), tell)
             return _rewind(region, _seq_of(region, to), asked, apply=apply)
         seen, report = _look(region)
         if not apply:
@@ -93,7 +105,8 @@ def reset_region(
         run = region.ledger.run_of(region.name, run_id) if run_id else None
         if run_id and run is None:
             raise Superseded(f"region {region.name}: run {run_id} never opened; nothing to reset")
-        request = ResetRequest(who, why, run_id, run.epoch if run else None, seen.mirrored)
+        gone = topics_gone(region, report.offsets)
+        request = ResetRequest(who, why, run_id, run.epoch if run else None, seen.mirrored, gone)
         try:
             settled = _reset(region, request)
         except Fenced as error:
@@ -110,7 +123,7 @@ def _reset(region: Region, request: ResetRequest) -> Settled:
     decided = region.ledger.unfinished_reset(region.name, request.run_id)
     if decided is None:
         return settle(region.ledger, region.group, region.name, request)
-    mirror(region.ledger, region.group, region.name, decided)
+    mirror(region.ledger, region.group, region.name, decided, gone=request.gone)
     return Settled(decided)
 
 
@@ -121,6 +134,7 @@ class _Asked:
     who: str
     why: str
     overrides: tuple[str, ...]
+    tell: Tell
 
 
 def _rewind(region: Region, to_seq: int, asked: _Asked, *, apply: bool) -> ResetReport:
@@ -134,11 +148,26 @@ def _rewind(region: Region, to_seq: int, asked: _Asked, *, apply: bool) -> Reset
     # Of a batch that was published while one counted, the second transaction judges.
     if ACCEPT_CHANGES not in asked.overrides and region.state().head_seq == state.head_seq:
         plan.published.check(region.name, taken_back.removal)
+    found = held(region, plan, asked.tell)
+    if ACCEPT_DATA_LOSS not in asked.overrides:
+        refuse_losses(region.name, found)
+    taken_back = replace(
+        taken_back,
+        lost=tuple(fault for one in found.values() for fault in one.faults),
+        seconds={tp: one.seconds for tp, one in found.items()},
+    )
     report = replace(report, to_seq=to_seq, offsets=plan.offsets, taken_back=taken_back)
     if not apply:
         return report
     request = RewindRequest(
-        asked.who, asked.why, to_seq, facts, state.epoch, seen.mirrored, asked.overrides
+        asked.who,
+        asked.why,
+        to_seq,
+        facts,
+        state.epoch,
+        seen.mirrored,
+        topics_gone(region, plan.places),
+        asked.overrides,
     )
     return _applied(region, report, rewind(region.ledger, region.group, rows, region.name, request))
 

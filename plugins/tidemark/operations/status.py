@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 BOTH = """
 SELECT (SELECT coalesce(sum(rows_moved), 0)::bigint FROM tidemark.batches
-        WHERE region = %(region)s AND state = 'published' AND seq >= %(since)s),
-       (SELECT count(*) FROM {} WHERE {} >= greatest(%(since)s, 1))
+        WHERE region = {region} AND state = 'published' AND seq >= {since}),
+       (SELECT count(*) FROM {target} WHERE {batch_seq} >= greatest({since}, 1))
 """
 
 
@@ -170,7 +170,13 @@ def counted(region: "Region", target: TargetStatus) -> TargetStatus:
     with autocommit(region.ledger.engine) as cursor:
         if find_relation(cursor, table.schema, table.table) is None:
             return replace(target, counted=0)
-        statement = sql.SQL(BOTH).format(table.identifier, sql.Identifier(BATCH_SEQ))
-        cursor.execute(statement, {"region": region.name, "since": since})
+        # literals, because psycopg2 takes a % in a name for a placeholder beside parameters
+        statement = sql.SQL(BOTH).format(
+            target=table.identifier,
+            batch_seq=sql.Identifier(BATCH_SEQ),
+            region=sql.Literal(region.name),
+            since=sql.Literal(since),
+        )
+        cursor.execute(statement)
         ledger, rows = cursor.fetchone() or (0, 0)
     return replace(target, ledger=ledger, counted=rows)

@@ -1,5 +1,7 @@
 """The mirror: the merged checkpoint written to Kafka's group offsets, for Kafka's own tools."""
 
+from collections.abc import Container
+
 from tidemark import failpoints
 from tidemark.errors import Fenced, MirrorFailed
 from tidemark.model.batch import Checkpoint
@@ -11,11 +13,17 @@ ATTEMPTS = 5
 
 
 def mirror(
-    ledger: Ledger[Deciding], group: Group, region: str, epoch: int, at: int | None = None
+    ledger: Ledger[Deciding],
+    group: Group,
+    region: str,
+    epoch: int,
+    at: int | None = None,
+    gone: frozenset[str] = frozenset(),
 ) -> Checkpoint:
     """Kafka's group offsets equal the merged checkpoint of this epoch, and were read back.
 
-    `at` is the seq that a rewind goes back to; otherwise the head's checkpoint is written.
+    `at` is the seq that a rewind goes back to; otherwise the head's checkpoint is written. Topics
+    that are `gone` are left out: Kafka takes no offsets for them, and the next open judges that.
 
     1. init_transactions fences every earlier writer   2. read the ledger; stop if the epoch passed
     3. one Kafka transaction with ALL partitions       4. read back
@@ -30,7 +38,7 @@ def mirror(
     """
     for _ in range(ATTEMPTS):
         try:
-            return _mirror(ledger, group, region, epoch, at)
+            return _mirror(ledger, group, region, epoch, at, gone)
         except Fenced as error:
             if ledger.merged_checkpoint(region).epoch != epoch:
                 raise
@@ -41,7 +49,12 @@ def mirror(
 
 
 def _mirror(
-    ledger: Ledger[Deciding], group: Group, region: str, epoch: int, at: int | None
+    ledger: Ledger[Deciding],
+    group: Group,
+    region: str,
+    epoch: int,
+    at: int | None,
+    gone: frozenset[str],
 ) -> Checkpoint:
     failpoints.hit("mirror.before")
     with group.writer() as writer:
@@ -50,9 +63,10 @@ def _mirror(
         if checkpoint.epoch != epoch:
             raise Fenced(f"region {region}: epoch {epoch} has passed, it is {checkpoint.epoch} now")
         failpoints.hit("mirror.read")
-        writer.commit(checkpoint.offsets, f"{region}/{epoch}/{checkpoint.seq}")
+        offsets = without(gone, checkpoint.offsets)
+        writer.commit(offsets, f"{region}/{epoch}/{checkpoint.seq}")
     failpoints.hit("mirror.after")
-    drift = differences(checkpoint.offsets, group.committed(checkpoint.offsets))
+    drift = differences(offsets, group.committed(offsets))
     if drift and ledger.merged_checkpoint(region, at) != checkpoint:
         raise Fenced(f"region {region}: a newer mirror was written meanwhile")
     if drift:
@@ -62,6 +76,11 @@ def _mirror(
             " of its own"
         )
     return checkpoint
+
+
+def without(topics: Container[str], offsets: Offsets) -> Offsets:
+    """The offsets of all other topics."""
+    return {tp: offset for tp, offset in offsets.items() if tp.topic not in topics}
 
 
 def differences(ledger: Offsets, kafka: Offsets) -> list[str]:

@@ -45,6 +45,7 @@ class OpenRequest:
     max_consecutive_resets: int | None = None
     uuid: UUID = field(default_factory=uuid4)
 
+    gone: ClassVar[frozenset[str]] = frozenset()
     kind: ClassVar[str] = "opening"
     name: ClassVar[str] = "open"
 

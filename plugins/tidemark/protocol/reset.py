@@ -114,6 +114,8 @@ class ResetRequest:
     run_id: str | None = None
     epoch: int | None = None
     mirrored: Mirrored = NEVER_MIRRORED
+    gone: frozenset[str] = frozenset()
+    """Topics that Kafka no longer has: it takes no group offsets for them."""
     uuid: UUID = field(default_factory=uuid4)
 
     overrides: ClassVar[tuple[str, ...]] = ()
@@ -144,6 +146,8 @@ class RewindRequest:
     epoch: int
     """The region's, read before Kafka was asked: a rewind takes back what was looked at."""
     mirrored: Mirrored = NEVER_MIRRORED
+    gone: frozenset[str] = frozenset()
+    """Topics that Kafka no longer has: it takes no group offsets for them."""
     overrides: tuple[str, ...] = ()
     uuid: UUID = field(default_factory=uuid4)
 

@@ -43,7 +43,7 @@ def settle(ledger: Ledger[Deciding], group: Group, region: str, request: Request
     settled = _decide(ledger, region, request)
     failpoints.hit(f"{request.name}.decided")
     to_seq = request.to_seq if isinstance(request, RewindRequest) else None
-    mirror(ledger, group, region, settled.epoch, to_seq)
+    mirror(ledger, group, region, settled.epoch, to_seq, request.gone)
     failpoints.hit(f"{request.name}.after")
     return settled
 

@@ -1,7 +1,7 @@
 """Two multisets of rows in Postgres: how many differ, and the first of them in our words."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from tidemark.verify.report import Difference, Kind
 
 FIRST = 10
 """Differences that are shown of a batch."""
-_SAMPLE = 200
+_SAMPLE = sql.Literal(200)
 _SHOWN_CHARS = 60
 
 Row = dict[str, Any]
@@ -20,22 +20,24 @@ Row = dict[str, Any]
 _DIFFERENCE = sql.SQL("""
 WITH difference AS (({left}) EXCEPT ALL ({right}))
 SELECT count(*) OVER (), to_jsonb(difference)::text AS row_text
-FROM difference ORDER BY {order} LIMIT %(sample)s
+FROM difference ORDER BY {order} LIMIT {sample}
 """)
 _AMONG = sql.SQL("""
 WITH difference AS ((({left}) EXCEPT ALL ({right})) INTERSECT ({right}))
-SELECT to_jsonb(difference)::text AS row_text FROM difference ORDER BY {order} LIMIT %(sample)s
+SELECT to_jsonb(difference)::text AS row_text FROM difference ORDER BY {order} LIMIT {sample}
 """)
 
 
 @dataclass(frozen=True, slots=True)
 class Multisets:
-    """What should be and what is: two SELECTs of the same columns, with their parameters."""
+    """What should be and what is: two SELECTs of the same columns.
+
+    Their values are literals: psycopg2 takes a % in a name for a placeholder beside parameters.
+    """
 
     what: str
     expected: sql.Composable
     found: sql.Composable
-    parameters: Mapping[str, object]
     coordinates: tuple[str, str, str] | None
     """The columns of topic, partition and offset, where there are such."""
 
@@ -61,26 +63,19 @@ class Multisets:
     def _without(
         self, cursor: Cursor, left: sql.Composable, right: sql.Composable
     ) -> tuple[int, list[Row]]:
-        cursor.execute(
-            _DIFFERENCE.format(left=left, right=right, order=self._order), self._parameters
-        )
+        cursor.execute(_DIFFERENCE.format(left=left, right=right, **self._cut))
         rows = cursor.fetchall()
         return (rows[0][0] if rows else 0), [_row(text) for _, text in rows]
 
     def _doubled(self, cursor: Cursor) -> list[Row]:
         """Rows that should be there, and are there too often."""
-        statement = _AMONG.format(left=self.found, right=self.expected, order=self._order)
-        cursor.execute(statement, self._parameters)
+        cursor.execute(_AMONG.format(left=self.found, right=self.expected, **self._cut))
         return [_row(text) for (text,) in cursor.fetchall()]
 
     @property
-    def _order(self) -> sql.Composable:
-        names = self.coordinates or ()
-        return sql.SQL(", ").join(map(sql.Identifier, names or ("row_text",)))
-
-    @property
-    def _parameters(self) -> dict[str, object]:
-        return {**self.parameters, "sample": _SAMPLE}
+    def _cut(self) -> dict[str, sql.Composable]:
+        names = self.coordinates or ("row_text",)
+        return {"order": sql.SQL(", ").join(map(sql.Identifier, names)), "sample": _SAMPLE}
 
     def _named(
         self, seq: int, absent: list[Row], extra: list[Row], doubled: list[Row]

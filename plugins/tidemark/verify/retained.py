@@ -1,12 +1,8 @@
 """What Kafka no longer holds of a batch: without it rows can be counted and not compared."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource
-
-from tidemark.kafka.admin import SECONDS, quiet
+from tidemark.kafka.retention import retentions
 from tidemark.ledger.looks import PublishedSpan
 from tidemark.model.batch import SpanRead
 from tidemark.model.facts import Facts
@@ -38,22 +34,8 @@ def compacted(
     """Each span of a compacted topic that gives fewer records than the ledger counted."""
     counted = {read.span: read.records for read in reads}
     shrunk = [one for one in spans if counted.get(one.span, 0) < one.records]
-    policies = _policies(config, {one.span.topic for one in shrunk}) if shrunk else {}
+    settings = retentions(config, {one.span.topic for one in shrunk}) if shrunk else {}
     for one in shrunk:
-        if "compact" in policies.get(one.span.topic, ""):
+        if "compact" in (settings[one.span.topic].policy or ""):
             left = counted.get(one.span, 0)
             yield f"{one.span}: {one.records - left} of {one.records} records were compacted away"
-
-
-def _policies(config: Mapping[str, str], topics: set[str]) -> dict[str, str]:
-    """cleanup.policy by topic; a topic that may not be asked is left out."""
-    resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
-    admin = AdminClient(quiet(config))  # named: its answers die with it
-    asked: dict[Any, Any] = admin.describe_configs(resources, request_timeout=SECONDS)
-    found = {}
-    for resource, future in asked.items():
-        try:
-            found[resource.name] = future.result(SECONDS + 5)["cleanup.policy"].value
-        except KafkaException:
-            continue
-    return found

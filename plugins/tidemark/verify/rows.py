@@ -21,14 +21,14 @@ _LETTER_COLUMNS = (*_LETTER, "timestamp_ms", "key", "value", "headers", "reason"
 _LIKE_TARGET = sql.SQL(
     "CREATE UNLOGGED TABLE {expected} AS SELECT {names}, {batch_seq} FROM {target} WITH NO DATA"
 )
-_ROWS = sql.SQL("SELECT {values} FROM {table} WHERE {batch_seq} = %(seq)s")
+_ROWS = sql.SQL("SELECT {values} FROM {table} WHERE {batch_seq} = {seq}")
 _STAGED_LETTERS = sql.SQL("""
 SELECT {names} FROM {letters} JOIN unnest(
-    %(members)s::bigint[], %(attempts)s::bigint[], %(topics)s::text[], %(partitions)s::int[]
+    {members}::bigint[], {attempts}::bigint[], {topics}::text[], {partitions}::int[]
 ) AS read (member, attempt, topic, partition) USING (member, attempt, topic, partition)
 """)
 _LEDGER_LETTERS = sql.SQL(
-    "SELECT {names} FROM tidemark.dead_letters WHERE region = %(region)s AND seq = %(seq)s"
+    "SELECT {names} FROM tidemark.dead_letters WHERE region = {region} AND seq = {seq}"
 )
 
 
@@ -64,32 +64,30 @@ def rows_of(
         raise target_refused(error, target) from None
     cursor.execute(sql.SQL("ANALYZE {}").format(expected.identifier))
     values = sql.SQL(", ").join(_comparable(table[column.name]) for column in columns)
+    seq = sql.Literal(batch.seq)
     should_be, is_there = (
-        _ROWS.format(values=values, table=one.identifier, batch_seq=names["batch_seq"])
+        _ROWS.format(values=values, table=one.identifier, batch_seq=names["batch_seq"], seq=seq)
         for one in (expected, target)
     )
     stored = {column.name for column in columns}
     coordinates = COORDINATES if stored.issuperset(COORDINATES) else None
-    return Multisets("row", should_be, is_there, {"seq": batch.seq}, coordinates)
+    return Multisets("row", should_be, is_there, coordinates)
 
 
 def letters_of(region: str, batch: Batch, reads: Sequence[SpanRead]) -> Multisets:
     """The batch's dead letters as they were read again, and the ledger's."""
     names = sql.SQL(", ").join(map(sql.Identifier, _LETTER_COLUMNS))
     staged = sql.Identifier(batch.staging.schema, batch.staging.dead_letters)
-    parameters = {
-        "region": region,
-        "seq": batch.seq,
-        "members": [read.member for read in reads],
-        "attempts": [read.attempt for read in reads],
-        "topics": [read.span.topic for read in reads],
-        "partitions": [read.span.partition for read in reads],
+    read_by: dict[str, sql.Composable] = {
+        "members": sql.Literal([read.member for read in reads]),
+        "attempts": sql.Literal([read.attempt for read in reads]),
+        "topics": sql.Literal([read.span.topic for read in reads]),
+        "partitions": sql.Literal([read.span.partition for read in reads]),
     }
     return Multisets(
         "dead letter",
-        _STAGED_LETTERS.format(names=names, letters=staged),
-        _LEDGER_LETTERS.format(names=names),
-        parameters,
+        _STAGED_LETTERS.format(names=names, letters=staged, **read_by),
+        _LEDGER_LETTERS.format(names=names, region=sql.Literal(region), seq=sql.Literal(batch.seq)),
         _LETTER,
     )
 

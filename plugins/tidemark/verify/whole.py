@@ -18,16 +18,17 @@ from tidemark.verify.report import Difference, Kind
 # One statement, one snapshot: a batch published, pruned or rewound meanwhile is so in rows and
 # ledger, or in neither.
 _BY_BATCH = sql.SQL("""
-WITH oldest AS (SELECT r.oldest_seq AS seq FROM tidemark.regions r WHERE r.region = %(region)s)
+WITH oldest AS (SELECT r.oldest_seq AS seq FROM tidemark.regions r WHERE r.region = {region})
 SELECT {batch_seq}, count(*),
     EXISTS (SELECT FROM tidemark.batches b
-            WHERE b.region = %(region)s AND b.seq = {batch_seq} AND b.state = 'published'
+            WHERE b.region = {region} AND b.seq = {batch_seq} AND b.state = 'published'
             AND b.seq >= (SELECT o.seq FROM oldest o)),
     (SELECT o.seq FROM oldest o)
 FROM {target} GROUP BY {batch_seq} ORDER BY {batch_seq} NULLS FIRST
 """)
 _SAMPLE = sql.SQL(
-    "SELECT to_jsonb(t)::text FROM {target} t WHERE {batch_seq} IS NOT DISTINCT FROM %s LIMIT %s"
+    "SELECT to_jsonb(t)::text FROM {target} t WHERE {batch_seq} IS NOT DISTINCT FROM {seq}"
+    " LIMIT {first}"
 )
 
 
@@ -63,8 +64,9 @@ def _whole(
     batch_seq: TableColumn,
     broken: list[Difference],
 ) -> Whole:
+    # literals, because psycopg2 takes a % in a name for a placeholder beside parameters
     names = {"target": target.identifier, "batch_seq": sql.Identifier(BATCH_SEQ)}
-    cursor.execute(_BY_BATCH.format(**names), {"region": region})
+    cursor.execute(_BY_BATCH.format(**names, region=sql.Literal(region)))
     rows: dict[int, int] = {}
     differences, notes, wrong = list(broken), list[str](), len(broken)
     pruned = oldest = 0
@@ -77,7 +79,8 @@ def _whole(
             pruned += count
         else:
             wrong += count
-            cursor.execute(_SAMPLE.format(**names), (seq, FIRST))
+            wanted = {"seq": sql.Literal(seq), "first": sql.Literal(FIRST)}
+            cursor.execute(_SAMPLE.format(**names, **wanted))
             differences += [_foreign(seq, count, row) for (row,) in cursor.fetchall()]
     if pruned:
         notes.append(

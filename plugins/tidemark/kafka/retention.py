@@ -1,0 +1,62 @@
+"""What a topic's settings let Kafka delete, and what a span still holds."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from tidemark.kafka.admin import SECONDS, quiet
+from tidemark.kafka.spans import read_span
+from tidemark.model.offsets import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Settings of a topic as they are now; None where they may not be asked (DescribeConfigs)."""
+
+    policy: str | None = None
+    """cleanup.policy: delete, compact, or both."""
+    milliseconds: int | None = None
+    """retention.ms; None also where records are kept for ever."""
+
+    @property
+    def may_compact(self) -> bool:
+        """Whether compaction takes records, as far as one can know."""
+        return self.policy is None or "compact" in self.policy
+
+
+def retentions(config: Mapping[str, str], topics: Iterable[str]) -> dict[str, Retention]:
+    """The settings of each topic."""
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+    admin = AdminClient(quiet(config))  # named: its answers die with it
+    asked: dict[Any, Any] = admin.describe_configs(resources, request_timeout=SECONDS)
+    return {resource.name: _retention(future) for resource, future in asked.items()}
+
+
+def _retention(future: Any) -> Retention:
+    try:
+        found = future.result(SECONDS + 5)
+    except KafkaException:
+        return Retention()
+    policy = found["cleanup.policy"].value
+    kept = int(found["retention.ms"].value)
+    return Retention(policy, kept if "delete" in policy and kept >= 0 else None)
+
+
+def count_records(config: Mapping[str, str], span: Span) -> int:
+    """How many records of the span a read gives now.
+
+    Raises:
+        DataLost: Kafka does not hold its start.
+    """
+    return sum(len(records) for records in read_span(config, span))
+
+
+def oldest_timestamp(config: Mapping[str, str], span: Span) -> int | None:
+    """Of the span's first record, in milliseconds since 1970; None if there is none, or no time."""
+    for records in read_span(config, span):
+        kind, milliseconds = records[0].timestamp()
+        return None if kind == TIMESTAMP_NOT_AVAILABLE else milliseconds
+    return None

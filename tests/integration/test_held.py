@@ -1,0 +1,118 @@
+"""A rewind looks at what Kafka still gives of its records, before it fences anyone."""
+
+import time
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from tests.support.world import World, dump
+
+from tidemark.errors import Refused
+from tidemark.kafka.retention import count_records
+from tidemark.model.offsets import Span
+
+COMPACTING = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.01",
+    "segment.ms": "100",
+    "min.compaction.lag.ms": "0",
+    "max.compaction.lag.ms": "100",
+}
+
+
+def set_topic(admin: AdminClient, topic: str, **settings: str) -> None:
+    """The topic has these settings from now on."""
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in settings.items()
+    ]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+    admin.incremental_alter_configs([resource])[resource].result(20)
+
+
+def produce_keys(world: World, count: int) -> None:
+    """As many records, of ten keys."""
+    producer = Producer({"bootstrap.servers": world.kafka, "linger.ms": 0})
+    for number in range(count):
+        producer.produce(world.topic, b"%d" % number, str(number % 10), partition=0)
+    assert producer.flush(20) == 0
+
+
+@pytest.fixture
+def compacted(world: World, admin: AdminClient) -> World:
+    """Sixty records were drained, in batches; then compaction took some of them."""
+    produce_keys(world, 60)
+    world.run("first", max_records=30)
+    set_topic(admin, world.topic, **COMPACTING)
+    config, deadline = {"bootstrap.servers": world.kafka}, time.monotonic() + 60
+    while count_records(config, Span(world.topic, 0, 0, 60)) == 60:
+        assert time.monotonic() < deadline, "Kafka did not compact the log"
+        produce_keys(world, 10)
+        time.sleep(0.05)  # segments roll by age
+    return world
+
+
+def test_what_compaction_took_is_refused_with_the_numbers_until_it_is_accepted(
+    compacted: World, admin: AdminClient
+) -> None:
+    """B4: else the rewind removes sixty rows and fewer come back. Also where it is long ago."""
+    before, kafka = dump(compacted.warehouse), compacted.kafka_offsets()
+    found = rf"{compacted.topic}\[0\]@\[0, \d+\) held \d+ records and holds \d+: compaction took"
+    for policy in ("compact", "delete"):
+        set_topic(admin, compacted.topic, **{"cleanup.policy": policy})
+        for apply in (False, True):
+            with pytest.raises(Refused, match=found) as refused:
+                compacted.reset(to=0, apply=apply)
+            assert ("held 60 records" in str(refused.value)) == (policy == "compact")
+    assert dump(compacted.warehouse) == before
+    assert compacted.kafka_offsets() == kafka
+    dry = compacted.reset(to=0, apply=False, overrides=("accept_data_loss",))
+    assert dry.taken_back is not None
+    assert "compaction took" in dry.taken_back.lost[0]
+    compacted.reset(to=0, overrides=("accept_data_loss",))
+    audit = "SELECT overrides, rows_removed, state FROM tidemark.resets"
+    assert compacted.sql(audit) == [(["accept_data_loss"], 60, "finished")]
+
+
+def test_what_is_due_for_deletion_is_refused_until_it_is_accepted(
+    world: World, admin: AdminClient
+) -> None:
+    """B4: Kafka keeps the record only because its segment has newer ones."""
+    old = int((time.time() - 3600) * 1000)
+    producer = Producer({"bootstrap.servers": world.kafka})
+    for milliseconds in (old, 0):
+        producer.produce(world.topic, b"value", partition=0, timestamp=milliseconds)
+    assert producer.flush(20) == 0
+    world.run("first")
+    set_topic(admin, world.topic, **{"retention.ms": "7200000"})
+    report = world.reset(to=0, apply=False)
+    assert report.taken_back is not None
+    (seconds,) = report.taken_back.seconds.values()
+    assert seconds is not None
+    assert 3000 < seconds <= 3600
+    set_topic(admin, world.topic, **{"retention.ms": "1800000"})
+    with pytest.raises(Refused, match=r"\[0\]@0 is due for deletion since \d+ s by retention.ms"):
+        world.reset(to=0)
+    assert len(world.rows()) == 2
+    world.reset(to=0, overrides=("accept_data_loss",))
+    assert world.rows() == []
+
+
+def test_counts_that_the_ledger_has_forgotten_are_not_taken_for_held(
+    world: World, admin: AdminClient
+) -> None:
+    set_topic(admin, world.topic, **{"cleanup.policy": "compact"})
+    world.settings = {"retain_checkpoints": 1}
+    for run_id in ("first", "pruning"):
+        produce_keys(world, 10)
+        world.run(run_id)
+    with pytest.raises(Refused, match=r"\[0\]@\[0, 10\) may have been compacted, and the ledger"):
+        world.reset(to=0)
+
+
+def test_a_log_that_is_whole_is_no_loss(world: World, admin: AdminClient) -> None:
+    produce_keys(world, 10)
+    world.run()
+    set_topic(admin, world.topic, **{"cleanup.policy": "compact"})
+    assert world.reset(to=0).taken_back is not None
+    assert world.run("again").rows == 10
