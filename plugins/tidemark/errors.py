@@ -7,7 +7,7 @@ TidemarkError                     1   a retry may help
 ├─ RunNotDone                     1   close: the ledger does not say that the run is done
 ├─ OutcomeUnknown                 1   COMMIT was sent and no answer came: ask the ledger
 ├─ MirrorFailed                   1   Kafka's group offsets could not be set equal to the ledger
-├─ JobFailed                      1   the Spark job (the transform, a task) failed
+├─ JobFailed                      1   the Spark job (a task, Spark itself) failed
 ├─ InvalidSettings                2   configuration: file, line, key
 ├─ Fenced                        10   a newer epoch holds the region
 ├─ TargetRefused                 11   a constraint of the target refuses a row
@@ -17,7 +17,8 @@ TidemarkError                     1   a retry may help
 ├─ Superseded                    15   a reset names an epoch that has passed
 ├─ Refused                       16   not allowed in this state; the text says what would allow it
 ├─ LedgerInconsistent            17   the ledger holds what Tidemark never writes
-└─ ClaimsLost                    18   staged rows of a claim that stands are gone: the epoch ends
+├─ ClaimsLost                    18   staged rows of a claim that stands are gone: the epoch ends
+└─ TransformFailed               20   the transform raises, and would raise again
 """
 
 from typing import ClassVar
@@ -60,7 +61,7 @@ class MirrorFailed(TidemarkError):
 
 
 class JobFailed(TidemarkError):
-    """The job of a batch failed: a task, the transform, or Spark itself."""
+    """The job of a batch failed: a task, or Spark itself."""
 
 
 class InvalidSettings(TidemarkError, ValueError):
@@ -82,7 +83,7 @@ class TargetRefused(TidemarkError):
 
 
 class IncompleteRead(TidemarkError):
-    """A span has no complete attempt after the job: the transform cut or skipped the read."""
+    """The transform cuts its rows, or not all of them were read and taken by the job."""
 
     exit_code = 12
 
@@ -121,3 +122,9 @@ class ClaimsLost(TidemarkError):
     """Staged rows are gone while claims of the batch stand: only the next epoch drains again."""
 
     exit_code = 18
+
+
+class TransformFailed(TidemarkError):
+    """The transform can't be imported or raises: a retry would raise again."""
+
+    exit_code = 20

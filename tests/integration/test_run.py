@@ -325,6 +325,18 @@ def test_a_read_that_was_cut_is_incomplete(world: World) -> None:
     assert world.rows() == []
 
 
+def test_what_a_member_remarks_is_said_once_of_the_run(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalExecutor, "remarks", lambda self: ("it groups", "it groups"))
+    world.produce(3)
+    world.open()
+    world.ledger().remark(world.region, 1, ["it cuts"])
+    world.drain()
+    world.ledger().remark(world.region, 1, ["it groups"])
+    assert world.sql("SELECT remarks FROM tidemark.runs") == [(["it cuts", "it groups"],)]
+
+
 @pytest.mark.parametrize("point", ["mirror.before", "mirror.fenced", "mirror.read", "mirror.sent"])
 def test_a_crash_before_the_mirror_is_made_good_by_the_next_open(world: World, point: str) -> None:
     """Step 7 is best effort inside a run; the ledger stands, Kafka is behind and never ahead."""

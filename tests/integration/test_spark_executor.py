@@ -28,6 +28,7 @@ from tidemark.errors import (
     SchemaMismatch,
     StagingLost,
     TargetRefused,
+    TransformFailed,
 )
 from tidemark.failpoints import VARIABLE
 from tidemark.model.batch import Attempt, Batch
@@ -163,26 +164,6 @@ def test_a_transform_may_use_its_rows_twice(
     assert batches.numbers(batch, winners) == [0, 0, 1, 1, 2, 2]
     assert [read[4:] for read in batches.reads(batch)] == [(4, 1)]
     assert len(batches.dead_letters(batch)) == 1
-
-
-def test_a_limit_leaves_a_span_without_a_read(
-    kafka: str, topic: Topic, batches: Batches, run: Callable[..., Drained]
-) -> None:
-    name = topic()
-    produce(kafka, name, documents(60_000))
-    batch, winners = run([Span(name, 0, 0, 60_000)], lambda rows: rows.limit(10))
-    assert len(batches.numbers(batch, winners)) == 10
-    assert batches.reads(batch) == []
-
-
-def test_a_filter_that_is_never_true_leaves_a_span_without_a_read(
-    kafka: str, topic: Topic, batches: Batches, run: Callable[..., Drained]
-) -> None:
-    name = topic()
-    produce(kafka, name, documents(3))
-    batch, winners = run([Span(name, 0, 0, 3)], lambda rows: rows.where(F.lit(False)))
-    assert sum(winner.rows for winner in winners) == 0
-    assert batches.reads(batch) == []
 
 
 READER = ["read.before", "read.middle", "read.staged", "read.after"]
@@ -331,7 +312,7 @@ def test_a_failing_transform_is_told_in_one_paragraph(
 ) -> None:
     name = topic()
     produce(kafka, name, documents(2))
-    with pytest.raises(JobFailed, match=says) as caught:
+    with pytest.raises(TransformFailed, match=says) as caught:
         run([Span(name, 0, 0, 2)], transform)
     assert "\n" not in str(caught.value)
     assert "org.apache.spark" not in str(caught.value)

@@ -63,6 +63,9 @@ class LocalExecutor:
     def output_schema(self) -> pa.Schema:
         return SCHEMA
 
+    def remarks(self) -> tuple[str, ...]:
+        return ()
+
     def drain(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt]:
         self.drained.append((batch, tuple(spans)))
         self.interrupted.clear()

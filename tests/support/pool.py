@@ -48,6 +48,10 @@ class PoolExecutor:
         empty = pa.RecordBatch.from_pylist([], schema=self._spec.schema)
         return (self._transform(empty) if self._transform else empty).schema
 
+    def remarks(self) -> tuple[str, ...]:
+        """Nothing: a function of one Arrow batch is given."""
+        return ()
+
     def drain(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt]:
         """Run one task per process; return the task attempts whose staged rows count.
 

@@ -22,7 +22,9 @@ def job_findings(pipeline: Pipeline, *, with_spark: bool) -> Iterator[Finding]:
     if not with_spark:
         yield Finding("output", State.skipped, "not asked for: Spark was not started")
     elif fields.state is State.ok and transform.state is State.ok:
-        yield finding("output", lambda: _output(pipeline))
+        remarks: list[str] = []
+        yield finding("output", lambda: _output(pipeline, remarks))
+        yield from (Finding("batches", State.warned, remark) for remark in remarks)
 
 
 def _fields(pipeline: Pipeline) -> str:
@@ -41,12 +43,12 @@ def _transform(pipeline: Pipeline) -> str:
     return f"{pipeline.transform} can be imported"
 
 
-def _output(pipeline: Pipeline) -> str:
+def _output(pipeline: Pipeline, remarks: list[str]) -> str:
     from tidemark.spark.executor import spark_executor
 
     prepare_spark(pipeline)
     connections = connections_of(pipeline)
-    columns = _columns(lambda: spark_executor(pipeline, connections, 0))
+    columns = _columns(lambda: spark_executor(pipeline, connections, 0), remarks)
     target = Target.parse(pipeline.target.table)
     engine = connect(postgres_parameters(connections[pipeline.target.connection]))
     try:
@@ -61,9 +63,10 @@ def _output(pipeline: Pipeline) -> str:
     return f"{len(columns)} columns {'would make' if is_new else 'fit'} {target}"
 
 
-def _columns(start: Callable[[], JobExecutor]) -> tuple[Column, ...]:
+def _columns(start: Callable[[], JobExecutor], remarks: list[str]) -> tuple[Column, ...]:
     executor = start()
     try:
+        remarks += executor.remarks()
         return columns_of(executor.output_schema())
     finally:
         executor.close()

@@ -1,6 +1,6 @@
 """The ledger: its deciding transactions, and looks that decide nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -223,6 +223,13 @@ class Ledger:
         }
         with autocommit(self.engine) as cursor:
             cursor.execute(query("show_member"), values)
+
+    def remark(self, region: str, epoch: int, remarks: Sequence[str]) -> None:
+        """The run bears these remarks, each once; for display only."""
+        if remarks:
+            values = {"region": region, "epoch": epoch, "remarks": list(remarks)}
+            with autocommit(self.engine) as cursor:
+                cursor.execute(query("remark"), values)
 
     def unpublished_batch(self, region: str) -> Batch | None:
         """The unpublished batch with its claims, as a look: it decides nothing."""

@@ -145,6 +145,7 @@ class Drain:
     def _start_job(self) -> Job:
         self.display.show("starting")
         self._job = start_job(self.pipeline, self.ledger, self.executor_of)
+        self.ledger.remark(self.region, self.epoch, self._job.executor.remarks())
         self.stall.renew()
         return self._job
 

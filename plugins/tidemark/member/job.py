@@ -1,6 +1,6 @@
 """What a member starts once there is something to drain."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,6 +20,9 @@ class JobExecutor(Executor, Protocol):
 
     def output_schema(self) -> pa.Schema:
         """Columns of the transformed rows; found without running a job."""
+
+    def remarks(self) -> Sequence[str]:
+        """What a person should know about the transformed rows; found without running a job."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,28 +8,40 @@ nothing crosses into the JVM.
 import importlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import Event
+from types import ModuleType
 from typing import Any
 from uuid import uuid4
 
+import psycopg2
 import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from tidemark.errors import InvalidSettings, JobFailed, SchemaMismatch, TidemarkError
+from tidemark.errors import (
+    InvalidSettings,
+    JobFailed,
+    SchemaMismatch,
+    TidemarkError,
+    TransformFailed,
+)
 from tidemark.model.batch import Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
-from tidemark.spark.failure import cause, marked, new_token, recognised
+from tidemark.spark.failure import cause, failed, marked, new_token
 from tidemark.spark.packing import pack
+from tidemark.spark.plans import refuse_cuts
+from tidemark.spark.postgres import postgres_errors
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.session import context
 from tidemark.spark.source import Arrow, attempt_id, frame_of, read_as_spark, wire_schema
 from tidemark.spark.specs import read_spec, specs_of_batch
+from tidemark.spark.taken import Rows, refuse_untaken, taken
 from tidemark.spark.writer import WriteSpec, stage
+from tidemark.staging.reads import rows_read
 
 log = logging.getLogger(__name__)
 
@@ -55,24 +67,34 @@ class SparkExecutor:
         self._cancelled = False
         self._spark: SparkContext | None = None
         self._schema: pa.Schema | None = None
+        self._remarks: tuple[str, ...] = ()
 
     def output_schema(self) -> pa.Schema:
         """The columns that the transform returns; Spark is started, and nothing is read.
 
         Raises:
-            JobFailed: the transform raises.
+            TransformFailed: the transform raises, and would raise again.
+            JobFailed: Spark failed, or what the transform asked did not answer.
             InvalidSettings: it returns no DataFrame.
+            IncompleteRead: it cuts its rows.
         """
         if self._schema is None:
             with self._failures():
                 self._schema = self._found_schema(self._context)
         return self._schema
 
+    def remarks(self) -> tuple[str, ...]:
+        """What a person should know about the transform's result."""
+        self.output_schema()
+        return self._remarks
+
     def drain(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt]:
         """Run the batch's job; return the task attempts whose staged rows count.
 
         Raises:
-            JobFailed: the transform, a task or Spark failed, or the job was cancelled.
+            JobFailed: a task or Spark failed, or the job was cancelled.
+            TransformFailed: the transform, or a function of it in a task, raised.
+            IncompleteRead: the transform cuts its rows, or Spark did not take all of them.
             SchemaMismatch: the transform returns other columns than at the start.
             TidemarkError: what a reader or writer raised, as it raised it.
         """
@@ -86,7 +108,11 @@ class SparkExecutor:
             _refuse_other_columns(_columns(rows), schema, batch)
             self._refuse_cancelled()
             staged = rows.mapInArrow(_staging(writing, self._token), from_arrow_schema(_WINNER))
-            return [Attempt(*winner) for winner in staged.collect()]
+            refuse_cuts(staged)
+            winners = [Attempt(*winner) for winner in staged.collect()]
+            took = taken(staged)
+        refuse_untaken(batch, spans, self._read(batch), took)
+        return winners
 
     def cancel(self) -> None:
         """Stop the running job and refuse further ones; returns when none is running.
@@ -120,8 +146,18 @@ class SparkExecutor:
         """A SparkSession's first use costs seconds: only a transform needs it."""
         if self._transform is None:
             return wire_schema(self._spec.schema)
-        empty = SparkSession(spark).createDataFrame([], from_arrow_schema(self._spec.schema))
-        return _columns(_transformed(self._transform, empty))
+        empty = frame_of(SparkSession(spark), self._spec, (), self._token)
+        rows = _transformed(self._transform, empty)
+        self._remarks = refuse_cuts(rows)
+        return _columns(rows)
+
+    def _read(self, batch: Batch) -> Rows:
+        with (
+            postgres_errors(),
+            closing(psycopg2.connect(**self._spec.postgres)) as connection,
+            connection.cursor() as cursor,
+        ):
+            return rows_read(cursor, batch.staging, self._spec.member)
 
     @contextmanager
     def _job(self, batch: Batch) -> Iterator[None]:
@@ -143,13 +179,8 @@ class SparkExecutor:
             raise
         except Exception as error:
             self._refuse_cancelled()
-            if ours := recognised(str(error), self._token):
-                raise ours from None
             log.debug("the job failed", exc_info=error)
-            raise JobFailed(
-                f"the job failed: {cause(error)}. Correct the transform or the cause, then run"
-                " again; nothing of the batch became visible"
-            ) from None
+            raise failed(error, self._token) from None
 
     def _refuse_cancelled(self) -> None:
         if self._cancelled:
@@ -162,7 +193,7 @@ def spark_executor(
     """The executor of a pipeline's member, with the pipeline's transform.
 
     Raises:
-        InvalidSettings: the transform can't be imported.
+        InvalidSettings, TransformFailed: the transform can't be imported, see `transform_of`.
     """
     return SparkExecutor(
         read_spec(pipeline, connections, member),
@@ -175,19 +206,31 @@ def transform_of(pipeline: Pipeline) -> Transform:
     """The pipeline's transform; the identity where it names none.
 
     Raises:
-        InvalidSettings: it can't be imported.
+        InvalidSettings: there is no such module or function.
+        TransformFailed: its module raises when it is imported.
     """
     if pipeline.transform is None:
         return lambda frame: frame
     module, _, name = pipeline.transform.partition(":")
     try:
-        found: Any = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
+        found: Any = getattr(_imported(module, pipeline.transform), name)
+    except (ModuleNotFoundError, AttributeError) as error:
         raise InvalidSettings(
             f"transform {pipeline.transform}: {error}; name an importable module:function"
             f" (its project, {pipeline.project}, must be on PYTHONPATH)"
         ) from error
     return found  # type: ignore[no-any-return]
+
+
+def _imported(module: str, transform: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise TransformFailed(
+            f"transform {transform} cannot be imported: {cause(error)}. Correct it, then run again"
+        ) from None
 
 
 def _transformed(transform: Transform, frame: DataFrame) -> DataFrame:

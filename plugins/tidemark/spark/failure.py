@@ -5,6 +5,8 @@ ours travels as one line of JSON behind a mark that nobody else can know: a toke
 executor. No other text decides anything.
 """
 
+# ruff: noqa: TID253 -- imported only once there is something to read
+
 import json
 import re
 from collections.abc import Iterator
@@ -13,8 +15,11 @@ from pathlib import Path
 from secrets import token_hex
 from traceback import format_exception
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import QueryExecutionException, UnknownException
+
 from tidemark import errors
-from tidemark.errors import JobFailed, TidemarkError
+from tidemark.errors import JobFailed, TidemarkError, TransformFailed
 
 _KINDS = {
     kind.__name__: kind
@@ -27,7 +32,15 @@ _FRAME = re.compile(
 )
 _SOURCE_LINES = re.compile(r"\A(\n    .*)+")
 _END = re.compile(r"\n\s*\n|\n\s+at |;\n'|JVM stacktrace:")
-_NOT_THEIRS = re.compile(rf"{re.escape(str(Path(errors.__file__).parent))}/|.*/(pyspark|py4j)/")
+_NOT_THEIRS = re.compile(
+    rf"{re.escape(str(Path(errors.__file__).parent))}/|.*/(pyspark|py4j|importlib)/|<frozen"
+)
+_LIBRARY = re.compile(r".*/lib/python3\.\d+/")
+
+_MAY_PASS = (OSError, MemoryError, Py4JError, QueryExecutionException, UnknownException)
+"""What Spark, the machine or the network raises. Everything else that ends a job is an exception
+of the transform, or of a function of it in a task: Spark has tried that task again, and a retry
+gives it the same records. The next run tries it anew in any case."""
 
 
 class WorkerError(Exception):
@@ -41,12 +54,17 @@ def new_token() -> str:
 
 @contextmanager
 def marked(token: str) -> Iterator[None]:
-    """Inside, a TidemarkError leaves as a line that only `recognised` with this token reads."""
+    """Inside, an error leaves as a line that only `recognised` with this token reads.
+
+    One that is none of ours leaves as JobFailed: it is not the transform's.
+    """
     try:
         yield
-    except TidemarkError as error:
-        line = json.dumps({"kind": type(error).__name__, "text": str(error)})
-        raise WorkerError(f"TIDEMARK {token} {line}") from error
+    except Exception as error:
+        ours = isinstance(error, TidemarkError)
+        kind, text = type(error).__name__, str(error)
+        told = {"kind": kind, "text": text} if ours else {"kind": "", "text": f"{kind}: {text}"}
+        raise WorkerError(f"TIDEMARK {token} {json.dumps(told)}") from error
 
 
 def recognised(text: str, token: str) -> TidemarkError | None:
@@ -58,16 +76,34 @@ def recognised(text: str, token: str) -> TidemarkError | None:
     return _KINDS.get(error["kind"], JobFailed)(error["text"])
 
 
+def failed(error: Exception, token: str) -> TidemarkError:
+    """The error of ours that says what ended a job; its class says whether a retry may help."""
+    if ours := recognised(str(error), token):
+        return ours
+    if isinstance(error, _MAY_PASS):
+        return JobFailed(
+            f"the job failed: {cause(error)}. Correct the transform or the cause, then run again;"
+            " nothing of the batch became visible"
+        )
+    return TransformFailed(
+        f"the transform failed: {cause(error)}. Correct it, then run again; nothing of the batch"
+        " became visible"
+    )
+
+
 def cause(error: Exception) -> str:
     """The exception that ended a job, and where the user's own code stood in it.
 
     For reading only; nothing is decided by it.
     """
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
     python = "".join(format_exception(error)).rpartition("Traceback (most recent call last):")[2]
     frames = list(_FRAME.finditer(python))
     said = python[frames[-1].end() :] if frames else python
     text = _shortened(_END.split(_SOURCE_LINES.sub("", said).strip(), maxsplit=1)[0])
-    theirs = [frame for frame in frames if not _NOT_THEIRS.match(frame["file"])]
+    not_ours = [frame for frame in frames if not _NOT_THEIRS.match(frame["file"])]
+    theirs = [frame for frame in not_ours if not _LIBRARY.match(frame["file"])] or not_ours
     return (
         f"{text} ({theirs[-1]['file']}, line {theirs[-1]['line']}, in {theirs[-1]['name']})"
         if theirs

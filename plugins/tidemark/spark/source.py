@@ -18,6 +18,7 @@ from tidemark.model.offsets import Span
 from tidemark.spark.failure import marked
 from tidemark.spark.packing import pack
 from tidemark.spark.reader import ReadSpec, read
+from tidemark.spark.taken import MARK, counted, with_marks
 
 Arrow = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -25,11 +26,13 @@ Arrow = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 def frame_of(spark: SparkSession, spec: ReadSpec, spans: Sequence[Span], token: str) -> DataFrame:
     """A DataFrame that reads the spans whenever a job runs over it; no job runs here.
 
-    Errors of ours leave its tasks marked with the token.
+    What a job takes from it can be asked afterwards, see taken.py. Errors of ours leave its tasks
+    marked with the token. Without spans it has no rows and its plan is the same.
     """
     tasks = pack(spans, spark.sparkContext.defaultParallelism)
-    numbers = spark.range(0, len(tasks), 1, len(tasks))
-    return numbers.mapInArrow(_reading(spec, tasks, token), from_arrow_schema(spec.schema))
+    numbers = spark.range(0, len(tasks), 1, max(len(tasks), 1))
+    schema = from_arrow_schema(spec.schema.append(MARK))
+    return counted(numbers.mapInArrow(_reading(spec, tasks, token), schema))
 
 
 def read_as_spark(spec: ReadSpec, spans: Sequence[Span], attempt: int) -> Iterator[pa.RecordBatch]:
@@ -57,6 +60,7 @@ def _reading(spec: ReadSpec, tasks: Sequence[Sequence[Span]], token: str) -> Arr
         with marked(token):
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    yield from read_as_spark(spec, tasks[number], attempt_id())
+                    attempt = attempt_id()
+                    yield from with_marks(read_as_spark(spec, tasks[number], attempt), attempt)
 
     return rows

@@ -28,6 +28,18 @@ def complete_reads(
     return tuple(read for read in found if read.span in set(spans))
 
 
+def rows_read(cursor: Cursor, staging: Staging, member: int) -> dict[tuple[str, int, int], int]:
+    """Rows that each complete read of this member gave, by topic, partition and attempt."""
+    cursor.execute(
+        sql.SQL(
+            "SELECT topic, partition, attempt, records - dead_letters FROM {reads}"
+            " WHERE member = %s"
+        ).format(reads=sql.Identifier(staging.schema, staging.reads)),
+        (member,),
+    )
+    return {(topic, partition, attempt): rows for topic, partition, attempt, rows in cursor}
+
+
 def _read(
     topic: str,
     partition: int,

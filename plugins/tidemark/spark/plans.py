@@ -1,0 +1,117 @@
+"""The plan of a transform: nodes that cut its rows are refused, others are worth a remark.
+
+A plan is walked by the classes of its nodes, in the JVM; no job runs.
+"""
+# ruff: noqa: TID253 -- imported only once there is something to read
+
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from tidemark.errors import IncompleteRead
+
+SOURCE = "tidemark"
+"""The name of the node that stands right behind the source."""
+
+CUTS = {"GlobalLimit": "limit", "LocalLimit": "limit", "Offset": "offset", "Tail": "tail"}
+"""Nodes that leave rows out by their number: which ones depends on where batches are cut."""
+
+BY_BATCH = {
+    "Aggregate": "groupBy or agg",
+    "CoGroup": "cogroup",
+    "Deduplicate": "distinct or dropDuplicates",
+    "Distinct": "distinct",
+    "Except": "except",
+    "FlatMapCoGroupsInArrow": "cogroup",
+    "FlatMapCoGroupsInPandas": "cogroup",
+    "FlatMapGroupsInArrow": "groupBy().applyInArrow",
+    "FlatMapGroupsInPandas": "groupBy().applyInPandas",
+    "Intersect": "intersect",
+    "Join of the rows with themselves": "a join of the rows with themselves",
+    "Window": "a window function",
+    "WindowInPandas": "a window function",
+}
+"""Nodes whose result for one record depends on the other records of its batch."""
+
+_INNER = {
+    "AdaptiveSparkPlanExec": ("executedPlan",),
+    "InMemoryRelation": ("cachedPlan",),
+    "InMemoryTableScanExec": ("relation", "cachedPlan"),
+    "ReusedExchangeExec": ("child",),
+    "ReusedSubqueryExec": ("child",),
+    "BroadcastQueryStageExec": ("plan",),
+    "ResultQueryStageExec": ("plan",),
+    "ShuffleQueryStageExec": ("plan",),
+    "TableCacheQueryStageExec": ("plan",),
+}
+"""Where a node keeps a plan that is none of its children."""
+
+_REMEDY = (
+    "A batch's offsets pass all of its records, so those rows would be lost. Take it out of the"
+    " transform; batch.max_records bounds a batch, where() picks rows"
+)
+
+
+def refuse_cuts(rows: DataFrame) -> tuple[str, ...]:
+    """The plan takes every row of its source; return what to remark about it.
+
+    Raises:
+        IncompleteRead: a node cuts the rows, or the rows do not come from the source.
+    """
+    query = rows._jdf.queryExecution()
+    asked, planned = _above_source(query.analyzed()), _above_source(query.optimizedPlan())
+    if asked is None:
+        raise IncompleteRead(
+            "the rows that the transform returns do not come from the rows that it was given:"
+            " rdd, checkpoint, collect and take break the connection, and nobody could tell"
+            " whether all records were read. Use DataFrame functions or mapInArrow in their place"
+        )
+    if cuts := sorted({CUTS[name] for name in asked | (planned or set()) if name in CUTS}):
+        raise IncompleteRead(f"the transform cuts its rows: {', '.join(cuts)}. {_REMEDY}")
+    return tuple(_remarks(asked))
+
+
+def nodes(plan: Any) -> Iterator[tuple[str, Any]]:
+    """Every node with the name of its class, also in stages, caches and subqueries."""
+    name = plan.getClass().getSimpleName()
+    yield name, plan
+    for child in _below(name, plan):
+        yield from nodes(child)
+
+
+def is_source(name: str, node: Any) -> bool:
+    """The node is the one right behind the source, in a logical or a physical plan."""
+    return name in ("CollectMetrics", "CollectMetricsExec") and node.name() == SOURCE
+
+
+def _above_source(plan: Any) -> set[str] | None:
+    """Names of the nodes that rows of the source pass on their way up; None without a source."""
+    name = plan.getClass().getSimpleName()
+    if is_source(name, plan):
+        return set()
+    found = [names for one in _below(name, plan) if (names := _above_source(one)) is not None]
+    if not found:
+        return None
+    own = f"{name} of the rows with themselves" if name == "Join" and len(found) > 1 else name
+    return {own}.union(*found)
+
+
+def _below(name: str, node: Any) -> list[Any]:
+    if name in _INNER:
+        return [reduce(lambda inner, step: getattr(inner, step)(), _INNER[name], node)]
+    return [
+        some.apply(place)
+        for some in (node.children(), node.subqueries())
+        for place in range(some.size())
+    ]
+
+
+def _remarks(names: set[str]) -> Iterator[str]:
+    found = sorted({BY_BATCH[name] for name in names if name in BY_BATCH})
+    if found:
+        yield (
+            f"the transform uses {', '.join(found)}: it sees the records of one batch and no"
+            " others, so its result depends on where batches are cut"
+        )

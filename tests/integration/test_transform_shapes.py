@@ -1,0 +1,275 @@
+"""What a transform may do with its rows, what is refused, and what is remarked.
+
+8,012 records: less than one Arrow batch, so that Python has written everything before Spark takes
+the first row.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from tests.support.batches import Batches, documents
+from tests.support.databases import database_of
+from tests.support.produce import produce
+from tests.support.world import kafka_connection, postgres_connection
+
+from tidemark.cli.check_job import job_findings
+from tidemark.cli.findings import State
+from tidemark.errors import IncompleteRead
+from tidemark.local.stack import LocalStack
+from tidemark.model.offsets import Span
+from tidemark.settings.pipeline import Pipeline
+from tidemark.spark import executor as executors
+from tidemark.spark.executor import SparkExecutor, Transform
+from tidemark.spark.session import session
+
+pytestmark = pytest.mark.spark
+
+RECORDS = 8_012
+IN_SECOND = 12
+Drain = Callable[[Transform], int]
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    spark = session("tidemark shapes")
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture(scope="module")
+def batches(kafka: str, stack: LocalStack) -> Iterator[Batches]:
+    for warehouse in database_of(stack.postgres):
+        yield Batches(kafka, warehouse)
+
+
+@pytest.fixture(scope="module")
+def spans(kafka: str, admin: AdminClient) -> Iterator[list[Span]]:
+    """8,000 records and a dead letter in one partition, 12 in the other."""
+    name = f"t-{uuid4().hex[:12]}"
+    admin.create_topics([NewTopic(name, num_partitions=2, replication_factor=1)])[name].result(30)
+    first = RECORDS - IN_SECOND
+    produce(kafka, name, [*documents(first), b"bad"], 0)
+    produce(kafka, name, documents(IN_SECOND, first), 1)
+    yield [Span(name, 0, 0, first + 1), Span(name, 1, 0, IN_SECOND)]
+    admin.delete_topics([name])[name].result(30)
+
+
+@pytest.fixture
+def drain(spark: SparkSession, batches: Batches, spans: list[Span]) -> Drain:
+    """Drain both spans in one batch; how many rows the winners staged."""
+
+    def drained(transform: Transform) -> int:
+        executor = SparkExecutor(batches.spec(), transform, lambda: spark.sparkContext)
+        batch = batches.new(spans, executor.output_schema())
+        return sum(winner.rows for winner in executor.drain(batch, spans))
+
+    return drained
+
+
+def cached(rows: DataFrame) -> DataFrame:
+    rows.cache().count()
+    return rows.where("n >= 0")
+
+
+def cached_and_lost(rows: DataFrame) -> DataFrame:
+    """Twice from a cache whose blocks are gone: the source is read again in the same plan."""
+    rows.cache().count()
+    for kept in rows.sparkSession.sparkContext._jsc.getPersistentRDDs().values():
+        kept.unpersist(True)
+    return rows.union(rows)
+
+
+def counted(rows: DataFrame) -> DataFrame:
+    rows.count()
+    rows.take(3)
+    return rows
+
+
+def in_arrow(rows: DataFrame) -> DataFrame:
+    return rows.mapInArrow(lambda parts: parts, rows.schema)
+
+
+def with_first_of_another(rows: DataFrame) -> DataFrame:
+    """A limit of rows that do not come from Kafka is none of our business."""
+    other = rows.sparkSession.range(100).withColumnRenamed("id", "other").limit(1)
+    return rows.crossJoin(other)
+
+
+def joined_with_nothing(rows: DataFrame) -> DataFrame:
+    return rows.join(rows.where("text = 'nowhere'").select("n"), "n")
+
+
+def newest(rows: DataFrame) -> DataFrame:
+    by_text = Window.partitionBy("text").orderBy(F.desc("n"))
+    return rows.withColumn("place", F.row_number().over(by_text)).where("place = 1")
+
+
+WHOLE: dict[str, tuple[Transform, int]] = {
+    "identity": (lambda rows: rows, RECORDS),
+    "filter": (lambda rows: rows.where("n % 2 = 0"), RECORDS // 2),
+    "sample": (lambda rows: rows.sample(1.0).where("n < 5"), 5),
+    "union-with-itself": (lambda rows: rows.union(rows), 2 * RECORDS),
+    "union-in-one-task": (lambda rows: rows.union(rows).coalesce(1), 2 * RECORDS),
+    "shuffle": (lambda rows: rows.repartition(3, "n").sort("n"), RECORDS),
+    "cache": (cached, RECORDS),
+    "lost-cache": (cached_and_lost, 2 * RECORDS),
+    "count": (counted, RECORDS),
+    "arrow": (in_arrow, RECORDS),
+    "group": (lambda rows: rows.groupBy(F.col("n") % 7).count(), 7),
+    "distinct": (lambda rows: rows.distinct(), RECORDS),
+    "window": (newest, RECORDS),
+    "self-join": (lambda rows: rows.join(rows.select("n"), "n"), RECORDS),
+    "empty-join": (joined_with_nothing, 0),
+    "limit-elsewhere": (with_first_of_another, RECORDS),
+}
+
+
+@pytest.mark.parametrize("shape", WHOLE)
+def test_what_takes_every_row_is_drained(shape: str, drain: Drain) -> None:
+    transform, rows = WHOLE[shape]
+    assert drain(transform) == rows
+
+
+def taken_and_made_anew(rows: DataFrame) -> DataFrame:
+    return rows.sparkSession.createDataFrame(rows.take(10), rows.schema)
+
+
+def some_and_others(rows: DataFrame) -> DataFrame:
+    return rows.where("n < 100").limit(10).union(rows.where("n >= 100"))
+
+
+CUT: dict[str, tuple[Transform, str]] = {
+    "limit": (lambda rows: rows.limit(10), "cuts its rows: limit"),
+    "limit-of-one-side": (some_and_others, "cuts its rows: limit"),
+    "limit-in-sql": (
+        lambda rows: rows.sparkSession.sql("SELECT * FROM {rows} LIMIT 10", rows=rows),
+        "cuts its rows: limit",
+    ),
+    "take": (taken_and_made_anew, "do not come from the rows that it was given"),
+    "rdd": (lambda rows: rows.rdd.toDF(rows.schema), "do not come from the rows"),
+    "never-true": (lambda rows: rows.where(F.lit(False)), ""),
+}
+SORTED: dict[str, tuple[Transform, str]] = {
+    "sorted-limit": (lambda rows: rows.sort("n").limit(10), "cuts its rows: limit"),
+    "offset": (lambda rows: rows.offset(10), "cuts its rows: offset"),
+}
+"""Every row is taken from the source and cut off behind it: only the plan shows that."""
+
+
+@pytest.mark.parametrize("shape", [shape for shape in CUT | SORTED if shape != "never-true"])
+def test_a_plan_that_cuts_is_refused_before_anything_is_read(
+    shape: str, batches: Batches, spark: SparkSession
+) -> None:
+    transform, says = (CUT | SORTED)[shape]
+    executor = SparkExecutor(batches.spec(), transform, lambda: spark.sparkContext)
+    with pytest.raises(IncompleteRead, match=says):
+        executor.output_schema()
+
+
+@pytest.mark.parametrize("shape", CUT)
+def test_rows_that_spark_did_not_take_are_missed_whatever_the_plan_says(
+    shape: str, drain: Drain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B16: ten rows of a span that Python has written whole."""
+    monkeypatch.setattr(executors, "refuse_cuts", lambda rows: ())
+    with pytest.raises(IncompleteRead, match="Spark did not take all rows of"):
+        drain(CUT[shape][0])
+
+
+def test_a_plan_that_cuts_later_is_refused_without_counting(
+    drain: Drain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B16."""
+    calls: list[int] = []
+
+    def fickle(rows: DataFrame) -> DataFrame:
+        calls.append(1)
+        return rows if len(calls) == 1 else rows.limit(10)
+
+    monkeypatch.setattr(executors, "refuse_untaken", lambda *_: None)
+    with pytest.raises(IncompleteRead, match="cuts its rows: limit"):
+        drain(fickle)
+
+
+@pytest.mark.parametrize(
+    ("shape", "says"),
+    [
+        ("group", "uses groupBy or agg:"),
+        ("distinct", "uses distinct or dropDuplicates:"),
+        ("window", "uses a window function:"),
+        ("self-join", "uses a join of the rows with themselves:"),
+        ("filter", None),
+        ("limit-elsewhere", None),
+        ("union-with-itself", None),
+    ],
+)
+def test_what_depends_on_where_batches_are_cut_is_remarked(
+    shape: str, says: str | None, batches: Batches, spark: SparkSession
+) -> None:
+    executor = SparkExecutor(batches.spec(), WHOLE[shape][0], lambda: spark.sparkContext)
+    remarks = executor.remarks()
+    assert [says in remark for remark in remarks] == [True] if says else remarks == ()
+
+
+FAULTY = """
+from pyspark.sql import functions as F
+def cuts(rows): return rows.limit(10)
+def groups(rows): return rows.groupBy("n").count()
+def raises(rows): return rows.select(rows.nothing)
+"""
+
+
+@pytest.fixture
+def project(
+    tmp_path: Path, kafka: str, batches: Batches, spark: SparkSession, monkeypatch: Any
+) -> Callable[[str], dict[str, tuple[State, str]]]:
+    """What `tidemark check` finds in a pipeline with this transform, Spark being shared."""
+    module = f"faulty_{uuid4().hex[:8]}"
+    (tmp_path / f"{module}.py").write_text(FAULTY)
+    (tmp_path / f"{module}_broken.py").write_text("def transform(rows):\n    return rows(\n")
+    (tmp_path / f"{module}_import.py").write_text("import no_such_module\n")
+    monkeypatch.setattr(SparkExecutor, "close", lambda self: None)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    for one in (kafka_connection(kafka), postgres_connection(batches.warehouse)):
+        monkeypatch.setenv(*one.to_env())
+
+    def found(transform: str) -> dict[str, tuple[State, str]]:
+        pipeline = Pipeline.model_validate(
+            {
+                "region": "faulty",
+                "kafka": {"connection": "tidemark_kafka", "topics": ["t"]},
+                "decode": {"format": "json", "fields": {"n": "bigint"}},
+                "target": {"connection": "tidemark_warehouse", "table": "public.faulty"},
+                "transform": f"{module}{transform}",
+            }
+        )
+        findings = job_findings(pipeline, with_spark=True)
+        return {one.check: (one.state, f"{one.fact} {one.remedy}") for one in findings}
+
+    return found
+
+
+def test_check_refuses_and_warns_as_a_run_does(project: Any) -> None:
+    state, text = project(":cuts")["output"]
+    assert (state, "cuts its rows: limit" in text) == (State.failed, True)
+    groups = project(":groups")
+    assert groups["output"][0] is State.ok
+    assert (groups["batches"][0], "groupBy" in groups["batches"][1]) == (State.warned, True)
+
+
+def test_check_names_the_line_where_a_transform_is_wrong(project: Any) -> None:
+    state, text = project(":raises")["output"]
+    assert state is State.failed
+    assert "nothing" in text
+    assert "line 5, in raises" in text
+    state, text = project("_broken:transform")["transform"]
+    assert (state, "line 2" in text, "SyntaxError" in text) == (State.failed, True, True), text
+    state, text = project("_import:transform")["transform"]
+    assert (state, "no_such_module" in text, "line 1" in text) == (State.failed, True, True), text
