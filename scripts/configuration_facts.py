@@ -7,12 +7,20 @@ from typing import Any
 
 from scripts.markdown_pieces import assigned, filled, spelled, table
 
+from tidemark import (
+    connections,
+    drain,
+    field_types,
+    fields,
+    membership,
+    pipeline,
+    retire,
+    table_name,
+)
 from tidemark.decode.outcome import MAX_VALUE_BYTES
 from tidemark.kafka import facts, member_config, spans
-from tidemark.member import drain
-from tidemark.model import membership, table_name
 from tidemark.postgres import transaction
-from tidemark.settings import connections, field_types, fields, pipeline
+from tidemark.spark import postgres as task_sessions
 from tidemark.spark.records import row_schema
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
@@ -151,8 +159,15 @@ def _postgres() -> str:
     used = ", ".join(f"`{key}`" for key in connections.POSTGRES_KEYS)
     paragraph = filled(
         f"""Connection type `postgres`: host, port, login, password, and as schema the database. Of
-        its `extra` these keys are used: {used}. Where the connection says nothing Tidemark sets
-        {assigned(fixed)}. The rights that the login needs stand in
+        its `extra` these keys are used: {used}. Several servers, of which one is the primary, are
+        named as libpq names them: host `a,b`, and a `port` for all or, as text in the connection or
+        in its `extra`, `5432,5433`; then `target_session_attrs=read-write` finds the primary unless
+        the extra says otherwise. Where the connection says nothing Tidemark sets
+        {assigned(fixed)}. Sessions of Spark's tasks, which stage rows, set
+        {assigned(task_sessions.TASK_TIMEOUTS)} for themselves, whatever the role has: a statement
+        is one block of rows, so no time-out of the role ends a long COPY, and an executor that has
+        stopped holds no table for ever. Those of ledger transactions stand under
+        [Time-outs](#time-outs). The rights that the login needs stand in
         [operating.md](operating.md#postgres-grants)."""
     )
     return f"## The Postgres connection\n\n{paragraph}\n"
@@ -185,6 +200,10 @@ def _constant(file: Path, name: str) -> dict[str, str]:
     raise LookupError(f"{file} has no constant {name}")
 
 
+def _said(setting: str) -> str:
+    return f"`{task_sessions.TASK_TIMEOUTS[setting]}`"
+
+
 def _timeouts() -> str:
     own = connections.postgres_parameters(connections.Connection("x", "p", host="h", schema="d"))
     lock, statement, idle = transaction.TIMEOUTS_MS.values()
@@ -201,7 +220,21 @@ def _timeouts() -> str:
         ),
         ("connecting to Postgres", _seconds(own["connect_timeout"])),
         ("a Postgres that has gone silent is noticed", _seconds(_silence(own))),
+        ("a task's statement: one block of rows", _said("statement_timeout")),
+        ("a task's session waits for a lock", _said("lock_timeout")),
+        (
+            "a task waits for its source or its transform with rows staged and not committed",
+            _said("idle_in_transaction_session_timeout"),
+        ),
         ("dropping old staging tables waits for a lock", _seconds(tables.DROP_WAIT_MS / 1000)),
+        (
+            "close prunes old checkpoints, and what is left goes the next time",
+            _seconds(retire.TIDYING_SECONDS),
+        ),
+        (
+            "a step of that waits for a lock, at most",
+            _seconds(transaction.timeouts_of("prune")["lock_timeout"] / 1000),
+        ),
         ("a question to Kafka", _seconds(facts.SECONDS)),
         ("Kafka misses a killed driver", "`kafka.session_timeout_seconds`"),
         ("a driver looks whether it is fenced, every", _seconds(drain.WATCH_SECONDS)),

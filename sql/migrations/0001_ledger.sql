@@ -124,6 +124,9 @@ CREATE TABLE tidemark.batches (
     CONSTRAINT moved_dead_letters_equal_contributed CHECK (dead_letters_moved = dead_letters_contributed)
 );
 CREATE UNIQUE INDEX one_unpublished_batch ON tidemark.batches (region) WHERE state = 'planned';
+CREATE INDEX batches_by_epoch ON tidemark.batches (region, epoch, seq);
+CREATE INDEX batches_with_dead_letters ON tidemark.batches (region) INCLUDE (dead_letters_moved)
+    WHERE state = 'published' AND dead_letters_moved > 0;
 
 -- A rewind to the initial state removes the rows of forgotten batches too, and must know how many there are.
 CREATE FUNCTION tidemark.pruned_rows_are_counted() RETURNS trigger LANGUAGE plpgsql
@@ -149,6 +152,8 @@ CREATE TABLE tidemark.contributions (
     contributed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     FOREIGN KEY (region, seq) REFERENCES tidemark.batches ON DELETE CASCADE
 );
+CREATE INDEX contributions_by_batch ON tidemark.contributions (region, seq);
+CREATE INDEX contributions_by_member ON tidemark.contributions (member);
 
 CREATE TABLE tidemark.spans (
     region       text    NOT NULL,
@@ -178,6 +183,9 @@ CREATE TABLE tidemark.spans (
         int8range(partition_id, partition_id, '[]') WITH &&,
         int8range(start_offset, end_offset) WITH &&) WHERE (live)
 );
+-- A partition's live spans in order, with where each ends: no heap is read to restore a checkpoint.
+CREATE INDEX spans_by_partition ON tidemark.spans (partition_id, seq) INCLUDE (end_offset) WHERE live;
+CREATE INDEX spans_by_contribution ON tidemark.spans (contribution) WHERE contribution IS NOT NULL;
 
 CREATE TABLE tidemark.dead_letters (
     region       text   NOT NULL,
@@ -225,6 +233,7 @@ CREATE TABLE tidemark.resets (
         state <> 'finished' OR dead_letters_removed = dead_letters_expected
         OR 'accept_changes' = ANY (overrides))
 );
+CREATE INDEX resets_by_epoch ON tidemark.resets (region, epoch);
 
 -- Moves every partition of a batch from its span's start to its span's end, or none.
 CREATE FUNCTION tidemark.advance_partitions(the_region text, the_seq bigint) RETURNS bigint
@@ -283,7 +292,8 @@ SELECT r.region,
           AND t.epoch = (SELECT max(n.epoch) FROM tidemark.runs n WHERE n.region = r.region)) AS lag,
        head.published_at AS last_checkpoint_at,
        extract(epoch FROM clock_timestamp() - head.published_at)::bigint AS last_checkpoint_age_s,
-       (SELECT count(*) FROM tidemark.dead_letters d WHERE d.region = r.region) AS dead_letters,
+       (SELECT coalesce(sum(b.dead_letters_moved), 0)::bigint FROM tidemark.batches b
+        WHERE b.region = r.region AND b.state = 'published' AND b.dead_letters_moved > 0) AS dead_letters,
        r.consecutive_resets,
        (SELECT count(*) FROM tidemark.members m WHERE m.region = r.region AND m.epoch = r.epoch
             AND m.state NOT IN ('done', 'failed', 'reset complete')) AS members,
@@ -295,7 +305,6 @@ SELECT r.region,
        newest.reason AS newest_run_reason
 FROM tidemark.regions r
 LEFT JOIN tidemark.runs run ON run.region = r.region AND run.epoch = r.epoch
-LEFT JOIN LATERAL (SELECT max(b.published_at) AS published_at FROM tidemark.batches b
-                   WHERE b.region = r.region AND b.state = 'published') head ON true
+LEFT JOIN tidemark.batches head ON head.region = r.region AND head.seq = r.head_seq
 LEFT JOIN LATERAL (SELECT n.opened_at, n.reason FROM tidemark.runs n
                    WHERE n.region = r.region ORDER BY n.epoch DESC LIMIT 1) newest ON true;

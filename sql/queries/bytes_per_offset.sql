@@ -1,5 +1,6 @@
 -- What an offset of each partition weighed when it was read last.
-SELECT DISTINCT ON (s.partition_id) s.topic, s.partition, s.bytes::float8 / (s.end_offset - s.start_offset)
-FROM tidemark.spans s JOIN tidemark.partitions p USING (partition_id)
-WHERE s.region = %(region)s AND p.ended_epoch IS NULL AND s.live AND s.bytes IS NOT NULL
-ORDER BY s.partition_id, s.seq DESC
+SELECT p.topic, p.partition, s.weight
+FROM tidemark.partitions p CROSS JOIN LATERAL (
+    SELECT n.bytes::float8 / (n.end_offset - n.start_offset) AS weight FROM tidemark.spans n
+    WHERE n.partition_id = p.partition_id AND n.live AND n.bytes IS NOT NULL ORDER BY n.seq DESC LIMIT 1) s
+WHERE p.region = %(region)s AND p.ended_epoch IS NULL

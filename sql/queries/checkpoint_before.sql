@@ -1,12 +1,15 @@
 -- The newest checkpoint at or below these offsets in every partition; 0 is the initial state.
 -- Offsets of a history that ended name other records.
 WITH above AS (
-    SELECT min(s.seq) AS seq FROM tidemark.spans s
-    JOIN tidemark.partitions p USING (partition_id)
-    JOIN unnest(%(topics)s::text[], %(partitions)s::int[], %(offsets)s::bigint[]) AS t (topic, partition, at)
-        ON t.topic = p.topic AND t.partition = p.partition
-    WHERE p.region = %(region)s AND p.ended_epoch IS NULL
-      AND s.live AND s.contribution IS NOT NULL AND s.end_offset > t.at
+    SELECT min(n.seq) AS seq
+    FROM unnest(%(topics)s::text[], %(partitions)s::int[], %(offsets)s::bigint[]) AS t (topic, partition, at)
+    JOIN tidemark.partitions p ON p.region = %(region)s AND p.ended_epoch IS NULL
+        AND p.topic = t.topic AND p.partition = t.partition
+    CROSS JOIN LATERAL (SELECT s.seq FROM tidemark.spans s
+        WHERE s.partition_id = p.partition_id AND s.live AND s.contribution IS NOT NULL AND s.end_offset > t.at
+        ORDER BY s.seq LIMIT 1) n
 )
-SELECT coalesce(max(b.seq), 0) FROM tidemark.batches b, above
-WHERE b.region = %(region)s AND b.state = 'published' AND (above.seq IS NULL OR b.seq < above.seq)
+SELECT coalesce((SELECT max(b.seq) FROM tidemark.batches b
+                 WHERE b.region = %(region)s AND b.state = 'published'
+                   AND b.seq < coalesce(above.seq, 9223372036854775807)), 0)
+FROM above

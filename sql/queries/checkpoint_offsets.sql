@@ -1,4 +1,4 @@
--- The merged checkpoint at a seq: where each partition of that time stood, from its live spans up to there.
+-- The merged checkpoint at a seq: where each partition of that time stood, from its newest live span up to there.
 WITH histories AS (
     SELECT DISTINCT ON (p.topic, p.partition) p.partition_id, p.topic, p.partition, p.initial_offset
     FROM tidemark.partitions p
@@ -6,7 +6,9 @@ WITH histories AS (
         (SELECT b.epoch FROM tidemark.batches b WHERE b.region = %(region)s AND b.seq = %(seq)s))
     ORDER BY p.topic, p.partition, p.ended_epoch
 )
-SELECT h.topic, h.partition, coalesce(max(s.end_offset), h.initial_offset)
+SELECT h.topic, h.partition, coalesce(s.end_offset, h.initial_offset)
 FROM histories h
-LEFT JOIN tidemark.spans s ON s.partition_id = h.partition_id AND s.live AND s.seq <= %(seq)s
-GROUP BY h.partition_id, h.topic, h.partition, h.initial_offset ORDER BY h.topic, h.partition
+LEFT JOIN LATERAL (SELECT n.end_offset FROM tidemark.spans n
+                   WHERE n.partition_id = h.partition_id AND n.live AND n.seq <= %(seq)s
+                   ORDER BY n.seq DESC LIMIT 1) s ON true
+ORDER BY h.topic, h.partition

@@ -1,3 +1,7 @@
--- The oldest of the newest checkpoints; nothing while there are fewer.
-SELECT seq, epoch FROM tidemark.batches WHERE region = %(region)s AND state = 'published'
-ORDER BY seq DESC OFFSET %(retain)s - 1 LIMIT 1
+-- The oldest of the newest checkpoints, and how far a step of pruning goes towards it; nothing while there are fewer.
+SELECT b.seq, (SELECT max(s.seq) FROM (
+    SELECT n.seq FROM tidemark.batches n JOIN tidemark.regions r USING (region)
+    WHERE n.region = %(region)s AND n.state = 'published' AND n.seq > r.oldest_seq AND n.seq <= b.seq
+    ORDER BY n.seq LIMIT %(step)s) s)
+FROM tidemark.batches b WHERE b.region = %(region)s AND b.state = 'published'
+ORDER BY b.seq DESC OFFSET %(retain)s - 1 LIMIT 1

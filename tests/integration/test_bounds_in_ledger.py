@@ -7,6 +7,7 @@ from tests.support.desk import TOPIC, Desk
 from tests.support.world import dump
 
 from tidemark.ledger.looks import Looks
+from tidemark.member import retire
 from tidemark.member.retire import prune
 from tidemark.model.bounds import Bounds
 from tidemark.model.offsets import TopicPartition
@@ -125,11 +126,35 @@ def test_dead_letters_outlive_their_checkpoint(desk: Desk) -> None:
     assert desk.dead_letters() == letters != []
 
 
+def test_the_view_for_dashboards_counts_the_dead_letters_that_there_are(desk: Desk) -> None:
+    """After a prune and after a rewind as well."""
+    view = f"SELECT dead_letters FROM tidemark.region_status WHERE {desk.here}"
+    epoch = worked(desk)
+    [(before,)] = desk.sql(view)
+    prune(desk.ledger, desk.region, epoch, retain=3)
+    assert desk.sql(view) == [(before,)] == [(len(desk.dead_letters()),)]
+    desk.rewind(4)
+    [(after,)] = desk.sql(view)
+    assert 0 < after == len(desk.dead_letters()) < before
+
+
 def test_a_region_with_few_checkpoints_keeps_them_all(desk: Desk) -> None:
     epoch = worked(desk)
     before = dump(desk.warehouse)
     prune(desk.ledger, desk.region, epoch, retain=100)
     assert dump(desk.warehouse) == before
+
+
+def test_pruning_goes_on_where_its_time_ended(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S18: each step leaves a ledger that is whole."""
+    monkeypatch.setattr(retire, "PRUNE_STEP", 2)
+    monkeypatch.setattr(retire, "TIDYING_SECONDS", 0)
+    epoch, found = worked(desk), []
+    for _ in range(4):
+        prune(desk.ledger, desk.region, epoch, retain=1)
+        found.append([one.seq for one in Looks(desk.engine).checkpoints(desk.region)])
+        assert Looks(desk.engine).broken_chains(desk.region) == []
+    assert found == [[6, 5, 4, 3, 2], [6, 5, 4], [6], [6]]
 
 
 def test_a_zombie_prunes_nothing(desk: Desk) -> None:

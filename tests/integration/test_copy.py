@@ -20,6 +20,7 @@ from tests.support.flights_table import (
 )
 
 from tidemark.errors import SchemaMismatch, StagingLost, TargetRefused
+from tidemark.model.batch import DeadLetter
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_dead_letters, copy_rows
@@ -207,7 +208,9 @@ def test_a_zombie_that_stages_for_a_discarded_batch_is_told(
     with pytest.raises(StagingLost, match="discarded"):
         copy_rows(connection, STAGING, iter([numbers(0, 1)]), NUMBERS, member=1, attempt=1)
     with connection, pytest.raises(StagingLost, match="discarded"):
-        copy_dead_letters(cursor, STAGING, 1, 1, [])
+        copy_dead_letters(
+            cursor, STAGING, 1, 1, [DeadLetter("t", 0, 0, None, None, b"", (), "", "")]
+        )
 
 
 def test_other_zones_and_large_types_are_the_same_values(

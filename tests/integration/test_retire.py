@@ -1,28 +1,39 @@
 """Retirement of staging: of any number of batches, and while a run is still at work."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from threading import Event
 from typing import Any
 
 import psycopg2
-from tests.support.desk import Desk
+import pyarrow as pa
+import pytest
+from tests.support.desk import SCHEMA, Desk, row_batch
 from tests.support.executor import LocalExecutor
 from tests.support.world import World
 
+from tidemark.errors import Unreachable
+from tidemark.ledger.deciding import Deciding
 from tidemark.ledger.migrate import migrate
+from tidemark.member import retire as retire_module
 from tidemark.member.retire import retire
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
-from tidemark.postgres.transaction import connect
+from tidemark.postgres.transaction import SHORTER_MS, connect
+from tidemark.spark.writer import WriteSpec, stage
+from tidemark.staging import stream
 
 BATCHES = 1000
 STAGED = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '_rows$' ORDER BY 1"
 
 
 def test_staging_of_more_batches_than_one_transaction_may_lock_is_dropped(
-    warehouse: dict[str, Any],
+    warehouse: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each table that is dropped is locked to the end of its transaction, with its index."""
+    monkeypatch.setattr(retire_module, "TIDYING_SECONDS", 600)
     migrate(engine := connect(warehouse))
     desk = Desk(engine, warehouse)
     desk.sql(f"UPDATE tidemark.regions SET next_seq = {BATCHES + 1} WHERE {desk.here}")
@@ -78,3 +89,93 @@ def test_staging_that_a_stopped_executor_holds_delays_no_publish_and_goes_later(
         assert len(world.sql(STAGED)) == 1
     assert len(retire(connect(world.warehouse), world.region)) == 1
     assert world.close().rows == 8
+
+
+def test_a_writer_that_stopped_within_a_copy_is_ended_and_its_staging_goes(
+    warehouse: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H10: no time-out of Postgres ends a COPY that waits for its client."""
+    migrate(engine := connect(warehouse))
+    desk = Desk(engine, warehouse)
+    desk.grow(10)
+    batch = desk.must_plan(desk.open().epoch)
+    desk.stage(batch, 1)
+    desk.reset()
+    stopped, goes_on = Event(), Event()
+
+    def stopping(block: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        yield block
+        stopped.set()
+        goes_on.wait(60)
+
+    monkeypatch.setattr(stream, "_pieces", stopping)
+    spec = WriteSpec(warehouse | {"application_name": "tidemark"}, batch.staging, SCHEMA, 2)
+    block = row_batch(batch.spans[0].span)
+    with ThreadPoolExecutor(1) as threads:
+        writer = threads.submit(stage, spec, [block], 0)
+        assert stopped.wait(60)
+        assert retire(engine, desk.region, wait_ms=50) == []
+        deadline = time.monotonic() + 60
+        while retire(engine, desk.region, wait_ms=50) != [batch.seq]:
+            assert time.monotonic() < deadline, "the writer holds the table"
+        goes_on.set()
+        with pytest.raises(Unreachable):
+            writer.result(60)
+
+
+class TaskTimeout(BaseException):
+    """As Airflow's own: no Exception."""
+
+
+def raising(error: BaseException) -> Callable[..., bool]:
+    def prune(*_: object) -> bool:
+        raise error
+
+    return prune
+
+
+@pytest.fixture
+def pruning(world: World) -> World:
+    """A run is drained, and its close has an older checkpoint to prune."""
+    world.settings = {"retain_checkpoints": 1}
+    world.produce(2)
+    world.run("first")
+    world.produce(2, start=2)
+    world.open("second")
+    world.drain("second")
+    return world
+
+
+def oldest(world: World) -> int:
+    """The oldest checkpoint that is retained."""
+    [(seq,)] = world.sql("SELECT oldest_seq FROM tidemark.regions")
+    return int(seq)
+
+
+@pytest.mark.parametrize("gives_up", ["lock_timeout", "statement_timeout"])
+def test_a_prune_that_waits_for_a_lock_gives_up_and_the_run_is_green(
+    pruning: World, monkeypatch: pytest.MonkeyPatch, gives_up: str
+) -> None:
+    """S18: somebody reads the whole ledger, or changes it, for an hour."""
+    short = dict.fromkeys(("lock_timeout", "statement_timeout"), 60_000) | {gives_up: 300}
+    monkeypatch.setitem(SHORTER_MS, "prune", short)
+    with closing(psycopg2.connect(**pruning.warehouse)) as other, other.cursor() as cursor:
+        cursor.execute("LOCK TABLE tidemark.contributions IN SHARE MODE")
+        assert pruning.close("second").rows == 2
+    assert oldest(pruning) == 1
+    pruning.run("third")
+    assert oldest(pruning) == 2
+
+
+@pytest.mark.parametrize("error", [TaskTimeout("10 minutes"), RuntimeError("a defect")])
+def test_whatever_ends_a_prune_the_run_is_green(
+    pruning: World, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    monkeypatch.setattr(Deciding, "prune", raising(error))
+    assert pruning.close("second").rows == 2
+
+
+def test_who_stops_the_process_is_heard(pruning: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Deciding, "prune", raising(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        pruning.close("second")

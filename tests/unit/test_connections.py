@@ -137,3 +137,29 @@ def test_postgres_needs_host_and_database(missing: str) -> None:
     fields: dict[str, Any] = {"host": "db", "schema": "d"} | {missing: None}
     with pytest.raises(InvalidSettings, match="host and schema"):
         postgres_parameters(Connection("w", "postgres", **fields))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"conn_type": "postgres", "host": "a,b", "port": "5433,5434", "schema": "d"}',
+        '{"conn_type": "postgres", "host": "a,b", "schema": "d", "extra": {"port": "5433,5434"}}',
+        "postgres://a:5433,b:5434/d",
+    ],
+)
+def test_of_several_servers_the_primary_is_found(text: str) -> None:
+    found = postgres_parameters(of(text))
+    assert (found["host"], found["port"], found["dbname"]) == ("a,b", "5433,5434", "d")
+    assert found["target_session_attrs"] == "read-write"
+    name, env = of(text).to_env()
+    assert postgres_parameters(Connection.from_env("w", {name: env})) == found
+
+
+def test_a_connection_says_which_of_several_servers_it_wants() -> None:
+    found = postgres_parameters(of("postgres://me:p%2Fq@a,b/d?target_session_attrs=any"))
+    assert (found["host"], found["port"]) == ("a,b", "5432,5432")
+    assert (found["password"], found["target_session_attrs"]) == ("p/q", "any")
+
+
+def test_one_server_is_taken_as_it_is() -> None:
+    assert "target_session_attrs" not in postgres_parameters(POSTGRES)

@@ -66,10 +66,10 @@ def in_our_words(error: Exception) -> TidemarkError | None:
         from confluent_kafka import KafkaException
         from sqlalchemy.exc import DBAPIError
 
-        from tidemark.postgres.errors import refusal, unreachable
+        from tidemark.postgres.errors import NO_ANSWER, refusal, unreachable
 
         cause = error.orig if isinstance(error, DBAPIError) else error
-        if isinstance(cause, (psycopg2.OperationalError, psycopg2.InterfaceError)):
+        if isinstance(cause, NO_ANSWER):
             return unreachable(cause)
         if isinstance(cause, psycopg2.Error):
             return refusal(cause)

@@ -218,19 +218,21 @@ class Deciding:
         """The reset of this epoch is complete; the server raises if it removed something else."""
         self._run("finish_reset", rows=removed.rows, dead_letters=removed.dead_letters)
 
-    def prune(self, retain: int) -> None:
-        """Delete what lies before the newest `retain` checkpoints, but no partition's boundary."""
-        found = self._one("oldest_to_retain", retain=retain)
-        oldest = found[0] if found else 0
-        for statement in (
-            "prune_spans",
-            "prune_contributions",
-            "prune_batches",
-            "prune_runs",
-            "prune_members",
-        ):
-            self._run(statement, oldest=oldest, retain=retain)
+    def prune(self, retain: int, step: int) -> bool:
+        """Delete what lies before the newest `retain` checkpoints, but no partition's boundary.
+
+        Of checkpoints, runs and members at most `step` each; whether there may be more to delete.
+        """
+        last, up_to = self._one("oldest_to_retain", retain=retain, step=step) or (0, 0)
+        oldest = up_to or last
+        for statement in ("prune_spans", "prune_contributions", "prune_batches"):
+            self._run(statement, oldest=oldest)
+        is_full = False
+        for statement in ("prune_runs", "prune_members"):
+            self._run(statement, oldest=oldest, retain=retain, step=step)
+            is_full |= self.cursor.rowcount == step
         self._run("write_oldest", oldest=oldest)
+        return bool(oldest < last or is_full)
 
     def _run(self, name: str, **values: object) -> None:
         self.cursor.execute(query(name), {"region": self.region, "epoch": self.epoch, **values})

@@ -1,7 +1,9 @@
 """Retire: the staging tables of batches that are published or discarded go, old checkpoints too."""
 
 import logging
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psycopg2
 from sqlalchemy import Engine
@@ -15,19 +17,30 @@ from tidemark.staging.tables import DROP_WAIT_MS, drop, staged_batches
 
 log = logging.getLogger(__name__)
 
+TIDYING_SECONDS = 10.0
+"""How long a close drops staging tables, and again prunes: what is left goes the next time."""
+
+PRUNE_STEP = 10
+"""Checkpoints that one transaction prunes: it holds the region's lock for a moment."""
+
 
 def retire(engine: Engine, region: str, *, wait_ms: int = DROP_WAIT_MS) -> list[int]:
     """Drop the region's staging tables but those of its unpublished batch; return their seqs.
 
     Best effort, also beside members at work: a table that a stopped executor still holds is
-    waited for `wait_ms` and left for the next time. Each batch has a transaction of its own, as
-    every table dropped stays locked to its end.
+    waited for `wait_ms` and left for the next time; its session is ended. Each batch has a
+    transaction of its own, as every table dropped stays locked to its end.
     """
     retired: list[int] = []
+    deadline = time.monotonic() + TIDYING_SECONDS
     try:
         for seq in _done_with(engine, region):
+            if time.monotonic() > deadline:
+                break
             with transaction(engine, "retire") as cursor:
                 is_dropped = drop(cursor, Staging.of(region, seq), wait_ms=wait_ms)
+            if not is_dropped:
+                _end_writers(engine, Staging.of(region, seq))
             retired += [seq] if is_dropped else []
     except (TidemarkError, psycopg2.Error) as error:
         log.warning("staging was not retired: %s", error)
@@ -47,13 +60,48 @@ def _done_with(engine: Engine, region: str) -> Iterator[int]:
     return (seq for seq in staged if seq < next_seq and seq != unpublished)
 
 
+def _end_writers(engine: Engine, staging: Staging) -> None:
+    """Tell the server to end the tasks' sessions that still write to tables nobody needs."""
+    with autocommit(engine) as cursor:
+        for table in (staging.rows, staging.dead_letters, staging.reads):
+            values = {"table": f'"{staging.schema}"."{table}"'}
+            cursor.execute(query("end_stopped_writers"), values)
+            for _ in cursor.fetchall():
+                log.warning("ended a session that still wrote to %s.%s", staging.schema, table)
+
+
 def prune(ledger: Ledger, region: str, epoch: int, retain: int) -> None:
     """The ledger holds the newest `retain` checkpoints, and every partition's newest boundary.
 
-    Best effort, under the run's epoch: what is left is pruned by the next run.
+    Best effort, under the run's epoch, in steps for a bounded time: what is left is pruned by the
+    next run.
+    """
+    deadline = time.monotonic() + TIDYING_SECONDS
+    try:
+        is_more = True
+        while is_more:
+            with ledger.deciding(region, epoch, "prune") as tx:
+                is_more = tx.prune(retain, PRUNE_STEP)
+            is_more = is_more and time.monotonic() < deadline
+    except (TidemarkError, psycopg2.Error) as error:
+        log.warning("the ledger was not pruned: %s", error)
+
+
+@contextmanager
+def green(region: str) -> Iterator[None]:
+    """What tidies up after a run that is closed can't make it red, not even a task's time-out.
+
+    Airflow's time-out is no Exception; who stops the process by hand still does.
     """
     try:
-        with ledger.deciding(region, epoch, "prune") as tx:
-            tx.prune(retain)
-    except TidemarkError as error:
-        log.warning("the ledger was not pruned: %s", error)
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        log.warning(
+            "region %s: the run is done; tidying up ended early, the next run goes on with it:"
+            " %s: %s",
+            region,
+            type(error).__name__,
+            error,
+        )

@@ -13,7 +13,7 @@ from tidemark.member.active_read import ActiveRead
 from tidemark.member.display import Display
 from tidemark.member.drain import Drain, Drained
 from tidemark.member.job import JobExecutor
-from tidemark.member.retire import prune, retire
+from tidemark.member.retire import green, prune, retire
 from tidemark.member.stall import StallDetector
 from tidemark.model.bounds import Bounds
 from tidemark.model.facts import Facts, backlog
@@ -154,9 +154,10 @@ def close_run(pipeline: Pipeline, connections: Connections, *, run_id: str) -> C
     """
     with region_of(pipeline, connections) as region:
         closed = close(region.ledger, region.group, region.name, run_id)
-        retire(region.ledger.engine, region.name)
-        epoch = closed.checkpoint.epoch
-        prune(region.ledger, region.name, epoch, pipeline.retain_checkpoints)
+        with green(region.name):
+            retire(region.ledger.engine, region.name)
+            epoch = closed.checkpoint.epoch
+            prune(region.ledger, region.name, epoch, pipeline.retain_checkpoints)
         return closed
 
 

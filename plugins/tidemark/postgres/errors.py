@@ -12,6 +12,9 @@ from tidemark.errors import (
     Unreachable,
 )
 
+NO_ANSWER = (psycopg2.OperationalError, psycopg2.InterfaceError, psycopg2.InternalError)
+"""What psycopg2 raises where the server is gone, gave up, or is a standby."""
+
 LOST = (
     "{}: staged rows are gone or changed, as after a crash of Postgres. Nothing was published; the"
     " next run drains the batch again"
@@ -52,6 +55,10 @@ BY_CONSTRAINT: dict[str, tuple[type[TidemarkError], str]] = {
         "{}: the consumer group belongs to another region; set kafka.group to one of its own",
     ),
 }
+STANDBY = (
+    "the connection leads to a standby, or the database is read-only. Point it at the primary, or"
+    " name all servers in its host and set target_session_attrs to read-write in its extra"
+)
 GAVE_UP = {
     errorcodes.QUERY_CANCELED: "it took longer than statement_timeout, or somebody cancelled it;"
     " nothing of it stands. What was slow is in Postgres' log; a large rewind wants an index on"
@@ -60,8 +67,8 @@ GAVE_UP = {
     " nothing of it stands. Who holds it is in pg_locks and pg_stat_activity; then try again",
     errorcodes.DEADLOCK_DETECTED: "another session and this one waited for each other; nothing of"
     " it stands. Try again; if it comes back, find in Postgres' log who else locks these tables",
-    errorcodes.READ_ONLY_SQL_TRANSACTION: "the connection leads to a standby, or the database is"
-    " read-only. Point it at the primary",
+    errorcodes.READ_ONLY_SQL_TRANSACTION: STANDBY,
+    errorcodes.FEATURE_NOT_SUPPORTED: STANDBY,  # of BEGIN READ WRITE
     errorcodes.IDLE_IN_TRANSACTION_SESSION_TIMEOUT: "this process stood still in a transaction for"
     " longer than idle_in_transaction_session_timeout; nothing of it stands. Try again",
     errorcodes.DISK_FULL: "nothing of it stands. Make room on the server, then try again",

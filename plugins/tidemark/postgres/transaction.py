@@ -14,7 +14,7 @@ from sqlalchemy import Engine, create_engine, event
 
 from tidemark import failpoints
 from tidemark.errors import OutcomeUnknown, TidemarkError
-from tidemark.postgres.errors import refusal, unreachable
+from tidemark.postgres.errors import NO_ANSWER, refusal, unreachable
 
 TIMEOUTS_MS = {
     "lock_timeout": 900_000,  # as long as the statement of a publish that is waited for
@@ -26,9 +26,9 @@ TIMEOUTS_MS = {
 LONGER_MS: Mapping[str, Mapping[str, int]] = {"rewind": {"statement_timeout": 86_400_000}}
 """By a transaction's name: one DELETE takes back whatever was published since, in any number."""
 
-
-NO_ANSWER = (psycopg2.OperationalError, psycopg2.InterfaceError, psycopg2.InternalError)
-"""What psycopg2 raises where the server is gone, gave up, or is a standby."""
+_TIDYING_MS = {"lock_timeout": 1_000, "statement_timeout": 5_000}
+SHORTER_MS = {"retire": _TIDYING_MS, "prune": _TIDYING_MS}
+"""What tidies up after a run keeps nobody waiting: what is left is tidied the next time."""
 
 
 class CommitRefused(TidemarkError):
@@ -54,7 +54,7 @@ def connect(parameters: Mapping[str, Any]) -> Engine:
 
 def timeouts_of(name: str) -> dict[str, int]:
     """The time-outs of a transaction, in milliseconds."""
-    return {**TIMEOUTS_MS, **LONGER_MS.get(name, {})}
+    return {**TIMEOUTS_MS, **LONGER_MS.get(name, {}), **SHORTER_MS.get(name, {})}
 
 
 @contextmanager
@@ -73,8 +73,7 @@ def transaction(
     """
     with _connection(engine) as connection, connection.cursor() as cursor:
         try:
-            # The region lock orders decisions only if each statement sees what the last one left.
-            cursor.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+            _begin(cursor)
             for setting, milliseconds in (timeouts_ms or timeouts_of(name)).items():
                 cursor.execute("SELECT set_config(%s, %s, true)", (setting, f"{milliseconds}ms"))
             yield cursor
@@ -117,6 +116,14 @@ def _connection(engine: Engine) -> Iterator[psycopg2.extensions.connection]:
         raise
     finally:
         pooled.close()
+
+
+def _begin(cursor: Cursor) -> None:
+    try:
+        # The region lock orders decisions only if each statement sees what the last one left.
+        cursor.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+    except psycopg2.NotSupportedError as error:  # a standby can't
+        raise unreachable(error) from error
 
 
 def _commit(cursor: Cursor, name: str) -> None:

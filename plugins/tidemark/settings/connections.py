@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from tidemark.errors import InvalidSettings
 
@@ -34,7 +34,16 @@ KAFKA_OVERRIDDEN = frozenset(
 KAFKA_REFUSED = ("plugin.library.paths", "sasl.kerberos.kinit.cmd", "ssl.engine.location")
 """librdkafka keys that would run code of the connection's choice."""
 
-POSTGRES_KEYS = ("sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "options")
+POSTGRES_KEYS = (
+    "port",
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "connect_timeout",
+    "options",
+    "target_session_attrs",
+)
 
 
 class AirflowConnection(Protocol):
@@ -99,15 +108,17 @@ class Connection:
     def _from_json(cls, conn_id: str, text: str) -> Self:
         found = json.loads(text)
         extra = found.get("extra") or {}
+        extra = json.loads(extra) if isinstance(extra, str) else extra
+        port, ports = _ports(found.get("port"))
         return cls(
             conn_id,
             found.get("conn_type", ""),
             found.get("host"),
-            int(found["port"]) if found.get("port") else None,
+            port,
             found.get("login"),
             found.get("password"),
             found.get("schema"),
-            json.loads(extra) if isinstance(extra, str) else extra,
+            ports | extra,
         )
 
     @classmethod
@@ -117,15 +128,16 @@ class Connection:
             raise ValueError("no scheme")
         query = dict(parse_qsl(uri.query, keep_blank_values=True))
         extra = json.loads(query["__extra__"]) if "__extra__" in query else query
+        host, port, ports = _servers(uri)
         return cls(
             conn_id,
             uri.scheme.replace("postgresql", "postgres").replace("-", "_"),
-            unquote(uri.hostname) if uri.hostname else None,
-            uri.port,
+            host,
+            port,
             unquote(uri.username) if uri.username else None,
             unquote(uri.password) if uri.password else None,
             unquote(uri.path.lstrip("/")) or None,
-            extra,
+            ports | extra,
         )
 
     def to_env(self) -> tuple[str, str]:
@@ -140,6 +152,23 @@ class Connection:
             "extra": dict(self.extra),
         }
         return PREFIX + self.conn_id.upper(), json.dumps({k: v for k, v in fields.items() if v})
+
+
+def _ports(port: int | str | None) -> tuple[int | None, dict[str, Any]]:
+    """A port; or several, which Airflow's field does not hold, as an extra."""
+    if port and "," in str(port):
+        return None, {"port": ",".join(str(int(one)) for one in str(port).split(","))}
+    return int(port) if port else None, {}
+
+
+def _servers(uri: SplitResult) -> tuple[str | None, int | None, dict[str, Any]]:
+    """Host and port of a URI; of several servers, host:port,host:port, their lists."""
+    servers = uri.netloc.rpartition("@")[2]
+    if "," not in servers:
+        return unquote(uri.hostname) if uri.hostname else None, uri.port, {}
+    pairs = [server.partition(":") for server in servers.split(",")]
+    ports = ",".join(port or "5432" for _, _, port in pairs)
+    return ",".join(unquote(host) for host, _, _ in pairs), *_ports(ports)
 
 
 def kafka_config(connection: Connection) -> dict[str, str]:
@@ -169,6 +198,8 @@ def kafka_config(connection: Connection) -> dict[str, str]:
 def postgres_parameters(connection: Connection) -> dict[str, str | int]:
     """Arguments of psycopg2.connect, with keepalives: a silent network must surface in a minute.
 
+    Of several hosts the primary is taken, unless the extra says otherwise.
+
     Raises:
         InvalidSettings: host or database is missing.
     """
@@ -193,5 +224,7 @@ def postgres_parameters(connection: Connection) -> dict[str, str | int]:
         parameters["user"] = connection.login
     if connection.password:
         parameters["password"] = connection.password
+    if "," in connection.host:
+        parameters["target_session_attrs"] = "read-write"
     chosen = {key: connection.extra[key] for key in POSTGRES_KEYS if connection.extra.get(key)}
     return parameters | chosen

@@ -3,13 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-import psycopg2
 from psycopg2.extensions import connection as Connection
 
 from tidemark import failpoints
 from tidemark.model.batch import DeadLetter, SpanRead, Staging, Tally
 from tidemark.model.offsets import Span
-from tidemark.spark.postgres import postgres_errors
+from tidemark.spark.postgres import connected, postgres_errors
 from tidemark.staging.copy import copy_dead_letters
 from tidemark.staging.tables import record_read
 
@@ -89,7 +88,7 @@ class StagedJournal:
 
     def _connected(self) -> Connection:
         if self._connection is None:
-            self._connection = psycopg2.connect(**self._parameters)
+            self._connection = connected(self._parameters)
         return self._connection
 
     def _flush(self, connection: Connection) -> None:

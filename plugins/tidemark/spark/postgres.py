@@ -1,13 +1,44 @@
-"""Postgres as a task meets it: its errors in our words, without the weight of an ORM to import."""
+"""Postgres as a task meets it: sessions that end by themselves, and errors in our words."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg2
 import psycopg2.errors
+from psycopg2.extensions import connection as Connection
 
 from tidemark.errors import StagingLost
-from tidemark.postgres.errors import unreachable
+from tidemark.postgres.errors import NO_ANSWER, unreachable
+
+TASK_TIMEOUTS = {
+    "statement_timeout": "15min",
+    "lock_timeout": "1min",
+    "idle_in_transaction_session_timeout": "1h",
+    "tcp_keepalives_idle": "60",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "6",
+}
+"""What a task's session sets for itself, whatever its role has: an executor that stopped, or whose
+machine is gone, holds no staging table for ever. A statement is one block of rows, however many
+blocks the task stages; idle in a transaction is a task that waits for its source or transform."""
+
+
+def connected(parameters: Mapping[str, Any]) -> Connection:
+    """A task's own session, with the time-outs of a task.
+
+    Raises:
+        psycopg2.Error: there is none; inside `postgres_errors` it is Unreachable.
+    """
+    connection: Connection = psycopg2.connect(**parameters)
+    try:
+        with connection, connection.cursor() as cursor:
+            for setting, value in TASK_TIMEOUTS.items():
+                cursor.execute("SELECT set_config(%s, %s, false)", (setting, value))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 @contextmanager
@@ -20,7 +51,7 @@ def postgres_errors() -> Iterator[None]:
     """
     try:
         yield
-    except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+    except NO_ANSWER as error:
         raise unreachable(error) from error
     except psycopg2.errors.UndefinedTable as error:
         raise StagingLost(

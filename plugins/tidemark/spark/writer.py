@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-import psycopg2
 import pyarrow as pa
 
 from tidemark import failpoints
 from tidemark.model.batch import Attempt, Staging
-from tidemark.spark.postgres import postgres_errors
+from tidemark.spark.postgres import connected, postgres_errors
 from tidemark.staging.copy import copy_rows
 
 
@@ -46,7 +45,7 @@ def stage(spec: WriteSpec, batches: Iterable[pa.RecordBatch], attempt: int) -> A
 
 
 def _copy(spec: WriteSpec, batches: Iterator[pa.RecordBatch], attempt: int) -> int:
-    with postgres_errors(), closing(psycopg2.connect(**spec.postgres)) as connection:
+    with postgres_errors(), closing(connected(spec.postgres)) as connection:
         return copy_rows(
             connection,
             spec.staging,

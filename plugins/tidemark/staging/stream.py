@@ -1,4 +1,4 @@
-"""A pull-style stream of COPY BINARY: one encoded batch is in memory at a time."""
+"""COPY BINARY of one batch after another: one encoded batch is in memory at a time."""
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import NoReturn
@@ -20,9 +20,11 @@ _PIECE_BYTES = 64 << 20
 
 
 class CopyStream:
-    """The file that COPY reads, keyed by (member, attempt): each read encodes the next batch.
+    """Rows for COPY, keyed by (member, attempt).
 
     `rows` are the arrays of `fields`, batch by batch; `documents` names those that hold JSON text.
+    Each batch is a COPY of its own and is fetched before it begins: so the session is idle, or in
+    a short statement, whenever its process stands still, and its time-outs end it.
     """
 
     def __init__(
@@ -35,14 +37,13 @@ class CopyStream:
         documents: Collection[str] = (),
     ) -> None:
         self._schema = pa.schema([*((name, pa.int64()) for name in KEYS), *fields])
-        self._encoder = _encoder(self._schema, documents)
-        # an empty read would end the COPY, and pgpq holds small batches back
-        self._chunks = filter(None, self._encode(rows, (member, attempt)))
-        self._sent = 0
+        self._documents = documents
+        self._batches = (_keyed(arrays, self._schema, (member, attempt)) for arrays in rows)
+        self._chunks: Iterator[bytes] = iter(())
         self._failure: BaseException | None = None
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next encoded batch, whatever size is asked for; nothing at the end."""
+        """Return the next encoded piece, whatever size is asked for; nothing at the end."""
         try:
             return next(self._chunks, b"")
         except BaseException as error:
@@ -51,18 +52,21 @@ class CopyStream:
             raise OSError("the rows to copy ended early") from None
 
     def copy_into(self, cursor: Cursor, schema: str, table: str) -> int:
-        """Run the COPY; return its rows, which are as many as were sent."""
+        """Copy every batch; return their rows, which are as many as were sent."""
         statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(
             sql.Identifier(schema, table),
             sql.SQL(", ").join(map(sql.Identifier, self._schema.names)),
         )
-        cursor.copy_expert(statement, self)  # type: ignore[arg-type]  # it never calls readline
-        if cursor.rowcount != self._sent:
-            raise StagingLost(
-                f"{schema}.{table}: {self._sent} rows were sent and {cursor.rowcount} copied; "
-                "roll back and run the attempt again"
-            )
-        return self._sent
+        copied = 0
+        while (sent := self._next()) is not None:
+            cursor.copy_expert(statement, self)  # type: ignore[arg-type]  # it never calls readline
+            if cursor.rowcount != sent:
+                raise StagingLost(
+                    f"{schema}.{table}: {sent} rows were sent and {cursor.rowcount} copied; "
+                    "roll back and run the attempt again"
+                )
+            copied += sent
+        return copied
 
     def explain(self, error: psycopg2.Error) -> NoReturn:
         """Raise what really happened: the exception of the rows themselves, or ours for `error`."""
@@ -78,13 +82,19 @@ class CopyStream:
             raise TargetRefused(_refused_value(error, self._schema.names)) from None
         raise error
 
-    def _encode(self, rows: Iterable[list[pa.Array]], keys: tuple[int, int]) -> Iterator[bytes]:
-        yield self._encoder.write_header()
-        for arrays in rows:
-            batch = _keyed(arrays, self._schema, keys)
-            self._sent += batch.num_rows
-            yield from map(self._encoder.write_batch, _pieces(batch))
-        yield self._encoder.finish()
+    def _next(self) -> int | None:
+        """Make the next batch the one to read; return its rows, None at the end."""
+        for batch in self._batches:
+            # an empty read would end the COPY, and pgpq holds small batches back
+            self._chunks = filter(None, self._encoded(batch))
+            return int(batch.num_rows)
+        return None
+
+    def _encoded(self, batch: pa.RecordBatch) -> Iterator[bytes]:
+        encoder = _encoder(self._schema, self._documents)
+        yield encoder.write_header()
+        yield from map(encoder.write_batch, _pieces(batch))
+        yield encoder.finish()
 
 
 def _encoder(schema: pa.Schema, documents: Collection[str]) -> ArrowToPostgresBinaryEncoder:

@@ -1,0 +1,134 @@
+"""How Postgres answers the ledger's statements once a region has a past: by indexes."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from psycopg2.extensions import cursor as Cursor
+from scripts.ledger_filling import TOPIC, fill
+from sqlalchemy import Engine
+from tests.support.databases import database_of
+
+from tidemark.ledger.migrate import migrate
+from tidemark.ledger.queries import query
+from tidemark.local.stack import LocalStack
+from tidemark.postgres.transaction import autocommit, connect
+
+REGION = "flights"
+LARGE = {"spans", "contributions", "dead_letters", "batches"}
+QUERIES = sorted(
+    path.stem for path in (Path(__file__).resolve().parents[2] / "sql" / "queries").glob("*.sql")
+)
+WHOLE = {"broken_chains": "verify proves that all retained spans join: it has to read them"}
+"""Statements that may scan a large table, and why."""
+
+PARTITIONS, CHECKPOINTS = 20, 1000
+HERE = {
+    "region": REGION,
+    "seq": CHECKPOINTS - 10,
+    "to_seq": CHECKPOINTS - 10,
+    "head_seq": CHECKPOINTS,
+    "epoch": 15,
+    "run_id": "15",
+    "member": 15,
+    "members": [15],
+    "contribution": 15,
+    "retain": 150,
+    "oldest": 10,
+    "step": 10,
+    "last": 10,
+    "limit": 10,
+    "seen": 15,
+    "topics": [TOPIC] * PARTITIONS,
+    "partitions": [*range(PARTITIONS)],
+    "topic_ids": ["id-1"] * PARTITIONS,
+    **dict.fromkeys(
+        ("starts", "ends", "offsets", "attempts", "records", "dead_letters", "bytes",
+         "record_ends", "leader_epochs"),
+        [1000] * PARTITIONS,
+    ),
+}  # fmt: skip
+OTHERS: dict[str, Any] = {
+    **dict.fromkeys(("uuid", "opening", "resetting"), str(uuid4())),
+    "overrides": ["text"],
+    "remarks": ["text"],
+    **dict.fromkeys(("group_id", "target"), "other"),
+    "by_hand": True,
+    "table": "tidemark.batches",
+    "fingerprint": "{}",
+    "state": "closed",
+}
+
+
+SINGLE: dict[str, dict[str, Any]] = {
+    "finish_reset": {"dead_letters": 1},
+    "show_member": {"partitions": ["made_up[0]"]},
+}
+"""Parameters that are one value here and a list of them elsewhere."""
+
+
+class Values(dict[str, Any]):
+    """Parameters of a statement: those of the region, and for what only is written a number."""
+
+    def __missing__(self, name: str) -> Any:
+        return OTHERS.get(name, 1)
+
+
+@pytest.fixture(scope="module")
+def ledger(stack: LocalStack) -> Iterator[Engine]:
+    """Two regions with 1,000 checkpoints of 20 partitions; the spans lie by partition."""
+    for parameters in database_of(stack.postgres):
+        engine = connect(parameters)
+        migrate(engine)
+        with autocommit(engine) as cursor:
+            for region in (REGION, "others"):
+                fill(cursor, region, checkpoints=CHECKPOINTS, partitions=PARTITIONS, letters=5)
+            cursor.execute("ANALYZE")
+        yield engine
+        engine.dispose()
+
+
+def scanned(cursor: Cursor, statement: str, values: Any) -> set[str]:
+    """The tables that Postgres would read from end to end."""
+    cursor.execute("EXPLAIN (FORMAT JSON) " + statement, values)
+    found = cursor.fetchone()[0]  # type: ignore[index]
+    plans = json.loads(found) if isinstance(found, str) else found
+    return {
+        node["Relation Name"] for node in nodes(plans[0]["Plan"]) if node["Node Type"] == "Seq Scan"
+    }
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for one in plan.get("Plans", ()):
+        yield from nodes(one)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_no_statement_scans_a_large_table(ledger: Engine, name: str) -> None:
+    """S18: what a run or a rewind asks does not grow with the checkpoints that are retained."""
+    with autocommit(ledger) as cursor:
+        large = scanned(cursor, query(name), Values(HERE | SINGLE.get(name, {}))) & LARGE
+    assert bool(large) == (name in WHOLE), large
+
+
+def test_the_view_for_dashboards_scans_no_large_table(ledger: Engine) -> None:
+    with autocommit(ledger) as cursor:
+        assert not scanned(cursor, "TABLE tidemark.region_status", None) & LARGE
+
+
+def test_whatever_a_deletion_must_look_for_has_an_index(ledger: Engine) -> None:
+    """A foreign key without one scans its table for each row that it points at and that goes."""
+    with autocommit(ledger) as cursor:
+        cursor.execute("""
+            SELECT c.conrelid::regclass::text, c.conname FROM pg_constraint c
+            WHERE c.contype = 'f' AND c.connamespace = 'tidemark'::regnamespace
+              AND c.confrelid <> 'tidemark.regions'::regclass  -- a region never goes
+              AND NOT EXISTS (
+                  SELECT FROM pg_index i WHERE i.indrelid = c.conrelid AND (i.indkey::int2[])[
+                      0:cardinality(c.conkey) - 1] = c.conkey)
+        """)
+        assert cursor.fetchall() == []

@@ -1,0 +1,102 @@
+"""Sessions of readers and writers: the role's time-outs do not reach them, their own end them."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg2
+import pyarrow as pa
+import pytest
+from tests.support.databases import administer
+from tests.support.world import ask
+
+from tidemark.errors import Unreachable
+from tidemark.local.stack import LocalStack
+from tidemark.model.batch import DeadLetter, Staging, Tally
+from tidemark.model.offsets import Span
+from tidemark.spark import journal as journal_module
+from tidemark.spark.journal import StagedJournal
+from tidemark.spark.postgres import TASK_TIMEOUTS, connected
+from tidemark.spark.writer import WriteSpec, stage
+from tidemark.staging import tables
+from tidemark.staging.columns import columns_of
+
+SCHEMA = pa.schema([("n", pa.int64())])
+STAGING = Staging("public", "t_rows", "t_dead_letters", "t_reads")
+LETTER = DeadLetter("t", 0, 0, None, None, b"", (), "INVALID_JSON", "")
+
+
+@pytest.fixture
+def spec(warehouse: dict[str, Any]) -> WriteSpec:
+    """Where a member stages; the tables are there."""
+    with psycopg2.connect(**warehouse) as connection, connection.cursor() as cursor:
+        tables.create(cursor, STAGING, columns_of(SCHEMA))
+    connection.close()
+    return WriteSpec(warehouse, STAGING, SCHEMA, member=1)
+
+
+def numbers(count: int) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(range(count), pa.int64())], schema=SCHEMA)
+
+
+def wait_for_its_end(spec: WriteSpec) -> None:
+    """The server has taken the staging tables from the task: nobody else does."""
+    deadline = time.monotonic() + 60
+    held = "SELECT 1 FROM pg_locks JOIN pg_class c ON relation = c.oid WHERE relname ~ '^t_'"
+    while ask(dict(spec.postgres), held):
+        assert time.monotonic() < deadline, "the session stays"
+        time.sleep(0.05)
+
+
+def staged(spec: WriteSpec) -> int:
+    """Rows that are staged."""
+    [(count,)] = ask(dict(spec.postgres), f"SELECT count(*) FROM {STAGING.schema}.{STAGING.rows}")
+    return int(count)
+
+
+def test_a_roles_own_time_outs_do_not_end_a_long_copy(stack: LocalStack, spec: WriteSpec) -> None:
+    """S18: the role's are for people; a task has those of a task."""
+    role, database = spec.postgres["user"], spec.postgres["dbname"]
+    altered = "ALTER ROLE {} IN DATABASE {} SET statement_timeout = 100"
+    administer(stack.postgres, altered, role, database)
+    with pytest.raises(psycopg2.errors.QueryCanceled):
+        ask(dict(spec.postgres), "SELECT pg_sleep(60)")
+    assert stage(spec, [numbers(1_000_000)], 0).rows == 1_000_000
+
+
+def test_a_session_of_a_task_has_its_own_time_outs(spec: WriteSpec) -> None:
+    connection = connected(spec.postgres)
+    with connection.cursor() as cursor:
+        for setting, value in TASK_TIMEOUTS.items():
+            cursor.execute(f"SHOW {setting}")
+            assert cursor.fetchone() == (value,)
+    connection.close()
+
+
+def test_a_writer_that_stops_between_two_blocks_holds_nothing(
+    spec: WriteSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H10: its source has stopped, or it has."""
+    monkeypatch.setitem(TASK_TIMEOUTS, "idle_in_transaction_session_timeout", "200ms")
+
+    def stopping() -> Iterator[pa.RecordBatch]:
+        yield numbers(10)
+        wait_for_its_end(spec)
+        yield numbers(10)
+
+    with pytest.raises(Unreachable):
+        stage(spec, stopping(), 0)
+    assert staged(spec) == 0
+
+
+def test_a_reader_that_stops_within_a_span_holds_nothing(
+    spec: WriteSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TASK_TIMEOUTS, "idle_in_transaction_session_timeout", "200ms")
+    monkeypatch.setattr(journal_module, "BUFFER_BYTES", -1)
+    journal = StagedJournal(spec.postgres, STAGING, 1, 0)
+    journal.reject([LETTER])
+    wait_for_its_end(spec)
+    with pytest.raises(Unreachable):
+        journal.complete(Span("t", 0, 0, 1), Tally())
+    journal.close()
