@@ -79,7 +79,7 @@ class Bench:
 
     def work(self) -> None:
         """Every step, in an order that each can stand in."""
-        last, cursor_look = self.checkpoints, look(self.ledger.engine)
+        last, cursor_look = self.checkpoints, autocommit(self.ledger.engine)
         with cursor_look as cursor:
             self.timed("make the region", lambda: self.fill(cursor))
             cursor.execute("VACUUM ANALYZE")

@@ -213,6 +213,7 @@ CREATE TABLE tidemark.resets (
     requested_by  text   NOT NULL,
     why           text   NOT NULL,
     run_id        text,                            -- the run it cleans up after; null by hand
+    request_id    text,                            -- who asks under this name resets once; null: each time
     resetting     uuid   NOT NULL,
     discarded_seq bigint,
     from_seq      bigint NOT NULL,
@@ -234,6 +235,7 @@ CREATE TABLE tidemark.resets (
         OR 'accept_changes' = ANY (overrides))
 );
 CREATE INDEX resets_by_epoch ON tidemark.resets (region, epoch);
+CREATE INDEX resets_by_request ON tidemark.resets (region, request_id) WHERE request_id IS NOT NULL;
 
 -- Moves every partition of a batch from its span's start to its span's end, or none.
 CREATE FUNCTION tidemark.advance_partitions(the_region text, the_seq bigint) RETURNS bigint

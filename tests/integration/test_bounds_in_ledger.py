@@ -138,6 +138,15 @@ def test_the_view_for_dashboards_counts_the_dead_letters_that_there_are(desk: De
     assert 0 < after == len(desk.dead_letters()) < before
 
 
+def test_a_run_that_was_given_overrides_is_never_forgotten(desk: Desk) -> None:
+    """Else, cleared when it is old, it would have them again."""
+    desk.open("plain")
+    desk.open("given", overrides=("accept_data_loss",))
+    prune(desk.ledger, desk.region, worked(desk), retain=1)
+    assert desk.ledger.run_of(desk.region, "plain") is None
+    assert desk.ledger.used_overrides(desk.region, "given") == {"accept_data_loss": 2}
+
+
 def test_a_region_with_few_checkpoints_keeps_them_all(desk: Desk) -> None:
     epoch = worked(desk)
     before = dump(desk.warehouse)

@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.support.failpoint import failpoint
 from tests.support.produce import numbered, produce_transaction
 from tests.support.world import World
 
 from tidemark.errors import DataLost, Refused
+from tidemark.failpoints import FailpointHit
 from tidemark.kafka.facts import Broker
 from tidemark.member import drain as drain_module
 from tidemark.model.facts import Facts
@@ -117,6 +119,37 @@ def test_retention_that_passed_the_ledger_stops_until_told(
     assert remarks(world) == [f"accepted: {world.partition()} goes on at 7, the ledger stood at 3"]
     with pytest.raises(Refused, match="was read from a log that is gone"):
         world.reset(to=0, apply=False)
+
+
+def test_an_override_is_used_up_by_the_open_that_was_given_it(
+    world: World, admin: AdminClient
+) -> None:
+    """B11: a run that is cleared has the same form: what was lost since is asked for again."""
+    world.produce(3)
+    world.run("first")
+    lose(world, admin, 6, upto=7)
+    world.overrides = (ACCEPT_DATA_LOSS,)
+    with failpoint("open.commit.before"), pytest.raises(FailpointHit):
+        world.open("second")
+    assert world.open("second").remarks[0].endswith("goes on at 7, the ledger stood at 3")
+    spent = "accept_data_loss was used up by epoch 2 of run second"
+    with failpoint("open.decided"), pytest.raises(FailpointHit):  # as if its answer were lost
+        world.open("second")
+    assert [one[: len(spent)] for one in world.open("second").remarks] == [spent]
+    world.drain("second")
+    world.close("second")
+    lose(world, admin, 6, upto=12)
+    with pytest.raises(DataLost, match=rf"@\[9, 12\) is below the log start.*{spent}: a run that"):
+        world.open("second")
+    world.run("third")
+    assert [offset for _, offset in world.rows()] == [0, 1, 2, 7, 8, 12, 13, 14]
+
+
+def lose(world: World, admin: AdminClient, count: int, *, upto: int) -> None:
+    """Records come in, and retention takes what lies below an offset."""
+    world.produce(count)
+    where = KafkaPartition(world.topic, 0, upto)
+    admin.delete_records([where])[where].result(30)
 
 
 def test_retention_that_took_only_a_marker_is_no_loss(world: World, admin: AdminClient) -> None:

@@ -102,15 +102,25 @@ class Desk:
         request = OpenRequest(run_id, bounds, self.facts, self.epoch, str(self.target), overrides)
         return settle(self.ledger, self.group, self.region, request)
 
-    def reset(self, run_id: str | None = None, epoch: int | None = None) -> Settled:
+    def reset(
+        self, run_id: str | None = None, epoch: int | None = None, request_id: str | None = None
+    ) -> Settled:
         """The region is reset, by hand unless a run is named."""
-        request = ResetRequest("test", "a test", run_id, epoch)
+        request = ResetRequest("test", "a test", run_id, epoch, request_id=request_id)
         return settle(self.ledger, self.group, self.region, request)
 
-    def rewind(self, to_seq: int, overrides: tuple[str, ...] = ()) -> Settled:
+    def rewind(
+        self, to_seq: int, overrides: tuple[str, ...] = (), request_id: str | None = None
+    ) -> Settled:
         """The region is rewound to a checkpoint, by hand."""
         request = RewindRequest(
-            "test", "a test", to_seq, self.facts, self.epoch, overrides=overrides
+            "test",
+            "a test",
+            to_seq,
+            self.facts,
+            self.epoch,
+            overrides=overrides,
+            request_id=request_id,
         )
         rows = PublishedRows(self.target)
         return rewind(self.ledger, self.group, rows, self.region, request)

@@ -98,6 +98,7 @@ def reset_by_hand(path: str) -> dict[str, Any]:
             why=context["params"]["reason"] or "by hand",
             to=destination(context["params"]["to"]),
             overrides=[name for name in OVERRIDES if context["params"].get(name)],
+            request_id=_run_id(context),
         )
     found = _told(report)
     log.info("%s", found)

@@ -195,6 +195,10 @@ class Ledger:
         rows = self._rows("run_at", region=region, epoch=epoch)
         return Run(region, *rows[0]) if rows else None
 
+    def used_overrides(self, region: str, run_id: str) -> dict[str, int]:
+        """Overrides that earlier opens of this run were given: override -> the epoch it went to."""
+        return dict(self._rows("used_overrides", region=region, run_id=run_id))
+
     def target_offsets(self, region: str, epoch: int) -> Offsets:
         """Where the run of this epoch stops."""
         rows = self._rows("target_offsets", region=region, epoch=epoch)

@@ -13,7 +13,7 @@ from tidemark.model.state import Mirrored, Partition, RegionState
 from tidemark.model.table_name import parse_table
 from tidemark.protocol.open import OpenRequest
 from tidemark.protocol.removal import Removal
-from tidemark.protocol.reset import Place, ResetRequest, RewindPlan, RewindRequest
+from tidemark.protocol.reset import Finished, Place, ResetRequest, RewindPlan, RewindRequest
 
 
 @dataclass(slots=True)
@@ -115,6 +115,12 @@ class Settling:
         """What a rewind to a checkpoint would take back."""
         return rewind_plan_of(self.cursor, self.region, to_seq)
 
+    def finished_reset(self, request_id: str) -> Finished | None:
+        """The reset that this request has finished, if it has."""
+        self._run("finished_reset", request_id=request_id)
+        found = self.cursor.fetchone()
+        return Finished(*found) if found else None
+
     def write_reset(
         self, epoch: int, request: ResetRequest | RewindRequest, discarded: int | None
     ) -> None:
@@ -128,6 +134,7 @@ class Settling:
             requested_by=request.who,
             why=request.why,
             run_id=request.run_id,
+            request_id=request.request_id,
             resetting=str(request.uuid),
             discarded_seq=discarded,
             head_seq=head,

@@ -81,6 +81,7 @@ def reset_region(
     why: str,
     to: Destination = None,
     overrides: Sequence[str] = (),
+    request_id: str | None = None,
     tell: Tell = log.info,
 ) -> ResetReport:
     """Everyone is fenced, nothing is unpublished, Kafka equals the ledger; or what that would do.
@@ -88,16 +89,17 @@ def reset_region(
     With run_id it resets to the head, and only if that run's epoch still holds the region. `to`
     rewinds: what was published after it is removed. `overrides` of a rewind are kept with it:
     accept_changes removes what is there, though it is not what the ledger published;
-    accept_data_loss goes on though Kafka no longer gives all records again. A dry run
-    (apply=False) writes nothing to Postgres or Kafka.
+    accept_data_loss goes on though Kafka no longer gives all records again. Under one request_id a
+    region is reset once. A dry run (apply=False) writes nothing to Postgres or Kafka.
 
     Raises:
         Superseded: another epoch holds the region; nothing was done.
-        Refused: there is no such checkpoint, or Kafka no longer holds what would be read again.
+        Refused: there is no such checkpoint, or Kafka no longer holds what would be read again; or
+            the request was done before.
     """
     with region_of(pipeline, connections) as region:
         if to is not None:
-            asked = _Asked(who, why, tuple(overrides), tell)
+            asked = _Asked(who, why, tuple(overrides), request_id, tell)
             return _rewind(region, _seq_of(region, to), asked, apply=apply)
         seen, report = _look(region)
         if not apply:
@@ -105,8 +107,9 @@ def reset_region(
         run = region.ledger.run_of(region.name, run_id) if run_id else None
         if run_id and run is None:
             raise Superseded(f"region {region.name}: run {run_id} never opened; nothing to reset")
+        epoch = run.epoch if run else None
         gone = topics_gone(region, report.offsets)
-        request = ResetRequest(who, why, run_id, run.epoch if run else None, seen.mirrored, gone)
+        request = ResetRequest(who, why, run_id, epoch, seen.mirrored, gone, request_id)
         try:
             settled = _reset(region, request)
         except Fenced as error:
@@ -134,6 +137,7 @@ class _Asked:
     who: str
     why: str
     overrides: tuple[str, ...]
+    request_id: str | None
     tell: Tell
 
 
@@ -168,6 +172,7 @@ def _rewind(region: Region, to_seq: int, asked: _Asked, *, apply: bool) -> Reset
         seen.mirrored,
         topics_gone(region, plan.places),
         asked.overrides,
+        asked.request_id,
     )
     return _applied(region, report, rewind(region.ledger, region.group, rows, region.name, request))
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
-from tidemark.errors import Fenced, Refused, RunNotDone, TidemarkError
+from tidemark.errors import DataLost, Fenced, Refused, RunNotDone, TidemarkError
 from tidemark.kafka.member import Member
 from tidemark.kafka.names import client_id_of, static_name
 from tidemark.ledger.migrate import is_current, migrate
@@ -22,7 +22,7 @@ from tidemark.operations.region import Connections, Region, mirror_seen, opening
 from tidemark.operations.reset import reset_region
 from tidemark.protocol.close import Closed, close, fail
 from tidemark.protocol.open import OpenRequest
-from tidemark.protocol.settle import settle
+from tidemark.protocol.settle import Settled, settle
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
 
@@ -55,6 +55,8 @@ def open_run(
     """The region has a new epoch with this run, its target offsets, and Kafka equals the ledger.
 
     The ledger's schema is brought up to date first. Running it again opens again: a new epoch.
+    An override goes to one open: one that an earlier open of this run had is left out, and a remark
+    says so.
 
     Raises:
         Refused: a person must decide (the group has commits, the configuration has changed, too
@@ -65,7 +67,9 @@ def open_run(
         if not is_current(region.ledger.engine):
             migrate(region.ledger.engine)
         known = region.ledger.region_state(region.name)
-        facts = opening_facts(region, overrides)
+        used = region.ledger.used_overrides(region.name, run_id)
+        given = tuple(name for name in overrides if name not in used)
+        facts = opening_facts(region, given)
         region.ledger.create_region(
             pipeline.region,
             group_id=pipeline.group,
@@ -75,11 +79,23 @@ def open_run(
         offsets = region.ledger.merged_checkpoint(region.name).offsets
         request = replace(
             open_request(region, run_id, bounds, facts, known.epoch if known else 0),
-            overrides=tuple(overrides),
+            overrides=given,
+            used_up={name: used[name] for name in overrides if name in used},
             mirrored=mirror_seen(region, offsets).mirrored,
         )
-        settled = settle(region.ledger, region.group, pipeline.region, request)
+        settled = _settle(region, request)
         return _opened(region, settled.epoch, facts)
+
+
+def _settle(region: Region, request: OpenRequest) -> Settled:
+    """Settle; a refusal says which overrides were left out, for the form still shows them."""
+    try:
+        return settle(region.ledger, region.group, region.name, request)
+    except (DataLost, Refused) as error:
+        spent = list(request.spent())
+        if not spent:
+            raise
+        raise type(error)(f"{error}. {'; '.join(spent)}") from error
 
 
 def open_request(

@@ -41,6 +41,9 @@ class OpenRequest:
     overrides: tuple[str, ...] = ()
     fingerprint: Mapping[str, Any] = field(default_factory=dict)
     """What the region's rows will be made with."""
+    used_up: Mapping[str, int] = field(default_factory=dict)
+    """Overrides that an earlier open of the same run was given, and are not among these; with the
+    epoch that used each."""
     mirrored: Mirrored = NEVER_MIRRORED
     max_consecutive_resets: int | None = None
     uuid: UUID = field(default_factory=uuid4)
@@ -72,6 +75,7 @@ class OpenRequest:
     def write(self, tx: Settling, epoch: int, discarded: int | None) -> None:
         """Write initial offsets, the run and its target offsets."""
         remarks = [
+            *self.spent(),
             *self._restored(tx.state),
             *(f"accepted: {change}" for change in self._changes(tx)),
         ]
@@ -86,6 +90,14 @@ class OpenRequest:
         tx.write_made_with(self.fingerprint, self.facts.cluster_id, self.target)
         next_offsets = {tp: partition.next_offset for tp, partition in known.items()} | initial
         tx.write_run(epoch, self, backlog(next_offsets, self.facts.ends), remarks)
+
+    def spent(self) -> Iterator[str]:
+        """Each override that this open would have had if an earlier one had not."""
+        for name, epoch in sorted(self.used_up.items()):
+            yield (
+                f"{name} was used up by epoch {epoch} of run {self.run_id}: a run that is cleared"
+                " asks again. Start a new run to give it once more"
+            )
 
     def _read(self, tx: KnownRegion) -> dict[TopicPartition, Partition]:
         """The known partitions of the topics that this run reads."""

@@ -13,7 +13,7 @@ from tidemark.protocol.removal import Removal
 
 if TYPE_CHECKING:
     from tidemark.protocol.open import OpenRequest
-    from tidemark.protocol.reset import ResetRequest, RewindPlan, RewindRequest
+    from tidemark.protocol.reset import Finished, ResetRequest, RewindPlan, RewindRequest
 
 # ruff: noqa: D102 -- what a method does stands where it is done: in the ledger, in staging, in kafka
 
@@ -42,6 +42,7 @@ class Settling(KnownRegion, Protocol):
         self, epoch: int, request: "OpenRequest", backlog: int, remarks: list[str]
     ) -> None: ...
     def rewind_plan(self, to_seq: int) -> "RewindPlan": ...
+    def finished_reset(self, request_id: str) -> "Finished | None": ...
     def write_reset(
         self, epoch: int, request: "ResetRequest | RewindRequest", discarded: int | None
     ) -> None: ...

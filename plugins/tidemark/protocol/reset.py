@@ -106,6 +106,24 @@ class RewindPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Finished:
+    """A reset that is complete, as its audit row says."""
+
+    epoch: int
+    from_seq: int
+    to_seq: int
+    rows: int
+    """That were removed."""
+    at: datetime
+
+    def __str__(self) -> str:
+        return (
+            f"epoch {self.epoch}, batch {self.from_seq} -> {self.to_seq}, {self.rows} rows"
+            f" removed, {self.at:%Y-%m-%d %H:%M:%S %Z}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ResetRequest:
     """A reset to the head: by hand without run_id, by the DAG for the run that it names."""
 
@@ -116,6 +134,8 @@ class ResetRequest:
     mirrored: Mirrored = NEVER_MIRRORED
     gone: frozenset[str] = frozenset()
     """Topics that Kafka no longer has: it takes no group offsets for them."""
+    request_id: str | None = None
+    """Resets once under this name: a DAG run that is cleared asks again. None: each time."""
     uuid: UUID = field(default_factory=uuid4)
 
     overrides: ClassVar[tuple[str, ...]] = ()
@@ -124,6 +144,7 @@ class ResetRequest:
 
     def check(self, tx: Settling) -> None:
         """Do nothing where another epoch holds the region."""
+        _refuse_to_repeat(tx, self.request_id)
         if self.epoch is not None and tx.state.epoch != self.epoch:
             raise Superseded(
                 f"region {tx.state.region}: the run's epoch {self.epoch} has passed, the region is"
@@ -149,6 +170,8 @@ class RewindRequest:
     gone: frozenset[str] = frozenset()
     """Topics that Kafka no longer has: it takes no group offsets for them."""
     overrides: tuple[str, ...] = ()
+    request_id: str | None = None
+    """Resets once under this name: a DAG run that is cleared asks again. None: each time."""
     uuid: UUID = field(default_factory=uuid4)
 
     run_id: ClassVar[None] = None
@@ -157,6 +180,7 @@ class RewindRequest:
 
     def check(self, tx: Settling) -> None:
         """Refuse what cannot be undone or read again, before anyone is fenced."""
+        _refuse_to_repeat(tx, self.request_id)
         if tx.state.epoch != self.epoch:
             raise Superseded(
                 f"region {tx.state.region}: epoch {self.epoch} has passed while the rewind was"
@@ -168,3 +192,14 @@ class RewindRequest:
     def write(self, tx: Settling, epoch: int, discarded: int | None) -> None:
         """Leave the audit row, as started: the second transaction finishes it."""
         tx.write_reset(epoch, self, discarded)
+
+
+def _refuse_to_repeat(tx: Settling, request_id: str | None) -> None:
+    """A request resets once; one that died, or was superseded, before it was done may go on."""
+    finished = tx.finished_reset(request_id) if request_id else None
+    if finished:
+        raise Refused(
+            f"region {tx.state.region}: {request_id} has reset it already ({finished}). A run that"
+            " is cleared does not reset again: nothing was changed. Trigger a new run of the DAG if"
+            " it is wanted once more"
+        )
