@@ -131,6 +131,7 @@ def test_mapped_drains_are_labelled_as_the_ledger_names_them(found: Found) -> No
 )
 def test_the_form_says_where_a_reset_goes(resets: Found, form: str, to: object) -> None:
     ((call,), applied) = resets[form]["calls"], form == "a checkpoint"
+    assert call["request_id"] == f"flights_reset/{resets[form]['run_id']}"
     assert (call["to"], call["apply"], call["run_id"]) == (to, applied, None)
     assert call["why"] == ("a drill" if applied else "by hand")
 
@@ -147,13 +148,91 @@ def test_xcom_keeps_what_a_rewind_takes_back(resets: Found) -> None:
     }  # fmt: skip
 
 
-def test_the_asset_event_holds_epoch_seq_and_offsets(found: Found) -> None:
-    told = {"epoch": 3, "seq": 7, "offsets": {"flights[0]": 42}}
-    assert found["all is well"]["events"] == [told]
+PUBLISHED = {
+    "kind": "published", "region": "flights", "epoch": 3, "batches": 2, "rows": 30,
+    "dead_letters": 4, "offsets": {"flights[0]": 42},
+}  # fmt: skip
+
+
+def test_the_asset_event_says_what_is_new_since_the_last_one(found: Found) -> None:
+    """B11: what a run that failed has published is told by the next."""
+    assert found["all is well"]["events"] == [PUBLISHED | {"after_seq": 0, "seq": 7}]
+    told = found["something new is published"]["events"]
+    assert told == [PUBLISHED | {"after_seq": 7, "seq": 9}]
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    ["a member fails and others do its work", "Postgres is away for a moment at close"],
+)
+def test_a_run_that_moved_nothing_tells_nobody(found: Found, scenario: str) -> None:
+    assert found[scenario]["tasks"]["close"] == "success"
+    assert found[scenario]["events"] == []
+
+
+def test_a_rewind_tells_what_it_took_back(resets: Found) -> None:
+    assert resets["a checkpoint"]["events"] == [
+        {
+            "kind": "rewound", "region": "flights", "epoch": 3, "from_seq": 7, "seq": 4,
+            "batches_removed": 3, "rows_removed": 2, "dead_letters_removed": 1,
+            "offsets": {"flights[0]": 40},
+        }
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["as it comes up", "the initial state", "as it comes up, applied"])
+def test_neither_a_dry_run_nor_a_reset_that_removes_nothing_tells_anybody(
+    resets: Found, form: str
+) -> None:
+    assert (resets[form]["state"], resets[form]["events"]) == ("success", [])
 
 
 def test_a_run_that_is_not_done_tells_nobody(found: Found) -> None:
     assert found["the run is not done"]["events"] == []
+
+
+def test_each_task_tells_its_result_in_short_lines(found: Found) -> None:
+    lines = found["all is well"]["lines"]
+    assert [line for line in lines if not line.startswith("OPEN")] == [
+        "  to read     34 offsets, up to the target offsets",
+        "  partition   target offset",
+        "  flights[0]             42",
+        "DONE: region flights, epoch 3",
+        "  published   2 batches: 30 rows, 4 dead letters",
+        "  checkpoint  7, in public.flights and in Kafka's group offsets",
+        "  partition   next offset",
+        "  flights[0]           42",
+        "DONE: public.flights and Kafka stand at checkpoint 7",
+        "  this run    2 batches: 30 rows, 4 dead letters",
+        "  look at     tidemark dead-letters flights",
+    ]
+
+
+def test_xcom_keeps_what_a_run_did(found: Found) -> None:
+    xcoms = found["all is well"]["xcoms"]
+    assert xcoms["open"] == {
+        "epoch": 3, "backlog": 34, "targets": {"flights[0]": 42}, "remarks": ["a remark"],
+    }  # fmt: skip
+    assert xcoms["close"] == {
+        "region": "flights", "epoch": 3, "seq": 7, "offsets": {"flights[0]": 42},
+        "batches": 2, "rows": 30, "dead_letters": 4, "records": 34,
+    }  # fmt: skip
+
+
+def test_nobody_takes_a_dry_run_for_a_rewind(resets: Found) -> None:
+    dry, done = resets["the initial state"]["lines"], resets["a checkpoint"]["lines"]
+    assert dry[0] == "DRY RUN: rewind of region flights. NOTHING WAS CHANGED. It would be so:"
+    assert dry[-1] == "To do it, trigger the DAG again with Apply switched on in the form"
+    assert done[:2] == [
+        "DONE: rewind of region flights",
+        "  epoch       3; every process of an earlier one is fenced",
+    ]
+    assert done[3:] == [
+        "  head        batch 7 -> 4; 3 batches go",
+        "  removed     2 rows of public.flights, 1 dead letters",
+        "  partition   from  to  read again  margin",
+        "  flights[0]    70  40          30       5",
+    ]
 
 
 @pytest.mark.parametrize("task", ["drain", "close", "reset", "verdict"])

@@ -5,10 +5,12 @@ stand-ins that succeed or fail as the scenario says; everything else is real.
 """
 
 import json
+import logging
 import sys
 import types
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,12 @@ from airflow.utils.db import initdb
 
 from tidemark.airflow.operator import DrainOperator
 from tidemark.errors import Refused, RunNotDone, Superseded, Unreachable
+from tidemark.ledger.looks import Counted
 from tidemark.model.batch import Checkpoint
 from tidemark.model.offsets import TopicPartition
 from tidemark.operations.reset import ResetReport, TakenBack
+from tidemark.operations.run import Opened
+from tidemark.protocol.close import Closed
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -34,7 +39,10 @@ SCENARIOS: dict[str, dict[str, type[Exception]]] = {
     "the reset fails too": {"close": RunNotDone, "reset": Refused},
     "the reset is superseded": {"close": RunNotDone, "reset": Superseded},
     "Postgres is away for a moment at close": {"close": Unreachable},
+    "something new is published": {},
 }
+SEQS = {"something new is published": 9}
+"""Checkpoint at which a scenario closes; 7 for the others, that the first one tells of."""
 MOMENTARY = (Unreachable,)
 
 FORMS: dict[str, dict[str, Any]] = {
@@ -43,13 +51,12 @@ FORMS: dict[str, dict[str, Any]] = {
     "the initial state": {"to": "initial"},
     "a time": {"to": "2026-01-31T12:00:00Z"},
     "no such day": {"to": "2026-02-31"},
+    "as it comes up, applied": {"apply": True},
 }
 """Of the DAG that resets by hand."""
 
 FIRST = TopicPartition("flights", 0)
-REPORT = ResetReport(
-    "flights", False, 3, 7, 4, None, {FIRST: 40}, (), TakenBack(3, 2, 1, {FIRST: 70}, {FIRST: 5})
-)
+TAKEN_BACK = TakenBack(3, 2, 1, {FIRST: 70}, {FIRST: 5})
 
 
 @dataclass
@@ -58,6 +65,18 @@ class StandIns:
 
     failing: dict[str, type[Exception]] = field(default_factory=dict)
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    seq: int = 7
+
+    def close(self, *_: object, **arguments: Any) -> Closed:
+        self.named("close")(**arguments)
+        return Closed(Checkpoint("flights", 3, self.seq, {FIRST: 42}), 2, 30, 4, 34)
+
+    def reset(self, *_: object, **arguments: Any) -> ResetReport:
+        self.named("reset")(**arguments)
+        report = ResetReport("flights", arguments["apply"], 3, 7, 7, None, {FIRST: 40}, ())
+        if arguments.get("to") is None:
+            return report
+        return replace(report, to_seq=4, taken_back=TAKEN_BACK)
 
     def named(self, name: str, answer: object = None) -> Callable[..., Any]:
         def stand_in(*_: object, **arguments: Any) -> object:
@@ -79,20 +98,29 @@ def main() -> None:
     initdb()
     stand_ins = StandIns()
     _install(stand_ins)
-    runs = {name: run(stand_ins, failing) for name, failing in SCENARIOS.items()}
+    runs = {name: run(stand_ins, name) for name in SCENARIOS}
     resets = {name: reset(stand_ins, form) for name, form in FORMS.items()}
     print(json.dumps({"runs": runs, "resets": resets}, default=str))
 
 
-def run(stand_ins: StandIns, failing: dict[str, type[Exception]]) -> dict[str, Any]:
+def run(stand_ins: StandIns, name: str) -> dict[str, Any]:
     """A fresh DagBag each time: `dag.test` keeps the parameters of the run before."""
-    stand_ins.failing, stand_ins.calls = dict(failing), []
+    stand_ins.failing, stand_ins.calls = dict(SCENARIOS[name]), []
+    stand_ins.seq = SEQS.get(name, 7)
     dag = DagBag(dag_folder=PROJECT / "dags", safe_mode=False).dags["flights"]
     for task in dag.tasks:
         if not task.is_mapped:
             task.retry_delay = task.retry_delay * 0
-    dag_run = dag.test(run_conf={"max_batches": 5, "max_bytes": 9000, "accept_changes": True})
+    conf = {"max_batches": 5, "max_bytes": 9000, "accept_changes": True}
+    with listening() as lines:
+        dag_run = dag.test(run_conf=conf)
     return {
+        "lines": lines,
+        "xcoms": {
+            ti.task_id: ti.xcom_pull(task_ids=ti.task_id)
+            for ti in dag_run.get_task_instances()
+            if ti.map_index < 0
+        },
         "run": dag_run.state,
         "run_id": dag_run.run_id,
         "tasks": {ti.task_id: ti.state for ti in dag_run.get_task_instances()},
@@ -112,20 +140,43 @@ def reset(stand_ins: StandIns, form: dict[str, Any]) -> dict[str, Any]:
     """What a person's form becomes, and what XCom keeps of the report."""
     stand_ins.failing, stand_ins.calls = {}, []
     dag = DagBag(dag_folder=PROJECT / "dags", safe_mode=False).dags["flights_reset"]
-    dag_run = dag.test(run_conf=form)
+    with listening() as lines:
+        dag_run = dag.test(run_conf=form)
     (ti,) = dag_run.get_task_instances()
-    called = [arguments for _, arguments in stand_ins.calls]
-    return {"state": ti.state, "tries": ti.try_number, "calls": called, "report": ti.xcom_pull()}
+    return {
+        "state": ti.state,
+        "tries": ti.try_number,
+        "run_id": dag_run.run_id,
+        "calls": [arguments for _, arguments in stand_ins.calls],
+        "report": ti.xcom_pull(),
+        "lines": lines,
+        "events": _events(dag_run.run_id),
+    }
+
+
+@contextmanager
+def listening() -> Iterator[list[str]]:
+    """What the tasks write into their log while the block runs."""
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    log = logging.getLogger("tidemark.airflow.tasks")
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield lines
+    finally:
+        log.removeHandler(handler)
 
 
 def _install(stand_ins: StandIns) -> None:
-    checkpoint = Checkpoint("flights", 3, 7, {TopicPartition("flights", 0): 42})
     module: Any = types.ModuleType("tidemark.operations.run")
-    module.open_run = stand_ins.named("open")
-    module.close_run = stand_ins.named("close", types.SimpleNamespace(checkpoint=checkpoint))
+    module.open_run = stand_ins.named("open", Opened(3, 34, {FIRST: 42}, ("a remark",)))
+    module.close_run = stand_ins.close
+    module.counted_after = lambda *_: Counted(2, 30, 4)
     sys.modules["tidemark.operations.run"] = module
     reset_module: Any = types.ModuleType("tidemark.operations.reset")
-    reset_module.reset_region = stand_ins.named("reset", REPORT)
+    reset_module.reset_region = stand_ins.reset
     sys.modules["tidemark.operations.reset"] = reset_module
     DrainOperator.execute = lambda self, context: stand_ins.fail("drain")
 

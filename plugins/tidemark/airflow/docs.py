@@ -51,7 +51,9 @@ The next run reads again what was removed. Refused, with nothing changed, if Kaf
 it. While the pipeline's DAG is paused that run waits, until the cause is mended.
 
 **Without `apply` it changes nothing** and says what it would change: batches, rows, dead letters,
-each partition from where to where, and the margin to Kafka's log start.
+each partition from where to where, and the margin to Kafka's log start. The log of `reset` says
+`DRY RUN` or `DONE` first. A rewind tells the DAGs that are scheduled on the target. Each run resets
+once: to reset again trigger a new one, clearing an old one is refused.
 """
 
 

@@ -12,7 +12,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, TaskGroup, TriggerRule
 
@@ -25,6 +24,7 @@ from tidemark.airflow.tasks import (
     reset_by_hand,
     reset_failed_run,
     target_asset,
+    tell_verdict,
 )
 from tidemark.errors import InvalidSettings
 from tidemark.settings.pipeline import Pipeline
@@ -115,7 +115,13 @@ def reset_dag(
     dag_id = dag_kwargs.pop("dag_id", f"{pipeline.region}_reset")
     with _dag(dag_id, pipeline, reset_params(), schedule=None, **dag_kwargs) as dag:
         dag.doc_md = dag.doc_md or reset_doc(pipeline)
-        _step("reset", reset_by_hand, str(path), execution_timeout=reset_timeout)
+        _step(
+            "reset",
+            reset_by_hand,
+            str(path),
+            execution_timeout=reset_timeout,
+            outlets=[target_asset(pipeline)],
+        )
     return dag
 
 
@@ -153,24 +159,29 @@ def _wire(
         execution_timeout=drain_timeout,
         map_index_template="{{ task.task_id }}[{{ ti.map_index }}]",  # as the ledger names it
     ).expand(member=list(range(1, pipeline.members + 1)))
+    asset = target_asset(pipeline)
     closed = _step(
         "close",
         close_region,
         path,
         trigger_rule=TriggerRule.ALL_DONE,
-        outlets=[target_asset(pipeline)],
+        inlets=[asset],  # its newest event says what is known already
+        outlets=[asset],
     )
     reset = _step("reset", reset_failed_run, path, trigger_rule=TriggerRule.ONE_FAILED)
-    verdict = EmptyOperator(task_id="verdict", trigger_rule=TriggerRule.NONE_FAILED)
+    verdict = _step(
+        "verdict", tell_verdict, path, closed.output, trigger_rule=TriggerRule.NONE_FAILED
+    )
     opened >> drain >> closed >> reset
     [closed, reset] >> verdict
 
 
-def _step(task_id: str, function: Any, path: str, **kwargs: Any) -> PythonOperator:
+def _step(task_id: str, function: Any, *arguments: Any, **kwargs: Any) -> PythonOperator:
     return PythonOperator(
         task_id=task_id,
         python_callable=function,
-        op_args=[path],
+        op_args=arguments,
         doc_md=function.__doc__,
+        show_return_value_in_logs=False,  # the task's own lines tell it to people
         **({"execution_timeout": STEP_TIMEOUT} | kwargs),
     )

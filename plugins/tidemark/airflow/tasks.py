@@ -1,59 +1,68 @@
-"""Tasks: open, close and reset, as Airflow runs them. Only a running task imports the clients."""
+"""Tasks: open, close, reset, verdict, as Airflow runs them; only a running one imports clients."""
 
 import logging
-from collections.abc import Mapping
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
 from airflow.sdk import Asset, Context, get_current_context
 
+from tidemark.airflow import events, results
 from tidemark.airflow.credentials import resolve
 from tidemark.airflow.failures import as_airflow_failure
 from tidemark.airflow.forms import BOUNDS, OVERRIDES
 from tidemark.errors import RunNotDone, Superseded
 from tidemark.model.bounds import Bounds
-from tidemark.model.offsets import TopicPartition
 from tidemark.settings.pipeline import Pipeline
-
-if TYPE_CHECKING:
-    from tidemark.operations.reset import ResetReport
 
 log = logging.getLogger(__name__)
 
 
-def open_region(path: str) -> None:
+def open_region(path: str) -> results.Result:
     """Open the DAG run's epoch, within the bounds of its form and with its overrides."""
     from tidemark.operations.run import open_run
 
     context, pipeline = get_current_context(), Pipeline.load(path)
-    params = context["params"]
+    params, run_id = context["params"], _run_id(context)
     with as_airflow_failure():
         opened = open_run(
             pipeline,
             resolve(pipeline),
-            run_id=_run_id(context),
+            run_id=run_id,
             bounds=_bounds(pipeline, params),
             overrides=[name for name in OVERRIDES if params.get(name)],
         )
-    log.info("%s", opened)
+    _tell(results.open_lines(pipeline.region, run_id, opened))
+    return results.of_open(opened)
 
 
-def close_region(path: str) -> None:
+def close_region(path: str) -> results.Result:
     """Succeed only if the ledger says that the run is done; then tell who waits for the target.
 
-    A run that is not done fails without a retry: no member is left that could finish it.
+    Only of checkpoints that they were not told of. A run that is not done fails without a retry: no
+    member is left that could finish it.
     """
-    from tidemark.operations.run import close_run
+    from tidemark.operations.run import close_run, counted_after
 
     context, pipeline = get_current_context(), Pipeline.load(path)
+    asset, connections = target_asset(pipeline), resolve(pipeline)
+    extra = None
     with as_airflow_failure(RunNotDone):
-        closed = close_run(pipeline, resolve(pipeline), run_id=_run_id(context))
-    log.info("%s", closed)
-    context["outlet_events"][target_asset(pipeline)].extra = {
-        "epoch": closed.checkpoint.epoch,
-        "seq": closed.checkpoint.seq,
-        "offsets": _named(closed.checkpoint.offsets),
-    }
+        closed = close_run(pipeline, connections, run_id=_run_id(context))
+        after_seq = events.newest_seq(context, asset)
+        if closed.checkpoint.seq != after_seq:
+            counted = counted_after(pipeline, connections, after_seq)
+            extra = events.published(closed, after_seq, counted)
+    events.send(context, asset, extra)
+    result = results.of_close(closed)
+    _tell(results.close_lines(pipeline.target.table, result))
+    return result
+
+
+def tell_verdict(path: str, closed: results.Result | None) -> None:
+    """Say that the run is done, and what it did: this task runs for no other."""
+    table = Pipeline.load(path).target.table
+    _tell(results.verdict_lines(table, closed) if closed else ["DONE"])  # or XCom is switched off
 
 
 def reset_failed_run(path: str) -> None:
@@ -75,10 +84,10 @@ def reset_failed_run(path: str) -> None:
         except Superseded as superseded:
             log.info("superseded, nothing left to do: %s", superseded)
             return
-    log.info("%s", report)
+    _tell(results.reset_lines(pipeline.target.table, report))
 
 
-def reset_by_hand(path: str) -> dict[str, Any]:
+def reset_by_hand(path: str) -> results.Result:
     """Reset the region whatever epoch holds it, or say what that would change; keep the report.
 
     `to` of the form is the last checkpoint, or an older place: then it is a rewind, which removes
@@ -100,9 +109,9 @@ def reset_by_hand(path: str) -> dict[str, Any]:
             overrides=[name for name in OVERRIDES if context["params"].get(name)],
             request_id=_run_id(context),
         )
-    found = _told(report)
-    log.info("%s", found)
-    return found
+    events.send(context, target_asset(pipeline), events.rewound(report))
+    _tell(results.reset_lines(pipeline.target.table, report))
+    return results.of_reset(report)
 
 
 def target_asset(pipeline: Pipeline) -> Asset:
@@ -124,20 +133,10 @@ def _run_id(context: Context) -> str:
     return f"{ti.dag_id}/{ti.run_id}"
 
 
-def _told(report: "ResetReport") -> dict[str, Any]:
-    """The report in JSON's own types, for XCom."""
-    found = asdict(report) | {"offsets": _named(report.offsets)}
-    if back := report.taken_back:
-        found["taken_back"] |= {
-            "offsets": _named(back.offsets),
-            "margins": _named(back.margins),
-            "seconds": _named(back.seconds),
-        }
-    return found
-
-
-def _named(by_partition: Mapping[TopicPartition, int | None]) -> dict[str, int | None]:
-    return {str(partition): value for partition, value in by_partition.items()}
+def _tell(lines: Iterable[str]) -> None:
+    """Each a line of the log, as Airflow's page folds long ones."""
+    for line in lines:
+        log.info("%s", line)
 
 
 def _bounds(pipeline: Pipeline, params: dict[str, Any]) -> Bounds:

@@ -37,6 +37,15 @@ class PublishedSpan:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """Published batches, and what they hold."""
+
+    batches: int
+    rows: int
+    dead_letters: int
+
+
+@dataclass(frozen=True, slots=True)
 class BrokenChain:
     """A place where a partition's spans do not join: `seq` begins at `found`; None is its end."""
 
@@ -98,6 +107,10 @@ class Looks:
         """The region's checkpoints, newest first; all of them or the last ones."""
         rows = self._rows("published_batches", region=region, last=last)
         return [Published(*row) for row in rows]
+
+    def counted_after(self, region: str, seq: int) -> Counted:
+        """The published batches after a seq, counted."""
+        return Counted(*self._rows("counted_after", region=region, seq=seq)[0])
 
     def is_restorable(self, region: str, seq: int) -> bool:
         """Whether a checkpoint is still published and retained: neither rewound nor pruned."""

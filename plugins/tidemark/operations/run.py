@@ -8,6 +8,7 @@ from uuid import uuid4
 from tidemark.errors import DataLost, Fenced, Refused, RunNotDone, TidemarkError
 from tidemark.kafka.member import Member
 from tidemark.kafka.names import client_id_of, static_name
+from tidemark.ledger.looks import Counted, Looks
 from tidemark.ledger.migrate import is_current, migrate
 from tidemark.member.active_read import ActiveRead
 from tidemark.member.display import Display
@@ -175,6 +176,12 @@ def close_run(pipeline: Pipeline, connections: Connections, *, run_id: str) -> C
             epoch = closed.checkpoint.epoch
             prune(region.ledger, region.name, epoch, pipeline.retain_checkpoints)
         return closed
+
+
+def counted_after(pipeline: Pipeline, connections: Connections, seq: int) -> Counted:
+    """What is published after a checkpoint, whichever runs did it; nothing of what is rewound."""
+    with region_of(pipeline, connections) as region:
+        return Looks(region.ledger.engine).counted_after(region.name, seq)
 
 
 def run(

@@ -1,0 +1,74 @@
+"""Events: what is told of a target to the DAGs that are scheduled on it."""
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset, Context
+from airflow.sdk.exceptions import AirflowRuntimeError
+
+from tidemark.airflow.results import named
+
+if TYPE_CHECKING:
+    from tidemark.ledger.looks import Counted
+    from tidemark.operations.reset import ResetReport
+    from tidemark.protocol.close import Closed
+
+log = logging.getLogger(__name__)
+
+Extra = dict[str, Any]
+
+
+def newest_seq(context: Context, asset: Asset) -> int:
+    """The checkpoint that the newest event told of; 0 if there is none.
+
+    Airflow is asked, for it knows what was sent: a run that failed published and told nobody.
+    """
+    try:
+        found = context["inlet_events"][asset].ascending(False).limit(1)
+        return int(found[0].extra.get("seq", 0)) if len(found) else 0
+    except AirflowRuntimeError as error:
+        log.warning("Airflow does not tell the newest event, so one is sent: %s", error)
+        return 0
+
+
+def send(context: Context, asset: Asset, extra: Extra | None) -> None:
+    """Send one event if the task ends well; none without extra."""
+    if extra is None:
+        # Airflow sends one for each outlet of a task, whether or not it was given an extra.
+        context["ti"].task.outlets = []
+    else:
+        context["outlet_events"][asset].extra = extra
+
+
+def published(closed: "Closed", after_seq: int, counted: "Counted") -> Extra:
+    """The target holds the batches after `after_seq` up to `seq`: so many rows and dead letters."""
+    at = closed.checkpoint
+    return {
+        "kind": "published",
+        "region": at.region,
+        "epoch": at.epoch,
+        "after_seq": after_seq,
+        "seq": at.seq,
+        "batches": counted.batches,
+        "rows": counted.rows,
+        "dead_letters": counted.dead_letters,
+        "offsets": named(at.offsets),
+    }
+
+
+def rewound(report: "ResetReport") -> Extra | None:
+    """Batches after `seq` are gone from the target; None where nothing was removed."""
+    back = report.taken_back
+    if back is None or not report.applied:
+        return None
+    return {
+        "kind": "rewound",
+        "region": report.region,
+        "epoch": report.epoch,
+        "from_seq": report.head_seq,
+        "seq": report.to_seq,
+        "batches_removed": back.batches,
+        "rows_removed": back.rows,
+        "dead_letters_removed": back.dead_letters,
+        "offsets": named(report.offsets),
+    }

@@ -1,0 +1,138 @@
+"""Results: what a task has done, in short lines for its log and in JSON's own types for XCom."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tidemark.model.offsets import TopicPartition
+
+if TYPE_CHECKING:
+    from tidemark.operations.reset import ResetReport, TakenBack
+    from tidemark.operations.run import Opened
+    from tidemark.protocol.close import Closed
+
+Result = dict[str, Any]
+Number = TypeVar("Number", int, int | None)
+
+MOST = 100
+"""Partitions in a log's table; XCom holds them all."""
+
+
+def of_open(opened: "Opened") -> Result:
+    """An open run, for XCom."""
+    return asdict(opened) | {"targets": named(opened.targets), "remarks": list(opened.remarks)}
+
+
+def open_lines(region: str, run_id: str, opened: "Opened") -> Iterator[str]:
+    """An open run, for the log."""
+    yield f"OPEN: region {region}, epoch {opened.epoch}, run {run_id}"
+    yield f"  to read     {opened.backlog:,} offsets, up to the target offsets"
+    yield from table(("partition", "target offset"), sorted(opened.targets.items()))
+
+
+def of_close(closed: "Closed") -> Result:
+    """A closed run, for XCom and for the verdict."""
+    at = closed.checkpoint
+    counts = asdict(closed)
+    del counts["checkpoint"]
+    return {
+        "region": at.region,
+        "epoch": at.epoch,
+        "seq": at.seq,
+        **counts,
+        "offsets": named(at.offsets),
+    }
+
+
+def close_lines(table_name: str, result: Result) -> Iterator[str]:
+    """A closed run, for the log."""
+    yield f"DONE: region {result['region']}, epoch {result['epoch']}"
+    yield f"  published   {_published(result)}"
+    yield f"  checkpoint  {result['seq']}, in {table_name} and in Kafka's group offsets"
+    yield from table(("partition", "next offset"), sorted(result["offsets"].items()))
+
+
+def verdict_lines(table_name: str, result: Result) -> Iterator[str]:
+    """A run that is done, in a few words."""
+    yield f"DONE: {table_name} and Kafka stand at checkpoint {result['seq']}"
+    yield f"  this run    {_published(result)}"
+    if result["dead_letters"]:
+        yield f"  look at     tidemark dead-letters {result['region']}"
+
+
+def of_reset(report: "ResetReport") -> Result:
+    """A reset or its dry run, for XCom."""
+    found = asdict(report) | {"offsets": named(report.offsets), "drift": list(report.drift)}
+    if back := report.taken_back:
+        found["taken_back"] |= {
+            "offsets": named(back.offsets),
+            "margins": named(back.margins),
+            "seconds": named(back.seconds),
+        }
+    return found
+
+
+def reset_lines(table_name: str, report: "ResetReport") -> Iterator[str]:
+    """A reset or its dry run, for the log; nobody takes one for the other."""
+    what, back = "rewind" if report.taken_back else "reset", report.taken_back
+    if report.applied:
+        yield f"DONE: {what} of region {report.region}"
+        yield f"  epoch       {report.epoch}; every process of an earlier one is fenced"
+    else:
+        yield f"DRY RUN: {what} of region {report.region}. NOTHING WAS CHANGED. It would be so:"
+        yield f"  epoch       {report.epoch} -> {report.epoch + 1}; who works now would be fenced"
+    discards = report.discards_seq
+    yield f"  discarded   {'nothing' if discards is None else f'batch {discards}, unpublished'}"
+    yield from _taken_back(table_name, report, back)
+    for difference in report.drift:
+        yield f"  Kafka       {'differed' if report.applied else 'differs'}: {difference}"
+    if not report.applied:
+        yield "To do it, trigger the DAG again with Apply switched on in the form"
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """A plain table, indented, numbers flush right; rows beyond the first ones are counted."""
+    found = [[_cell(one) for one in row] for row in rows]
+    shown = [list(columns), *found[:MOST]]
+    widths = [max(len(row[n]) for row in shown) for n in range(len(columns))]
+    for row in shown if found else ():
+        first, *others = (cell.ljust(widths[0]) if n == 0 else cell.rjust(widths[n])
+                          for n, cell in enumerate(row))  # fmt: skip
+        yield "  " + "  ".join((first, *others))
+    if len(found) > MOST:
+        yield f"  and {len(found) - MOST} more: XCom has them all"
+
+
+def named(by_partition: Mapping[TopicPartition, Number]) -> dict[str, Number]:
+    """Numbers by the partition's name, as JSON wants keys."""
+    return {str(partition): number for partition, number in by_partition.items()}
+
+
+def _taken_back(table_name: str, report: "ResetReport", back: "TakenBack | None") -> Iterator[str]:
+    if back is None:
+        yield f"  head        batch {report.head_seq} stays; no row of {table_name} is removed"
+        return
+    to_seq = report.to_seq or "0, the initial state"
+    yield f"  head        batch {report.head_seq} -> {to_seq}; {back.batches} batches go"
+    yield f"  removed     {back.rows:,} rows of {table_name}, {back.dead_letters:,} dead letters"
+    yield from (f"  not again   {fault}" for fault in back.lost)
+    yield from table(
+        ("partition", "from", "to", "read again", "margin"),
+        [
+            (at, back.offsets[at], to, back.offsets[at] - to, back.margins[at])
+            for at, to in sorted(report.offsets.items())
+        ],
+    )
+
+
+def _published(result: Mapping[str, Any]) -> str:
+    if not result["batches"]:
+        return "nothing new"
+    return (
+        f"{result['batches']} batches: {result['rows']:,} rows,"
+        f" {result['dead_letters']:,} dead letters"
+    )
+
+
+def _cell(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
