@@ -1,10 +1,16 @@
 """What Postgres refuses or gives up, as a person on call reads it."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from tests.support.desk import Desk
+from tests.support.world import World
 
 from tidemark.errors import LedgerInconsistent, Unreachable
 from tidemark.model.bounds import Bounds
+from tidemark.operations.region import named, region_of
 from tidemark.postgres.transaction import TIMEOUTS_MS, connect, transaction
 
 
@@ -83,3 +89,32 @@ def test_a_constraint_without_a_text_of_its_own_is_inconsistent_too(desk: Desk) 
 
     with pytest.raises(LedgerInconsistent, match=r"epoch_is_not_negative.*edited by hand"):
         break_it()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        ({"password": "wrong-and-secret"}, "correct login and password of the connection"),
+        ({"schema": "nowhere"}, "correct the connection's schema"),
+        ({"port": 1}, "nothing listens there: start the server"),
+    ],
+)
+def test_a_database_that_cannot_be_entered_is_named_by_its_connection(
+    world: World, wrong: dict[str, Any], hint: str
+) -> None:
+    connection = replace(world.connections["tidemark_warehouse"], **wrong)
+    connections = world.connections | {"tidemark_warehouse": connection}
+    with pytest.raises(Unreachable) as refused, region_of(world.pipeline, connections) as region:
+        region.ledger.region_state("any")
+    at = f"connection 'tidemark_warehouse', {connection.host}:{connection.port}, database"
+    assert hint in str(refused.value)
+    assert f"[{at} {connection.schema}]" in str(refused.value)
+    assert str(connection.password) not in str(refused.value)
+
+
+def test_kafka_that_does_not_answer_is_named_by_its_connection(world: World) -> None:
+    kafka, warehouse = world.connections["tidemark_kafka"], world.connections["tidemark_warehouse"]
+    for cause in (KafkaException(KafkaError(KafkaError._TIMED_OUT)), TimeoutError()):
+        with pytest.raises(Unreachable) as told, named(kafka, warehouse):
+            raise Unreachable("topic t: no broker answered in 15 s") from cause
+        assert str(told.value).endswith(f"[connection 'tidemark_kafka', {world.kafka}]")

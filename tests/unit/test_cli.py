@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tidemark import errors
-from tidemark.cli.errors import exit_codes
+from tidemark.cli.errors import exit_codes, told
 from tidemark.cli.main import app
 from tidemark.cli.output import brief, cut, inert, plain, text_of
 from tidemark.cli.project import connection, find_pipeline, prepare_spark
@@ -137,8 +137,43 @@ def test_a_folder_without_pipelines_is_told(cli: CliRunner, tmp_path: Path, outp
 def test_a_broken_pipeline_file_is_named_and_hides_no_other(dags: Path) -> None:
     (dags / "broken.yaml").write_text("region: [")
     assert find_pipeline("orders", dags).region == "orders"
-    with pytest.raises(InvalidSettings, match=r"could not read: .*broken\.yaml"):
+    with pytest.raises(InvalidSettings, match=r"Could not read .*broken\.yaml: `tidemark check"):
         find_pipeline("broken", dags)
+
+
+def test_an_unknown_region_tells_the_closest_one_and_no_faults_of_others(dags: Path) -> None:
+    (dags / "notes.yaml").write_text("mood: fine")
+    with pytest.raises(InvalidSettings, match="did you mean 'orders'") as refused:
+        find_pipeline("order", dags)
+    assert "mood" not in str(refused.value)
+
+
+def test_pipelines_and_the_local_stack_are_found_from_any_folder_of_the_project(
+    cli: CliRunner, dags: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (dags.parent / ".tidemark").mkdir()
+    (dags.parent / ".tidemark" / "env").write_text("export AIRFLOW_CONN_A='postgres://here/d'\n")
+    (dags.parent / "jobs" / "deep").mkdir(parents=True)
+    monkeypatch.chdir(dags.parent / "jobs" / "deep")
+    assert connection("a").host == "here"
+    assert find_pipeline("orders", Path("dags")).region == "orders"
+
+
+def test_what_is_not_there_says_where_it_was_looked_for_and_what_starts_it(
+    dags: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemark.cli.project.from_local", set())
+    looked = rf"no \.tidemark/env here or above {dags.parent}: `make up` \(or `tidemark local up`\)"
+    with pytest.raises(InvalidSettings, match=looked):
+        connection("a")
+    assert "make up" not in told(errors.Unreachable("Postgres: nothing listens there"))
+    (dags.parent / ".tidemark").mkdir()
+    (dags.parent / ".tidemark" / "env").write_text("export AIRFLOW_CONN_A='postgres://here/d'\n")
+    with pytest.raises(InvalidSettings, match=r"\.tidemark/env does not know it: `make up`"):
+        connection("b")
+    connection("a")
+    of_the_stack = told(errors.Unreachable("Postgres: nothing listens there"))
+    assert "its connection comes from .tidemark/env: `make up`" in of_the_stack
 
 
 def test_a_region_can_be_named_by_its_file(dags: Path) -> None:

@@ -76,11 +76,11 @@ def test_metadata_is_asked_for_by_name(tmp_path: Path) -> None:
     [
         ({"unknown": 1}, "unknown: unknown key"),
         ({"kafka": {"topix": []}}, "kafka.topix: unknown key"),
-        ({"region": "Flights!"}, "region: String should match pattern"),
-        ({"region": "r" * 41}, "region: String should match pattern"),
+        ({"region": "Flights!"}, "region: must be 1 to 40 small letters"),
+        ({"region": "r" * 41}, "region: must be 1 to 40 small letters"),
         ({"kafka": {"topics": []}}, "kafka.topics"),
         ({"kafka": {"start": "yesterday"}}, "kafka.start"),
-        ({"kafka": {"start": {"timestamp": "2024-01-01T00:00:00"}}}, "timezone"),
+        ({"kafka": {"start": {"timestamp": "2024-01-01T00:00:00"}}}, "with its zone"),
         ({"batch": {"max_records": 0}}, "batch.max_records"),
         ({"batch": {"max_bytes": 0}}, "batch.max_bytes"),
         ({"decode": {"schema": {}}}, "format json needs a schema"),
@@ -97,8 +97,70 @@ def test_a_fault_names_its_key(tmp_path: Path, sections: dict[str, Any], text: s
 
 
 def test_a_fault_names_file_and_line(tmp_path: Path) -> None:
-    said = fault(tmp_path, MINIMAL + "  mood: bad\n")
-    assert said == f"{tmp_path}/p.yaml:10: target.mood: unknown key"
+    said = fault(tmp_path, MINIMAL + "  colour: bad\n")
+    assert said == f"{tmp_path}/p.yaml:10: target.colour: unknown key"
+
+
+WORDS = "must be 'range', 'roundrobin' or 'cooperative-sticky', got 'x'"
+TIME = "must be a time with its zone, such as 2024-01-01T00:00:00Z, got 'noon'"
+CONNECTION = "must be the id of an Airflow connection: 1 to 100 letters, digits, _ . and -, got ''"
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ({"kafka": {"topics": []}}, "kafka.topics: must name at least 1"),
+        ({"kafka": {"topics": None}}, "kafka.topics: is empty"),
+        ({"kafka": {"topics": "t"}}, "kafka.topics: must be a list: [a, b], got 't'"),
+        ({"kafka": {"topics": [1]}}, "kafka.topics.0: must be text, got 1"),
+        ({"kafka": {"topic": []}}, "kafka.topic: unknown key; did you mean 'topics'?"),
+        ({"kafka": {"group": ""}}, "kafka.group: is empty"),
+        (
+            {"kafka": {"group": "g" * 250}},
+            f"kafka.group: must have at most 249 characters, got '{'g' * 250}'",
+        ),
+        ({"kafka": {"assignment": ["x"]}}, f"kafka.assignment.0: {WORDS}"),
+        ({"kafka": {"assignment": "x"}}, f"kafka.assignment.0: {WORDS}"),
+        (
+            {"kafka": {"static_membership": "maybe"}},
+            "kafka.static_membership: must be true or false, got 'maybe'",
+        ),
+        (
+            {"kafka": {"start": "noon"}},
+            "kafka.start: must be 'beginning', 'end' or 'committed', got 'noon';"
+            " or keys: timestamp",
+        ),
+        ({"kafka": {"start": {}}}, "kafka.start.timestamp: is missing"),
+        ({"kafka": {"start": None}}, "kafka.start: is empty"),
+        ({"kafka": {"start": {"timestamp": "noon"}}}, f"kafka.start.timestamp: {TIME}"),
+        (
+            {"kafka": {"start": {"timestamp": "2024-01-01T00:00:00Z", "timestmp": 1}}},
+            "kafka.start.timestmp: unknown key; did you mean 'timestamp'?",
+        ),
+        ({"target": {"connection": ""}}, f"target.connection: {CONNECTION}"),
+        ({"target": {"table": 5}}, "target.table: must be text, got 5"),
+        ({"decode": {"schema": ["a"]}}, "decode.schema: must be keys with values (key: value)"),
+        ({"decode": {"schma": {}}}, "decode.schma: unknown key; did you mean 'schema'?"),
+        (
+            {"batch": {"max_record": 5}},
+            "batch.max_record: unknown key; did you mean 'max_records'?",
+        ),
+        ({"batch": {"max_bytes": 1.5}}, "batch.max_bytes: must be a whole number, got 1.5"),
+        ({"batch": {"max_bytes": 0}}, "batch.max_bytes: must be more than 0, got 0"),
+        (
+            {"transform": "jobs/flights.py"},
+            "transform: must be module:function, such as jobs.flights:transform,"
+            " got 'jobs/flights.py'",
+        ),
+        ({"members": 1001}, "members: must be at most 1000, got 1001"),
+        ({"members": 0}, "members: must be at least 1, got 0"),
+        ({"membrs": 1}, "membrs: unknown key; did you mean 'members'?"),
+    ],
+)
+def test_a_fault_is_one_line_in_words_of_our_own(
+    tmp_path: Path, section: dict[str, Any], said: str
+) -> None:
+    assert fault(tmp_path, changed(**section)).partition(": ")[2] == said
 
 
 def test_a_type_that_is_none_is_told_with_its_line(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from tidemark import errors
+from tidemark.cli.project import whence
 from tidemark.errors import TidemarkError, Unreachable
 
 INTERRUPTED = 130
@@ -43,8 +44,13 @@ class Commands(TyperGroup):
 
 def failed(error: TidemarkError) -> typer.Exit:
     """Tell the error; the exit to raise for it."""
-    tell(f"{error.code}: {error}", "red")
+    tell(told(error), "red")
     return typer.Exit(error.exit_code)
+
+
+def told(error: TidemarkError) -> str:
+    """The error's code and text, and which local stack it is about."""
+    return f"{error.code}: {error}{whence(error)}"
 
 
 def tell(text: str, style: str = "") -> None:

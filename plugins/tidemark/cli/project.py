@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.errors import InvalidSettings
+from tidemark.errors import InvalidSettings, Unreachable
+from tidemark.settings.fault_words import did_you_mean
 
 if TYPE_CHECKING:
     from tidemark.settings.connections import Connection
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOCAL_ENV = Path(".tidemark") / "env"
-"""Where `tidemark local up` leaves the connections of its stack."""
+"""Where `tidemark local up` leaves the connections of its stack, in the project's folder."""
+
+from_local: set[Path] = set()
+"""Files of a local stack that a connection of this command came from."""
 
 PipelineFile = Annotated[
     Path, typer.Argument(metavar="PIPELINE", help="The pipeline's YAML file: dags/flights.yaml.")
@@ -52,19 +56,25 @@ def find_pipeline(region: str, folder: Path) -> "Pipeline":
     faults: list[str] = []
     known = {pipeline.region: pipeline for pipeline in pipelines_in(folder, faults)}
     if region not in known:
-        names = ", ".join(sorted(known)) or "none"
-        broken = f"; could not read: {'; '.join(faults)}" if faults else ""
-        raise InvalidSettings(
-            f"region {region!r} has no pipeline file in {folder}; known: {names}{broken}."
-            " Name another folder with --pipelines, or the file itself"
-        )
+        raise InvalidSettings(_unknown(region, folder, sorted(known), faults))
     return known[region]
+
+
+def _unknown(region: str, folder: Path, known: list[str], faults: list[str]) -> str:
+    """That there is no such region, which ones there are, and which files told of none."""
+    text = f"region {region!r} has no pipeline file in {folder}{did_you_mean(region, known)};"
+    text += f" known: {', '.join(known) or 'none'}."
+    if faults:
+        files = sorted({fault.partition(":")[0] for fault in faults})
+        text += f" Could not read {', '.join(files)}: `tidemark check FILE` says why."
+    return f"{text} Name another folder with --pipelines, or the file itself"
 
 
 def pipelines_in(folder: Path, faults: list[str]) -> "Iterator[Pipeline]":
     """Every pipeline of the folder; files that are none are added to `faults`."""
     from tidemark.settings.pipeline import Pipeline
 
+    folder = above(folder) or folder if folder == DAGS else folder
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
         try:
             yield Pipeline.load(path)
@@ -91,17 +101,45 @@ def connection(conn_id: str) -> "Connection":
     from tidemark.settings.connections import PREFIX, Connection
 
     name = PREFIX + conn_id.upper()
-    local = {} if os.environ.get(name) else _local_environment()
-    if name in local:
-        log.info("connection %s: from %s", conn_id, LOCAL_ENV)
+    if os.environ.get(name):
+        return Connection.from_env(conn_id)
+    file = above(LOCAL_ENV)
+    local = _environment_of(file) if file else {}
+    if file and name in local:
+        log.info("connection %s: from %s", conn_id, file)
+        from_local.add(file)
         return Connection.from_env(conn_id, local)
-    return Connection.from_env(conn_id)
-
-
-def _local_environment() -> dict[str, str]:
-    """The variables of the local stack in this folder, if there is one."""
     try:
-        lines = LOCAL_ENV.read_text().splitlines()
+        return Connection.from_env(conn_id, {})
+    except InvalidSettings as error:
+        found = f"{file} does not know it" if file else f"no {LOCAL_ENV} here or above {Path.cwd()}"
+        raise InvalidSettings(f"{error}; {found}: {START}") from error
+
+
+START = "`make up` (or `tidemark local up`) starts a local stack"
+
+
+def whence(error: Exception) -> str:
+    """For what can't be reached and is of a local stack: which, and how to start it. Else empty."""
+    if not from_local or not isinstance(error, Unreachable):
+        return ""
+    return f"; its connection comes from {', '.join(map(str, sorted(from_local)))}: {START}"
+
+
+def above(path: Path) -> Path | None:
+    """The path in this folder, else in the nearest one above that has it and that we own."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        found = folder / path
+        if found.exists() and (folder == here or found.stat().st_uid == os.getuid()):
+            return path if folder == here else found
+    return None
+
+
+def _environment_of(file: Path) -> dict[str, str]:
+    """The variables of a local stack's file."""
+    try:
+        lines = file.read_text().splitlines()
     except OSError:
         return {}
     words = [shlex.split(line) for line in lines if line.startswith("export ")]

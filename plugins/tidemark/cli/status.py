@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidemark.cli.errors import in_our_words, tell
+from tidemark.cli.errors import in_our_words, tell, told
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, print_table
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import DAGS, PipelinesDir, connections_of, find_pipeline, pipelines_in
@@ -80,7 +80,7 @@ def status_of(pipeline: "Pipeline", *, count: bool = False) -> RegionStatus:
         problem = error if isinstance(error, TidemarkError) else in_our_words(error)
         if problem is None:
             raise
-        return RegionStatus(pipeline.region, "unknown", problem=f"{problem.code}: {problem}")
+        return RegionStatus(pipeline.region, "unknown", problem=told(problem))
 
 
 def _measured(region: "Region", found: RegionStatus, *, count: bool) -> RegionStatus:
@@ -90,7 +90,7 @@ def _measured(region: "Region", found: RegionStatus, *, count: bool) -> RegionSt
     try:
         return replace(found, partitions=tuple(with_kafka(region, found.partitions)))
     except TidemarkError as error:
-        return replace(found, problem=f"{error.code}: {error}")
+        return replace(found, problem=told(error))
 
 
 def _shape(one: RegionStatus) -> dict[str, object]:

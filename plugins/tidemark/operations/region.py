@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+import psycopg2
+from confluent_kafka import KafkaException
+
 from tidemark.errors import InvalidSettings, Refused, Unreachable
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
@@ -63,12 +66,33 @@ class Region:
 @contextmanager
 def region_of(pipeline: Pipeline, connections: Connections) -> Iterator[Region]:
     """The region's edges; its Postgres connections are closed at the end."""
-    kafka = kafka_config(connections[pipeline.kafka.connection])
-    engine = connect(postgres_parameters(connections[pipeline.target.connection]))
+    brokers = connections[pipeline.kafka.connection]
+    warehouse = connections[pipeline.target.connection]
+    kafka = kafka_config(brokers)
+    engine = connect(postgres_parameters(warehouse))
     try:
-        yield Region(pipeline, Ledger(engine), Broker(kafka), Group(kafka, pipeline.group), kafka)
+        with named(brokers, warehouse):
+            yield Region(
+                pipeline, Ledger(engine), Broker(kafka), Group(kafka, pipeline.group), kafka
+            )
     finally:
         engine.dispose()
+
+
+@contextmanager
+def named(brokers: Connection, warehouse: Connection) -> Iterator[None]:
+    """Inside, what can't be reached is named by its connection as well."""
+    try:
+        yield
+    except Unreachable as error:
+        found = None
+        if isinstance(error.__cause__, psycopg2.Error):
+            found = warehouse
+        elif isinstance(error.__cause__, (KafkaException, TimeoutError)):
+            found = brokers
+        if found and found.place not in str(error):
+            error.args = (f"{error} [{found.place}]",)
+        raise
 
 
 def opening_facts(region: Region, overrides: Sequence[str]) -> Facts:

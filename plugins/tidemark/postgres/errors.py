@@ -97,11 +97,30 @@ def refusal(error: psycopg2.Error) -> TidemarkError:
     )
 
 
+HINTS = {
+    "password authentication failed": "correct login and password of the connection",
+    "no password supplied": "give the connection a password",
+    'database "': "correct the connection's schema (the database's name), or create the database",
+    'role "': "correct the connection's login, or create the role",
+    "no pg_hba.conf entry": "allow this host, user and database in the server's pg_hba.conf",
+    "Connection refused": "nothing listens there: start the server, or correct host and port",
+    "could not translate host name": "no such host: correct the connection's host",
+    "timeout expired": "no answer came: check host, port and firewall",
+}
+"""What to do, by a fragment of the client's message. For display alone: psycopg2 gives no SQLSTATE
+for a refused login, so nothing may be decided by it, and a retry is not ruled out."""
+
+
 def unreachable(error: psycopg2.Error) -> Unreachable:
     """The same fact in our words; psycopg2's first line names host and port, never a password."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    remedy = GAVE_UP.get(error.pgcode or "", "check the target connection and that it is up")
+    remedy = GAVE_UP.get(error.pgcode or "") or _hint(lines[0])
     return Unreachable(f"Postgres: {lines[0]}; {remedy}")
+
+
+def _hint(line: str) -> str:
+    found = (hint for fragment, hint in HINTS.items() if fragment in line)
+    return next(found, "check the target connection and that the server is up")
 
 
 def _first_line(error: psycopg2.Error) -> str:

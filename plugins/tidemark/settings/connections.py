@@ -86,9 +86,9 @@ class Connection:
         text = environ.get(name, "").strip()
         if not text:
             raise InvalidSettings(
-                f"connection {conn_id!r} is not known: set {name} to a connection in JSON or URI"
-                ' form, such as {"conn_type": "kafka", "extra": {"bootstrap.servers": "host:9092"}}'
-                " or postgres://user:password@host:5432/database"
+                f"connection {conn_id!r} is not known: set {name} to a connection; one of Postgres"
+                " is such as postgres://user:password@host:5432/database, one of Kafka such as"
+                ' {"conn_type": "kafka", "extra": {"bootstrap.servers": "host:9092"}}'
             )
         try:
             return cls._from_json(conn_id, text) if text[0] == "{" else cls._from_uri(conn_id, text)
@@ -139,6 +139,13 @@ class Connection:
             unquote(uri.path.lstrip("/")) or None,
             ports | extra,
         )
+
+    @property
+    def place(self) -> str:
+        """Which connection it is and where it leads, for errors: no secret is in it."""
+        brokers = self.extra.get("bootstrap.servers")
+        address = brokers or f"{self.host}:{self.port or 5432}, database {self.schema}"
+        return f"connection {self.conn_id!r}, {address}"
 
     def to_env(self) -> tuple[str, str]:
         """The environment variable and its JSON, for a child process alone."""

@@ -26,6 +26,14 @@ from tidemark.settings.kafka import StartPosition as StartPosition
 
 T = TypeVar("T")
 REGION = r"^[a-z][a-z0-9_]{0,39}$"
+TRANSFORM = r"^[\w.]+:\w+$"
+
+MATCHES = {
+    REGION: "must be 1 to 40 small letters, digits and _, with a letter first",
+    CONNECTION: "must be the id of an Airflow connection: 1 to 100 letters, digits, _ . and -",
+    TRANSFORM: "must be module:function, such as jobs.flights:transform",
+}
+"""What a value is that matches a pattern, in words."""
 
 
 def valid(check: Callable[[Any], T]) -> Callable[[Any], T]:
@@ -156,7 +164,7 @@ class Pipeline(Strict):
     """Where rows go."""
     batch: BatchSettings = BatchSettings()
     """Bounds of a batch and of a run."""
-    transform: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")] | None = None
+    transform: Annotated[str, Field(pattern=TRANSFORM)] | None = None
     """Import path module:function of DataFrame -> DataFrame; none passes the columns on."""
     spark: SparkSettings = SparkSettings()
     """Where the job of a batch runs."""
@@ -187,7 +195,7 @@ class Pipeline(Strict):
         try:
             loaded = cls.model_validate(found)
         except ValidationError as error:
-            raise InvalidSettings(yaml_file.faults(path, root, error)) from error
+            raise InvalidSettings(yaml_file.faults(path, root, error, cls, MATCHES)) from error
         loaded._file = path
         return loaded
 

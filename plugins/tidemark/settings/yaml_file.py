@@ -1,19 +1,17 @@
 """A YAML file: what it holds, and each fault by file, line and key."""
 
-import re
-from datetime import datetime
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from tidemark.errors import InvalidSettings
+from tidemark.settings.fault_words import did_you_mean, words
 
-_COMPLETE = {"missing", "value_error"}
-"""Faults whose message needs no value: there is none, or our own validators have named it."""
-
-_PLAIN = (str, int, float, datetime)
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 
 def read(path: Path) -> tuple[yaml.Node | None, Any]:
@@ -34,21 +32,63 @@ def read(path: Path) -> tuple[yaml.Node | None, Any]:
         raise InvalidSettings(f"{path}: not YAML: {' '.join(str(error).split())}") from error
 
 
-def faults(path: Path, root: yaml.Node | None, error: ValidationError) -> str:
-    """All faults that pydantic found, a line each."""
-    return "\n".join(_fault(path, root, dict(fault)) for fault in error.errors())
+def faults(
+    path: Path,
+    root: yaml.Node | None,
+    error: ValidationError,
+    model: type[BaseModel],
+    patterns: Mapping[str, str],
+) -> str:
+    """All faults that pydantic found in a file of this model, a line each, in our words."""
+    found = [fault for fault in error.errors() if not _is_of_the_other_branch(fault)]
+    places = [fault["loc"] for fault in found]
+    return "\n".join(
+        _fault(path, root, dict(fault), model, patterns)
+        for fault in found
+        # A list whose entries are wrong counts as empty.
+        if not (fault["type"] == "too_short" and any(_is_in(fault["loc"], at) for at in places))
+    )
 
 
-def _fault(path: Path, root: yaml.Node | None, fault: dict[str, Any]) -> str:
+def _fault(
+    path: Path,
+    root: yaml.Node | None,
+    fault: dict[str, Any],
+    model: type[BaseModel],
+    patterns: Mapping[str, str],
+) -> str:
     keys = [part for part in fault["loc"] if not _is_union_branch(part)]
-    message = re.sub(r"^(Value|Assertion) error, ", "", fault["msg"])
+    message = words(fault, patterns)
     if fault["type"] == "extra_forbidden":
-        message = "unknown key"
-    elif fault["type"] == "model_type":
-        message = "is empty" if fault["input"] is None else "must be keys with values (key: value)"
-    elif fault["type"] not in _COMPLETE and isinstance(fault["input"], _PLAIN):
-        message += f", got {fault['input']!r}"
+        message += did_you_mean(keys[-1], _known_keys(model, keys[:-1]))
+    elif fault["input"] and len(keys) < len(fault["loc"]) and fault["type"] == "enum":
+        message += "; or keys: timestamp"
     return f"{path}:{_line(root, keys)}: {'.'.join(map(str, keys)) or 'file'}: {message}"
+
+
+def _is_of_the_other_branch(fault: "ErrorDetails") -> bool:
+    """Of a union pydantic tells the faults of each branch: keys were meant, or one of the words."""
+    branch = next((part for part in fault["loc"] if _is_union_branch(part)), None)
+    if branch is None:
+        return False
+    is_word = "enum[" in str(branch)
+    return is_word == isinstance(fault["input"], dict) and fault["loc"][-1] == branch
+
+
+def _is_in(place: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    return len(other) > len(place) and other[: len(place)] == place
+
+
+def _known_keys(model: type[BaseModel], keys: list[Any]) -> list[str]:
+    """The keys that a section of the file may have."""
+    fields = {field.alias or name: field for name, field in model.model_fields.items()}
+    if not keys:
+        return list(fields)
+    inner = fields[keys[0]].annotation if keys[0] in fields else None
+    for kind in (inner, *get_args(inner)):
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            return _known_keys(kind, keys[1:])
+    return []
 
 
 def _is_union_branch(part: object) -> bool:
