@@ -8,8 +8,10 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from tests.support.world import World, dump
 
 from tidemark.errors import Refused
-from tidemark.kafka.retention import count_records
+from tidemark.kafka.spans import read_span
 from tidemark.model.offsets import Span
+from tidemark.operations import held
+from tidemark.operations.region import region_of
 
 COMPACTING = {
     "cleanup.policy": "compact",
@@ -45,7 +47,7 @@ def compacted(world: World, admin: AdminClient) -> World:
     world.run("first", max_records=30)
     set_topic(admin, world.topic, **COMPACTING)
     config, deadline = {"bootstrap.servers": world.kafka}, time.monotonic() + 60
-    while count_records(config, Span(world.topic, 0, 0, 60)) == 60:
+    while sum(map(len, read_span(config, Span(world.topic, 0, 0, 60)))) == 60:
         assert time.monotonic() < deadline, "Kafka did not compact the log"
         produce_keys(world, 10)
         time.sleep(0.05)  # segments roll by age
@@ -110,9 +112,18 @@ def test_counts_that_the_ledger_has_forgotten_are_not_taken_for_held(
         world.reset(to=0)
 
 
-def test_a_log_that_is_whole_is_no_loss(world: World, admin: AdminClient) -> None:
+def test_a_log_that_is_whole_is_no_loss(
+    world: World, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What takes long says how far it has come."""
+    monkeypatch.setattr(held, "TELL_SECONDS", 0.01)
+    told = list[str]()
     produce_keys(world, 10)
     world.run()
     set_topic(admin, world.topic, **{"cleanup.policy": "compact"})
+    with region_of(world.pipeline, world.connections) as region:
+        (one,) = held.held(region, region.ledger.rewind_plan(region.name, 0), told.append).values()
+    assert one == held.Held()
+    assert "records that Kafka still holds" in told[0]
     assert world.reset(to=0).taken_back is not None
     assert world.run("again").rows == 10

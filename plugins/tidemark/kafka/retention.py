@@ -45,15 +45,6 @@ def _retention(future: Any) -> Retention:
     return Retention(policy, kept if "delete" in policy and kept >= 0 else None)
 
 
-def count_records(config: Mapping[str, str], span: Span) -> int:
-    """How many records of the span a read gives now.
-
-    Raises:
-        DataLost: Kafka does not hold its start.
-    """
-    return sum(len(records) for records in read_span(config, span))
-
-
 def oldest_timestamp(config: Mapping[str, str], span: Span) -> int | None:
     """Of the span's first record, in milliseconds since 1970; None if there is none, or no time."""
     for records in read_span(config, span):

@@ -1,19 +1,18 @@
 """What Kafka still holds of the records that a rewind would read again, and for how long."""
 
-import logging
-import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from threading import Event
 
 from tidemark.errors import Refused
-from tidemark.kafka.retention import Retention, count_records, oldest_timestamp, retentions
+from tidemark.kafka.retention import Retention, oldest_timestamp, retentions
+from tidemark.kafka.spans import read_span
+from tidemark.ledger.looks import Looks
 from tidemark.ledger.settling import ReadAgain
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.operations.region import Region
 from tidemark.protocol.reset import RewindPlan
-
-log = logging.getLogger(__name__)
 
 Tell = Callable[[str], None]
 """Takes how far it has come, every few seconds."""
@@ -37,22 +36,21 @@ def held(region: Region, plan: RewindPlan, tell: Tell) -> dict[TopicPartition, H
     Where compaction may take records, all that the ledger counted are counted again. Elsewhere the
     oldest span is: a topic that was compacted before has lost the oldest records first.
     """
-    found: dict[TopicPartition, Held] = {}
     again = [one for one in region.ledger.read_again(region.name, plan.to_seq)
              if one.span.topic_partition in plan.places]  # fmt: skip
     settings = retentions(region.kafka, {one.span.topic for one in again}) if again else {}
-    told = time.monotonic()
-    with ThreadPoolExecutor(_READERS) as readers:
+    now = int(Looks(region.ledger.engine).now().timestamp())
+    counting = _Counting(region.kafka)
+    with ThreadPoolExecutor(_READERS) as readers, counting:
         looks = {
-            one.span.topic_partition: readers.submit(_look, region.kafka, plan, one, settings)
+            one.span.topic_partition: readers.submit(
+                _look, counting, plan, one, settings[one.span.topic], now
+            )
             for one in again
         }
-        for partition, look in looks.items():
-            found[partition] = look.result()
-            if time.monotonic() - told > TELL_SECONDS:
-                told = time.monotonic()
-                tell(f"counted what Kafka still holds in {len(found)} of {len(looks)} partitions")
-    return found
+        while wait(looks.values(), TELL_SECONDS).not_done:
+            tell(f"counted {sum(counting.counts)} records that Kafka still holds")
+        return {partition: look.result() for partition, look in looks.items()}
 
 
 def refuse_losses(region: str, found: Mapping[TopicPartition, Held]) -> None:
@@ -70,11 +68,38 @@ def refuse_losses(region: str, found: Mapping[TopicPartition, Held]) -> None:
         )
 
 
+@dataclass(slots=True)
+class _Counting:
+    """Counts records in threads; at the end of its block, or when that is interrupted, they end."""
+
+    config: Mapping[str, str]
+    counts: list[int] = field(default_factory=list)
+    _ended: Event = field(default_factory=Event)
+
+    def __enter__(self) -> None:
+        """Counting may begin."""
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+
+    def missing(self, span: Span, records: int) -> list[str]:
+        """What the span lacks of its records."""
+        left = 0
+        for block in read_span(self.config, span):
+            left += len(block)
+            self.counts.append(len(block))
+            if self._ended.is_set():
+                break
+        if left >= records:
+            return []
+        took = f"compaction took {records - left}"
+        return [f"{span} held {records} records and holds {left}: {took}"]
+
+
 def _look(
-    config: Mapping[str, str], plan: RewindPlan, again: ReadAgain, settings: Mapping[str, Retention]
+    counting: _Counting, plan: RewindPlan, again: ReadAgain, retention: Retention, now: int
 ) -> Held:
-    retention, tp = settings[again.span.topic], again.span.topic_partition
-    faults = []
+    tp, faults = again.span.topic_partition, list[str]()
     start = plan.places[tp].offset
     if retention.may_compact:
         if start < again.span.start:
@@ -82,27 +107,16 @@ def _look(
                 f"{Span(*tp, start, again.span.start)} may have been compacted, and the ledger has"
                 " forgotten how many records it held"
             )
-        faults += _missing(config, again.span, again.records)
+        faults += counting.missing(again.span, again.records)
     else:
-        faults += _missing(config, again.first, again.first_records)
+        faults += counting.missing(again.first, again.first_records)
     if retention.milliseconds is None:
         return Held(tuple(faults))
-    seconds = _seconds(config, Span(*tp, start, again.span.end), retention.milliseconds)
+    written = oldest_timestamp(counting.config, Span(*tp, start, again.span.end))
+    seconds = None if written is None else (written + retention.milliseconds) // 1000 - now
     if seconds is not None and seconds <= 0:
         faults.append(
             f"{tp}@{start} is due for deletion since {-seconds} s by retention.ms"
             f" {retention.milliseconds}: raise it first"
         )
     return Held(tuple(faults), seconds)
-
-
-def _missing(config: Mapping[str, str], span: Span, records: int) -> list[str]:
-    left = count_records(config, span)
-    if left >= records:
-        return []
-    return [f"{span} held {records} records and holds {left}: compaction took {records - left}"]
-
-
-def _seconds(config: Mapping[str, str], span: Span, retention_ms: int) -> int | None:
-    written = oldest_timestamp(config, span)
-    return None if written is None else (written + retention_ms) // 1000 - int(time.time())
