@@ -16,7 +16,9 @@ from tidemark.failpoints import FailpointHit
 from tidemark.kafka.facts import Broker
 from tidemark.member import drain as drain_module
 from tidemark.model.facts import Facts
+from tidemark.operations.region import region_of
 from tidemark.protocol.open import ACCEPT_DATA_LOSS
+from tidemark.verify.verify import verify
 
 LEADER_EPOCHS = "SELECT leader_epoch FROM tidemark.partitions WHERE partition = 0"
 
@@ -52,8 +54,48 @@ def test_a_log_that_never_had_the_leader_epoch_stops_the_run_until_told(world: W
     world.overrides = (ACCEPT_DATA_LOSS,)
     world.run("third")
     assert [offset for _, offset in world.rows()] == [0, 1, 2, 3, 4]
+    accepted = f"accepted: {world.partition()} was rewritten and goes on at 3"
+    assert remarks(world) == [f"{accepted}, the ledger stood at 3"]
     overrides = "SELECT overrides FROM tidemark.runs ORDER BY epoch DESC LIMIT 1"
     assert world.sql(overrides) == [([ACCEPT_DATA_LOSS],)]
+
+
+def test_accepted_loss_of_one_partition_leaves_the_others_protected(world: World) -> None:
+    """H14: a rewritten log is noticed by the epoch of the last record, which is not forgotten."""
+    for partition in (0, 1):
+        world.produce(3, partition)
+    world.run("first")
+    world.sql("UPDATE tidemark.partitions SET leader_epoch = 9 WHERE partition = 0")
+    world.overrides = (ACCEPT_DATA_LOSS,)
+    world.open("second")
+    kept = (
+        "SELECT partition, record_end, leader_epoch FROM tidemark.partitions"
+        " WHERE ended_epoch IS NULL ORDER BY 1"
+    )
+    assert world.sql(kept) == [(0, None, None), (1, 3, 0)]
+
+
+def test_what_was_read_of_a_log_that_was_cut_is_not_compared_with_what_came_after(
+    world: World, admin: AdminClient
+) -> None:
+    """S16: once the log has grown past the cut, other records lie at the same offsets."""
+    world.produce(3)
+    world.run("first")
+    admin.delete_topics([world.topic])[world.topic].result(30)
+    create_again(admin, world.topic)
+    world.produce(1, start=50)
+    with region_of(world.pipeline, world.connections) as region:
+        topic_id = region.broker.facts([world.topic]).topic_ids[world.topic]
+    for table in ("spans", "partitions"):  # a log that is cut keeps its topic's id
+        world.sql(f"UPDATE tidemark.{table} SET topic_id = %s", [topic_id])
+    world.overrides = (ACCEPT_DATA_LOSS,)
+    world.run("second")
+    world.overrides = ()
+    world.produce(5, start=60)
+    world.run("third")
+    report = verify(world.pipeline, world.connections, executor_of=world.executor_of)
+    assert [(proof.wrong, len(proof.unverifiable)) for proof in report.batches] == [(0, 1), (0, 0)]
+    assert "whose loss was accepted" in report.batches[0].unverifiable[0]
 
 
 @pytest.fixture

@@ -34,6 +34,8 @@ class PublishedSpan:
     topic_id: str
     records: int
     dead_letters: int
+    is_ended: bool = False
+    """Its history has ended: a person accepted that Kafka lost records of it."""
 
 
 @dataclass(frozen=True, slots=True)

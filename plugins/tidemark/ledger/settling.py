@@ -69,10 +69,6 @@ class Settling:
             partitions=[partition.partition for partition in partitions],
         )
 
-    def forget_leader_epochs(self) -> None:
-        """Read on without asking whether the log was rewritten before."""
-        self._run("forget_leader_epochs")
-
     def target_oid(self, target: str) -> int | None:
         """The table that bears this name now."""
         return target_oid_of(self.cursor, target)

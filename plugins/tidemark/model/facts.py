@@ -32,6 +32,8 @@ class Facts:
     """Topics that the ledger knows and the pipeline no longer reads."""
     gone: frozenset[str] = frozenset()
     """Those of them that Kafka no longer has."""
+    rewritten: frozenset[TopicPartition] = frozenset()
+    """Partitions whose log has another past than what was read; asked where loss is accepted."""
 
 
 def check_cluster(region: str, known: str, facts: Facts) -> None:

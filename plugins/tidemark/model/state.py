@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from tidemark.model.offsets import LogPosition
+
 
 @dataclass(frozen=True, slots=True)
 class RegionState:
@@ -36,6 +38,13 @@ class Partition:
     seq: int
     leader_epoch: int | None = None
     """Of the last record that was read; None before the first."""
+    record_end: int | None = None
+    """The offset after that record."""
+
+    @property
+    def read_up_to(self) -> LogPosition | None:
+        """Where the log goes on after the last record that was read."""
+        return LogPosition.known(self.record_end, self.leader_epoch)
 
 
 @dataclass(frozen=True, slots=True)

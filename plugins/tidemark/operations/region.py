@@ -12,13 +12,15 @@ from confluent_kafka import KafkaException
 from tidemark.errors import InvalidSettings, Refused, Unreachable
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
+from tidemark.kafka.rewritten import rewritten
 from tidemark.ledger.ledger import Ledger, never_opened
 from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, Facts
-from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.offsets import LogPosition, Offsets, TopicPartition
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
 from tidemark.model.topics import takes_in
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.mirror import differences, without
+from tidemark.protocol.open import ACCEPT_DATA_LOSS
 from tidemark.settings.connections import Connection, kafka_config, postgres_parameters
 from tidemark.settings.pipeline import FromTimestamp, Pipeline, StartPosition
 
@@ -114,7 +116,24 @@ def opening_facts(region: Region, overrides: Sequence[str]) -> Facts:
         time.sleep(RECHECK_PAUSE)
         facts = region.broker.facts(topics)
     left = unsubscribed(region, known)
-    return replace(facts, unsubscribed=left, gone=region.broker.gone(left))
+    facts = replace(facts, unsubscribed=left, gone=region.broker.gone(left))
+    if ACCEPT_DATA_LOSS not in overrides:
+        return facts
+    return replace(facts, rewritten=rewritten(region.kafka, _read_up_to(known, facts)))
+
+
+def _read_up_to(
+    known: Mapping[TopicPartition, Partition], facts: Facts
+) -> dict[TopicPartition, LogPosition]:
+    """Where the log goes on after the last record that was read, in partitions that hold it."""
+    found = {tp: position for tp, partition in known.items() if (position := partition.read_up_to)}
+    return {
+        tp: position
+        for tp, position in found.items()
+        if facts.topic_ids.get(tp.topic) == known[tp].topic_id
+        and tp in facts.ends
+        and facts.log_starts[tp] <= position.offset <= facts.ends[tp]
+    }
 
 
 def unsubscribed(region: Region, known: Iterable[TopicPartition]) -> frozenset[str]:

@@ -172,13 +172,14 @@ class OpenRequest:
         for tp, partition in sorted(known.items()):
             is_other_log = is_other_cluster or facts.topic_ids.get(tp.topic) != partition.topic_id
             at = _where_to_go_on(tp, partition, facts, is_other_log=is_other_log)
-            if at != partition.next_offset or is_other_log:
+            # A new history knows no leader epoch yet; the others stay protected (KIP-320).
+            if at != partition.next_offset or is_other_log or tp in facts.rewritten:
                 ended.append(tp)
                 on |= {} if at is None else {tp: at}
                 where = "is gone" if at is None else f"goes on at {at}"
+                where = f"was rewritten and {where}" if tp in facts.rewritten else where
                 yield f"accepted: {tp} {where}, the ledger stood at {partition.next_offset}"
         tx.end_histories(epoch, ended)
-        tx.forget_leader_epochs()
         tx.write_initial_offsets(on, facts.topic_ids)
 
 

@@ -20,6 +20,8 @@ def missing(spans: Sequence[PublishedSpan], facts: Facts) -> Iterator[str]:
             yield f"{span}: the topic was created again"
         elif partition not in facts.ends:
             yield f"{span}: the partition is gone"
+        elif published.is_ended:
+            yield f"{span}: read from a log whose loss was accepted, other records may lie there"
         elif (start := facts.log_starts[partition]) > span.start:
             lost = Span(*partition, span.start, min(start, span.end))
             yield f"{lost}: below the log start {start}, retention took it"
