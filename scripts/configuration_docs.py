@@ -127,6 +127,8 @@ def _plain(field: Mapping[str, Any], models: Mapping[str, Any], section: str, ke
     match field["type"]:
         case "integer":
             return "whole number above 0" if "exclusiveMinimum" in field else "whole number"
+        case "number":
+            return f"number from {field['minimum']} to {field['maximum']}"
         case "boolean":
             return "true or false"
         case "array":

@@ -7,22 +7,15 @@ from typing import Any
 
 from scripts.markdown_pieces import assigned, filled, spelled, table
 
-from tidemark import (
-    connections,
-    drain,
-    field_types,
-    fields,
-    membership,
-    pipeline,
-    retire,
-    table_name,
-)
 from tidemark.decode.outcome import MAX_VALUE_BYTES
 from tidemark.kafka import facts, member_config, spans
+from tidemark.member import drain, retire
+from tidemark.model import membership, table_name
 from tidemark.postgres import transaction
+from tidemark.settings import connections, field_types, fields, pipeline
 from tidemark.spark import postgres as task_sessions
 from tidemark.spark.records import row_schema
-from tidemark.staging import tables
+from tidemark.staging import refused_rows, tables
 from tidemark.staging.columns import columns_of
 
 SESSION = Path(__file__).resolve().parents[1] / "plugins" / "tidemark" / "spark" / "session.py"
@@ -234,6 +227,10 @@ def _timeouts() -> str:
         (
             "a step of that waits for a lock, at most",
             _seconds(transaction.timeouts_of("prune")["lock_timeout"] / 1000),
+        ),
+        (
+            "the search in one batch for rows that the target refuses",
+            _seconds(refused_rows.SEARCH_SECONDS),
         ),
         ("a question to Kafka", _seconds(facts.SECONDS)),
         ("Kafka misses a killed driver", "`kafka.session_timeout_seconds`"),

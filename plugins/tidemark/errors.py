@@ -18,7 +18,8 @@ TidemarkError                     1   a retry may help
 ├─ Refused                       16   not allowed in this state; the text says what would allow it
 ├─ LedgerInconsistent            17   the ledger holds what Tidemark never writes
 ├─ ClaimsLost                    18   staged rows of a claim that stands are gone: the epoch ends
-└─ TransformFailed               20   the transform raises, and would raise again
+├─ TransformFailed               20   the transform raises, and would raise again
+└─ TooManyDeadLetters            21   more of a batch's records are dead letters than allowed
 """
 
 from typing import ClassVar
@@ -128,3 +129,9 @@ class TransformFailed(TidemarkError):
     """The transform can't be imported or raises: a retry would raise again."""
 
     exit_code = 20
+
+
+class TooManyDeadLetters(TidemarkError):
+    """More records of a batch could not become rows than its run allows."""
+
+    exit_code = 21

@@ -32,6 +32,8 @@ CREATE TABLE tidemark.runs (
     max_bytes   bigint,
     max_batches bigint,
     max_seconds bigint,
+    dead_letters_max_ratio double precision NOT NULL,  -- of a batch's records
+    dead_letters_max_count bigint,                 -- in a batch
     backlog     bigint NOT NULL,                   -- offsets between ledger and target offsets at open
     bound       text,                              -- the bound that ended planning, if one did
     reason      text,
@@ -110,6 +112,8 @@ CREATE TABLE tidemark.batches (
     records                  bigint,
     rows_contributed         bigint,
     rows_moved               bigint,
+    rows_refused             bigint NOT NULL DEFAULT 0,  -- by the target; their records are dead letters
+    records_refused          bigint NOT NULL DEFAULT 0,
     dead_letters_contributed bigint,
     dead_letters_moved       bigint,
     planned_at               timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -120,8 +124,9 @@ CREATE TABLE tidemark.batches (
         state = 'planned' OR (published_at IS NOT NULL AND records IS NOT NULL
             AND rows_contributed IS NOT NULL AND rows_moved IS NOT NULL
             AND dead_letters_contributed IS NOT NULL AND dead_letters_moved IS NOT NULL)),
-    CONSTRAINT moved_rows_equal_contributed CHECK (rows_moved = rows_contributed),
-    CONSTRAINT moved_dead_letters_equal_contributed CHECK (dead_letters_moved = dead_letters_contributed)
+    CONSTRAINT moved_rows_equal_contributed CHECK (rows_moved + rows_refused = rows_contributed),
+    CONSTRAINT moved_dead_letters_equal_contributed CHECK (
+        dead_letters_moved = dead_letters_contributed + records_refused)
 );
 CREATE UNIQUE INDEX one_unpublished_batch ON tidemark.batches (region) WHERE state = 'planned';
 CREATE INDEX batches_by_epoch ON tidemark.batches (region, epoch, seq);
@@ -200,6 +205,7 @@ CREATE TABLE tidemark.dead_letters (
     headers      jsonb,
     reason       text   NOT NULL,
     detail       text   NOT NULL,
+    refused_rows jsonb,                            -- what the transform made of it, if the target refused that
     CONSTRAINT a_record_is_a_dead_letter_once PRIMARY KEY (partition_id, "offset"),
     FOREIGN KEY (region, seq) REFERENCES tidemark.batches
 );

@@ -4,7 +4,7 @@ SET state = 'published', published_at = clock_timestamp(),
     records = (SELECT sum(s.records) FROM tidemark.spans s WHERE s.region = b.region AND s.seq = b.seq),
     rows_contributed = (SELECT sum(c.rows) FROM tidemark.contributions c
                         WHERE c.region = b.region AND c.seq = b.seq),
-    rows_moved = %(rows_moved)s,
+    rows_moved = %(rows_moved)s, rows_refused = %(rows_refused)s, records_refused = %(records_refused)s,
     dead_letters_contributed = (SELECT sum(s.dead_letters) FROM tidemark.spans s
                                 WHERE s.region = b.region AND s.seq = b.seq),
     dead_letters_moved = %(dead_letters_moved)s

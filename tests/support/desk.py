@@ -3,7 +3,7 @@
 The log is made up too: which offsets hold a row, a dead letter or nothing is told by the offset.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Any
 from uuid import uuid4
@@ -16,6 +16,7 @@ from tests.support.fakes import FakeGroup
 from tidemark.ledger.ledger import Ledger
 from tidemark.model.batch import Attempt, Batch, Contribution, DeadLetter, SpanRead
 from tidemark.model.bounds import Bounds
+from tidemark.model.dead_letters import Limits
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.postgres.transaction import autocommit, transaction
@@ -54,7 +55,13 @@ def is_good(offset: int) -> bool:
 class Desk:
     """One region: its ledger, its target, a fake group and a made-up log."""
 
-    def __init__(self, engine: Engine, warehouse: dict[str, Any], partitions: int = 2) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        warehouse: dict[str, Any],
+        partitions: int = 2,
+        schema: pa.Schema = SCHEMA,
+    ) -> None:
         self.engine = engine
         self.warehouse = warehouse
         self.region = f"r_{uuid4().hex[:10]}"
@@ -64,7 +71,8 @@ class Desk:
         self.log_starts: Offsets = dict.fromkeys(self.ends, 0)
         self.topic_id = "id-1"
         self.target = Target("public", f"t_{self.region}")
-        self.columns = columns_of(SCHEMA)
+        self.schema = schema
+        self.columns = columns_of(schema)
         self.mover = Mover(self.target, self.columns)
         with transaction(engine, "target") as cursor:
             ensure(cursor, self.target, self.columns)
@@ -97,9 +105,12 @@ class Desk:
         run_id: str = "run",
         bounds: Bounds = Bounds(1000),  # noqa: B008
         overrides: tuple[str, ...] = (),
+        limits: Limits = Limits(),  # noqa: B008
     ) -> Settled:
         """A run is open."""
-        request = OpenRequest(run_id, bounds, self.facts, self.epoch, str(self.target), overrides)
+        request = OpenRequest(
+            run_id, bounds, self.facts, self.epoch, str(self.target), overrides, limits=limits
+        )
         return settle(self.ledger, self.group, self.region, request)
 
     def reset(
@@ -144,18 +155,26 @@ class Desk:
         return batch
 
     def stage(
-        self, batch: Batch, member: int, attempt: int = 0, spans: Sequence[Span] | None = None
+        self,
+        batch: Batch,
+        member: int,
+        attempt: int = 0,
+        spans: Sequence[Span] | None = None,
+        rows: Iterable[pa.RecordBatch] | None = None,
     ) -> Contribution:
-        """The spans' rows, dead letters and reads are staged; the contribution that says so."""
+        """The spans' rows, dead letters and reads are staged; the contribution that says so.
+
+        `rows` are staged instead of those that the log is made up to hold.
+        """
         spans = [p.span for p in batch.spans] if spans is None else spans
         with transaction(self.engine, "staging") as cursor:
             tables.create(cursor, batch.staging, self.columns)
         with closing(psycopg2.connect(**self.warehouse)) as connection:
-            rows = copy_rows(
+            staged = copy_rows(
                 connection,
                 batch.staging,
-                map(row_batch, spans),
-                SCHEMA,
+                iter(rows) if rows is not None else map(row_batch, spans),
+                self.schema,
                 member=member,
                 attempt=attempt,
             )
@@ -166,7 +185,7 @@ class Desk:
                     copy_dead_letters(cursor, batch.staging, member, attempt, letters)
                     reads.append(SpanRead(span, member, attempt, records(span), len(letters)))
                     tables.record_read(cursor, batch.staging, reads[-1])
-        winners = (Attempt(member, attempt, rows),) if rows else ()
+        winners = (Attempt(member, attempt, staged),) if staged else ()
         return Contribution(member, tuple(reads), winners)
 
     def publish(self, batch: Batch, contribution: Contribution) -> Outcome:

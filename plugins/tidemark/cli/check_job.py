@@ -8,8 +8,9 @@ from tidemark.member.job import JobExecutor
 from tidemark.postgres.transaction import autocommit, connect
 from tidemark.settings.connections import postgres_parameters
 from tidemark.settings.fields import arrow_schema
-from tidemark.settings.pipeline import Format, Pipeline
+from tidemark.settings.pipeline import Format, OnRefused, Pipeline
 from tidemark.staging.columns import Column, columns_of
+from tidemark.staging.refused_rows import refuse_without_coordinates
 from tidemark.staging.target import Target, ensure
 
 
@@ -49,6 +50,8 @@ def _output(pipeline: Pipeline, remarks: list[str]) -> str:
     prepare_spark(pipeline)
     connections = connections_of(pipeline)
     columns = _columns(lambda: spark_executor(pipeline, connections, 0), remarks)
+    if pipeline.target.on_refused is OnRefused.dead_letter:
+        refuse_without_coordinates(columns)
     target = Target.parse(pipeline.target.table)
     engine = connect(postgres_parameters(connections[pipeline.target.connection]))
     try:

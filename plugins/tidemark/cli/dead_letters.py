@@ -1,5 +1,6 @@
 """`tidemark dead-letters`: records that could not become rows."""
 
+import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +35,7 @@ def dead_letters(
 ) -> None:
     """List a region's dead letters, newest batch first.
 
+    Of a record whose rows the target refused those rows are shown; the record itself is in Kafka.
     Keys and values are foreign data: what is not printable is escaped, also with --raw. With
     -o json key and value are whole, as text and as base64.
 
@@ -74,15 +76,21 @@ def _shape(kept: "KeptLetter") -> dict[str, object]:
         "value_text": text_of(letter.value),
         "value_base64": letter.value,
         "headers": kept.headers,
+        "refused_rows": kept.refused_rows,
     }
 
 
 def _line(kept: "KeptLetter") -> tuple[object, ...]:
     letter = kept.letter
-    detail, value = inert(letter.detail), inert(text_of(letter.value) or "")
+    detail, value = inert(letter.detail), inert(text_of(letter.value) or _rows(kept) or "")
     where = f"{letter.topic}[{letter.partition}]@{letter.offset}"
     shown = cut(detail, SHOWN_CHARS), cut(value, SHOWN_CHARS)
     return kept.seq, where, _time(letter.timestamp_ms), letter.reason, *shown
+
+
+def _rows(kept: "KeptLetter") -> str | None:
+    """The rows that the target refused, as JSON."""
+    return None if kept.refused_rows is None else json.dumps(kept.refused_rows, ensure_ascii=False)
 
 
 def _print_whole(kept: "KeptLetter") -> None:
@@ -95,6 +103,7 @@ def _print_whole(kept: "KeptLetter") -> None:
         "detail": letter.detail,
         "key": text_of(letter.key),
         "value": text_of(letter.value),
+        "rows": _rows(kept),
     }
     headers = {f"header {one['key']}": f"{one['value']} (base64)" for one in kept.headers}
     for name, value in (facts | headers).items():

@@ -158,7 +158,8 @@ def _of_target(one: RegionStatus) -> str | None:
     if target is None:
         return None
     since = f" since checkpoint {target.since_seq}" if target.since_seq else ""
-    told = f"{target.table}, {target.ledger} rows by the ledger{since}"
+    counts = f"{target.ledger} rows and {target.dead_letters} dead letters by the ledger"
+    told = f"{target.table}, {counts}{since}"
     if target.counted is None:
         return told
     drift = f", {target.drift:+} DRIFT" if target.drift else ""

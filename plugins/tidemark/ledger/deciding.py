@@ -9,8 +9,9 @@ from psycopg2.extensions import cursor as Cursor
 from tidemark.errors import Fenced, TargetRefused
 from tidemark.ledger.queries import query
 from tidemark.ledger.settling import published_after
-from tidemark.model.batch import Batch, Contribution, PlannedSpan
+from tidemark.model.batch import Batch, Contribution, Moved, PlannedSpan
 from tidemark.model.bounds import Bounds
+from tidemark.model.dead_letters import JUDGED_FROM, Counted, Limits, Reason
 from tidemark.model.offsets import LogPosition, Offsets, Span, TopicPartition
 from tidemark.model.state import Run
 from tidemark.protocol.publish import SpanAlreadyClaimed
@@ -150,12 +151,25 @@ class Deciding:
         """Move every partition from its span's start to its end; the server raises otherwise."""
         self._run("advance_partitions", seq=batch.seq)
 
-    def publish_batch(self, batch: Batch, rows_moved: int, dead_letters_moved: int) -> int:
+    def count_dead_letters(self, batch: Batch) -> Counted:
+        """What the batch's claimed spans counted, over all members, beside the run's limits."""
+        self._run("count_dead_letters", seq=batch.seq, judged_from=JUDGED_FROM)
+        own, letters, before, letters_before, *limits = self.cursor.fetchone()  # type: ignore[misc]
+        return Counted(own, letters, before, letters_before, Limits(*limits))
+
+    def commonest_reasons(self, batch: Batch) -> list[Reason]:
+        """Why records of the batch became dead letters, as far as they were moved."""
+        self._run("commonest_reasons", seq=batch.seq)
+        return [Reason(*row) for row in self.cursor.fetchall()]
+
+    def publish_batch(self, batch: Batch, moved: Moved, dead_letters_moved: int) -> int:
         """Write the counts, which named constraints compare; return the records of the batch."""
         self._run(
             "publish_batch",
             seq=batch.seq,
-            rows_moved=rows_moved,
+            rows_moved=moved.rows,
+            rows_refused=moved.refused_rows,
+            records_refused=moved.refused_records,
             dead_letters_moved=dead_letters_moved,
         )
         return int(self.cursor.fetchone()[0])  # type: ignore[index]

@@ -24,6 +24,8 @@ class Published:
     planned_at: datetime
     published_at: datetime
     spans: int
+    refused: int
+    """Of the dead letters, those whose rows the target refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,8 @@ class KeptLetter:
     seq: int
     letter: DeadLetter
     headers: list[dict[str, Any]]
+    refused_rows: list[dict[str, Any]] | None
+    """What the transform made of a record that the target refused; else none."""
 
 
 class Looks:
@@ -158,11 +162,11 @@ class Looks:
 
 
 def _kept(row: tuple[Any, ...]) -> KeptLetter:
-    seq, topic, partition, offset, timestamp_ms, key, value, headers, reason, detail = row
+    seq, topic, partition, offset, timestamp_ms, key, value, headers, reason, detail, rows = row
     letter = DeadLetter(
         topic, partition, offset, timestamp_ms, _bytes(key), _bytes(value), (), reason, detail
     )
-    return KeptLetter(seq, letter, headers or [])
+    return KeptLetter(seq, letter, headers or [], rows)
 
 
 def _bytes(value: memoryview | None) -> bytes | None:

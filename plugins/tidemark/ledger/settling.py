@@ -95,6 +95,8 @@ class Settling:
             max_bytes=bounds.max_bytes,
             max_batches=bounds.max_batches,
             max_seconds=bounds.max_seconds,
+            dead_letters_max_ratio=request.limits.max_ratio,
+            dead_letters_max_count=request.limits.max_count,
             backlog=backlog,
             overrides=list(request.overrides),
             remarks=remarks,

@@ -226,6 +226,8 @@ class Drain:
         self._published.append(outcome)
         counts = f"{outcome.rows} rows, {outcome.dead_letters} dead letters"
         log.info("batch %s published: %s in %.2f s", batch.seq, counts, seconds)
+        if outcome.refused:
+            log.warning("batch %s: the target refused %s records", batch.seq, outcome.refused)
         try:
             mirror(self.ledger, self.group, self.region, self.epoch)
         except (MirrorFailed, Unreachable) as error:

@@ -9,9 +9,10 @@ import pyarrow as pa
 from tidemark.ledger.ledger import Ledger
 from tidemark.model.batch import Executor
 from tidemark.postgres.transaction import transaction
-from tidemark.settings.pipeline import Pipeline
+from tidemark.settings.pipeline import OnRefused, Pipeline
 from tidemark.staging.columns import columns_of
 from tidemark.staging.mover import Mover
+from tidemark.staging.refused_rows import refuse_without_coordinates
 from tidemark.staging.target import Target, ensure
 
 
@@ -38,14 +39,17 @@ def start_job(pipeline: Pipeline, ledger: Ledger, executor_of: Callable[[], JobE
 
     Raises:
         Refused: the transform's columns can't be written, or don't fit the target.
+        InvalidSettings: refused rows shall become dead letters, and would name no record.
     """
     executor = executor_of()
     try:
         columns = columns_of(executor.output_schema())
+        if is_set_aside := pipeline.target.on_refused is OnRefused.dead_letter:
+            refuse_without_coordinates(columns)
         target = Target.parse(pipeline.target.table)
         with transaction(ledger.engine, "target") as cursor:
             ensure(cursor, target, columns)
     except BaseException:
         executor.close()
         raise
-    return Job(executor, Mover(target, columns))
+    return Job(executor, Mover(target, columns, is_set_aside))

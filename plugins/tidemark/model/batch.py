@@ -130,6 +130,17 @@ class Contribution:
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """What became of a batch's staged rows: moved to the target, or refused by it and kept."""
+
+    rows: int
+    refused_rows: int = 0
+    refused_records: int = 0
+    dead_letters: int = 0
+    """Written for the refused records."""
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A published batch with the merged checkpoint after it."""
 

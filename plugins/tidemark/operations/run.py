@@ -112,6 +112,7 @@ def open_request(
         pipeline.target.table,
         fingerprint=fingerprint(pipeline),
         max_consecutive_resets=pipeline.max_consecutive_resets,
+        limits=pipeline.dead_letters.limits(),
     )
 
 

@@ -51,6 +51,8 @@ class TargetStatus:
     """The oldest checkpoint whose rows are counted; 0 is the first."""
     ledger: int
     """Rows that the ledger moved there."""
+    dead_letters: int
+    """Records of the same checkpoints that are no rows."""
     counted: int | None = None
     """Rows that are there now; None if that was not asked."""
 
@@ -153,8 +155,9 @@ def place(one: "PartitionStatus | TopicPartition") -> str:
 
 
 def _target(region: "Region", published: "list[Published]", since: int) -> TargetStatus:
-    rows = sum(one.rows for one in published if one.seq >= since)
-    return TargetStatus(region.pipeline.target.table, since, rows)
+    retained = [one for one in published if one.seq >= since]
+    rows, letters = sum(one.rows for one in retained), sum(one.dead_letters for one in retained)
+    return TargetStatus(region.pipeline.target.table, since, rows, letters)
 
 
 def counted(region: "Region", target: TargetStatus) -> TargetStatus:

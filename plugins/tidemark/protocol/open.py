@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 
 from tidemark.errors import Refused, Superseded
 from tidemark.model.bounds import Bounds
+from tidemark.model.dead_letters import Limits
 from tidemark.model.facts import (
     Facts,
     backlog,
@@ -46,6 +47,8 @@ class OpenRequest:
     epoch that used each."""
     mirrored: Mirrored = NEVER_MIRRORED
     max_consecutive_resets: int | None = None
+    limits: Limits = field(default_factory=Limits)
+    """Of the dead letters of each of its batches."""
     uuid: UUID = field(default_factory=uuid4)
 
     gone: ClassVar[frozenset[str]] = frozenset()

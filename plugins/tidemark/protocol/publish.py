@@ -5,8 +5,8 @@
   4 drain       outside: one job reads exactly the planned spans
   5 stage       outside: rows, dead letters and read counts lie in the batch's own staging tables
   6 contribute  one ledger transaction: claim all spans or none; and if no span is left unclaimed
-    + publish   move rows and dead letters, compare-and-set every partition, write the counts,
-                advance the head. COMMIT is the commit point
+    + publish   move rows and dead letters, refuse too many dead letters, compare-and-set every
+                partition, write the counts, advance the head. COMMIT is the commit point
   7 mirror      see mirror.py
 
 | crash after      | what the next one finds                                                   |
@@ -23,6 +23,7 @@ from tidemark import failpoints
 from tidemark.errors import ClaimsLost, Fenced, OutcomeUnknown, StagingLost, TidemarkError
 from tidemark.model.batch import Batch, Contribution
 from tidemark.model.bounds import slow_start
+from tidemark.model.dead_letters import too_many
 from tidemark.model.facts import Facts, check_retained, check_topic_ids
 from tidemark.model.offsets import Span
 from tidemark.model.plan import fit, plan
@@ -48,6 +49,8 @@ class Outcome:
     result: Result
     rows: int = 0
     dead_letters: int = 0
+    refused: int = 0
+    """Of the dead letters, those that the target refused."""
 
 
 def plan_batch(ledger: Ledger[Deciding], region: str, epoch: int, facts: Facts) -> Batch | None:
@@ -101,6 +104,7 @@ def contribute_and_publish(
             drain its spans again.
         ClaimsLost: the same, and other claims of the batch stand: their spans nobody drains again.
         TargetRefused: a constraint of the target refuses a row.
+        TooManyDeadLetters: more of the batch's records are dead letters than its run allows.
     """
     failpoints.hit("publish.before")
     try:
@@ -136,14 +140,18 @@ def _contribute(
         failpoints.hit("publish.claimed")
         if tx.unclaimed_spans(batch):
             return Outcome(Result.contributed)
-        rows = target.move_rows(tx, batch)
-        dead_letters = target.move_dead_letters(tx, batch)
+        counted = tx.count_dead_letters(batch)
+        moved = target.move_rows(tx, batch, counted.room)
+        dead_letters = target.move_dead_letters(tx, batch) + moved.dead_letters
         failpoints.hit("publish.moved")
+        if not counted.allows(moved.refused_records):
+            reasons = tx.commonest_reasons(batch)
+            raise too_many(batch.region, batch.seq, counted, moved.refused_records, reasons)
         tx.advance_partitions(batch)
-        tx.publish_batch(batch, rows, dead_letters)
+        tx.publish_batch(batch, moved, dead_letters)
         if tx.advance_head(batch) != 1:
             raise Fenced(f"region {batch.region}: batch {batch.seq} can't become the head")
-    return Outcome(Result.published, rows, dead_letters)
+    return Outcome(Result.published, moved.rows, dead_letters, moved.refused_records)
 
 
 def _look_up(

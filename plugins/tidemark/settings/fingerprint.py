@@ -6,7 +6,8 @@ from tidemark.settings.pipeline import Pipeline
 def fingerprint(pipeline: Pipeline) -> dict[str, str]:
     """Each setting that changes which records are read or what becomes of them, as text.
 
-    Bounds, members and connections are left out: they change when and where, not what.
+    Bounds, members and connections are left out: they change when and where, not what. So are the
+    limits of dead letters and target.on_refused, which a person sets to get past a batch.
     """
     decode = pipeline.decode
     return {

@@ -17,6 +17,7 @@ from pydantic import (
 
 from tidemark.errors import InvalidSettings
 from tidemark.model.bounds import Bounds
+from tidemark.model.dead_letters import Limits
 from tidemark.model.table_name import spelled
 from tidemark.settings import yaml_file
 from tidemark.settings.field_types import check_names, parse_type
@@ -97,6 +98,26 @@ class BatchSettings(Strict):
         return Bounds(self.max_records, self.max_batches, self.max_seconds, self.max_bytes)
 
 
+class OnRefused(StrEnum):
+    """What a row that the target refuses does."""
+
+    stop = "stop"
+    dead_letter = "dead_letter"
+
+
+class DeadLetterSettings(Strict):
+    """How many records of a batch may become dead letters; more end the run."""
+
+    max_ratio: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Part of a batch's records; 1: all. Up to 100 records are judged with those before them."""
+    max_count: Annotated[int, Field(ge=0)] | None = None
+    """Number in one batch, whatever its size."""
+
+    def limits(self) -> Limits:
+        """The same limits as the core knows them."""
+        return Limits(self.max_ratio, self.max_count)
+
+
 class DecodeSettings(Strict):
     """How records become columns."""
 
@@ -135,6 +156,8 @@ class TargetSettings(Strict):
     """Table with its schema: public.flights. It belongs to this region alone."""
     mode: Mode = Mode.append
     """append: every record adds its rows."""
+    on_refused: OnRefused = OnRefused.stop
+    """stop: a row that the table refuses ends the run; dead_letter: its record is set aside."""
 
     @field_validator("mode")
     @classmethod
@@ -164,6 +187,8 @@ class Pipeline(Strict):
     """Where rows go."""
     batch: BatchSettings = BatchSettings()
     """Bounds of a batch and of a run."""
+    dead_letters: DeadLetterSettings = DeadLetterSettings()
+    """How many records of a batch may become dead letters; more end the run."""
     transform: Annotated[str, Field(pattern=TRANSFORM)] | None = None
     """Import path module:function of DataFrame -> DataFrame; none passes the columns on."""
     spark: SparkSettings = SparkSettings()

@@ -8,7 +8,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import TargetRefused
-from tidemark.model.batch import Staging
+from tidemark.model.batch import Moved, Staging
 from tidemark.staging.catalog import find_interfering
 from tidemark.staging.columns import BATCH_SEQ, Column
 from tidemark.staging.target import Target
@@ -17,17 +17,15 @@ REFUSALS = (psycopg2.IntegrityError, psycopg2.DataError, psycopg2.errors.RaiseEx
 """What a target raises that refuses a row: a constraint, a type, a trigger."""
 
 # a semi-join: a winner named twice moves its rows once
-_STAGED = sql.SQL("""
-FROM {rows} AS staged
-WHERE (staged.member, staged.attempt) IN (
+_OF_WINNERS = sql.SQL("""(staged.member, staged.attempt) IN (
     SELECT member, attempt
     FROM unnest({members}::bigint[], {attempts}::bigint[]) AS winners (member, attempt)
-)
-""")
+)""")
 _MOVE = sql.SQL("""
 INSERT INTO {target} ({names}, {batch_seq})
-SELECT {values}, {seq}::bigint {staged}
+SELECT {values}, {seq}::bigint FROM {rows} AS staged WHERE {chosen}
 """)
+_COUNT = sql.SQL("SELECT count(*) FROM {rows} AS staged WHERE {chosen}")
 _WITH_ZONE = sql.SQL("""
 CASE WHEN {staged} IS NOT NULL THEN ARRAY(
     SELECT element AT TIME ZONE 'UTC'
@@ -53,19 +51,40 @@ def move_rows(
     Raises:
         psycopg2.Error: one of REFUSALS if the target refuses a row; see `target_refused`.
     """
+    moved = insert_rows(cursor, staging, target, columns, seq, of_winners(winners))
+    cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    return moved
+
+
+def of_winners(winners: Sequence[tuple[int, int]]) -> sql.Composable:
+    """The condition that a staged row is of one of the (member, attempt) that count."""
     # literals, because psycopg2 takes a % in a column's name for a placeholder beside parameters
+    return _OF_WINNERS.format(
+        members=sql.Literal([member for member, _ in winners]),
+        attempts=sql.Literal([attempt for _, attempt in winners]),
+    )
+
+
+def insert_rows(
+    cursor: Cursor,
+    staging: Staging,
+    target: Target,
+    columns: Sequence[Column],
+    seq: int,
+    chosen: sql.Composable,
+) -> int:
+    """Insert the staged rows that meet the condition; return how many went in."""
     statement = _MOVE.format(
         target=target.identifier,
         names=sql.SQL(", ").join(sql.Identifier(column.name) for column in columns),
         batch_seq=sql.Identifier(BATCH_SEQ),
         values=sql.SQL(", ").join(map(_value, columns)),
         seq=sql.Literal(seq),
-        staged=_staged(staging, winners),
+        rows=sql.Identifier(staging.schema, staging.rows),
+        chosen=chosen,
     )
     cursor.execute(statement)
-    moved = cursor.rowcount
-    cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-    return moved
+    return cursor.rowcount
 
 
 def refuse_kept_out(
@@ -73,7 +92,7 @@ def refuse_kept_out(
     staging: Staging,
     target: Target,
     winners: Sequence[tuple[int, int]],
-    moved: int,
+    moved: Moved,
     contributed: int,
 ) -> None:
     """Tell a target that keeps rows out from staging that was lost, of which nothing is said here.
@@ -81,13 +100,14 @@ def refuse_kept_out(
     Raises:
         TargetRefused: all rows are staged and not all went in; names the triggers and rules.
     """
-    cursor.execute(sql.SQL("SELECT count(*) {}").format(_staged(staging, winners)))
+    rows = sql.Identifier(staging.schema, staging.rows)
+    cursor.execute(_COUNT.format(rows=rows, chosen=of_winners(winners)))
     staged = int((cursor.fetchone() or (0,))[0])
     if staged != contributed:
         return
     found = find_interfering(cursor, target.schema, target.table, "INSERT")
     raise TargetRefused(
-        f"{target} kept rows out: {staged} were staged and {moved} went in, by"
+        f"{target} kept rows out: {staged} were staged and {moved.rows} went in, by"
         f" {', '.join(found) or 'a trigger or a rule of it'}; nothing of the batch is published."
         " Filter such rows in the transform, or change the trigger (RETURN NEW lets a row in),"
         " then run again"
@@ -99,20 +119,16 @@ def target_refused(error: psycopg2.Error, target: Target) -> TargetRefused:
 
     Raise it `from None`: the DETAIL of the server's error quotes the row.
     """
-    code = error.pgcode or "unknown"
     return TargetRefused(
-        f"{target} refuses a row of the batch: {_guard(error)} "
-        f"(SQLSTATE {code} {_condition(code)}); nothing of the batch is published. Repair the "
-        "rows in the transform, or change the table, then run again"
+        f"{target} refuses a row of the batch: {guard(error)}; nothing of the batch is published."
+        " Repair the rows in the transform, or change the table, then run again"
     )
 
 
-def _staged(staging: Staging, winners: Sequence[tuple[int, int]]) -> sql.Composed:
-    return _STAGED.format(
-        rows=sql.Identifier(staging.schema, staging.rows),
-        members=sql.Literal([member for member, _ in winners]),
-        attempts=sql.Literal([attempt for _, attempt in winners]),
-    )
+def guard(error: psycopg2.Error) -> str:
+    """What of the target refuses, without the row's data."""
+    code = error.pgcode or "unknown"
+    return f"{_named(error)} (SQLSTATE {code} {_condition(code)})"
 
 
 def _value(column: Column) -> sql.Composable:
@@ -123,7 +139,7 @@ def _value(column: Column) -> sql.Composable:
     return _WITH_ZONE.format(staged=staged) if column.needs_zone else staged
 
 
-def _guard(error: psycopg2.Error) -> str:
+def _named(error: psycopg2.Error) -> str:
     named = {
         "constraint": error.diag.constraint_name,
         "column": error.diag.column_name,

@@ -6,10 +6,11 @@ from typing import Protocol
 
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.model.batch import Batch
+from tidemark.model.batch import Batch, Moved
 from tidemark.staging.columns import Column
 from tidemark.staging.move import REFUSALS, move_rows, refuse_kept_out, target_refused
 from tidemark.staging.reads import move_dead_letters
+from tidemark.staging.refused_rows import Search
 from tidemark.staging.target import Target
 
 
@@ -39,25 +40,40 @@ class Mover:
 
     target: Target
     columns: Sequence[Column]
+    refused_become_dead_letters: bool = False
+    """Where the target refuses a row; else the batch is refused."""
 
-    def move_rows(self, transaction: Publishing, batch: Batch) -> int:
-        """Insert the winners' rows under the batch's seq; return how many.
+    def move_rows(self, transaction: Publishing, batch: Batch, room: int | None = None) -> Moved:
+        """Insert the winners' rows under the batch's seq.
+
+        Where refused rows become dead letters, those of more than `room` records are too many: the
+        search for them ends, and the caller has to refuse the batch.
 
         Raises:
             TargetRefused: a constraint of the target refuses a row, a trigger keeps it out, or
                 the region has published to another table.
         """
-        winners = transaction.winners(batch)
-        cursor, staging = transaction.cursor, batch.staging
+        cursor, staging, winners = transaction.cursor, batch.staging, transaction.winners(batch)
+        moved = self._moved(cursor, batch, winners, room)
+        transaction.keep_target(self.target.schema, self.target.table)
+        is_whole = room is None or moved.refused_records <= room
+        contributed = transaction.contributed_rows(batch)
+        if is_whole and moved.rows + moved.refused_rows != contributed:
+            refuse_kept_out(cursor, staging, self.target, winners, moved, contributed)
+        return moved
+
+    def _moved(
+        self, cursor: Cursor, batch: Batch, winners: list[tuple[int, int]], room: int | None
+    ) -> Moved:
+        if self.refused_become_dead_letters:
+            return Search(cursor, batch, self.target, self.columns, winners).move(room)
         try:
-            moved = move_rows(cursor, staging, self.target, self.columns, batch.seq, winners)
+            return Moved(
+                move_rows(cursor, batch.staging, self.target, self.columns, batch.seq, winners)
+            )
         except REFUSALS as error:
             # The DETAIL of the server's error quotes the row: it goes no further.
             raise target_refused(error, self.target) from None
-        transaction.keep_target(self.target.schema, self.target.table)
-        if moved != (contributed := transaction.contributed_rows(batch)):
-            refuse_kept_out(cursor, staging, self.target, winners, moved, contributed)
-        return moved
 
     def move_dead_letters(self, transaction: Publishing, batch: Batch) -> int:
         """Move the dead letters of the reads that count; return how many."""

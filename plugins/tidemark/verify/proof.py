@@ -18,7 +18,7 @@ from tidemark.staging.reads import complete_reads
 from tidemark.staging.target import Target
 from tidemark.verify.report import BatchProof, Difference, Kind
 from tidemark.verify.retained import compacted, missing
-from tidemark.verify.rows import letters_of, rows_of
+from tidemark.verify.rows import letters_of, refused_of, rows_of
 from tidemark.verify.scratch import Scratch
 from tidemark.verify.whole import Whole
 
@@ -72,9 +72,10 @@ class Prover:
         gone = tuple(compacted(self.region.kafka, spans, reads))
         expected = self.scratch.expected(proof.seq)
         with transaction(self.region.ledger.engine, "verify") as cursor:
+            refused = refused_of(cursor, self.region.name, batch, columns)
             rows = rows_of(cursor, batch, expected, self.target, columns, winners)
             letters = letters_of(self.region.name, batch, reads)
-            for found in (rows, letters):
+            for found in filter(None, (rows, refused, letters)):
                 wrong, first = found.differences(cursor, batch.seq, is_whole=not gone)
                 proof = _with(proof, *first, wrong=wrong)
             tables.drop(cursor, batch.staging)
@@ -98,7 +99,8 @@ class Prover:
 
 def _counted(published: Published, spans: Spans, there: int) -> Iterator[Difference]:
     """Where the ledger's counts contradict each other or the target; needs no Kafka."""
-    records, letters = sum(one.records for one in spans), sum(one.dead_letters for one in spans)
+    records = sum(one.records for one in spans)
+    letters = sum(one.dead_letters for one in spans) + published.refused
     for what, count, found, who in (
         ("rows", published.rows, there, "the target has"),
         ("records", published.records, records, "its spans counted"),

@@ -10,6 +10,7 @@ from tidemark.model.batch import Attempt, Batch, SpanRead
 from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.columns import BATCH_SEQ, Column
 from tidemark.staging.move import REFUSALS, move_rows, target_refused
+from tidemark.staging.refused_rows import ROW, missing_coordinates
 from tidemark.staging.target import Target
 from tidemark.verify.multiset import Multisets
 
@@ -28,7 +29,23 @@ SELECT {names} FROM {letters} JOIN unnest(
 ) AS read (member, attempt, topic, partition) USING (member, attempt, topic, partition)
 """)
 _LEDGER_LETTERS = sql.SQL(
-    "SELECT {names} FROM tidemark.dead_letters WHERE region = {region} AND seq = {seq}"
+    "SELECT {names} FROM tidemark.dead_letters"
+    " WHERE region = {region} AND seq = {seq} AND refused_rows IS NULL"
+)
+# no task attempt has this number: rows under it are moved nowhere
+_SET_ASIDE = sql.SQL("""
+UPDATE {rows} AS staged SET attempt = -1 FROM tidemark.dead_letters d
+WHERE d.region = {region} AND d.seq = {seq} AND d.refused_rows IS NOT NULL
+  AND d.topic = kafka_topic AND d.partition = kafka_partition AND d."offset" = kafka_offset
+""")
+_ASIDE = sql.SQL("""
+SELECT kafka_topic AS topic, kafka_partition AS partition, kafka_offset AS "offset",
+       jsonb_agg({row} ORDER BY {row}::text) AS refused_rows
+FROM {rows} AS staged WHERE attempt = -1 GROUP BY 1, 2, 3
+""")
+_REFUSED = sql.SQL(
+    'SELECT topic, partition, "offset", refused_rows FROM tidemark.dead_letters'
+    " WHERE region = {region} AND seq = {seq} AND refused_rows IS NOT NULL"
 )
 
 
@@ -72,6 +89,26 @@ def rows_of(
     stored = {column.name for column in columns}
     coordinates = COORDINATES if stored.issuperset(COORDINATES) else None
     return Multisets("row", should_be, is_there, coordinates)
+
+
+def refused_of(
+    cursor: Cursor, region: str, batch: Batch, columns: Sequence[Column]
+) -> Multisets | None:
+    """The records whose rows the target refused: as they were read again, and the ledger's.
+
+    Their rows are set aside, as the publish left them out: call it before `rows_of`. None where
+    the rows do not name their records: then none can have been set aside.
+    """
+    if missing_coordinates(columns):
+        return None
+    rows = sql.Identifier(batch.staging.schema, batch.staging.rows)
+    of_batch: dict[str, sql.Composable] = {
+        "region": sql.Literal(region),
+        "seq": sql.Literal(batch.seq),
+    }
+    cursor.execute(_SET_ASIDE.format(rows=rows, **of_batch))
+    aside = _ASIDE.format(rows=rows, row=ROW)
+    return Multisets("refused record", aside, _REFUSED.format(**of_batch), _LETTER)
 
 
 def letters_of(region: str, batch: Batch, reads: Sequence[SpanRead]) -> Multisets:

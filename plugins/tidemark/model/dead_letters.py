@@ -1,0 +1,87 @@
+"""Dead letters: how many of a batch's records may become one."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tidemark.errors import TooManyDeadLetters
+
+JUDGED_FROM = 100
+"""Records; a ratio judges more than these. A smaller batch is judged with those before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of a run: the part of a batch's records, and their number; None is no limit."""
+
+    max_ratio: float = 0.5
+    max_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why records of a batch became dead letters, how many, and the first of them."""
+
+    text: str
+    count: int
+    example: str
+    """As topic[partition]@offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the claimed spans of a batch counted, beside the limits of its run."""
+
+    records: int
+    dead_letters: int
+    records_before: int
+    """Of the checkpoints before it, so many that more than JUDGED_FROM records are judged."""
+    dead_letters_before: int
+    limits: Limits
+
+    @property
+    def most(self) -> int | None:
+        """Dead letters that the batch may have.
+
+        A small batch may have those that it and the ones before it may have together: a few bad
+        records stop nothing, nothing but bad ones in batch after small batch do. Where it is
+        within the ratio by itself, what came before does not matter.
+        """
+        counts = [] if self.limits.max_count is None else [self.limits.max_count]
+        if self.records + self.records_before > JUDGED_FROM:
+            together = self._part(self.records + self.records_before) - self.dead_letters_before
+            counts.append(max(self._part(self.records), together))
+        return min(counts, default=None)
+
+    @property
+    def room(self) -> int | None:
+        """Dead letters that the batch may have besides; below 0 if it has too many."""
+        return None if self.most is None else self.most - self.dead_letters
+
+    def allows(self, more: int) -> bool:
+        """Whether so many dead letters besides are within the limits."""
+        return self.room is None or more <= self.room
+
+    def _part(self, records: int) -> int:
+        return int(records * Fraction(str(self.limits.max_ratio)))
+
+
+def too_many(
+    region: str, seq: int, counted: Counted, refused: int, reasons: Iterable[Reason]
+) -> TooManyDeadLetters:
+    """Say how many of a batch's records are dead letters, why, and what to do.
+
+    `refused` of them are those of the target, as far as they were looked for.
+    """
+    found, limits = list(reasons), counted.limits
+    why = "; ".join(f"{one.count} {one.text}, the first {one.example}" for one in found)
+    at_least = "at least " if refused else ""
+    count = "no max_count" if limits.max_count is None else f"max_count {limits.max_count}"
+    return TooManyDeadLetters(
+        f"region {region}, batch {seq}: {at_least}{counted.dead_letters + refused} of"
+        f" {counted.records} records are dead letters, {counted.most} are allowed"
+        f" (dead_letters: max_ratio {limits.max_ratio}, {count}). {why or 'No reason is left'}."
+        " Nothing of the batch is published. Correct the producer, decode.schema or the topic;"
+        " or raise the limit in the pipeline file, if these records shall be dead letters; then"
+        " run again"
+    )

@@ -1,0 +1,379 @@
+"""Rows that the target refuses become dead letters, the others are published with their batch."""
+
+import itertools
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import psycopg2
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from psycopg2.extensions import cursor as Cursor
+from sqlalchemy import Engine
+from tests.support.desk import TOPIC, Desk
+from tests.support.failpoint import failpoint
+from tests.support.produce import produce
+from tests.support.world import World
+
+from tidemark.errors import InvalidSettings, StagingLost, TargetRefused, TooManyDeadLetters
+from tidemark.failpoints import FailpointHit
+from tidemark.member.job import start_job
+from tidemark.model.batch import Batch
+from tidemark.model.dead_letters import Limits
+from tidemark.protocol.publish import Result
+from tidemark.staging import refused_rows, tables
+from tidemark.staging.columns import columns_of
+from tidemark.staging.refused_rows import Search, missing_coordinates
+from tidemark.staging.target import Target
+from tidemark.verify.verify import verify
+
+SCHEMA = pa.schema(
+    [
+        ("kafka_topic", pa.string()),
+        ("kafka_partition", pa.int32()),
+        ("kafka_offset", pa.int64()),
+        ("v", pa.int32()),
+    ]
+)
+Row = tuple[int, int, int | None]
+"""Partition, offset, value."""
+
+
+def rows_of(*rows: Row, topic: str = TOPIC) -> list[pa.RecordBatch]:
+    """Rows as a transform returns them."""
+    cells = [dict(zip(SCHEMA.names, (topic, *row), strict=True)) for row in rows]
+    return [pa.RecordBatch.from_pylist(cells, schema=SCHEMA)]
+
+
+GOOD: list[Row] = [(0, 0, 0), (0, 1, 1), (0, 2, 2), (1, 0, 10), (1, 1, 11), (1, 2, 12)]
+
+
+@pytest.fixture
+def desk(ledger_database: tuple[Engine, dict[str, Any]]) -> Desk:
+    """A region with ten offsets in each of two partitions, two of them dead letters."""
+    desk = Desk(*ledger_database, schema=SCHEMA)
+    desk.grow(10, 0)
+    desk.grow(10, 1)
+    desk.mover = replace(desk.mover, refused_become_dead_letters=True)
+    return desk
+
+
+def work(desk: Desk, rows: list[Row], limits: Limits = Limits()) -> Any:  # noqa: B008
+    """One batch with these rows is published, or refused."""
+    epoch = desk.open(limits=limits).epoch
+    batch = desk.must_plan(epoch)
+    return desk.publish(batch, desk.stage(batch, desk.join(epoch), rows=rows_of(*rows)))
+
+
+def constrain(desk: Desk, definition: str) -> None:
+    desk.sql(f"ALTER TABLE {desk.target} ADD CONSTRAINT the_guard {definition}")
+
+
+def in_target(desk: Desk) -> list[Row]:
+    return desk.sql(f"SELECT kafka_partition, kafka_offset, v FROM {desk.target} ORDER BY 1, 2, 3")
+
+
+def refused(desk: Desk) -> list[tuple[Any, ...]]:
+    return desk.sql(
+        'SELECT partition, "offset", reason, detail, refused_rows FROM tidemark.dead_letters'
+        f" WHERE {desk.here} AND refused_rows IS NOT NULL ORDER BY 1, 2"
+    )
+
+
+def test_refused_rows_are_dead_letters_of_their_batch(desk: Desk) -> None:
+    """B15: with coordinates, the constraint, and the row as the transform made it."""
+    constrain(desk, "CHECK (v <> 1 AND v <> 12)")
+    outcome = work(desk, GOOD)
+    assert (outcome.rows, outcome.dead_letters, outcome.refused) == (4, 4, 2)
+    assert in_target(desk) == [row for row in GOOD if row[2] not in (1, 12)]
+    first, second = refused(desk)
+    assert (first[:3], second[:3]) == ((0, 1, "TARGET_REFUSED"), (1, 2, "TARGET_REFUSED"))
+    assert first[3].startswith("constraint the_guard, table public.")
+    assert first[3].endswith("(SQLSTATE 23514 CHECK_VIOLATION)")
+    where = {"kafka_topic": TOPIC, "kafka_partition": 0, "kafka_offset": 1}
+    assert first[4] == [where | {"v": 1}]
+    assert desk.dead_letters() == [(0, 1), (0, 3), (1, 2), (1, 3)]
+    assert set(desk.offsets().values()) == {10}
+    counts = (
+        "SELECT rows_contributed, rows_moved, rows_refused, records_refused,"
+        " dead_letters_contributed, dead_letters_moved FROM tidemark.batches WHERE "
+    )
+    assert desk.sql(counts + desk.here) == [(6, 4, 2, 2, 2, 4)]
+
+
+def test_a_crash_after_the_search_leaves_nothing(desk: Desk) -> None:
+    constrain(desk, "CHECK (v <> 1)")
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch), rows=rows_of(*GOOD))
+    with failpoint("publish.moved"), pytest.raises(FailpointHit):
+        desk.publish(batch, contribution)
+    assert (in_target(desk), desk.dead_letters()) == ([], [])
+    with failpoint("publish.commit.sent"):
+        assert desk.publish(batch, contribution).result is Result.published
+    assert (len(in_target(desk)), len(refused(desk))) == (5, 1)
+
+
+def test_unless_told_a_refused_row_stops_the_run(desk: Desk) -> None:
+    desk.mover = replace(desk.mover, refused_become_dead_letters=False)
+    constrain(desk, "CHECK (v <> 1)")
+    with pytest.raises(TargetRefused, match="the_guard"):
+        work(desk, GOOD)
+    assert (in_target(desk), desk.dead_letters()) == ([], [])
+
+
+def test_a_record_is_either_rows_or_a_dead_letter(desk: Desk) -> None:
+    """B15: one of its rows is refused, so all of them stay out, wherever the slices are cut."""
+    constrain(desk, "CHECK (v <> 99)")
+    three: list[Row] = [(0, 1, 1), (0, 1, 99), (0, 1, 3)]
+    outcome = work(desk, [*GOOD[:1], *three, *GOOD[2:]])
+    assert (outcome.rows, outcome.refused) == (5, 1)
+    assert in_target(desk) == [*GOOD[:1], *GOOD[2:]]
+    [(*_, kept)] = refused(desk)
+    assert sorted(row["v"] for row in kept) == [1, 3, 99]
+    counts = f"SELECT rows_refused, records_refused FROM tidemark.batches WHERE {desk.here}"
+    assert desk.sql(counts) == [(3, 1)]
+
+
+def test_where_nothing_is_refused_nothing_is_searched(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Search, "_halve", None)
+    assert work(desk, GOOD).refused == 0
+    assert in_target(desk) == GOOD
+
+
+def test_refused_records_count_with_the_other_dead_letters(desk: Desk) -> None:
+    """B15: two by decoding and two by the target are four."""
+    constrain(desk, "CHECK (v < 11)")
+    with pytest.raises(TooManyDeadLetters, match="at least 4 of 16 records") as caught:
+        work(desk, GOOD, Limits(max_count=3))
+    assert "TARGET_REFUSED (constraint the_guard, table" in str(caught.value)
+    assert (in_target(desk), desk.dead_letters(), set(desk.offsets().values())) == ([], [], {0})
+    assert work(desk, GOOD, Limits(max_count=4)).result is Result.published
+
+
+def test_a_search_ends_at_the_limit_and_not_at_the_end_of_the_batch(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B15: a table that refuses everything costs no more than the limit allows."""
+    tried = []
+    insert = Search._insert
+    monkeypatch.setattr(
+        Search, "_insert", lambda self, some: tried.append(len(some)) or insert(self, some)
+    )
+    constrain(desk, "CHECK (v < 0)")
+    with pytest.raises(TooManyDeadLetters):
+        work(desk, GOOD, Limits(max_count=2))
+    assert tried == [3, 1]
+
+
+def test_a_search_that_takes_too_long_is_given_up(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B15: the region is not held for ever."""
+    monkeypatch.setattr(refused_rows, "SEARCH_SECONDS", -1.0)
+    constrain(desk, "CHECK (v <> 1)")
+    with pytest.raises(TargetRefused, match=r"the search is not done.*batch\.max_records"):
+        work(desk, GOOD)
+    assert in_target(desk) == []
+
+
+@pytest.mark.parametrize("place", [(0, 10), (0, -1), (7, 1), (None, None)])
+def test_a_refused_row_that_names_no_record_of_the_batch_stops_the_run(
+    desk: Desk, place: tuple[Any, Any]
+) -> None:
+    constrain(desk, "CHECK (v < 12)")
+    with pytest.raises(TargetRefused, match="of 1 of them name no record of the batch"):
+        work(desk, [*GOOD[:-1], (*place, 12)])
+    assert (in_target(desk), desk.dead_letters()) == ([], [])
+
+
+def test_staged_rows_that_are_gone_are_no_refused_ones(desk: Desk) -> None:
+    """B15, H1: moved and refused rows together are the contributed ones."""
+    constrain(desk, "CHECK (v <> 1)")
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    contribution = desk.stage(batch, desk.join(epoch), rows=rows_of(*GOOD))
+    desk.sql(f"DELETE FROM {batch.staging.schema}.{batch.staging.rows} WHERE v = 11")
+    with pytest.raises(StagingLost, match="moved_rows_equal_contributed"):
+        desk.publish(batch, contribution)
+    assert (in_target(desk), desk.dead_letters()) == ([], [])
+
+
+def test_a_rewind_takes_refused_records_back_too(desk: Desk) -> None:
+    """B4, B15: and the same records may be rows the next time."""
+    constrain(desk, "CHECK (v <> 1)")
+    work(desk, GOOD)
+    desk.rewind(0)
+    assert (in_target(desk), desk.dead_letters()) == ([], [])
+    desk.sql(f"ALTER TABLE {desk.target} DROP CONSTRAINT the_guard")
+    assert work(desk, GOOD).refused == 0
+    assert in_target(desk) == GOOD
+
+
+# What a table may hold: its definition, and whether it takes a record's values beside those there.
+Values = list[int | None]
+
+
+def alone(is_good: Any) -> Any:
+    return lambda values, there: all(map(is_good, values))
+
+
+def once(values: Values, there: Values) -> bool:
+    known = [v for v in [*values, *there] if v is not None]
+    return len(known) == len(set(known))
+
+
+def apart(values: Values, there: Values) -> bool:
+    known = sorted(v for v in [*values, *there] if v is not None)
+    return all(second - first > 1 for first, second in itertools.pairwise(known))
+
+
+COLUMNS = "kafka_topic text, kafka_partition int, kafka_offset bigint, batch_seq bigint"
+RAISING = (
+    "CREATE FUNCTION public.no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " IF NEW.v = 2 THEN RAISE 'no %', NEW.v; END IF; RETURN NEW; END $$;"
+)
+KINDS: dict[str, tuple[str, Any]] = {
+    "check": (f"CREATE TABLE public.t ({COLUMNS}, v int CHECK (v < 3))",
+              alone(lambda v: v is None or v < 3)),
+    "not null": (f"CREATE TABLE public.t ({COLUMNS}, v int NOT NULL)",
+                 alone(lambda v: v is not None)),
+    "unique": (f"CREATE TABLE public.t ({COLUMNS}, v int UNIQUE)", once),
+    "deferred": (f"CREATE TABLE public.t ({COLUMNS}, v int UNIQUE DEFERRABLE INITIALLY DEFERRED)",
+                 once),
+    "foreign key": ("CREATE TABLE public.known (v int PRIMARY KEY);"
+                    "INSERT INTO public.known VALUES (0), (3);"
+                    f"CREATE TABLE public.t ({COLUMNS},"
+                    " v int REFERENCES public.known DEFERRABLE INITIALLY DEFERRED)",
+                    alone(lambda v: v in (None, 0, 3))),
+    "exclusion": (f"CREATE TABLE public.t ({COLUMNS}, v int, EXCLUDE USING gist"
+                  " (int4range(v, v + 2) WITH &&) WHERE (v IS NOT NULL))", apart),
+    "trigger": (f"CREATE TABLE public.t ({COLUMNS}, v int); {RAISING} CREATE TRIGGER no"
+                " BEFORE INSERT ON public.t FOR EACH ROW EXECUTE FUNCTION public.no()",
+                alone(lambda v: v != 2)),
+    "late trigger": (f"CREATE TABLE public.t ({COLUMNS}, v int); {RAISING} CREATE CONSTRAINT"
+                     " TRIGGER no AFTER INSERT ON public.t DEFERRABLE INITIALLY DEFERRED"
+                     " FOR EACH ROW EXECUTE FUNCTION public.no()",
+                     alone(lambda v: v != 2)),
+    "partition": (f"CREATE TABLE public.t ({COLUMNS}, v int) PARTITION BY LIST (v);"
+                  "CREATE TABLE public.some PARTITION OF public.t FOR VALUES IN (0, 1)",
+                  alone(lambda v: v in (0, 1))),
+    "value": (f"CREATE TABLE public.t ({COLUMNS}, v int, w int GENERATED ALWAYS AS (6 / v) STORED)",
+              alone(lambda v: v != 0)),
+}  # fmt: skip
+
+
+def survivors(rows: list[Row], takes: Any) -> list[Row]:
+    """What record after record gives, in order of coordinates: the first of two rivals stays."""
+    kept: list[Row] = []
+    for place in sorted({row[:2] for row in rows}):
+        of_record = [row for row in rows if row[:2] == place]
+        if takes([row[2] for row in of_record], [row[2] for row in kept]):
+            kept += of_record
+    return kept
+
+
+ROWS = st.lists(
+    st.tuples(st.integers(0, 1), st.integers(0, 9), st.none() | st.integers(0, 5)), max_size=25
+)
+
+
+@pytest.fixture
+def staged(desk: Desk) -> Iterator[tuple[Cursor, Batch]]:
+    """A planned batch with its staging tables, and a cursor in a transaction of the test's own."""
+    batch = desk.must_plan(desk.open().epoch)
+    with closing(psycopg2.connect(**desk.warehouse)) as connection, connection.cursor() as cursor:
+        tables.create(cursor, batch.staging, desk.columns)
+        connection.commit()
+        yield cursor, batch
+
+
+def test_rows_and_dead_letters_are_all_that_was_staged_whatever_the_table_refuses(
+    staged: tuple[Cursor, Batch],
+) -> None:
+    """B15: the same records survive however they lie in staging and wherever slices are cut."""
+    cursor, batch = staged
+    columns, target = columns_of(SCHEMA), Target("public", "t")
+    staging = f"{batch.staging.schema}.{batch.staging.rows}"
+
+    @settings(max_examples=60)
+    @given(st.sampled_from(sorted(KINDS)), ROWS)
+    def holds(kind: str, rows: list[Row]) -> None:
+        table, takes = KINDS[kind]
+        cursor.execute(table)
+        for attempt, row in enumerate(rows):
+            values = (1, attempt % 2, TOPIC, *row)
+            cursor.execute(f"INSERT INTO {staging} VALUES (%s, %s, %s, %s, %s, %s)", values)
+        moved = Search(cursor, batch, target, columns, [(1, 0), (1, 1)]).move(None)
+        cursor.execute("SELECT kafka_partition, kafka_offset, v FROM public.t")
+        there = cursor.fetchall()
+        cursor.execute(
+            "SELECT partition, \"offset\", (r ->> 'v')::int FROM tidemark.dead_letters,"
+            " jsonb_array_elements(refused_rows) r WHERE region = %s",
+            (batch.region,),
+        )
+        letters = cursor.fetchall()
+        cursor.connection.rollback()
+        expected = survivors(rows, takes)
+        assert ordered(there) == ordered(expected)
+        assert ordered(there + letters) == ordered(rows)
+        counts = (len(there), len(letters), len({row[:2] for row in letters}))
+        assert (moved.rows, moved.refused_rows, moved.refused_records) == counts
+
+    holds()
+
+
+def ordered(rows: list[Row]) -> list[Any]:
+    return sorted(rows, key=lambda row: (row[0], row[1], row[2] is None, row[2] or 0))
+
+
+def test_a_run_sets_refused_records_aside_and_verify_knows_them(world: World) -> None:
+    """B5, B15, B16: from the file to the proof; a dead letter that was made up is found."""
+    world.settings = {"target": {"on_refused": "dead_letter"}}
+    world.produce(1)
+    world.run("first")
+    world.sql("ALTER TABLE public.records ADD CONSTRAINT the_guard CHECK (value <> 'x')")
+    produce(world.kafka, world.topic, [b"x", b"y", b"bad"])
+    closed = world.run("second")
+    assert (closed.rows, closed.dead_letters, closed.records) == (1, 2, 3)
+    assert (world.rows(), world.dead_letters()) == ([(0, 0), (0, 2)], [(0, 1), (0, 3)])
+
+    def verdicts() -> list[str]:
+        report = verify(world.pipeline, world.connections, executor_of=world.executor_of)
+        return [proof.verdict for proof in report.batches]
+
+    assert verdicts() == ["equal", "equal"]
+    another = '[{"value": "z"}]'
+    world.sql("UPDATE tidemark.dead_letters SET refused_rows = %s WHERE reason = 'TARGET_REFUSED'",
+              (another,))  # fmt: skip
+    assert verdicts() == ["equal", "differs"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pa.schema([field for field in SCHEMA if field.name != "kafka_offset"]),
+        SCHEMA.set(2, pa.field("kafka_offset", pa.string())),
+    ],
+    ids=["dropped", "changed"],
+)
+def test_without_coordinates_the_setting_is_refused_at_the_start(
+    world: World, schema: pa.Schema
+) -> None:
+    """B15: before anything is planned."""
+
+    class Executor:
+        def output_schema(self) -> pa.Schema:
+            return schema
+
+        def close(self) -> None: ...
+
+    world.settings = {"target": {"on_refused": "dead_letter"}}
+    with pytest.raises(InvalidSettings, match="drops or changes kafka_offset"):
+        start_job(world.pipeline, world.ledger(), Executor)  # type: ignore[arg-type]
+    assert missing_coordinates(columns_of(SCHEMA)) == []
