@@ -172,7 +172,9 @@ def test_the_asset_event_says_how_far_the_target_is(world: World, green: str) ->
     events = world.api.get("assets/events", source_dag_id="flights", source_run_id=green)
     (event,) = events["asset_events"]
     offsets = {f"flights[{partition}]": end for partition, end in world.ledger().items()}
-    assert event["extra"].keys() >= {"epoch", "seq", "offsets"}
+    assert event["extra"]["kind"] == "published"
+    assert event["extra"]["rows"] >= RECORDS
+    assert event["extra"]["seq"] > event["extra"]["after_seq"]
     assert event["extra"]["offsets"].keys() == offsets.keys()
 
 
@@ -229,6 +231,9 @@ def test_a_reset_by_hand_applies_when_told(world: World, red: str) -> None:
     before, run_id = world.epoch(), f"reset-{uuid4().hex[:8]}"
     state = world.api.run("flights_reset", run_id, apply=True, reason="the constraint is gone")
     assert (state, world.epoch()) == ("success", before + 1)
+    world.api.clear("flights_reset", run_id, "reset", dry_run=False)
+    assert world.api.until_ended("flights_reset", run_id) == "failed"
+    assert world.epoch() == before + 1
 
 
 def test_the_next_run_goes_on_though_it_is_cleared_in_the_middle(world: World, red: str) -> None:

@@ -163,7 +163,9 @@ def test_what_is_not_there_says_where_it_was_looked_for_and_what_starts_it(
     dags: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tidemark.cli.project.from_local", set())
-    looked = rf"no \.tidemark/env here or above {dags.parent}: `make up` \(or `tidemark local up`\)"
+    looked = (
+        rf"no \.tidemark/env here or above {dags.parent}: `make up` \(or `tidemark local up`\) st"
+    )
     with pytest.raises(InvalidSettings, match=looked):
         connection("a")
     assert "make up" not in told(errors.Unreachable("Postgres: nothing listens there"))
@@ -173,7 +175,7 @@ def test_what_is_not_there_says_where_it_was_looked_for_and_what_starts_it(
         connection("b")
     connection("a")
     of_the_stack = told(errors.Unreachable("Postgres: nothing listens there"))
-    assert "its connection comes from .tidemark/env: `make up`" in of_the_stack
+    assert "if the local stack of .tidemark/env is meant: `make up`" in of_the_stack
 
 
 def test_a_region_can_be_named_by_its_file(dags: Path) -> None:

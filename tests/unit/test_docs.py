@@ -26,6 +26,7 @@ from tests.support.documents import (
 from tidemark import errors
 from tidemark.decode import JsonDecoder, Reason
 from tidemark.errors import TidemarkError
+from tidemark.local.airflow import SETTINGS
 from tidemark.local.watch import NotStarted
 from tidemark.postgres.transaction import CommitRefused
 from tidemark.settings.fields import arrow_schema
@@ -163,6 +164,11 @@ def test_every_python_example_compiles_and_imports_what_exists(block: Block) -> 
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     asked = {a.name for node in imports if node.module == "tidemark.airflow" for a in node.names}
     assert asked - offered == set()
+
+
+def test_the_readme_says_that_a_local_dag_is_not_paused() -> None:
+    assert "In the local Airflow a new DAG is not paused" in (ROOT / "README.md").read_text()
+    assert SETTINGS["CORE__DAGS_ARE_PAUSED_AT_CREATION"] == "False"
 
 
 def test_every_environment_variable_is_read_somewhere() -> None:

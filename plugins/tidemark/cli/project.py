@@ -62,8 +62,8 @@ def find_pipeline(region: str, folder: Path) -> "Pipeline":
 
 def _unknown(region: str, folder: Path, known: list[str], faults: list[str]) -> str:
     """That there is no such region, which ones there are, and which files told of none."""
-    text = f"region {region!r} has no pipeline file in {folder}{did_you_mean(region, known)};"
-    text += f" known: {', '.join(known) or 'none'}."
+    text = f"region {region!r} has no pipeline file in {folder}"
+    text += f"{did_you_mean(region, known) or ';'} known: {', '.join(known) or 'none'}."
     if faults:
         files = sorted({fault.partition(":")[0] for fault in faults})
         text += f" Could not read {', '.join(files)}: `tidemark check FILE` says why."
@@ -112,18 +112,20 @@ def connection(conn_id: str) -> "Connection":
     try:
         return Connection.from_env(conn_id, {})
     except InvalidSettings as error:
-        found = f"{file} does not know it" if file else f"no {LOCAL_ENV} here or above {Path.cwd()}"
+        found = f"{file} does not know it" if file else f"no local stack: no {LOCAL_ENV} here"
+        found += "" if file else f" or above {Path.cwd()}"
         raise InvalidSettings(f"{error}; {found}: {START}") from error
 
 
-START = "`make up` (or `tidemark local up`) starts a local stack"
+START = "`make up` (or `tidemark local up`) starts it"
 
 
 def whence(error: Exception) -> str:
     """For what can't be reached and is of a local stack: which, and how to start it. Else empty."""
     if not from_local or not isinstance(error, Unreachable):
         return ""
-    return f"; its connection comes from {', '.join(map(str, sorted(from_local)))}: {START}"
+    files = ", ".join(map(str, sorted(from_local)))
+    return f"; if the local stack of {files} is meant: {START}"
 
 
 def above(path: Path) -> Path | None:
