@@ -208,11 +208,24 @@ def test_max_batches_ends_a_run_green(world: World) -> None:
     assert world.sql("SELECT bound, state FROM tidemark.runs") == [("max_batches", "closed")]
 
 
-def test_a_run_with_a_backlog_that_published_nothing_is_red(world: World) -> None:
-    """H11: max_seconds that cuts every batch must not look like success."""
-    world.produce(3)
-    world.open(max_seconds=1)
+def test_a_time_bound_that_is_over_before_the_first_plan_lets_one_batch_through(
+    world: World,
+) -> None:
+    """H11, B6: a slow start is no failure, and green means that something moved."""
+    world.produce(5)
+    world.open(max_records=2, max_seconds=1)
     world.sql("UPDATE tidemark.runs SET opened_at = opened_at - interval '2 seconds'")
+    world.drain()
+    closed = world.close()
+    assert (closed.batches, closed.rows) == (1, 2)
+    assert world.sql("SELECT bound, state FROM tidemark.runs") == [("max_seconds", "closed")]
+
+
+def test_a_run_with_a_backlog_that_published_nothing_is_red(world: World) -> None:
+    """H11: a bound in the ledger is no success if nothing moved."""
+    world.produce(3)
+    world.open()
+    world.sql("UPDATE tidemark.runs SET bound = 'max_seconds'")
     world.drain()
     with pytest.raises(RunNotDone, match="3 offsets of backlog and no batch published"):
         world.close()

@@ -21,7 +21,11 @@ def run_params() -> dict[str, Param]:
             "Bytes per batch", "Bytes of values in one batch, as earlier ones weighed.", 10**12
         ),
         "max_batches": _limit("Batches", "Stop after so many batches.", 10**6),
-        "max_seconds": _limit("Seconds", "Plan no further batch after so long.", 7 * 86_400),
+        "max_seconds": _limit(
+            "Seconds",
+            "Plan no further batch after so long; a backlog gets at least one.",
+            7 * 86_400,
+        ),
         "accept_data_loss": _override(
             "Accept data loss",
             "Accepts that records are gone for good: where Kafka lost what the ledger needs"

@@ -38,7 +38,8 @@ def run(
     ] = None,
     max_batches: Annotated[int | None, typer.Option(min=1, help="Batches in this run.")] = None,
     max_seconds: Annotated[
-        int | None, typer.Option(min=1, help="Seconds after which no further batch is planned.")
+        int | None,
+        typer.Option(min=1, help="Seconds after which no batch is planned, but for the first."),
     ] = None,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Fence members of another run that are at work.")

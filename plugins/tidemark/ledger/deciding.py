@@ -52,7 +52,7 @@ class Deciding:
         return {TopicPartition(topic, n): offset for topic, n, offset in self.cursor.fetchall()}
 
     def bound_reached(self) -> str | None:
-        """The bound of the run that forbids another batch."""
+        """The bound of the run that forbids another batch; none of time before the first."""
         found = self._one("bound_reached")
         return found[0] if found else None
 

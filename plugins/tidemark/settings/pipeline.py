@@ -91,7 +91,7 @@ class BatchSettings(Strict):
     max_batches: Positive | None = None
     """Batches in one run."""
     max_seconds: Positive | None = None
-    """Seconds after which a run plans no further batch."""
+    """Seconds after which a run plans no further batch; a backlog gets one batch at least."""
 
     def bounds(self) -> Bounds:
         """The same limits as the core knows them."""
