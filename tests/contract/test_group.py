@@ -1,5 +1,6 @@
 """One contract of the consumer group as the mirror sees it, for the fake and for the real one."""
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -11,8 +12,9 @@ from confluent_kafka.admin import AdminClient
 from tests.support.failpoint import failpoint
 from tests.support.fakes import FakeGroup
 
-from tidemark.errors import Fenced
+from tidemark.errors import Fenced, Unreachable
 from tidemark.failpoints import FailpointHit
+from tidemark.kafka import description
 from tidemark.kafka.group import Group as KafkaGroup
 from tidemark.kafka.member import Member
 from tidemark.model.membership import GroupProtocol, Membership
@@ -218,3 +220,21 @@ def test_a_consumer_of_ones_own_finds_the_mirrored_offsets(
     found = consumer.committed([KafkaPartition(subject.topic, n) for n in (0, 1)], 20)
     consumer.close()
     assert [p.offset for p in found] == [3, 4]
+
+
+def test_a_process_that_dies_of_the_question_is_no_answer(
+    kafka: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B16: librdkafka can abort a process that asks for a group; a driver must not be that one."""
+    child = (sys.executable, "-c", "import os; os.abort()")
+    monkeypatch.setattr(description, "CHILD", child)
+    with pytest.raises(Unreachable, match=f"group {group}: the process that asked ended with -6"):
+        KafkaGroup({"bootstrap.servers": kafka}, group).holders()
+
+
+def test_what_the_process_that_asked_was_told_is_the_error(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(description, "SECONDS", 0.5)
+    with pytest.raises(Unreachable, match=f"group {group}: Kafka answers _TIMED_OUT"):
+        KafkaGroup({"bootstrap.servers": "127.0.0.1:1"}, group).holders()

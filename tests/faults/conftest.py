@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     for item in items:
         if item.get_closest_marker("whole_table"):
-            reason = "takes minutes: `make faults` runs it, test_members.py its parts without Spark"
+            reason = "takes minutes: `make faults` runs it; shorter tests stand beside it"
             item.add_marker(pytest.mark.skip(reason=reason))
 
 

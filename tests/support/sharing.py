@@ -17,6 +17,7 @@ FIRST = (
     "dags/test_wiring.py",
     "integration/test_local_stack.py",
     "integration/test_docs_acl.py",
+    "faults/test_outages.py",
 )
 """Files that take long: workers begin with them, so that none has one left at the end."""
 

@@ -10,7 +10,9 @@ from confluent_kafka.admin import AclOperation, AdminClient
 from tidemark.cli.findings import Finding, State, Unknown, Wrong, finding
 from tidemark.cli.project import connection
 from tidemark.kafka.admin import SECONDS, quiet, request
+from tidemark.kafka.description import describe_group
 from tidemark.kafka.facts import Broker
+from tidemark.kafka.holders import DEAD
 from tidemark.kafka.sessions import BOUNDS, session_bounds
 from tidemark.model.membership import GroupProtocol
 from tidemark.model.topics import is_pattern
@@ -88,11 +90,11 @@ class _Look:
 
     def group(self) -> str:
         what = f"group {self.pipeline.group}"
-        found = request(self._describe_group, what, none_if="GROUP_ID_NOT_FOUND")
-        if found is None:
+        found = describe_group(self.config, self.pipeline.group)
+        if found == DEAD:
             raise Unknown("does not exist yet, so its ACLs cannot be asked")
-        _refuse_missing(what, found.authorized_operations)
-        return f"{len(found.members)} members now; may read and describe"
+        _refuse_missing(what, [AclOperation[name] for name in found.granted])
+        return f"{len(found.holders)} members now; may read and describe"
 
     def mirror(self) -> str:
         # Only init_transactions would tell, and that fences the mirror writer of a live run.
@@ -122,11 +124,6 @@ class _Look:
         return self.admin.describe_topics(
             TopicCollection([topic]), include_authorized_operations=True, request_timeout=SECONDS
         )[topic]
-
-    def _describe_group(self) -> Any:
-        return self.admin.describe_consumer_groups(
-            [self.pipeline.group], include_authorized_operations=True, request_timeout=SECONDS
-        )[self.pipeline.group]
 
 
 def _refuse_missing(what: str, granted: list[AclOperation] | None) -> None:

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient
 
 from tidemark import failpoints
 from tidemark.errors import Fenced
 from tidemark.kafka.admin import SECONDS, quiet, request, translated
-from tidemark.kafka.holders import GroupState, Holder, group_state
+from tidemark.kafka.description import describe_group
+from tidemark.kafka.holders import GroupState, Holder
 from tidemark.model.offsets import Offsets, TopicPartition
 
 TRANSACTION_TIMEOUT_MS = 15_000
@@ -25,7 +25,6 @@ class Group:
     def __init__(self, config: Mapping[str, str], group_id: str) -> None:
         self.group_id = group_id
         self._config = dict(config)
-        self._admin = AdminClient(quiet(self._config))
 
     @property
     def transactional_id(self) -> str:
@@ -59,8 +58,7 @@ class Group:
         """The same, each offset with the metadata it was written with.
 
         By a consumer that never joins, at read_committed (KIP-447). The admin client's
-        list_consumer_group_offsets crashes the process while a coordinator is elected
-        (librdkafka 2.16).
+        list_consumer_group_offsets can abort the process, see description.py.
         """
         named = [KafkaPartition(*partition) for partition in partitions]
         with self._onlooker() as consumer:
@@ -80,14 +78,7 @@ class Group:
 
     def describe(self) -> GroupState:
         """How the group is now; one that Kafka does not know is dead, which is no error."""
-        found = request(
-            lambda: self._admin.describe_consumer_groups([self.group_id], request_timeout=SECONDS)[
-                self.group_id
-            ],
-            f"group {self.group_id}",
-            none_if="GROUP_ID_NOT_FOUND",
-        )
-        return group_state(found)
+        return describe_group(self._config, self.group_id)
 
     @contextmanager
     def _onlooker(self) -> Iterator[Consumer]:

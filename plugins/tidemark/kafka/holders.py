@@ -45,6 +45,8 @@ class GroupState:
     assignor: str = ""
     coordinator: str = ""
     holders: tuple[Holder, ...] = ()
+    granted: tuple[str, ...] = ()
+    """What the asker may do with the group; empty where the broker does not say."""
 
 
 DEAD = GroupState("dead")
@@ -61,6 +63,7 @@ def group_state(described: Any) -> GroupState:
         described.partition_assignor or "",
         f"{node.host}:{node.port}" if node else "",
         tuple(_holder(member) for member in described.members),
+        tuple(one.name for one in described.authorized_operations or ()),
     )
 
 

@@ -23,10 +23,11 @@ from tidemark.ledger.ledger import Ledger
 from tidemark.member.active_read import ActiveRead
 from tidemark.member.display import Display
 from tidemark.member.job import Job, JobExecutor, start_job
+from tidemark.member.outage import waited_out
 from tidemark.member.retire import retire
 from tidemark.member.stall import StallDetector
 from tidemark.model.batch import Attempt, Batch, Contribution, SpanRead
-from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, check_topic_ids
+from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, Facts, check_topic_ids
 from tidemark.model.offsets import Span
 from tidemark.postgres.transaction import transaction
 from tidemark.protocol.mirror import mirror
@@ -134,13 +135,23 @@ class Drain:
         deadline = time.monotonic() + RECHECK_SECONDS
         while True:
             try:
-                facts = self.broker.facts(self.topics)
-                return plan_batch(self.ledger, self.region, self.epoch, facts)
+                return plan_batch(self.ledger, self.region, self.epoch, self._facts())
             except DataLost as error:
                 if time.monotonic() > deadline:
                     raise
                 log.warning("asking Kafka again: %s", error)
             time.sleep(RECHECK_PAUSE)
+
+    def _facts(self) -> Facts:
+        """What Kafka says now; an outage is waited out."""
+        seconds = self.pipeline.no_progress_seconds
+        return waited_out(lambda: self.broker.facts(self.topics), seconds, self._bear_outage)
+
+    def _bear_outage(self) -> None:
+        """An outage is nobody's lack of progress; but who is fenced needs not wait for its end."""
+        self.stall.renew()
+        if self._is_fenced():
+            raise self._epoch_passed()
 
     def _start_job(self) -> Job:
         self.display.show("starting")
@@ -166,7 +177,7 @@ class Drain:
         contribution = self._staged(job, batch, spans)
         if contribution is None:
             return
-        facts = self.broker.facts(self.topics)
+        facts = self._facts()
         check_topic_ids(self.region, ((p.span.topic, p.topic_id) for p in batch.spans), facts)
         self.display.show("records fetched", drain_ms=int((time.monotonic() - started) * 1000))
         outcome = contribute_and_publish(self.ledger, job.mover, batch, contribution)

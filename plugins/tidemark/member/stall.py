@@ -4,10 +4,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidemark.errors import NoProgress
+from tidemark.errors import NoProgress, Unreachable
 from tidemark.kafka.group import Group
 from tidemark.kafka.holders import Holder
 from tidemark.ledger.ledger import Ledger, Progress
+from tidemark.member.outage import Outage
 from tidemark.model.offsets import Span
 
 FOREIGN_SECONDS = 15.0
@@ -39,6 +40,7 @@ class StallDetector:
         self._last: Progress | None = None
         self._since = time.monotonic()
         self._judged = self._since
+        self._outage = Outage(seconds)
 
     def renew(self) -> None:
         """Something moved."""
@@ -49,6 +51,7 @@ class StallDetector:
 
         Raises:
             NoProgress: nothing has changed for too long; names the spans and who holds them.
+            Unreachable: for as long, Kafka did not say who holds them.
         """
         progress = self._ledger.progress(self._region, self._epoch)
         if progress != self._last:
@@ -66,11 +69,29 @@ class StallDetector:
             return
         waiting = self._waiting()
         partitions = {span.topic_partition for span in waiting.spans}
-        holding = [one for one in self._group.holders() if partitions & set(one.partitions)]
+        holders = self._holders()
+        if holders is None:
+            return
+        holding = [one for one in holders if partitions & set(one.partitions)]
         strangers = [one for one in holding if not self._is_ours(one)]
         is_too_long = bool(strangers) or waited > self._seconds
         if is_too_long and progress == self._ledger.progress(self._region, self._epoch):
             raise self._no_progress(waiting, strangers or holding, waited)
+
+    def _holders(self) -> list[Holder] | None:
+        """Who holds what; None while Kafka is away, and when it has just come back.
+
+        Nobody can move in an outage, and who was evicted by it needs time to come back.
+        """
+        try:
+            found = self._group.holders()
+        except Unreachable as error:
+            self._outage.bear(error)
+            return None
+        if self._outage.end():
+            self.renew()
+            return None
+        return found
 
     def _waiting(self) -> Waiting:
         """The unclaimed spans of the batch; without one, what the run has yet to plan."""

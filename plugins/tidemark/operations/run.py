@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
-from tidemark.errors import DataLost, Fenced, Refused, RunNotDone, TidemarkError
+from tidemark.errors import DataLost, Fenced, Refused, RunNotDone, TidemarkError, Unreachable
 from tidemark.kafka.member import Member
 from tidemark.kafka.names import client_id_of, static_name
 from tidemark.ledger.looks import Counted, Looks
@@ -14,6 +14,7 @@ from tidemark.member.active_read import ActiveRead
 from tidemark.member.display import Display
 from tidemark.member.drain import Drain, Drained
 from tidemark.member.job import JobExecutor
+from tidemark.member.outage import waited_out
 from tidemark.member.retire import green, prune, retire
 from tidemark.member.stall import StallDetector
 from tidemark.model.bounds import Bounds
@@ -166,12 +167,15 @@ def drain_run(
 def close_run(pipeline: Pipeline, connections: Connections, *, run_id: str) -> Closed:
     """The ledger says that the run is done, Kafka reads back equal, old staging is dropped.
 
+    An outage is waited out for no_progress_seconds.
+
     Raises:
         RunNotDone: it is not; the text says why.
+        Unreachable: the outage lasted longer; a retry may still close the run.
         Fenced: another run or a reset holds the region.
     """
     with region_of(pipeline, connections) as region:
-        closed = close(region.ledger, region.group, region.name, run_id)
+        closed = _closed(region, run_id)
         with green(region.name):
             retire(region.ledger.engine, region.name)
             epoch = closed.checkpoint.epoch
@@ -242,6 +246,17 @@ def _give_up(
             failed.code,
             failed,
         )
+
+
+def _closed(region: Region, run_id: str) -> Closed:
+    try:
+        return waited_out(
+            lambda: close(region.ledger, region.group, region.name, run_id),
+            region.pipeline.no_progress_seconds,
+        )
+    except Unreachable as error:
+        fail(region.ledger, region.name, run_id, str(error))
+        raise
 
 
 def _opened(region: Region, epoch: int, facts: Facts) -> Opened:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidemark import failpoints
-from tidemark.errors import MirrorFailed, RunNotDone, Unreachable
+from tidemark.errors import MirrorFailed, RunNotDone
 from tidemark.model.batch import Checkpoint
 from tidemark.model.state import Run
 from tidemark.protocol.mirror import mirror
@@ -29,6 +29,7 @@ def close(ledger: Ledger[Deciding], group: Group, region: str, run_id: str) -> C
 
     Raises:
         RunNotDone: the ledger does not say that the run is done; the text says why.
+        Unreachable: Kafka or Postgres does not answer; nothing was decided.
         Fenced: another run or a reset holds the region.
     """
     failpoints.hit("close.before")
@@ -68,7 +69,7 @@ def _mirrored(
 ) -> tuple[list[str], Checkpoint | None]:
     try:
         return [], mirror(ledger, group, run.region, run.epoch)
-    except (MirrorFailed, Unreachable) as error:
+    except MirrorFailed as error:
         return [str(error)], None
 
 

@@ -196,7 +196,7 @@ class Pipeline(Strict):
     members: Annotated[int, Field(ge=1, le=1000)] = 1
     """Drivers that share the region's partitions, one Airflow task each."""
     no_progress_seconds: Positive = 300
-    """Seconds without a claimed span after which a run fails and names who holds the partitions."""
+    """Seconds without a claimed span, or without Kafka, after which a run fails and says why."""
     retain_checkpoints: Positive = 1000
     """Checkpoints that a rewind can go back to; older ones are pruned from the ledger."""
     max_consecutive_resets: Positive = 5

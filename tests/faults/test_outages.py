@@ -1,0 +1,164 @@
+"""Kafka is away for a while in the middle of a run: that is waited out, and the drivers live."""
+
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from multiprocessing import get_context
+from multiprocessing.synchronize import Event
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.faults.broken import Broken, resume
+from tests.faults.region import FaultRegion
+from tests.support.executor import LocalExecutor
+from tests.support.members import until
+from tests.support.sharing import worker
+from tests.support.world import World
+
+from tidemark.errors import Unreachable
+from tidemark.kafka import description, facts
+from tidemark.kafka.group import Group
+from tidemark.local.broker import Broker
+from tidemark.local.folder import Folder
+from tidemark.local.stack import LocalStack
+from tidemark.member import outage
+from tidemark.member import stall as stall
+
+POINTS = (
+    "plan.before=stop@2",
+    "read.middle=stop",
+    "drain.staged=stop@2",
+    "publish.commit.after=stop",
+    "close.before=stop",
+)
+OUTAGES = [(5 + 55 * n // 19, POINTS[n % len(POINTS)]) for n in range(20)]
+"""Seconds, and where a driver stands meanwhile."""
+
+
+@pytest.fixture(scope="module")
+def broker(stack: LocalStack) -> Iterator[Broker]:
+    """A broker that a test may stop: no other test has it."""
+    state = stack.folder.root
+    folder = Folder(state.with_name(f"{state.name}-outages{worker()}"))
+    folder.create()
+    broker = Broker(folder)
+    broker.start()
+    yield broker
+    broker.stop()
+    shutil.rmtree(folder.root, ignore_errors=True)
+
+
+@pytest.fixture
+def new_topic(broker: Broker) -> str:
+    """A topic of three partitions on that broker."""
+    name = f"t-{uuid4().hex[:12]}"
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(name, 3, 1)])[name].result(30)
+    return name
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Questions are given up after a second, and a member that waits soon asks who holds what."""
+    for module in (facts, description):
+        monkeypatch.setattr(module, "SECONDS", 1)
+    monkeypatch.setattr(stall, "FOREIGN_SECONDS", 0.5)
+    monkeypatch.setattr(stall, "JUDGE_PAUSE", 0.2)
+    monkeypatch.setattr(outage, "PAUSE_SECONDS", 0.2)
+
+
+def ask_round_and_round(bootstrap: str, group_id: str, away: Event) -> None:
+    """Ask who is in a group; after ten questions without an answer, until there is one."""
+    description.SECONDS = 0.3  # type: ignore[misc, assignment]
+    group, unanswered = Group({"bootstrap.servers": bootstrap}, group_id), 0
+    while True:
+        try:
+            group.describe()
+        except Unreachable:
+            unanswered += 1
+        else:
+            if away.is_set():
+                return
+        if unanswered == 10:
+            away.set()
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_driver_that_works_and_one_that_waits_outlive_an_outage(
+    broker: Broker,
+    new_topic: str,
+    warehouse: dict[str, Any],
+    group: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """S25, B16: each round is named, and the run goes on in its epoch."""
+    world = World(broker.bootstrap, warehouse, new_topic, group)
+    world.settings = {"no_progress_seconds": 60, "kafka": {"session_timeout_seconds": 3}}
+    for partition in range(3):
+        world.produce(6, partition)
+    arrived: list[LocalExecutor] = []
+
+    def both_are_here(*_: object) -> None:
+        until(lambda: sum(bool(one.partitions) for one in world.group.holders()) == 2)
+
+    def stop_beside_one_that_waits(executor: LocalExecutor, *_: object) -> None:
+        arrived.append(executor)
+        if len(arrived) == 2:
+            until(lambda: world.sql("SELECT 1 FROM tidemark.contributions"))
+            broker.stop(signal.SIGKILL)
+
+    world.before, world.after = both_are_here, stop_beside_one_that_waits
+    world.open(max_records=9)
+    processes = get_context("spawn")
+    away = processes.Event()
+    onlooker = processes.Process(target=ask_round_and_round, args=(world.kafka, group, away))
+    onlooker.start()
+    members = [world.member(slot) for slot in (1, 2)]
+    for what in (f"topic {new_topic}", f"group {group}"):
+        until(lambda what=what: any(is_round(line, what) for line in caplog.messages), 30)
+    assert away.wait(60)
+    broker.start()
+    assert sum(member.result(120).rows for member in members) == 18
+    assert world.close().rows == 18 == len(world.rows())
+    assert world.sql("SELECT epoch FROM tidemark.regions") == [(1,)]
+    onlooker.join(60)
+    assert onlooker.exitcode == 0
+
+
+def is_round(line: str, what: str) -> bool:
+    """Whether it names a round in which this had no answer."""
+    return line.startswith("OUTAGE: no answer for ") and f": {what}: " in line
+
+
+@pytest.fixture
+def away(
+    broker: Broker, new_topic: str, warehouse: dict[str, Any], group: str
+) -> Iterator[FaultRegion]:
+    """A filled region whose broker runs again afterwards."""
+    region = FaultRegion(broker.bootstrap, warehouse, new_topic, group)
+    region.fill()
+    yield region
+    broker.start()
+
+
+@pytest.mark.whole_table
+@pytest.mark.parametrize(("seconds", "point"), OUTAGES)
+def test_two_drivers_outlive_an_outage(
+    broker: Broker, away: FaultRegion, seconds: int, point: str
+) -> None:
+    """S25, B16: wherever they stand, in processes that an assertion of librdkafka would end."""
+    away.open()
+    drivers = [Broken.start(away, "retry", point), Broken.start(away, "member")]
+    stopped = drivers[0].wait_until_stopped()
+    broker.stop(signal.SIGKILL)
+    resume(stopped)
+    time.sleep(seconds)  # how long it is away
+    broker.start()
+    for driver in drivers:
+        code, words = driver.end()
+        assert code == 0, words
+    assert away._ask("SELECT epoch FROM tidemark.regions") == [(1,)]
+    assert away.faults_found() == []
