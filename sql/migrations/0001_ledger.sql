@@ -48,11 +48,13 @@ CREATE TABLE tidemark.runs (
 CREATE INDEX runs_by_run_id ON tidemark.runs (region, run_id, epoch);
 
 CREATE TABLE tidemark.run_targets (
-    region        text   NOT NULL,
-    epoch         bigint NOT NULL,
-    topic         text   NOT NULL,
-    partition     int    NOT NULL,
-    target_offset bigint NOT NULL,
+    region         text   NOT NULL,
+    epoch          bigint NOT NULL,
+    topic          text   NOT NULL,
+    partition      int    NOT NULL,
+    target_offset  bigint NOT NULL,                -- the last stable offset at open
+    high_watermark bigint NOT NULL,                -- at open; between the two an open transaction hides records
+    stable_since   timestamptz NOT NULL,           -- the open that first saw a transaction hold the target offset
     PRIMARY KEY (region, epoch, topic, partition),
     FOREIGN KEY (region, epoch) REFERENCES tidemark.runs ON DELETE CASCADE
 );
@@ -310,9 +312,17 @@ SELECT r.region,
        run.closed_at,
        run.reason,
        newest.opened_at AS newest_run_opened_at,
-       newest.reason AS newest_run_reason
+       newest.reason AS newest_run_reason,
+       hidden.lso_lag,
+       hidden.lso_stuck_since
 FROM tidemark.regions r
 LEFT JOIN tidemark.runs run ON run.region = r.region AND run.epoch = r.epoch
 LEFT JOIN tidemark.batches head ON head.region = r.region AND head.seq = r.head_seq
-LEFT JOIN LATERAL (SELECT n.opened_at, n.reason FROM tidemark.runs n
-                   WHERE n.region = r.region ORDER BY n.epoch DESC LIMIT 1) newest ON true;
+LEFT JOIN LATERAL (SELECT n.epoch, n.opened_at, n.reason FROM tidemark.runs n
+                   WHERE n.region = r.region ORDER BY n.epoch DESC LIMIT 1) newest ON true
+-- A transaction that was open at an earlier open and still is: fresh ones are the usual traffic.
+LEFT JOIN LATERAL (SELECT sum(t.high_watermark - t.target_offset)::bigint AS lso_lag,
+                          min(t.stable_since) AS lso_stuck_since
+                   FROM tidemark.run_targets t
+                   WHERE t.region = r.region AND t.epoch = newest.epoch
+                     AND t.target_offset < t.high_watermark AND t.stable_since < newest.opened_at) hidden ON true;

@@ -191,6 +191,38 @@ def test_records_of_an_open_transaction_wait_for_a_later_run(world: World) -> No
     assert world.rows() == [(0, 0), (0, 1), (0, 2)]
 
 
+ALERT = "FROM tidemark.region_status\nWHERE"
+
+
+def test_a_transaction_that_hangs_is_a_remark_of_each_run_and_an_alert(world: World) -> None:
+    """B16: what lies behind it is never read, and a run that reads all it may is green."""
+    hidden = "SELECT lso_lag, lso_stuck_since FROM tidemark.region_status"
+    world.produce(2)
+    producer = Producer({"bootstrap.servers": world.kafka, "transactional.id": world.region})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(world.topic, b"pending", partition=0)
+    producer.flush(20)
+    world.run("first")
+    assert world.sql(hidden) == [(None, None)]  # a transaction under way is nothing odd
+    [(since,)] = world.sql("SELECT stable_since FROM tidemark.run_targets WHERE partition = 0")
+    for run_id in ("second", "third"):
+        [remark] = world.open(run_id).remarks
+        assert f"{world.partition()}: a transaction has been open at offset 2 since" in remark
+        assert f"abort --topic {world.topic} --partition 0 --start-offset 2" in remark
+        world.drain(run_id)
+        assert world.close(run_id).rows == 0
+        assert world.sql(hidden) == [(1, since)]
+    assert world.sql(documented(ALERT)) == []
+    world.sql("UPDATE tidemark.run_targets SET stable_since = stable_since - interval '2 hours'")
+    assert [row[0] for row in world.sql(documented(ALERT))] == [world.region]
+    producer.commit_transaction(20)
+    assert world.open("fourth").remarks == ()
+    world.drain("fourth")
+    assert world.close("fourth").rows == 1
+    assert world.sql(documented(ALERT)) == []
+
+
 def test_a_backlog_gives_at_least_one_record_and_none_gives_no_batch(world: World) -> None:
     """H15."""
     world.produce(2, partition=0)
@@ -612,14 +644,17 @@ def test_a_run_by_hand_resets_when_it_fails(world: World) -> None:
     assert staging(world) == []
 
 
+def documented(part: str) -> str:
+    """The document's one SQL statement that holds this part."""
+    page = blocks(ROOT / "docs" / "operating.md")
+    [found] = [one.text for one in page if one.language == "sql" and part in one.text]
+    return found
+
+
 def bad_runs(world: World) -> list[tuple[Any, ...]]:
     """What the document's statement says of runs that ended badly."""
-    [statement] = [
-        block.text
-        for block in blocks(ROOT / "docs" / "operating.md")
-        if block.language == "sql" and "state = 'failed' AND opened_at" in block.text
-    ]
-    return [(row[3], row[4]) for row in world.sql(statement)]
+    found = world.sql(documented("state = 'failed' AND opened_at"))
+    return [(row[3], row[4]) for row in found]
 
 
 def test_a_run_by_hand_that_failed_is_listed_with_its_reason(world: World) -> None:

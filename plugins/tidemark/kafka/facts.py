@@ -70,6 +70,10 @@ class Broker:
             ends=self._offsets(partitions, END),
         )
 
+    def high_watermarks(self, partitions: Sequence[TopicPartition]) -> Offsets:
+        """Where the logs end, open transactions included."""
+        return self._offsets(partitions, END, IsolationLevel.READ_UNCOMMITTED)
+
     def gone(self, topics: Iterable[str]) -> frozenset[str]:
         """Those of the topics that Kafka does not have."""
         return frozenset(topic for topic in topics if self._look_for(topic) is None)
@@ -104,26 +108,31 @@ class Broker:
         asked = self._admin.describe_topics(topics, request_timeout=SECONDS)
         return asked[topic]  # type: ignore[no-any-return]
 
-    def _offsets(self, partitions: Sequence[TopicPartition], spec: OffsetSpec) -> Offsets:
+    def _offsets(
+        self,
+        partitions: Sequence[TopicPartition],
+        spec: OffsetSpec,
+        level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> Offsets:
         """One request a leader; the partitions whose leader moves are asked again."""
-        asked = self._list([KafkaPartition(*partition) for partition in partitions], spec)
+        asked = self._list([KafkaPartition(*partition) for partition in partitions], spec, level)
         found: Offsets = {}
         for kafka, future in asked.items():
             partition = TopicPartition(kafka.topic, kafka.partition)
             first = iter([future])
 
             def ask(kafka: KafkaPartition = kafka, first: Any = first) -> "Future[Any]":
-                return next(first, None) or self._list([kafka], spec)[kafka]
+                return next(first, None) or self._list([kafka], spec, level)[kafka]
 
             found[partition] = request(ask, str(partition)).offset
         return found
 
     def _list(
-        self, partitions: Sequence[KafkaPartition], spec: OffsetSpec
+        self, partitions: Sequence[KafkaPartition], spec: OffsetSpec, level: IsolationLevel
     ) -> "dict[KafkaPartition, Future[Any]]":
         asked = self._admin.list_offsets(
             dict.fromkeys(partitions, spec),
-            isolation_level=IsolationLevel.READ_COMMITTED,
+            isolation_level=level,
             request_timeout=SECONDS,
         )
         return dict(asked)

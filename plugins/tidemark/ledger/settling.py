@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from psycopg2.extensions import cursor as Cursor
 from psycopg2.extras import Json
 
 from tidemark.ledger.queries import query
+from tidemark.model.facts import Facts, LogEnd
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import Mirrored, Partition, RegionState
 from tidemark.model.table_name import parse_table
@@ -84,8 +86,8 @@ class Settling:
         )
 
     def write_run(self, epoch: int, request: OpenRequest, backlog: int, remarks: list[str]) -> None:
-        """Write the run with its target offsets."""
-        bounds, targets = request.bounds, request.facts.ends
+        """Write the run; its target offsets follow."""
+        bounds = request.bounds
         self._run(
             "write_run",
             epoch=epoch,
@@ -101,12 +103,25 @@ class Settling:
             overrides=list(request.overrides),
             remarks=remarks,
         )
+
+    def log_ends(self) -> dict[TopicPartition, LogEnd]:
+        """Where the logs ended when the newest run opened; none before the first."""
+        self._run("log_ends")
+        return {TopicPartition(r[0], r[1]): LogEnd(*r[2:]) for r in self.cursor.fetchall()}
+
+    def write_targets(
+        self, epoch: int, facts: Facts, stuck: Mapping[TopicPartition, datetime]
+    ) -> None:
+        """Write the run's target offsets and what lies behind them; `stuck` as before the run."""
+        targets = facts.ends
         self._run(
             "write_target_offsets",
             epoch=epoch,
             topics=[partition.topic for partition in targets],
             partitions=[partition.partition for partition in targets],
             offsets=list(targets.values()),
+            high_watermarks=[facts.high_watermarks.get(tp, end) for tp, end in targets.items()],
+            since=[stuck.get(partition) for partition in targets],
         )
 
     def rewind_plan(self, to_seq: int) -> RewindPlan:

@@ -1,7 +1,8 @@
 """Kafka facts: what the broker says at one moment, and what contradicts the ledger."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from tidemark.errors import DataLost
 from tidemark.model.offsets import Offsets, Span, TopicPartition
@@ -26,6 +27,8 @@ class Facts:
     topic_ids: dict[str, str]
     log_starts: Offsets
     ends: Offsets
+    high_watermarks: Offsets = field(default_factory=dict)
+    """Ends of the logs with what open transactions still hide; asked only for an open."""
     starts: Offsets = field(default_factory=dict)
     """Start position of each partition, asked only for a region's first open."""
     unsubscribed: frozenset[str] = frozenset()
@@ -34,6 +37,30 @@ class Facts:
     """Those of them that Kafka no longer has."""
     rewritten: frozenset[TopicPartition] = frozenset()
     """Partitions whose log has another past than what was read; asked where loss is accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """Where a partition's log ended when a run opened."""
+
+    stable: int
+    """Its last stable offset."""
+    high_watermark: int
+    since: datetime
+    """When an open first saw this last stable offset below the high watermark; or that open."""
+
+
+def stuck_since(
+    facts: Facts, before: Mapping[TopicPartition, LogEnd]
+) -> dict[TopicPartition, datetime]:
+    """Where an open transaction has held the last stable offset since an earlier open, by time."""
+    return {
+        tp: seen.since
+        for tp, seen in before.items()
+        if facts.ends.get(tp)
+        == seen.stable
+        < min(seen.high_watermark, facts.high_watermarks.get(tp, 0))
+    }
 
 
 def check_cluster(region: str, known: str, facts: Facts) -> None:

@@ -98,7 +98,7 @@ def named(brokers: Connection, warehouse: Connection) -> Iterator[None]:
 
 
 def opening_facts(region: Region, overrides: Sequence[str]) -> Facts:
-    """Kafka's facts for an open; with start positions where this is the region's first.
+    """Kafka's facts for an open, with high watermarks; with start positions where it is the first.
 
     Ends below the ledger's offsets are asked for again for a while: a leader that has just
     been elected may not have its last stable offset yet.
@@ -106,6 +106,11 @@ def opening_facts(region: Region, overrides: Sequence[str]) -> Facts:
     Raises:
         Refused: the group has commits that the start position would pass over; or lacks them.
     """
+    facts = _facts_of_logs(region, overrides)
+    return replace(facts, high_watermarks=region.broker.high_watermarks(sorted(facts.ends)))
+
+
+def _facts_of_logs(region: Region, overrides: Sequence[str]) -> Facts:
     topics = region.broker.topics(region.pipeline.kafka.topics)
     known = region.known_partitions()
     if not known:

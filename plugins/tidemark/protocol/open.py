@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 from uuid import UUID, uuid4
 
@@ -15,6 +16,7 @@ from tidemark.model.facts import (
     check_left,
     check_retained,
     check_topic_ids,
+    stuck_since,
     unknown_partitions,
 )
 from tidemark.model.offsets import TopicPartition
@@ -77,10 +79,12 @@ class OpenRequest:
 
     def write(self, tx: Settling, epoch: int, discarded: int | None) -> None:
         """Write initial offsets, the run and its target offsets."""
+        stuck = stuck_since(self.facts, tx.log_ends())
         remarks = [
             *self.spent(),
             *self._restored(tx.state),
             *(f"accepted: {change}" for change in self._changes(tx)),
+            *self._hanging(stuck),
         ]
         is_first = not tx.partitions()
         if ACCEPT_DATA_LOSS in self.overrides:
@@ -93,6 +97,7 @@ class OpenRequest:
         tx.write_made_with(self.fingerprint, self.facts.cluster_id, self.target)
         next_offsets = {tp: partition.next_offset for tp, partition in known.items()} | initial
         tx.write_run(epoch, self, backlog(next_offsets, self.facts.ends), remarks)
+        tx.write_targets(epoch, self.facts, stuck)
 
     def spent(self) -> Iterator[str]:
         """Each override that this open would have had if an earlier one had not."""
@@ -157,6 +162,19 @@ class OpenRequest:
                 f"the ledger is older than its mirror: it stands at epoch {state.epoch}, batch"
                 f" {state.head_seq}, Kafka was written under epoch {seen.epoch}, batch {seen.seq};"
                 " Postgres was restored from a backup? The run goes on from the ledger"
+            )
+
+    def _hanging(self, stuck: Mapping[TopicPartition, datetime]) -> Iterator[str]:
+        for tp, since in sorted(stuck.items()):
+            end = self.facts.ends[tp]
+            where = f"--topic {tp.topic} --partition {tp.partition}"
+            yield (
+                f"{tp}: a transaction has been open at offset {end} since"
+                f" {since.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC or longer; until it ends nobody"
+                f" reads the {self.facts.high_watermarks[tp] - end} offsets from there. If its"
+                " producer hangs, end it: kafka-transactions.sh --bootstrap-server HOST:PORT"
+                f" describe-producers {where} names it, abort {where} --start-offset {end} ends it"
+                " (the client library can't ask for it)"
             )
 
     def _leave(self, tx: Settling, epoch: int) -> Iterator[str]:

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import UUID
 
 from tidemark.model.batch import Batch, Checkpoint, Contribution, Moved
 from tidemark.model.bounds import Bounds
 from tidemark.model.dead_letters import Counted, Reason
+from tidemark.model.facts import Facts, LogEnd
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import Mirrored, Partition, RegionState, Run
 from tidemark.protocol.removal import Removal
@@ -40,6 +42,10 @@ class Settling(KnownRegion, Protocol):
     ) -> None: ...
     def write_run(
         self, epoch: int, request: "OpenRequest", backlog: int, remarks: list[str]
+    ) -> None: ...
+    def log_ends(self) -> dict[TopicPartition, LogEnd]: ...
+    def write_targets(
+        self, epoch: int, facts: Facts, stuck: Mapping[TopicPartition, datetime]
     ) -> None: ...
     def rewind_plan(self, to_seq: int) -> "RewindPlan": ...
     def finished_reset(self, request_id: str) -> "Finished | None": ...
