@@ -105,9 +105,3 @@ def _status(process: psutil.Process) -> str:
         return str(process.status())
     except psutil.NoSuchProcess:
         return ""
-
-
-def run_to_the_end(region: FaultRegion, library: Path | None = None) -> None:
-    """One more run, which must end well: what a scheduler would start next."""
-    code, words = Broken.start(region, "run", library=library).end()
-    assert code == 0, f"the healing run ended with {code}: {words}"

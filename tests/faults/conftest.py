@@ -88,7 +88,7 @@ def region(
     running(stack, breakable)
     for warehouse in database_of(breakable):
         name = topic(partitions=partitions)
-        region = FaultRegion(stack.kafka.bootstrap, warehouse, name, group, partitions)
+        region = FaultRegion(stack.kafka.bootstrap, warehouse, name, group, partitions=partitions)
         region.fill()
         yield region
 

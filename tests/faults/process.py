@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ def main(program: str) -> int:
     Imports stand in here: each worker of the pool imports this module too, and needs none of them.
     """
     from tests.faults.region import FaultRegion
+    from tests.support.pool import pool_executor
 
     import tidemark
     from tidemark.errors import TidemarkError
@@ -38,9 +40,9 @@ def main(program: str) -> int:
     assert Path(tidemark.__file__).is_relative_to(os.environ[LIBRARY]), tidemark.__file__
     try:
         {
-            "run": region.run,
-            "retry": region.retry,
-            "member": region.member,
+            "run": partial(region.run, pool_executor),
+            "retry": partial(region.retry, pool_executor),
+            "member": partial(region.member, pool_executor),
             "reset": region.reset,
             "rewind": region.rewind,
         }[program]()

@@ -5,24 +5,17 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
-from tests.support.here import here_executor
-from tests.support.pool import pool_executor
+from tests.support.executor import LocalExecutor
 from tests.support.produce import produce, produce_transaction
-from tests.support.world import ask, kafka_connection, postgres_connection
+from tests.support.region import DrivenRegion
 
-from tidemark.kafka.group import Group
-from tidemark.ledger.ledger import Ledger
-from tidemark.operations.reset import reset_region
-from tidemark.operations.run import close_run, drain_run, open_run
-from tidemark.postgres.transaction import connect
+from tidemark.operations.run import ExecutorOf
 from tidemark.protocol.mirror import differences
-from tidemark.settings.connections import Connection
-from tidemark.settings.pipeline import Pipeline
 from tidemark.verify.verify import verify
 
 BATCH_RECORDS = 120
@@ -32,44 +25,22 @@ Row = tuple[int, int, int]
 """Partition, offset, n."""
 
 
-@dataclass(frozen=True)
-class FaultRegion:
-    """One region by the names of its parts; plain data, so that another process can have it."""
+def _settings() -> dict[str, Any]:
+    return {
+        "kafka": {"session_timeout_seconds": 3},  # a killed driver is missed so soon
+        "batch": {"max_records": BATCH_RECORDS},
+        "decode": {"schema": {"n": "bigint"}},
+        "target": {"table": "public.numbers"},
+        "no_progress_seconds": 120,
+    }
 
-    kafka: str
-    warehouse: dict[str, Any]
-    topic: str
-    region: str
+
+@dataclass
+class FaultRegion(DrivenRegion):
+    """The region as plain data, so that another process can have it."""
+
+    settings: dict[str, Any] = field(default_factory=_settings)
     partitions: int = 3
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The pipeline as its file would say it."""
-        return {
-            "region": self.region,
-            "kafka": {
-                "connection": "tidemark_kafka",
-                "topics": [self.topic],
-                "session_timeout_seconds": 3,  # a killed driver is missed so soon
-            },
-            "batch": {"max_records": BATCH_RECORDS},
-            "decode": {"format": "json", "schema": {"n": "bigint"}},
-            "target": {"connection": "tidemark_warehouse", "table": "public.numbers"},
-            "no_progress_seconds": 120,
-        }
-
-    @property
-    def pipeline(self) -> Pipeline:
-        """The same, read."""
-        return Pipeline.model_validate(self.settings)
-
-    @property
-    def connections(self) -> dict[str, Connection]:
-        """What Airflow would resolve."""
-        return {
-            "tidemark_kafka": kafka_connection(self.kafka),
-            "tidemark_warehouse": postgres_connection(self.warehouse),
-        }
 
     def fill(self) -> None:
         """Partitions: plain, transactional with aborted records, with dead letters; then plain."""
@@ -82,40 +53,29 @@ class FaultRegion:
         for partition in range(3, self.partitions):
             produce(self.kafka, self.topic, _numbers(1000 * partition, 200), partition)
 
-    def run(self) -> None:
+    def run(self, executor_of: ExecutorOf = LocalExecutor) -> None:
         """Open, drain as one member, close."""
         self.open()
-        self.retry()
+        self.retry(executor_of)
 
     def open(self) -> str:
         """Open a run and return its id."""
         run_id = f"fault/{uuid4()}"
-        bounds = self.pipeline.batch.bounds()
-        open_run(self.pipeline, self.connections, run_id=run_id, bounds=bounds)
+        self.begin(run_id, self.pipeline.batch.bounds())
         return run_id
 
-    def close(self, run_id: str) -> None:
-        """Close the run."""
-        close_run(self.pipeline, self.connections, run_id=run_id)
-
-    def retry(self) -> None:
+    def retry(self, executor_of: ExecutorOf) -> None:
         """Join the newest run as one more member and close it: what a task's retry does."""
-        self.member()
+        self.member(executor_of)
         self.close(self.newest_run())
 
-    def member(self) -> None:
+    def member(self, executor_of: ExecutorOf) -> None:
         """Join the newest run as one more member, until the ledger says that it is done."""
-        drain_run(
-            self.pipeline,
-            self.connections,
-            run_id=self.newest_run(),
-            member_name=f"fault {os.getpid()}",
-            executor_of=pool_executor,
-        )
+        self.join(self.newest_run(), f"fault {os.getpid()}", executor_of)
 
     def newest_run(self) -> str:
         """The run that holds the newest epoch of all runs."""
-        [(run_id,)] = self._ask("SELECT run_id FROM tidemark.runs ORDER BY epoch DESC LIMIT 1")
+        [(run_id,)] = self.sql("SELECT run_id FROM tidemark.runs ORDER BY epoch DESC LIMIT 1")
         return str(run_id)
 
     def contributors(self) -> set[str]:
@@ -123,26 +83,12 @@ class FaultRegion:
         named = (
             "SELECT DISTINCT name FROM tidemark.contributions JOIN tidemark.members USING (member)"
         )
-        return {name for (name,) in self._ask(named)}
-
-    def reset(self) -> None:
-        """A reset by hand."""
-        reset_region(
-            self.pipeline, self.connections, run_id=None, apply=True, who="test", why="a fault"
-        )
+        return {name for (name,) in self.sql(named)}
 
     def rewind(self) -> None:
         """A rewind by hand to the first checkpoint."""
-        [(seq,)] = self._ask("SELECT min(seq) FROM tidemark.batches WHERE state = 'published'")
-        reset_region(
-            self.pipeline,
-            self.connections,
-            run_id=None,
-            apply=True,
-            who="test",
-            why="a fault",
-            to=seq,
-        )
+        [(seq,)] = self.sql("SELECT min(seq) FROM tidemark.batches WHERE state = 'published'")
+        self.reset(to=seq)
 
     def faults_found(self) -> list[str]:
         """Everything that is not as it must be at rest; each text names what was found."""
@@ -153,31 +99,31 @@ class FaultRegion:
         committed = list(self._committed())
         good = [(p, o, json.loads(v)["n"]) for p, o, v in committed if v != BAD]
         bad = [(p, o) for p, o, v in committed if v == BAD]
-        letters = self._ask('SELECT partition, "offset" FROM tidemark.dead_letters')
+        letters = self.sql('SELECT partition, "offset" FROM tidemark.dead_letters')
         yield from _compared("rows", good, self.rows())
         yield from _compared("dead letters", bad, letters)
         yield from self.drift()
-        yield from (f"staging left: {name}" for (name,) in self._ask(STAGING))
-        yield from (f"ledger: {fault}" for (fault,) in self._ask(LEDGER_FAULTS))
+        yield from (f"staging left: {name}" for (name,) in self.sql(STAGING))
+        yield from (f"ledger: {fault}" for (fault,) in self.sql(LEDGER_FAULTS))
         yield from self._verified()
 
     def rows(self) -> list[Row]:
         """What is visible in the target."""
-        if not self._ask("SELECT 1 WHERE to_regclass('public.numbers') IS NOT NULL"):
+        if not self.sql("SELECT 1 WHERE to_regclass('public.numbers') IS NOT NULL"):
             return []
-        return self._ask("SELECT kafka_partition, kafka_offset, n FROM public.numbers")
+        return self.sql("SELECT kafka_partition, kafka_offset, n FROM public.numbers")
 
     def drift(self) -> list[str]:
         """Where Kafka's group offsets differ from the ledger's."""
-        engine = connect(self.warehouse)
-        with closing(engine.raw_connection()):
-            ledger = Ledger(engine).merged_checkpoint(self.region).offsets
-        engine.dispose()
-        kafka = Group({"bootstrap.servers": self.kafka}, self.region).committed(ledger)
-        return [f"drift {text}" for text in differences(ledger, kafka)]
+        ledger = self.ledger()
+        with closing(ledger.engine.raw_connection()):
+            offsets = ledger.merged_checkpoint(self.region).offsets
+        ledger.engine.dispose()
+        found = self.group.committed(offsets)
+        return [f"drift {text}" for text in differences(offsets, found)]
 
     def _verified(self) -> list[str]:
-        report = verify(self.pipeline, self.connections, executor_of=here_executor)
+        report = verify(self.pipeline, self.connections, executor_of=LocalExecutor)
         return [f"verify: {report.wrong} wrong"] if report.wrong or report.unverifiable else []
 
     def _committed(self) -> Iterator[tuple[int, int, bytes]]:
@@ -200,9 +146,6 @@ class FaultRegion:
             else:
                 yield message.partition(), message.offset(), message.value()
         consumer.close()
-
-    def _ask(self, statement: str) -> list[tuple[Any, ...]]:
-        return ask(self.warehouse, statement)
 
 
 STAGING = """

@@ -73,7 +73,7 @@ def submitted(
     """A drain of an open run with a failpoint switched on; none of its processes is left after."""
     folder.mkdir(exist_ok=True)
     pipeline, log = folder / "pipeline.yaml", folder / "submit.log"
-    pipeline.write_text(json.dumps(region.settings))  # JSON is YAML
+    pipeline.write_text(json.dumps(region.file))  # JSON is YAML
     command = [BIN / "spark-submit", "--master", MASTER, "--conf", "spark.log.level=WARN"]
     with log.open("wb") as output:
         process = subprocess.Popen(

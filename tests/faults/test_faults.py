@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.faults.broken import Broken, resume, run_to_the_end
+from tests.faults.broken import Broken, resume
 from tests.faults.region import FaultRegion
 from tests.faults.table import IN_WORKER, LOST_ANSWERS, Case, Fault
 
@@ -26,7 +26,7 @@ def test_after_any_fault_one_more_run_leaves_everything_exactly_once(
     fault, case = cell
     prepare(case, region)
     result = BREAK[fault](case, region, breakable, tmp_path)
-    run_to_the_end(region)
+    region.run()
     assert region.faults_found() == []
     record(fault, case, result)
 
@@ -42,7 +42,7 @@ def test_a_commit_without_an_answer_is_looked_up_in_the_ledger(
     assert code == (1 if never_happened else 0), words
     if never_happened:
         assert "it did not happen" in words
-    run_to_the_end(region)
+    region.run()
     assert region.faults_found() == []
 
 
@@ -90,7 +90,7 @@ def paused(case: Case, region: FaultRegion, _: Postgres, __: Path) -> str:
         broken.kill()
         return "holds the region lock: ended by its time-out"
     region.reset()
-    run_to_the_end(region)
+    region.run()
     resume(stopped)
     code, words = broken.end()
     expected = EXPECTED_OF_ZOMBIES if case.failpoint != "publish.before" else (Fenced.exit_code,)

@@ -4,7 +4,7 @@ import signal
 import time
 
 import psutil
-from tests.faults.broken import SECONDS, Broken, resume, run_to_the_end
+from tests.faults.broken import SECONDS, Broken, resume
 from tests.faults.region import FaultRegion
 
 from tidemark.errors import Fenced
@@ -25,7 +25,7 @@ def ends_well(*members: Broken) -> None:
 def closes_in_its_epoch(region: FaultRegion, epoch: int) -> None:
     """The run is closed, nobody has taken another epoch, and everything is there once."""
     region.close(region.newest_run())
-    assert region._ask("SELECT epoch FROM tidemark.regions") == [(epoch,)]
+    assert region.sql("SELECT epoch FROM tidemark.regions") == [(epoch,)]
     assert region.faults_found() == []
 
 
@@ -90,7 +90,7 @@ def test_members_alive_while_a_reset_dies_are_fenced(region: FaultRegion) -> Non
     for member in members:
         code, words = member.end()
         assert code == Fenced.exit_code, words
-    run_to_the_end(region)
+    region.run()
     assert region.faults_found() == []
 
 
@@ -115,5 +115,5 @@ def test_a_rewind_beside_living_members_fences_them_and_is_exact(region: FaultRe
     resume(stopped)
     code, words = member.end()
     assert code == Fenced.exit_code, words
-    run_to_the_end(region)
+    region.run()
     assert region.faults_found() == []

@@ -62,5 +62,5 @@ def test_three_drivers_share_the_partitions_though_one_dies_and_one_sleeps(
     assert region.contributors() == {"sleeps", "dies", "stays"}
     assert once.exists()
     region.close(run_id)
-    assert region._ask("SELECT epoch FROM tidemark.regions") == [(1,)]
+    assert region.sql("SELECT epoch FROM tidemark.regions") == [(1,)]
     assert region.faults_found() == []

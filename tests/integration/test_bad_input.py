@@ -1,6 +1,5 @@
 """Bad input and bad surroundings: a clear error, its exit code, nothing half-written."""
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -9,11 +8,12 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 from tests.support.databases import administer
 from tests.support.executor import LocalExecutor
-from tests.support.produce import produce
+from tests.support.produce import good, produce
 from tests.support.stranger import consumer_beside, holder_beside
+from tests.support.topics import create_again
 from tests.support.world import World, dump
 
 from tidemark.errors import (
@@ -163,7 +163,7 @@ def test_a_target_that_refuses_a_row(world: World, constraint: str) -> None:
     """The text names the constraint and quotes nothing of the row."""
     world.produce(1)
     world.run("first")
-    produce(world.kafka, world.topic, [b"x", SECRET.encode()])
+    produce(world.kafka, world.topic, [good("x"), good(SECRET)])
     world.sql(f"ALTER TABLE public.records ADD CONSTRAINT the_guard {constraint}")
     world.open("second")
     texts = ['"public"."records" refuses a row', "the_guard", "nothing of the batch is published"]
@@ -248,7 +248,7 @@ def truncate(admin: AdminClient, world: World, offset: int) -> None:
 def test_a_topic_that_was_created_again(world: World, admin: AdminClient) -> None:
     world.produce(3)
     world.run("first")
-    create_again(admin, world)
+    create_again(admin, world.topic)
     world.produce(9)
     before = dump(world.warehouse)
     texts = [f"region {world.region}", f"topic {world.topic}", "was created again as"]
@@ -262,22 +262,9 @@ def test_a_topic_that_is_created_again_between_read_and_contribution(
     """H13: topic ids are checked once more after reading."""
     world.produce(3)
     world.open()
-    world.after = lambda *_: create_again(admin, world)
+    world.after = lambda *_: create_again(admin, world.topic)
     refused(DataLost, 13, [f"topic {world.topic}", "was created again as"], world.drain)
     assert world.rows() == []
-
-
-def create_again(admin: AdminClient, world: World) -> None:
-    """The topic is deleted and there is another of its name."""
-    admin.delete_topics([world.topic])[world.topic].result(30)
-    tick = threading.Event()
-    for _ in range(300):
-        new = admin.create_topics([NewTopic(world.topic, 2, 1)])[world.topic]
-        if new.exception(30) is None:
-            break
-        tick.wait(0.1)
-    while len(admin.list_topics(world.topic, 30).topics[world.topic].partitions) != 2:
-        tick.wait(0.1)
 
 
 def test_a_log_that_ends_before_the_ledger(world: World) -> None:

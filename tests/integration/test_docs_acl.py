@@ -17,7 +17,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from tests.support.documents import ROOT, blocks
-from tests.support.world import World, kafka_connection, postgres_connection
+from tests.support.region import kafka_connection, postgres_connection
+from tests.support.topics import create_topic
+from tests.support.world import World
 
 from tidemark.errors import Refused, TidemarkError
 from tidemark.local.broker import Broker
@@ -102,7 +104,7 @@ def guarded(
 ) -> Iterator[GuardedWorld]:
     name = f"t-{uuid4().hex[:12]}"
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(name, 2, 1)])[name].result(30)
+    create_topic(admin, NewTopic(name, 2, 1))
     world = GuardedWorld(broker.bootstrap, warehouse, name, group, guarded=broker.guarded)
     world.produce(5)
     yield world

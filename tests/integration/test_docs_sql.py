@@ -11,7 +11,8 @@ import psycopg2.errors
 import pytest
 from psycopg2 import sql
 from tests.support.documents import ROOT, blocks, documents
-from tests.support.world import World, ask
+from tests.support.region import ask
+from tests.support.world import World
 
 from tidemark.ledger.migrate import migrate
 from tidemark.local.postgres import ADMIN

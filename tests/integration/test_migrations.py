@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.desk import Desk
-from tests.support.world import ask
+from tests.support.region import ask
 
 import tidemark
 from tidemark.errors import Refused

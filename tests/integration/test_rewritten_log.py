@@ -1,14 +1,14 @@
 """A log that was rewritten, cut or created again under the ledger's offsets, on real Kafka."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 from tests.support.failpoint import failpoint
 from tests.support.produce import numbered, produce_transaction
+from tests.support.topics import create_again
 from tests.support.world import World
 
 from tidemark.errors import DataLost, Refused
@@ -36,10 +36,7 @@ def test_the_leader_epoch_and_the_weight_of_what_was_read_are_kept(world: World)
     assert world.sql(LEADER_EPOCHS) == [(0,)]
     spans = "SELECT leader_epoch, bytes FROM tidemark.spans"
     [(leader_epoch, weight)] = world.sql(spans)
-    assert (leader_epoch, weight) == (
-        0,
-        sum(len(v) for (v,) in world.sql("SELECT value FROM public.records")),
-    )
+    assert (leader_epoch, weight) == (0, sum(map(len, numbered(3))))
 
 
 def test_a_log_that_never_had_the_leader_epoch_stops_the_run_until_told(world: World) -> None:
@@ -211,7 +208,6 @@ def test_a_topic_created_again_stops_until_told_and_is_read_from_its_beginning(
     """B7: offsets of the new topic name other records, and none of them is passed over."""
     world.produce(5)
     world.run("first")
-    admin.delete_topics([world.topic])[world.topic].result(30)
     create_again(admin, world.topic)
     world.produce(3)
     with pytest.raises(DataLost, match="was created again as"):
@@ -222,19 +218,6 @@ def test_a_topic_created_again_stops_until_told_and_is_read_from_its_beginning(
     world.produce(1, start=3)
     assert world.run("third").rows == 1
     assert world.kafka_offsets()[world.partition()] == 4
-
-
-def create_again(admin: AdminClient, name: str) -> None:
-    """The topic is there again; its deletion may still be under way."""
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            admin.create_topics([NewTopic(name, 2, 1)])[name].result(30)
-            return
-        except Exception:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
 
 
 def test_another_configuration_is_refused_until_accepted(world: World) -> None:

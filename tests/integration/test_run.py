@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient
 from tests.support.documents import ROOT, blocks
 from tests.support.executor import BAD, LocalExecutor, nothing
 from tests.support.failpoint import failpoint, meanwhile
-from tests.support.produce import numbered, produce, produce_transaction
+from tests.support.produce import good, numbered, produce, produce_transaction
+from tests.support.topics import add_partitions
 from tests.support.world import World, dump
 
 from tidemark.errors import (
@@ -86,7 +87,7 @@ def test_a_later_run_reads_only_what_came_after(world: World) -> None:
 
 
 def test_a_bad_record_becomes_a_dead_letter_with_its_coordinates(world: World) -> None:
-    produce(world.kafka, world.topic, [b"good", BAD, b"good"])
+    produce(world.kafka, world.topic, [good("a"), BAD, good("b")])
     closed = world.run()
     assert (world.rows(), world.dead_letters()) == ([(0, 0), (0, 2)], [(0, 1)])
     assert (closed.rows, closed.dead_letters) == (2, 1)
@@ -182,7 +183,7 @@ def test_records_of_an_open_transaction_wait_for_a_later_run(world: World) -> No
     producer = Producer({"bootstrap.servers": world.kafka, "transactional.id": world.region})
     producer.init_transactions(20)
     producer.begin_transaction()
-    producer.produce(world.topic, b"pending", partition=0)
+    producer.produce(world.topic, good("pending"), partition=0)
     producer.flush(20)
     world.run("first")
     assert world.rows() == [(0, 0), (0, 1)]
@@ -466,7 +467,7 @@ def test_partitions_added_later_start_at_the_beginning(world: World, admin: Admi
     world.produce(3)
     world.run("first")
     assert world.sql("SELECT count(*) FROM tidemark.batches") == [(0,)]
-    admin.create_partitions([NewPartitions(world.topic, 3)])[world.topic].result(30)
+    add_partitions(admin, world.topic, 3)
     produce(world.kafka, world.topic, numbered(2), partition=2)
     world.run("second")
     assert world.rows() == [(2, 0), (2, 1)]
@@ -515,7 +516,7 @@ def test_a_start_from_a_time_reads_what_came_at_or_after_it(world: World) -> Non
     producer = Producer({"bootstrap.servers": world.kafka})
     for number in range(4):
         moment = 1_700_000_000_000 + number * 60_000
-        producer.produce(world.topic, b"v", partition=0, timestamp=moment)
+        producer.produce(world.topic, good("v"), partition=0, timestamp=moment)
     producer.flush(20)
     world.settings = {"kafka": {"start": {"timestamp": "2023-11-14T22:15:20Z"}}}
     world.run()

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from tests.support.cluster import NODES, Cluster
 from tests.support.members import Told, partitions, share, until
+from tests.support.produce import good
 from tests.support.world import World
 
 from tidemark.errors import DataLost, Unreachable
@@ -179,7 +180,7 @@ def test_a_commit_marker_of_a_newer_leader_is_no_lost_data(
     producer = Producer(config | {"transactional.id": world.topic})
     producer.init_transactions(30)
     producer.begin_transaction()
-    producer.produce(world.topic, b"before", partition=0)
+    producer.produce(world.topic, good("before"), partition=0)
     assert producer.flush(30) == 0
     leader = cluster.leader_of(world.partition())
     cluster.stop(leader)

@@ -1,5 +1,6 @@
 """Records for a test: plain, transactional, aborted."""
 
+import json
 from collections.abc import Iterable
 from uuid import uuid4
 
@@ -26,8 +27,13 @@ def produce_transaction(
 
 
 def numbered(count: int, start: int = 0) -> list[bytes]:
-    """Values that tell records apart."""
-    return [b"value %d" % number for number in range(start, start + count)]
+    """Good values that tell records apart."""
+    return [good(f"value {number}") for number in range(start, start + count)]
+
+
+def good(text: str) -> bytes:
+    """A record's value whose row holds the text."""
+    return json.dumps({"value": text}).encode()
 
 
 def _send(producer: Producer, topic: str, values: Iterable[bytes | None], partition: int) -> None:
