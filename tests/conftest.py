@@ -9,10 +9,15 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import HealthCheck, settings
+from psycopg2.extensions import connection as Connection
+from psycopg2.extensions import cursor as Cursor
 from tests.faults import tables
 from tests.support import sharing
 from tests.support.databases import database_of
+from tests.support.flights_table import emptied
+from tests.support.quick import QuickSession
 from tests.support.sharing import worker
+from tests.support.topics import create_topic
 
 from tidemark.local.airflow import Airflow
 from tidemark.local.postgres import Postgres
@@ -41,8 +46,13 @@ def _old_postgres(local: LocalStack) -> Postgres:
     return Postgres(local.folder, name="postgres15", programs=OLD_POSTGRES)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="leave out what needs a server")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    for plugin in (sharing, tables):
+    quick = [QuickSession()] if config.getoption("--quick") else []
+    for plugin in (sharing, tables, *quick):
         config.pluginmanager.register(plugin)
 
 
@@ -102,8 +112,7 @@ def topic(admin: AdminClient) -> Iterator[Callable[..., str]]:
         name = f"t-{uuid.uuid4().hex[:12]}"
         settings = {key.replace("_", "."): value for key, value in config.items()}
         new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
-        admin.create_topics([new])[name].result(30)
-        made.append(name)
+        made.append(create_topic(admin, new))
         return name
 
     yield make
@@ -145,3 +154,29 @@ def any_warehouse(request: pytest.FixtureRequest) -> Parameters:
     fixture = "warehouse" if request.param == "18" else "old_warehouse"
     database: Parameters = request.getfixturevalue(fixture)
     return database
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A module whose VERSIONS name versions of Postgres has its `database` on each of them."""
+    if "database" in metafunc.fixturenames and (found := getattr(metafunc.module, "VERSIONS", ())):
+        metafunc.parametrize("database", found, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
+def database(request: pytest.FixtureRequest, stack: LocalStack) -> Iterator[Parameters]:
+    """A database of a module's own, on the newest Postgres unless the module names VERSIONS."""
+    old = getattr(request, "param", "18") == "15"
+    yield from database_of(request.getfixturevalue("old_server") if old else stack.postgres)
+
+
+@pytest.fixture
+def connection(database: Parameters) -> Iterator[Connection]:
+    """A connection to the module's database, emptied for one test."""
+    yield from emptied(database)
+
+
+@pytest.fixture
+def cursor(connection: Connection) -> Iterator[Cursor]:
+    """A cursor of that connection."""
+    with connection.cursor() as cursor:
+        yield cursor

@@ -15,8 +15,6 @@ from tests.support.flights_table import (
     STAGING,
     Parameters,
     batch,
-    database_of_its_own,
-    emptied,
 )
 
 from tidemark.errors import SchemaMismatch, StagingLost, TargetRefused
@@ -28,22 +26,6 @@ from tidemark.staging.move import move_rows
 from tidemark.staging.target import Target, ensure
 
 NUMBERS = pa.schema([("n", pa.int64())])
-
-
-@pytest.fixture(scope="module")
-def database(request: pytest.FixtureRequest) -> Iterator[Parameters]:
-    yield from database_of_its_own(request, "18")
-
-
-@pytest.fixture
-def connection(database: Parameters) -> Iterator[Connection]:
-    yield from emptied(database)
-
-
-@pytest.fixture
-def cursor(connection: Connection) -> Iterator[Cursor]:
-    with connection.cursor() as cursor:
-        yield cursor
 
 
 def staged(connection: Connection, cursor: Cursor, schema: pa.Schema) -> None:

@@ -1,6 +1,5 @@
 """A target table that exists: what fits, and the ALTER TABLE that makes the rest fit."""
 
-from collections.abc import Iterator
 from contextlib import closing
 
 import psycopg2
@@ -14,8 +13,6 @@ from tests.support.flights_table import (
     TARGET,
     Parameters,
     create_flights,
-    database_of_its_own,
-    emptied,
     publish_a_row,
 )
 
@@ -26,21 +23,7 @@ from tidemark.staging.copy import copy_rows
 from tidemark.staging.move import move_rows
 from tidemark.staging.target import ensure
 
-
-@pytest.fixture(scope="module", params=["18", "15"])
-def database(request: pytest.FixtureRequest) -> Iterator[Parameters]:
-    yield from database_of_its_own(request, request.param)
-
-
-@pytest.fixture
-def connection(database: Parameters) -> Iterator[Connection]:
-    yield from emptied(database)
-
-
-@pytest.fixture
-def cursor(connection: Connection) -> Iterator[Cursor]:
-    with connection.cursor() as cursor:
-        yield cursor
+VERSIONS = ("18", "15")
 
 
 def refusal_of(cursor: Cursor) -> str:

@@ -1,37 +1,18 @@
 """A target that refuses rows: named, without the data of the row."""
 
-from collections.abc import Iterator
-
 import pytest
 from psycopg2.extensions import connection as Connection
 from psycopg2.extensions import cursor as Cursor
 from tests.support.flights_table import (
     TARGET,
-    Parameters,
     create_flights,
-    database_of_its_own,
-    emptied,
     publish_a_row,
 )
 
 from tidemark.errors import TargetRefused
 from tidemark.staging.move import REFUSALS, target_refused
 
-
-@pytest.fixture(scope="module", params=["18", "15"])
-def database(request: pytest.FixtureRequest) -> Iterator[Parameters]:
-    yield from database_of_its_own(request, request.param)
-
-
-@pytest.fixture
-def connection(database: Parameters) -> Iterator[Connection]:
-    yield from emptied(database)
-
-
-@pytest.fixture
-def cursor(connection: Connection) -> Iterator[Cursor]:
-    with connection.cursor() as cursor:
-        yield cursor
+VERSIONS = ("18", "15")
 
 
 @pytest.mark.parametrize(

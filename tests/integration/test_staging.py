@@ -1,20 +1,16 @@
 """A batch's own staging tables: made, filled with dead letters and reads, dropped."""
 
 from base64 import b64decode
-from collections.abc import Iterator
 from contextlib import closing
 
 import psycopg2
 import pyarrow as pa
-import pytest
 from psycopg2.extensions import connection as Connection
 from psycopg2.extensions import cursor as Cursor
 from tests.support.flights_table import (
     COLUMNS,
     STAGING,
     Parameters,
-    database_of_its_own,
-    emptied,
 )
 
 from tidemark.model.batch import DeadLetter, SpanRead, Staging
@@ -24,22 +20,6 @@ from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_dead_letters
 
 NUMBERS = pa.schema([("n", pa.int64())])
-
-
-@pytest.fixture(scope="module")
-def database(request: pytest.FixtureRequest) -> Iterator[Parameters]:
-    yield from database_of_its_own(request, "18")
-
-
-@pytest.fixture
-def connection(database: Parameters) -> Iterator[Connection]:
-    yield from emptied(database)
-
-
-@pytest.fixture
-def cursor(connection: Connection) -> Iterator[Cursor]:
-    with connection.cursor() as cursor:
-        yield cursor
 
 
 def staged(connection: Connection, cursor: Cursor, schema: pa.Schema) -> None:

@@ -1,7 +1,7 @@
 """The target table: made when absent, refused where it could not keep rows."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 
 import psycopg2
@@ -15,8 +15,6 @@ from tests.support.flights_table import (
     STAGING,
     TARGET,
     Parameters,
-    database_of_its_own,
-    emptied,
     publish_a_row,
 )
 
@@ -26,21 +24,7 @@ from tidemark.staging.catalog import find_interfering
 from tidemark.staging.columns import columns_of
 from tidemark.staging.target import Target, ensure
 
-
-@pytest.fixture(scope="module", params=["18", "15"])
-def database(request: pytest.FixtureRequest) -> Iterator[Parameters]:
-    yield from database_of_its_own(request, request.param)
-
-
-@pytest.fixture
-def connection(database: Parameters) -> Iterator[Connection]:
-    yield from emptied(database)
-
-
-@pytest.fixture
-def cursor(connection: Connection) -> Iterator[Cursor]:
-    with connection.cursor() as cursor:
-        yield cursor
+VERSIONS = ("18", "15")
 
 
 def test_an_absent_table_is_made_to_fit(connection: Connection, cursor: Cursor) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg2 import sql
 from psycopg2.extensions import connection as Connection
-from tests.support.flights_table import Parameters, database_of_its_own, emptied
+from tests.support.flights_table import Parameters, emptied
 
 from tidemark.model.batch import Staging
 from tidemark.staging import tables
@@ -116,11 +116,6 @@ def row_groups(draw: st.DrawFn, family: str) -> tuple[pa.Schema, list[list[Any]]
     schema = pa.schema([(name, kind) for name, (kind, _) in fields.items()])
     values = [st.lists(or_null(of), min_size=rows, max_size=rows) for _, of in fields.values()]
     return schema, [draw(column) for column in values]
-
-
-@pytest.fixture(scope="module")
-def database(request: pytest.FixtureRequest) -> Iterator[Parameters]:
-    yield from database_of_its_own(request, "18")
 
 
 @pytest.fixture(scope="module")

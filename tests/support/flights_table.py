@@ -1,6 +1,5 @@
 """A table of flights in Postgres, and a row that goes the whole way into it."""
 
-import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from decimal import Decimal
@@ -8,11 +7,9 @@ from typing import Any
 
 import psycopg2
 import pyarrow as pa
-import pytest
 from psycopg2.extensions import connection as Connection
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.local.postgres import ADMIN, Postgres
 from tidemark.model.batch import Staging
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
@@ -48,21 +45,6 @@ FITTING = {
     "note": "jsonb",
     "batch_seq": "bigint NOT NULL",
 }
-
-
-def database_of_its_own(request: pytest.FixtureRequest, version: str) -> Iterator[Parameters]:
-    """One database for a module on the newest ("18") or the oldest ("15") supported Postgres."""
-    server: Postgres = (
-        request.getfixturevalue("stack").postgres
-        if version == "18"
-        else request.getfixturevalue("old_server")
-    )
-    owner, name = server.parameters("warehouse"), f"test_{uuid.uuid4().hex[:12]}"
-    with closing(psycopg2.connect(**server.parameters("postgres", ADMIN))) as admin:
-        admin.autocommit = True
-        admin.cursor().execute(f"CREATE DATABASE {name} OWNER {owner['user']}")
-        yield owner | {"dbname": name}
-        admin.cursor().execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def emptied(database: Parameters) -> Iterator[Connection]:
