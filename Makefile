@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench faults up down lock clean
+.PHONY: help demo test quick check bench faults up down lock clean
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -18,6 +18,9 @@ demo: $(READY) ## Replay 336,776 flights into Kafka, kill drivers on the way, an
 test: check ## Check the code, then run every test on real Kafka, Postgres, Spark and Airflow
 	@scripts/postgres15
 	@$(PYTEST)
+
+quick: check ## Check the code, then run the tests that need no server: a minute
+	@$(BIN)/python -m pytest -n 2 -q --quick tests/unit tests/property
 
 check: $(READY) ## Check format, lint, types and the direction of imports
 	@$(BIN)/ruff format --check .
