@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.members import until
 from tests.support.rest import AirflowApi
+from tests.support.topics import create_topic
 
 from tidemark.local.airflow import Airflow
 from tidemark.local.stack import LocalStack
@@ -111,7 +112,7 @@ def _number(text: str) -> int | None:
 @pytest.fixture(scope="module")
 def world(stack: LocalStack, airflow: Airflow, admin: AdminClient) -> Iterator[World]:
     if TOPIC not in admin.list_topics(timeout=20).topics:
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+        create_topic(admin, NewTopic(TOPIC, PARTITIONS, 1))
     api = AirflowApi(airflow)
     for dag_id in ("flights", "flights_reset"):
         api.until_parsed(dag_id)

@@ -11,6 +11,7 @@ import psycopg2
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.support.topics import create_topic
 
 from tidemark.local.airflow import Airflow
 from tidemark.local.broker import Broker
@@ -128,7 +129,7 @@ def test_a_killed_broker_starts_again_with_what_it_acknowledged(tmp_path: Path, 
     try:
         broker.start()
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result(30)
+        create_topic(admin, NewTopic("kept", 1, 1))
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         producer.produce("kept", b"acknowledged")
         assert producer.flush(30) == 0

@@ -8,10 +8,11 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.executor import LocalExecutor
 from tests.support.failpoint import meanwhile
 from tests.support.produce import numbered, produce
+from tests.support.topics import add_partitions, create_topic
 from tests.support.world import World
 
 from tidemark.errors import Fenced, JobFailed, NoProgress, Refused
@@ -66,10 +67,15 @@ def all_rows(partitions: int = PARTITIONS, count: int = 10) -> list[tuple[int, i
 
 
 def until_all_hold(world: World, members: int) -> Callable[..., None]:
-    """A hook that holds the first jobs back until so many members own partitions."""
+    """A hook that holds the first jobs back until so many members own partitions.
+
+    A job that began with more than its share is held until it has heard that they are gone.
+    """
 
     def hook(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
         until(lambda: owners(world) >= members, f"{members} members own partitions")
+        has_its_share = len(spans) * members <= PARTITIONS
+        until(lambda: has_its_share or executor.interrupted.is_set(), "the job is interrupted")
 
     return hook
 
@@ -323,8 +329,7 @@ def test_partitions_added_in_the_middle_of_a_run_join_the_next_one(
 
     def grow(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
         shared.before = lambda *_: None
-        new = NewPartitions(shared.topic, PARTITIONS + 1)
-        admin.create_partitions([new])[shared.topic].result(30)
+        add_partitions(admin, shared.topic, PARTITIONS + 1)
         produce(shared.kafka, shared.topic, numbered(3), partition=PARTITIONS)
 
     shared.before = grow
@@ -347,7 +352,7 @@ def test_partitions_added_between_a_failure_and_its_retry_join_the_next_run(
     shared.open("first")
     with pytest.raises(JobFailed):
         shared.drain("first")
-    admin.create_partitions([NewPartitions(shared.topic, PARTITIONS + 1)])[shared.topic].result(30)
+    add_partitions(admin, shared.topic, PARTITIONS + 1)
     produce(shared.kafka, shared.topic, numbered(3), partition=PARTITIONS)
     shared.before = lambda *_: None
     shared.drain("first")
@@ -365,7 +370,7 @@ def test_a_new_topic_of_a_pattern_joins_the_next_run_from_its_beginning(
     shared.settings = {"kafka": {"topics": [pattern], "start": "end"}}
     shared.run("first")
     more = f"{shared.topic}-more"
-    admin.create_topics([NewTopic(more, 1, 1)])[more].result(30)
+    create_topic(admin, NewTopic(more, 1, 1))
     try:
         produce(shared.kafka, more, numbered(3))
         assert shared.run("second").rows == 3

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.members import Told, partitions, share, until
+from tests.support.topics import add_partitions, create_topic
 
 from tidemark.errors import InvalidSettings, Unreachable
 from tidemark.kafka.facts import Broker
@@ -257,7 +258,7 @@ def test_added_partitions_are_assigned_while_the_member_runs(
     name = topic(partitions=2)
     with member_of([name], 1, membership) as member:
         until(lambda: len(member.assigned()) == 2)
-        admin.create_partitions([NewPartitions(name, 5)])[name].result(20)
+        add_partitions(admin, name, 5)
         until(lambda: member.assigned() == partitions(name, 5))
 
 
@@ -293,7 +294,7 @@ def test_a_pattern_matches_whole_names_and_what_appears_later(
     assert broker.topics([pattern, first]) == tuple(sorted([first, second]))
     admin = AdminClient({"bootstrap.servers": kafka})
     later = f"t-later-{first}"
-    admin.create_topics([NewTopic(later, 1, 1)])[later].result(20)
+    create_topic(admin, NewTopic(later, 1, 1))
     assert later in broker.topics([pattern])
     admin.delete_topics([later])[later].result(20)
 

@@ -2,13 +2,13 @@
 
 import shutil
 import signal
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.support.members import until
+from tests.support.topics import create_topic
 
 from tidemark.local.broker import Broker
 from tidemark.local.daemon import end, marked
@@ -77,17 +77,13 @@ class Cluster:
     def topic(self, name: str, partitions: int) -> str:
         """Make a topic with a replica on every broker."""
         new = NewTopic(name, num_partitions=partitions, replication_factor=len(NODES))
-        admin = self.admin
-        admin.create_topics([new])[name].result(30)
-        return name
+        return create_topic(self.admin, new)
 
     def unclean_topic(self, name: str, *nodes: int) -> str:
         """Make a topic of one partition on these nodes; one that missed records may lead it."""
         config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
         new = NewTopic(name, 1, replica_assignment=[list(nodes)], config=config)
-        admin = self.admin
-        admin.create_topics([new])[name].result(30)
-        return name
+        return create_topic(self.admin, new)
 
     def coordinator_of(self, group: str) -> int:
         """The node that coordinates the group."""
@@ -106,11 +102,3 @@ class Cluster:
         """The node that leads the partition."""
         found = self.admin.list_topics(partition.topic, timeout=15).topics[partition.topic]
         return int(found.partitions[partition.partition].leader)
-
-
-def until(condition: Callable[[], object], seconds: float) -> None:
-    """Return when the condition holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"it did not come to hold in {seconds} s"
-        time.sleep(0.05)
