@@ -4,7 +4,8 @@ The run and the connections come from the environment: TIDEMARK_RUN_ID, TIDEMARK
 TIDEMARK_MEMBER_SLOT and AIRFLOW_CONN_<ID> (Airflow's DrainOperator sets them; the run must be
 open). Ends with
 0 when the ledger says that the run is done, 2 for wrong usage or settings, 10 and above when
-no retry can help, 1 for anything else; the reason is the last line of stderr.
+no retry can help, 1 for anything else, 130 and 143 when Ctrl-C or SIGTERM ended it; the reason is
+the last line of stderr.
 """
 
 import argparse
@@ -28,8 +29,13 @@ if TYPE_CHECKING:
     from tidemark.settings.pipeline import Pipeline
 
 ROOT = Path(__file__).resolve().parents[1]
+STOPPED = "the driver was told to stop; what was not published is not visible"
 STOP_SECONDS = 20.0
 """For a clean stop once the task that started this driver is gone."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: ends like Ctrl-C, with a code of its own."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -45,8 +51,13 @@ def main(arguments: list[str] | None = None) -> int:
     except TidemarkError as error:
         print(f"{error.code}: {error}", file=sys.stderr, flush=True)
         return error.exit_code
-    except Exception:
+    except KeyboardInterrupt as end:
+        code, name = (143, "TERMINATED") if isinstance(end, Terminated) else (130, "INTERRUPTED")
+        print(f"{name}: {STOPPED}", file=sys.stderr, flush=True)
+        return code
+    except Exception as error:
         traceback.print_exc()
+        print(f"DEFECT: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         return 1
     print(json.dumps(result, default=str), flush=True)
     return 0
@@ -95,7 +106,7 @@ def _spark(pipeline: "Pipeline", connections: "Connections", member: int) -> "Jo
 def stop(number: int, frame: FrameType | None) -> NoReturn:
     """End the main thread where it stands; its `finally` clauses cancel the job and leave."""
     signal.signal(number, signal.SIG_IGN)
-    raise SystemExit(128 + number)
+    raise Terminated
 
 
 def watch(supervisor: int) -> None:

@@ -5,6 +5,8 @@ import os
 import pytest
 from pyspark import SparkContext
 
+from tidemark.errors import JobFailed
+from tidemark.spark import words
 from tidemark.spark.session import QUICK, context
 
 
@@ -12,10 +14,11 @@ from tidemark.spark.session import QUICK, context
 def not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stop before a JVM is started: what it would be given stands in the environment."""
 
-    def start() -> None:
+    def start(**_: object) -> None:
         raise InterruptedError
 
-    monkeypatch.setattr(SparkContext, "_ensure_initialized", start)
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setattr(words, "launch_gateway", start)
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "")
     monkeypatch.delenv("SPARK_SUBMIT_OPTS")
 
@@ -24,13 +27,13 @@ def not_started(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_a_jvm_that_no_row_passes_through_compiles_less(
     for_rows: bool, options: str | None
 ) -> None:
-    with pytest.raises(InterruptedError):
+    with pytest.raises(JobFailed, match="Spark did not start"):
         context("test", for_rows=for_rows)
     assert os.environ.get("SPARK_SUBMIT_OPTS") == options
 
 
 def test_options_that_are_set_stand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Xmx512m")
-    with pytest.raises(InterruptedError):
+    with pytest.raises(JobFailed, match="Spark did not start"):
         context("test", for_rows=False)
     assert os.environ["SPARK_SUBMIT_OPTS"] == "-Xmx512m"

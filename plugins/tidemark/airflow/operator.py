@@ -4,9 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psutil
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -19,6 +21,10 @@ from tidemark.airflow.failures import names_by_exit_code
 from tidemark.settings.pipeline import Pipeline
 
 PACKAGE = Path(__file__).resolve().parents[1]
+
+LOG4J = PACKAGE / "spark" / "log4j2.properties"
+WORDS = "TIDEMARK_SPARK_LOG"
+"""The variable that names the file for what Spark itself says, see spark/words.py."""
 
 GRACE_SECONDS = 3.0
 """For the driver to cancel its job and leave the group: Airflow's supervisor sends SIGKILL to
@@ -97,6 +103,8 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
         if hook._connection["master"].startswith("local"):
             # The host's own name may not resolve, or to an address that is not there.
             hook._env_vars.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        hook._env_vars |= _own_words(hook._env_vars)
+        self.log.info("Spark's own words go to %s", hook._env_vars[WORDS])
         return hook
 
     def _identity(self, context: Context) -> dict[str, str]:
@@ -108,6 +116,18 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
             "TIDEMARK_MEMBER_SLOT": str(self.member),
             "TIDEMARK_SUPERVISOR": str(os.getpid()),
         }
+
+
+def _own_words(given: dict[str, str]) -> dict[str, str]:
+    """Spark's JVM logs into a file of its own, so that the task's log is the run's alone."""
+    known = os.environ | given
+    words = known.get(WORDS) or f"{tempfile.gettempdir()}/tidemark-spark-{uuid4()}.log"
+    options = [
+        known.get("SPARK_SUBMIT_OPTS", ""),
+        f"-Dlog4j2.configurationFile={LOG4J.as_uri()}",
+        f"-Dtidemark.spark.log={words}",
+    ]
+    return {WORDS: words, "SPARK_SUBMIT_OPTS": " ".join(filter(None, options))}
 
 
 def entry_point() -> Path:

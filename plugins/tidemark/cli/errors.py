@@ -33,9 +33,10 @@ class Commands(TyperGroup):
         except TidemarkError as error:
             raise failed(error) from error
         except KeyboardInterrupt as stop:
-            tell("interrupted; the unfinished batch was not published", "yellow")
-            code = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
-            raise typer.Exit(code) from None
+            is_term = isinstance(stop, Terminated)
+            name = "TERMINATED" if is_term else "INTERRUPTED"
+            tell(f"{name}: the unfinished batch was not published", "yellow")
+            raise typer.Exit(TERMINATED if is_term else INTERRUPTED) from None
         except Exception as error:
             if translated := in_our_words(error):
                 raise failed(translated) from error

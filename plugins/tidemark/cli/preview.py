@@ -41,6 +41,22 @@ class Preview:
 
     rows: "pa.Table"
     dead_letters: "list[DeadLetter]"
+    decoded: int
+    """Rows that the transform was given; with the dead letters these are the records read."""
+
+    @property
+    def records(self) -> int:
+        """Records read."""
+        return self.decoded + len(self.dead_letters)
+
+    @property
+    def told(self) -> str:
+        """The counts in a sentence: what was read, and what became of it."""
+        rows, letters = self.rows.num_rows, len(self.dead_letters)
+        left = self.decoded - rows
+        dropped = f", {left} dropped by the transform" if left > 0 else ""
+        added = f", {-left} more than it was given, made by the transform" if left < 0 else ""
+        return f"{self.records} records read: {rows} rows{added}{dropped}, {letters} dead letters"
 
 
 def preview(
@@ -63,10 +79,12 @@ def preview(
         found = preview_of(Pipeline.load(pipeline), limit)
     if output is Output.json:
         letters = [plain(letter) for letter in found.dead_letters]
-        print_json({"rows": found.rows.to_pylist(), "dead_letters": letters})
+        rows = found.rows.to_pylist()
+        print_json({"records": found.records, "rows": rows, "dead_letters": letters})
         return
     _print_rows(found.rows)
     _print_letters(found.dead_letters)
+    print_line(found.told)
 
 
 def preview_of(pipeline: "Pipeline", limit: int) -> Preview:
@@ -85,7 +103,7 @@ def preview_of(pipeline: "Pipeline", limit: int) -> Preview:
             break
     letters = letters[:limit]
     rows = pa.Table.from_batches(batches, spec.schema)[: limit - len(letters)]
-    return Preview(_transformed(pipeline, rows), letters)
+    return Preview(_transformed(pipeline, rows), letters, rows.num_rows)
 
 
 def _looks(pipeline: "Pipeline", spec: "ReadSpec", limit: int) -> "Iterator[tuple[Span, ...]]":
@@ -114,22 +132,20 @@ def _transformed(pipeline: "Pipeline", rows: "pa.Table") -> "pa.Table":
     """The rows after the transform; Spark starts only if there is one.
 
     Raises:
-        JobFailed: the transform raises.
+        TransformFailed: the transform can't be imported, or raises.
+        JobFailed: Spark failed.
     """
     if pipeline.transform is None:
         return rows
-    from tidemark.errors import JobFailed
     from tidemark.spark.executor import transform_of
+    from tidemark.spark.failure import failed, new_token
     from tidemark.spark.session import session
 
     transform, spark = transform_of(pipeline), session(f"tidemark preview {pipeline.region}")
     try:
         return transform(spark.createDataFrame(rows)).toArrow()
     except Exception as error:
-        line = str(error).strip().partition("\n")[0]
-        raise JobFailed(
-            f"transform {pipeline.transform}: {type(error).__name__}: {line}"
-        ) from error
+        raise failed(error, new_token()) from error
     finally:
         spark.stop()
 

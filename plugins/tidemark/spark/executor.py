@@ -131,9 +131,12 @@ class SparkExecutor:
             self._spark.cancelJobGroup(self._group)
 
     def close(self) -> None:
-        """Stop Spark, if it was started."""
+        """Stop Spark, if it was started; a JVM that is gone already is no error."""
         if self._spark is not None:
-            self._spark.stop()
+            try:
+                self._spark.stop()
+            except Exception as error:  # what ended the work must be heard, not this
+                log.debug("Spark was not stopped", exc_info=error)
             self._spark = None
 
     @property

@@ -20,6 +20,7 @@ from pyspark.errors import QueryExecutionException, UnknownException
 
 from tidemark import errors
 from tidemark.errors import JobFailed, TidemarkError, TransformFailed
+from tidemark.spark.words import words_file
 
 _KINDS = {
     kind.__name__: kind
@@ -82,8 +83,8 @@ def failed(error: Exception, token: str) -> TidemarkError:
         return ours
     if isinstance(error, _MAY_PASS):
         return JobFailed(
-            f"the job failed: {cause(error)}. Correct the transform or the cause, then run again;"
-            " nothing of the batch became visible"
+            f"the job failed: {cause(error)}. Correct the cause, then run again; nothing of the"
+            f" batch became visible. Spark's own words are in {words_file()}"
         )
     return TransformFailed(
         f"the transform failed: {cause(error)}. Correct it, then run again; nothing of the batch"

@@ -9,6 +9,9 @@ import sys
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from tidemark.errors import JobFailed
+from tidemark.spark.words import start_jvm, words_file
+
 DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "8",
@@ -39,12 +42,25 @@ def context(name: str, *, for_rows: bool = True) -> SparkContext:
 
     Where no row passes through the JVM it is started to start quickly. A SparkSession costs
     seconds more: it is for transforms.
+
+    Raises:
+        JobFailed: Spark does not start.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if not for_rows:
         os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK)
-    SparkContext._ensure_initialized()  # only then does SparkConf know what spark-submit set
-    conf = SparkConf().setAppName(name)
+    try:
+        start_jvm()  # only then does SparkConf know what spark-submit set
+        return _context(SparkConf().setAppName(name))
+    except Exception as error:
+        line = str(error).strip().partition("\n")[0]
+        raise JobFailed(
+            f"Spark did not start: {line}. Spark's own words are in {words_file()}; correct the"
+            " cause, then run again"
+        ) from error
+
+
+def _context(conf: SparkConf) -> SparkContext:
     for key, value in DEFAULTS.items():
         conf.setIfMissing(key, value)
     conf.setMaster(retrying(conf.get("spark.master", "local[*]")))

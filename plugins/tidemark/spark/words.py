@@ -1,0 +1,55 @@
+"""Where Spark's own words go: into a file, beside the log of the run.
+
+What Spark's JVM and its Python workers write is for a developer of Spark: a worker whose pipe was
+closed early prints a traceback in a run where all is well.
+"""
+# ruff: noqa: TID253 -- imported only once there is something to read
+
+import logging
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.java_gateway import launch_gateway
+
+VARIABLE = "TIDEMARK_SPARK_LOG"
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""Set where spark-submit has started the JVM, and this process as its child."""
+
+
+def words_file() -> Path:
+    """The file, TIDEMARK_SPARK_LOG or one of this process in the temporary folder."""
+    name = f"tidemark-spark-{os.getpid()}.log"
+    return Path(os.environ.get(VARIABLE) or Path(tempfile.gettempdir()) / name)
+
+
+def start_jvm() -> None:
+    """The JVM runs; what it and its workers write from here on stands in the file.
+
+    Idempotent. Where spark-submit started it, what its log4j writes is spark-submit's to configure.
+    """
+    path = words_file()
+    _take_py4j(path)
+    if SUBMITTED in os.environ:
+        SparkContext._ensure_initialized()
+        _take_stderr(SparkContext._jvm, path)
+    elif SparkContext._gateway is None:
+        with path.open("ab") as words:
+            streams = {"stdout": words, "stderr": words}
+            SparkContext._ensure_initialized(gateway=launch_gateway(popen_kwargs=streams))
+
+
+def _take_py4j(path: Path) -> None:
+    """py4j logs each call that a signal or the JVM's death interrupts, with a traceback."""
+    py4j = logging.getLogger("py4j")
+    if py4j.propagate:
+        py4j.propagate = False
+        py4j.addHandler(logging.FileHandler(path, delay=True))
+
+
+def _take_stderr(jvm: Any, path: Path) -> None:
+    """Python workers write to System.err as it is when the first of them starts."""
+    file = jvm.java.io.FileOutputStream(str(path), True)
+    jvm.java.lang.System.setErr(jvm.java.io.PrintStream(file, True))

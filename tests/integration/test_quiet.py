@@ -1,0 +1,94 @@
+"""What a real process with Spark says: a green run holds nothing that is not its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.support.commands import settle_in, write_pipeline
+from tests.support.produce import produce
+from tests.support.world import World
+
+pytestmark = pytest.mark.spark
+
+SCRIPT = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
+from tidemark.cli.main import app
+app(sys.argv[1:])
+"""
+TRANSFORM = """
+def transform(rows):
+    rows.take(1)  # leaves a worker whose pipe is closed early: it prints a traceback
+    return rows.where("kafka_offset % 5 > 0")
+"""
+SECONDS = 300
+
+
+@pytest.fixture
+def project(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a transform that drops every fifth record, in the current folder."""
+    settle_in(world, tmp_path, monkeypatch)
+    (tmp_path / "drops.py").write_text(TRANSFORM)
+    write_pipeline(world, transform="drops:transform")
+    produce(world.kafka, world.topic, [b"x" * 100] * 5000, 0)
+    monkeypatch.setenv("TIDEMARK_SPARK_LOG", str(tmp_path / "spark.log"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    return tmp_path
+
+
+def started(*arguments: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_green_run_says_nothing_of_sparks_and_spark_says_it_elsewhere(
+    world: World, project: Path
+) -> None:
+    with started("run", "dags/pipeline.yaml", "-o", "json") as run:
+        said, told = run.communicate(timeout=SECONDS)
+    assert run.returncode == 0, told
+    assert json.loads(said)["rows"] == 4000
+    own = [line for line in told.splitlines() if " INFO tidemark" not in line]
+    own = [line for line in own if " INFO batch " not in line]
+    assert own == []
+    words = (project / "spark.log").read_text()
+    assert "WARN" in words
+    assert "Traceback" in words
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "code"),
+    [(signal.SIGINT, "INTERRUPTED", 130), (signal.SIGTERM, "TERMINATED", 143)],
+)
+def test_a_signal_while_spark_starts_ends_with_a_code_and_without_a_trace(
+    number: int, name: str, code: int, project: Path
+) -> None:
+    with started("preview", "dags/pipeline.yaml") as preview:
+        deadline = time.monotonic() + SECONDS
+        while not (project / "spark.log").exists():
+            assert preview.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        preview.send_signal(number)
+        _, told = preview.communicate(timeout=SECONDS)
+    assert preview.returncode == code, told
+    assert told.splitlines()[-1].startswith(f"{name}: ")
+    assert "Traceback" not in told
+
+
+def test_a_preview_says_what_became_of_each_record(project: Path) -> None:
+    with started("preview", "dags/pipeline.yaml", "--limit", "20") as preview:
+        said, told = preview.communicate(timeout=SECONDS)
+    assert said.splitlines()[-1] == (
+        "20 records read: 16 rows, 4 dropped by the transform, 0 dead letters"
+    ), told
