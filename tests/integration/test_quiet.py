@@ -34,7 +34,7 @@ def project(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     """A project with a transform that drops every fifth record, in the current folder."""
     settle_in(world, tmp_path, monkeypatch)
     (tmp_path / "drops.py").write_text(TRANSFORM)
-    write_pipeline(world, transform="drops:transform")
+    write_pipeline(world, transform="drops:transform", no_progress_seconds=SECONDS)
     produce(world.kafka, world.topic, [b"x" * 100] * 5000, 0)
     monkeypatch.setenv("TIDEMARK_SPARK_LOG", str(tmp_path / "spark.log"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
@@ -75,7 +75,8 @@ def test_a_signal_while_spark_starts_ends_with_a_code_and_without_a_trace(
 ) -> None:
     with started("preview", "dags/pipeline.yaml") as preview:
         deadline = time.monotonic() + SECONDS
-        while not (project / "spark.log").exists():
+        log = project / "spark.log"
+        while not (log.exists() and log.stat().st_size):  # the JVM has said something
             assert preview.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.02)
