@@ -191,7 +191,13 @@ def test_the_form_the_option_and_the_file_say_alike_what_is_weighed(bag: "DagBag
 
 def test_a_reset_is_dry_unless_the_form_says_so(bag: "DagBag") -> None:
     dag = bag.dags["flights_reset"]
-    assert dag.params.dump() == {"to": "last", "apply": False, "reason": None}
+    assert dag.params.dump() == {
+        "to": "last",
+        "apply": False,
+        "reason": None,
+        "accept_data_loss": False,
+        "accept_changes": False,
+    }
     assert dag.schedule is None
 
 
