@@ -44,6 +44,7 @@ def test_a_dry_rewind_says_what_would_go_and_writes_nothing(region: World) -> No
         "epoch       1 -> 2",
         "head        batch 3 -> 1; 2 batches go",
         f"removed     {rows} rows of public.records, {letters} dead letters",
+        "Kafka       the group's offsets go back with the ledger's, by",
     ):
         assert line in told
     (line,) = (one.split() for one in told.splitlines() if one.startswith(first))
