@@ -75,7 +75,7 @@ def test_accepted_loss_of_one_partition_leaves_the_others_protected(world: World
 def test_what_was_read_of_a_log_that_was_cut_is_not_compared_with_what_came_after(
     world: World, admin: AdminClient
 ) -> None:
-    """S16: once the log has grown past the cut, other records lie at the same offsets."""
+    """B5: once the log has grown past the cut, other records lie at the same offsets."""
     world.produce(3)
     world.run("first")
     admin.delete_topics([world.topic])[world.topic].result(30)

@@ -55,7 +55,7 @@ def staged(spec: WriteSpec) -> int:
 
 
 def test_a_roles_own_time_outs_do_not_end_a_long_copy(stack: LocalStack, spec: WriteSpec) -> None:
-    """S18: the role's are for people; a task has those of a task."""
+    """H10: the role's are for people; a task has those of a task."""
     role, database = spec.postgres["user"], spec.postgres["dbname"]
     altered = "ALTER ROLE {} IN DATABASE {} SET statement_timeout = 100"
     administer(stack.postgres, altered, role, database)

@@ -1,10 +1,14 @@
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from tidemark import errors
 from tidemark.errors import TidemarkError
 
+PACKAGE = Path(errors.__file__).parent
 TREE = [
     found for found in vars(errors).values()
     if isinstance(found, type) and issubclass(found, TidemarkError)
@@ -40,3 +44,17 @@ def test_an_exit_code_is_a_retry_wrong_usage_or_final(kind: type[TidemarkError])
 )
 def test_the_code_is_the_name_in_capitals(kind: type[TidemarkError], code: str) -> None:
     assert kind("x").code == code
+
+
+def test_a_task_learns_that_postgres_is_gone_without_an_orm() -> None:
+    """What that means is listed once; Spark starts a Python process for each task."""
+    asked = "import sys, tidemark.spark.writer, tidemark.spark.journal; print(*sys.modules)"
+    found = subprocess.run(
+        [sys.executable, "-c", asked], capture_output=True, text=True, check=True
+    )
+    assert "tidemark.postgres.errors" in found.stdout.split()
+    assert "sqlalchemy" not in found.stdout.split()
+    listed = [
+        path for path in PACKAGE.rglob("*.py") if "psycopg2.OperationalError," in path.read_text()
+    ]
+    assert [path.name for path in listed] == ["refusals.py"]

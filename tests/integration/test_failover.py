@@ -1,0 +1,75 @@
+"""A fail-over of Postgres to a replica, with two real servers: one connection names both."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+from tests.support.cluster import until
+from tests.support.replica import Pair
+from tests.support.world import World
+
+from tidemark.errors import Unreachable
+from tidemark.ledger.ledger import Ledger
+from tidemark.local.stack import LocalStack
+from tidemark.postgres.transaction import connect
+from tidemark.spark.postgres import connected, postgres_errors
+
+
+@pytest.fixture
+def pair(stack: LocalStack) -> Iterator[Pair]:
+    """A primary and its replica; neither is left at the end."""
+    state = stack.folder.root
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    pair = Pair(state.with_name(f"{state.name}-replica{worker}"))
+    try:
+        pair.start()
+        yield pair
+    finally:
+        pair.end()
+
+
+def test_after_a_fail_over_that_lost_commits_the_run_goes_on_from_the_ledger(
+    kafka: str, pair: Pair, topic: Callable[..., str], group: str
+) -> None:
+    """B1: the replica lacks the newest checkpoint; its records are read again, and once.
+
+    Before it takes over it is a standby, which a ledger and a task call unreachable.
+    """
+    world = World(kafka, pair.parameters, topic(partitions=2), group)
+    world.produce(3)
+    world.run("first")
+    until(pair.is_level, 60)
+    pair.part()
+    world.produce(3, start=3)
+    world.run("lost")
+    assert world.kafka_offsets()[world.partition()] == 6
+    stands_by(world, pair)
+
+    pair.fail_over()
+    assert world.rows() == [(0, offset) for offset in range(3)]
+    world.produce(1, start=6)
+    opened = world.open("after")
+    assert "the ledger is older than its mirror" in opened.remarks[0]
+    assert opened.epoch > 2
+    world.drain("after")
+    world.close("after")
+    assert world.rows() == [(0, offset) for offset in range(7)]
+    assert world.kafka_offsets() == world.ledger_offsets()
+
+
+def stands_by(world: World, pair: Pair) -> None:
+    """A connection that leads to the standby alone says so."""
+    alone = pair.replica.parameters()
+    with (
+        pytest.raises(Unreachable, match="leads to a standby"),
+        Ledger(connect(alone)).deciding(world.region, 1, "close"),
+    ):
+        pass
+    with (
+        pytest.raises(Unreachable, match="leads to a standby"),
+        postgres_errors(),
+        closing(connected(alone)) as session,
+        session.cursor() as cursor,
+    ):
+        cursor.execute("DELETE FROM public.records")
