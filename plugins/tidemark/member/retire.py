@@ -20,8 +20,11 @@ log = logging.getLogger(__name__)
 TIDYING_SECONDS = 10.0
 """How long a close drops staging tables, and again prunes: what is left goes the next time."""
 
-PRUNE_STEP = 10
-"""Checkpoints that one transaction prunes: it holds the region's lock for a moment."""
+PRUNE_STEP = 1
+"""Checkpoints that the first transaction prunes; the next ones more, while they are short."""
+
+SHORT_SECONDS = 0.5
+"""The region's lock is held for about so long."""
 
 
 def retire(engine: Engine, region: str, *, wait_ms: int = DROP_WAIT_MS) -> list[int]:
@@ -78,11 +81,14 @@ def prune(ledger: Ledger, region: str, epoch: int, retain: int) -> None:
     """
     deadline = time.monotonic() + TIDYING_SECONDS
     try:
-        is_more = True
+        step, is_more = PRUNE_STEP, True
         while is_more:
+            begin = time.monotonic()
             with ledger.deciding(region, epoch, "prune") as tx:
-                is_more = tx.prune(retain, PRUNE_STEP)
-            is_more = is_more and time.monotonic() < deadline
+                is_more = tx.prune(retain, step)
+            now = time.monotonic()
+            step = step * 2 if now - begin < SHORT_SECONDS else max(1, step // 2)
+            is_more = is_more and now < deadline
     except (TidemarkError, psycopg2.Error) as error:
         log.warning("the ledger was not pruned: %s", error)
 

@@ -26,7 +26,7 @@ TIMEOUTS_MS = {
 LONGER_MS: Mapping[str, Mapping[str, int]] = {"rewind": {"statement_timeout": 86_400_000}}
 """By a transaction's name: one DELETE takes back whatever was published since, in any number."""
 
-_TIDYING_MS = {"lock_timeout": 1_000, "statement_timeout": 5_000}
+_TIDYING_MS = {"lock_timeout": 1_000, "statement_timeout": 20_000}
 SHORTER_MS = {"retire": _TIDYING_MS, "prune": _TIDYING_MS}
 """What tidies up after a run keeps nobody waiting: what is left is tidied the next time."""
 
