@@ -27,6 +27,7 @@ from tidemark.kafka.group import Group, Holder
 from tidemark.ledger.migrate import newest
 from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
+from tidemark.operations import run as run_module
 
 SCRIPT = "import sys; from tidemark.cli.main import app; app(sys.argv[1:])"
 
@@ -413,6 +414,9 @@ def test_a_second_run_beside_the_first_is_refused(
     monkeypatch.setattr(
         Group, "holders", lambda _: [Holder("tidemark-x-1", "/h", (TopicPartition("t", 0),))]
     )
+    write_pipeline(region, kafka={"session_timeout_seconds": 1})
+    monkeypatch.setattr(run_module, "EVICTION_SECONDS", -0.9)
+    monkeypatch.setattr(run_module, "LEAVE_PAUSE", 0.2)
     told = tidemark("run", "dags/pipeline.yaml", exits=16)
     assert "another run is at work" in told.stderr
     assert "--take-over" in told.stderr

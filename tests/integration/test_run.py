@@ -13,7 +13,9 @@ from confluent_kafka.admin import AdminClient
 from tests.support.documents import ROOT, blocks
 from tests.support.executor import BAD, LocalExecutor, nothing
 from tests.support.failpoint import failpoint, meanwhile
+from tests.support.members import until
 from tests.support.produce import good, numbered, produce, produce_transaction
+from tests.support.stranger import holder_beside
 from tests.support.topics import add_partitions
 from tests.support.world import World, dump
 
@@ -29,6 +31,7 @@ from tidemark.errors import (
     Unreachable,
 )
 from tidemark.failpoints import FailpointHit
+from tidemark.kafka.names import client_id_of
 from tidemark.member import drain as drain_module
 from tidemark.model.batch import Batch
 from tidemark.model.bounds import Bounds
@@ -698,8 +701,31 @@ def test_a_reset_that_fails_does_not_hide_what_ended_the_run(
     assert world.run("next").rows == 3
 
 
-def test_a_run_by_hand_refuses_beside_live_members(world: World) -> None:
+def test_a_run_by_hand_waits_for_a_killed_one_to_leave_the_group(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No retry, and no --take-over: Kafka misses the dead member by itself."""
+    monkeypatch.setattr(run_module, "LEAVE_PAUSE", 0.2)
+    world.produce(3)
+    with holder_beside(world, client_id_of(world.region, 4711)) as leave:
+
+        def leave_once_waited_for() -> None:
+            until(lambda: "leaves the group by itself: waiting up to 1" in caplog.text)
+            leave.set()
+
+        threading.Thread(target=leave_once_waited_for).start()
+        closed = run(
+            world.pipeline, world.connections, bounds=Bounds(9), executor_of=world.executor_of
+        )
+    assert closed.rows == 3
+    assert leave.is_set()
+
+
+def test_a_run_by_hand_refuses_beside_live_members(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By courtesy; correctness rests on the epoch."""
+    monkeypatch.setattr(run_module, "EVICTION_SECONDS", -9)
     world.produce(3)
     world.open("airflow")
     inside, leave = threading.Event(), threading.Event()

@@ -1,5 +1,6 @@
 import pytest
 
+from tidemark.errors import InvalidSettings
 from tidemark.model.bounds import Bounds, slow_start
 
 
@@ -8,6 +9,13 @@ from tidemark.model.bounds import Bounds, slow_start
 def test_a_limit_must_be_positive(name: str, value: int) -> None:
     with pytest.raises(ValueError, match=f"{name} must be positive, got {value}"):
         Bounds(**({"max_records": 10} | {name: value}))
+
+
+@pytest.mark.parametrize("name", ["max_records", "max_batches", "max_seconds", "max_bytes"])
+def test_a_limit_is_one_that_the_ledger_can_hold(name: str) -> None:
+    Bounds(**({"max_records": 10} | {name: 2**63 - 1}))
+    with pytest.raises(InvalidSettings, match=f"{name} must be at most 9223372036854775807"):
+        Bounds(**({"max_records": 10} | {name: 2**63}))
 
 
 def test_a_run_has_no_limit_unless_told() -> None:

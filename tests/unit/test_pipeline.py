@@ -81,6 +81,8 @@ def test_metadata_is_asked_for_by_name(tmp_path: Path) -> None:
         ({"kafka": {"topics": []}}, "kafka.topics"),
         ({"kafka": {"start": "yesterday"}}, "kafka.start"),
         ({"kafka": {"start": {"timestamp": "2024-01-01T00:00:00"}}}, "with its zone"),
+        ({"kafka": {"start": {"timestamp": "1969-12-31T23:59:59Z"}}}, "begin with 1970"),
+        ({"batch": {"max_seconds": 2**63}}, "less than or equal to 9223372036854775807"),
         ({"batch": {"max_records": 0}}, "batch.max_records"),
         ({"batch": {"max_bytes": 0}}, "batch.max_bytes"),
         ({"decode": {"schema": {}}}, "format json needs a schema"),

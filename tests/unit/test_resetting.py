@@ -16,6 +16,8 @@ from tidemark.protocol.reset import Destination, destination
         ("initial", 0),
         ("17", 17),
         ("1000", 1000),
+        ("9223372036854775807", 2**63 - 1),
+        ("1970-01-01", datetime(1970, 1, 1, tzinfo=UTC)),
         ("2026-01-31T12:00:00Z", datetime(2026, 1, 31, 12, tzinfo=UTC)),
         ("2026-01-31", datetime(2026, 1, 31, tzinfo=UTC)),
         ("2026-01-31T12:00:00+01:00", datetime(2026, 1, 31, 11, tzinfo=UTC)),
@@ -28,6 +30,20 @@ def test_a_destination_is_read(text: str, expected: Destination) -> None:
 @pytest.mark.parametrize("text", ["", "first", "-1", "1.5", "yesterday", "12:00"])
 def test_anything_else_is_refused_with_what_is_possible(text: str) -> None:
     with pytest.raises(InvalidSettings, match="use last, initial, the seq of a checkpoint"):
+        destination(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("9223372036854775808", "no seq of a checkpoint"),
+        ("9" * 5000, "no seq of a checkpoint"),
+        ("1969-12-31T23:59:59Z", "lies before 1970"),
+        ("0001-01-01T00:00:00+14:00", "lies before 1970"),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused_before_anything_is_asked(text: str, why: str) -> None:
+    with pytest.raises(InvalidSettings, match=why):
         destination(text)
 
 

@@ -10,7 +10,7 @@ from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of,
 
 def checkpoints(
     region: RegionName,
-    last: Annotated[int, typer.Option(min=1, help="How many, from the newest.")] = 20,
+    last: Annotated[int, typer.Option(min=1, max=10**9, help="How many, from the newest.")] = 20,
     pipelines: PipelinesDir = DAGS,
     output: Format = Output.table,
     verbose: Verbose = False,

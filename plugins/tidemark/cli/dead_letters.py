@@ -27,7 +27,7 @@ SHOWN_CHARS = 60
 
 def dead_letters(
     region: RegionName,
-    limit: Annotated[int, typer.Option(min=1, help="How many, from the newest.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=10**9, help="How many, from the newest.")] = 20,
     raw: Annotated[bool, typer.Option("--raw", help="Show keys, values, headers whole.")] = False,
     pipelines: PipelinesDir = DAGS,
     output: Format = Output.table,

@@ -105,13 +105,14 @@ def _run(pipeline: "Pipeline", bounds: dict[str, int], overrides: list[str]) -> 
     from tidemark.operations.run import run as run_to_its_end
     from tidemark.spark.executor import spark_executor
 
+    limits = replace(pipeline.batch.bounds(), **bounds)
     connections = connections_of(pipeline)
     prepare_spark(pipeline)
     with moving(f"opening {pipeline.region}") as move, _followed(pipeline, connections, move):
         return run_to_its_end(
             pipeline,
             connections,
-            bounds=replace(pipeline.batch.bounds(), **bounds),
+            bounds=limits,
             executor_of=spark_executor,
             overrides=overrides,
         )

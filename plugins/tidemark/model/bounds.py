@@ -2,13 +2,18 @@
 
 from dataclasses import dataclass, fields
 
+from tidemark.errors import InvalidSettings
+
+MOST = 2**63 - 1
+"""The largest number that the ledger holds: of a limit, and of a seq."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Limits of a batch (records, bytes) and of a run (batches, seconds); None is no limit.
 
     Raises:
-        ValueError: a limit is not positive.
+        InvalidSettings: a limit is not positive, or larger than the ledger holds.
     """
 
     max_records: int
@@ -20,7 +25,9 @@ class Bounds:
         for name in (field.name for field in fields(self)):
             value = getattr(self, name)
             if value is not None and value <= 0:
-                raise ValueError(f"{name} must be positive, got {value}")
+                raise InvalidSettings(f"{name} must be positive, got {value}")
+            if value is not None and value > MOST:
+                raise InvalidSettings(f"{name} must be at most {MOST}, got {value}")
 
 
 SLOW_START = 4

@@ -21,6 +21,8 @@ class Strategy(StrEnum):
 
 DEFAULT_ASSIGNMENT = (Strategy.cooperative_sticky,)
 SESSION_TIMEOUT_SECONDS = 10
+BROKERS_SESSION_SECONDS = 45
+"""What a broker gives a group of the group_protocol consumer, unless it was told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

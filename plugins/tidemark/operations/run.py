@@ -1,6 +1,7 @@
 """A run from outside: open, drain, close. Each is one Airflow task or one CLI step."""
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
@@ -33,6 +34,12 @@ log = logging.getLogger(__name__)
 ExecutorOf = Callable[[Pipeline, Connections, int], JobExecutor]
 
 TAKE_OVER = "take_over"
+
+EVICTION_SECONDS = 5.0
+"""What a coordinator may take to evict a member after its session has ended."""
+
+LEAVE_PAUSE = 3.0
+"""Between two looks whether the members of another run have left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,20 +207,14 @@ def run(
     """The same run without Airflow: open, drain as one member, close; reset when it fails.
 
     Raises:
-        Refused: members of another run are in the group; see overrides.
+        Refused: members of another run live in the group; see overrides.
         TidemarkError: whatever ended the run; the merged checkpoint is restored, or the log says
             that the next open has to.
     """
     run_id = f"cli/{uuid4()}"
     with region_of(pipeline, connections) as region:
-        # One without partitions may be on its way out: it left before it had joined.
-        holders = [holder for holder in region.group.holders() if holder.partitions]
-        if holders and TAKE_OVER not in overrides:
-            raise Refused(
-                f"region {region.name}: another run is at work in group {pipeline.group}:"
-                f" {'; '.join(map(str, holders))}. Wait for it, or take over with --take-over,"
-                " which fences it"
-            )
+        if TAKE_OVER not in overrides:
+            _let_the_dead_leave(region)
     open_run(pipeline, connections, run_id=run_id, bounds=bounds, overrides=overrides)
     try:
         drain_run(pipeline, connections, run_id=run_id, member_name="cli", executor_of=executor_of)
@@ -223,6 +224,37 @@ def run(
     except BaseException as error:
         _give_up(pipeline, connections, run_id, error)
         raise
+
+
+def _let_the_dead_leave(region: Region) -> None:
+    """Nobody holds partitions in the group.
+
+    A member that was killed looks like one that lives until its session ends: so long is waited.
+
+    Raises:
+        Refused: somebody still holds partitions then.
+    """
+    seconds = region.pipeline.kafka.session_seconds + EVICTION_SECONDS
+    deadline = time.monotonic() + seconds
+    while holders := _holders(region):
+        at_work = f"another run is at work in group {region.group.group_id}: {holders}"
+        if time.monotonic() > deadline:
+            raise Refused(
+                f"region {region.name}: {at_work}. Wait for it, or take over with --take-over,"
+                " which fences it"
+            )
+        log.warning(
+            "region %s: %s. If it was killed, it leaves the group by itself: waiting up to %.0f s",
+            region.name,
+            at_work,
+            deadline - time.monotonic(),
+        )
+        time.sleep(LEAVE_PAUSE)
+
+
+def _holders(region: Region) -> str:
+    """Who holds partitions; one without may be on its way out: it left before it had joined."""
+    return "; ".join(str(holder) for holder in region.group.holders() if holder.partitions)
 
 
 def _give_up(

@@ -6,6 +6,7 @@ from typing import ClassVar
 from uuid import UUID, uuid4
 
 from tidemark.errors import InvalidSettings, Refused, Superseded
+from tidemark.model.bounds import MOST
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, RegionState
@@ -26,7 +27,7 @@ def destination(text: str) -> Destination:
     if text in named:
         return named[text]
     if text.isdecimal():
-        return int(text)
+        return _seq(text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -34,7 +35,25 @@ def destination(text: str) -> Destination:
             f"{text!r} names no place to reset to: use last, initial, the seq of a checkpoint"
             " (`tidemark checkpoints`), or a time such as 2026-01-31T12:00:00Z"
         ) from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return _time(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def _seq(text: str) -> int:
+    if len(text) > len(str(MOST)) or int(text) > MOST:
+        raise InvalidSettings(
+            f"{text} is no seq of a checkpoint, {MOST} is the largest number that can be one:"
+            " `tidemark checkpoints` lists them"
+        )
+    return int(text)
+
+
+def _time(moment: datetime) -> datetime:
+    if moment.timestamp() < 0:  # Kafka has other meanings for negative times
+        raise InvalidSettings(
+            f"{moment.isoformat()} lies before 1970, where Kafka's times begin: use initial for the"
+            " initial state"
+        )
+    return moment
 
 
 @dataclass(frozen=True, slots=True)

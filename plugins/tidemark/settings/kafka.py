@@ -14,7 +14,9 @@ from pydantic import (
     model_validator,
 )
 
+from tidemark.model.bounds import MOST
 from tidemark.model.membership import (
+    BROKERS_SESSION_SECONDS,
     DEFAULT_ASSIGNMENT,
     SESSION_TIMEOUT_SECONDS,
     GroupProtocol,
@@ -27,7 +29,7 @@ from tidemark.model.topics import is_pattern
 CONNECTION = r"^[A-Za-z0-9_.-]{1,100}$"
 TOPIC = r"[A-Za-z0-9._-]{1,249}"
 
-Positive = Annotated[int, Field(gt=0)]
+Positive = Annotated[int, Field(gt=0, le=MOST)]
 
 
 class StartPosition(StrEnum):
@@ -48,7 +50,14 @@ class FromTimestamp(Strict):
     """Start at the first record whose timestamp is at or after this time."""
 
     timestamp: AwareDatetime
-    """ISO 8601 with a zone: 2024-01-01T00:00:00Z."""
+    """ISO 8601 with a zone, from 1970 on: 2024-01-01T00:00:00Z."""
+
+    @field_validator("timestamp")
+    @classmethod
+    def _is_of_an_age_that_kafka_has(cls, timestamp: AwareDatetime) -> AwareDatetime:
+        if timestamp.timestamp() < 0:  # Kafka has other meanings for negative times
+            raise ValueError("Kafka's times begin with 1970: use start: beginning for all records")
+        return timestamp
 
     @property
     def milliseconds(self) -> int:
@@ -101,6 +110,12 @@ class KafkaSettings(Strict):
         static = {"static_membership"} if self.static_membership else set()
         refuse_impossible(self.group_protocol, self.assignment_strategy, sorted(classic | static))
         return self
+
+    @property
+    def session_seconds(self) -> int:
+        """After how much silence Kafka misses a member."""
+        is_classic = self.group_protocol is GroupProtocol.classic
+        return self.session_timeout_seconds if is_classic else BROKERS_SESSION_SECONDS
 
     def membership(self, instance_id: str) -> Membership:
         """How a member takes part; `instance_id` is its name where membership is static."""
