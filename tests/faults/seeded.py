@@ -78,11 +78,15 @@ NO_SPAN_CAS = Seed(
 )
 
 _COUNTS = (
-    Edit("sql/migrations/0001_ledger.sql", "CHECK (rows_moved = rows_contributed)", "CHECK (true)"),
     Edit(
         "sql/migrations/0001_ledger.sql",
-        "CHECK (dead_letters_moved = dead_letters_contributed)",
+        "CHECK (rows_moved + rows_refused = rows_contributed)",
         "CHECK (true)",
+    ),
+    Edit(
+        "sql/migrations/0001_ledger.sql",
+        "dead_letters_moved = dead_letters_contributed + records_refused",
+        "true",
     ),
 )
 NO_COUNT_CHECK = Seed("no count check", _COUNTS)

@@ -88,13 +88,15 @@ def test_status_shows_members_remarks_and_what_can_be_restored(region: World) ->
 
 def test_status_counts_the_targets_rows_when_told(region: World) -> None:
     """B13."""
-    told = {"table": "public.records", "since_seq": 0, "ledger": 17}
+    told = {"table": "public.records", "since_seq": 0, "ledger": 17, "dead_letters": 2}
     assert answer("status", region.region)["target"] == told | {"counted": None, "drift": None}
     found = answer("status", region.region, "--count")["target"]
     assert found == told | {"counted": 17, "drift": 0}
     region.sql("DELETE FROM public.records WHERE kafka_partition = 1 AND kafka_offset = 6")
     assert answer("status", region.region, "--count")["target"]["drift"] == -1
-    assert "16 counted, -1 DRIFT" in tidemark("status", region.region, "--count").stdout
+    shown = tidemark("status", region.region, "--count").stdout
+    assert "16 counted, -1 DRIFT" in shown
+    assert "17 rows and 2 dead letters by the ledger" in shown
 
 
 def test_status_counts_only_what_the_ledger_retains(region: World) -> None:
@@ -150,6 +152,21 @@ def test_dead_letters_are_inert_in_a_terminal(region: World) -> None:
     assert "y" * 90 not in shown
     assert "y" * 90 in tidemark("dead-letters", region.region, "--raw").stdout
     assert len(answer("dead-letters", region.region, "--limit", "1")) == 1
+
+
+def test_dead_letters_show_the_rows_that_the_target_refused(region: World) -> None:
+    """B15: the record itself is not kept."""
+    region.sql(
+        "UPDATE tidemark.dead_letters SET value = NULL, refused_rows = %s WHERE partition = 0",
+        ('[{"v": "x\\u001b\\u009b]0;evil"}]',),
+    )
+    for flags in ([], ["--raw"]):
+        told = tidemark("dead-letters", region.region, *flags).stdout
+        assert '[{"v": "x' in told
+        assert "\x1b" not in told
+        assert "\x9b" not in told
+    kept = [one["refused_rows"] for one in answer("dead-letters", region.region)]
+    assert [{"v": "x\x1b\x9b]0;evil"}] in kept
 
 
 def test_a_dry_reset_says_what_would_change_and_writes_nothing(region: World) -> None:

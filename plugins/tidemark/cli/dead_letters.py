@@ -82,7 +82,7 @@ def _shape(kept: "KeptLetter") -> dict[str, object]:
 
 def _line(kept: "KeptLetter") -> tuple[object, ...]:
     letter = kept.letter
-    detail, value = inert(letter.detail), inert(text_of(letter.value) or _rows(kept) or "")
+    detail, value = inert(letter.detail), inert(text_of(letter.value) or "") or _rows(kept) or ""
     where = f"{letter.topic}[{letter.partition}]@{letter.offset}"
     shown = cut(detail, SHOWN_CHARS), cut(value, SHOWN_CHARS)
     return kept.seq, where, _time(letter.timestamp_ms), letter.reason, *shown
@@ -90,7 +90,8 @@ def _line(kept: "KeptLetter") -> tuple[object, ...]:
 
 def _rows(kept: "KeptLetter") -> str | None:
     """The rows that the target refused, as JSON."""
-    return None if kept.refused_rows is None else json.dumps(kept.refused_rows, ensure_ascii=False)
+    rows = kept.refused_rows
+    return None if rows is None else inert(json.dumps(rows, ensure_ascii=False))
 
 
 def _print_whole(kept: "KeptLetter") -> None:
