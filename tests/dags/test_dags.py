@@ -153,6 +153,7 @@ def test_overrides_are_off_and_say_what_they_accept(bag: "DagBag") -> None:
         param = params.get_param(name)
         assert (param.value, param.schema["section"]) == (False, "Overrides")
         assert param.description.startswith("Accepts that ")
+        assert "a run that is cleared asks again" in param.description
 
 
 def test_the_names_of_the_form_are_those_of_the_code() -> None:
@@ -318,3 +319,12 @@ def test_the_form_can_be_sent_as_it_opens(bag: "DagBag", dag_id: str) -> None:
     """Airflow's page takes an empty text for a missing one and would not let it be sent."""
     params = bag.dags[dag_id].params
     assert [name for name, value in params.dump().items() if value == ""] == []
+
+
+def test_a_table_of_many_partitions_is_cut_and_says_so() -> None:
+    from tidemark.airflow.results import MOST, table
+
+    lines = list(table(("partition", "offset"), [(f"t[{n}]", n) for n in range(MOST + 20)]))
+    assert len(lines) == MOST + 2
+    assert lines[-1] == "  and 20 more: XCom has them all"
+    assert list(table(("partition", "offset"), [])) == []

@@ -217,6 +217,10 @@ def test_xcom_keeps_what_a_run_did(found: Found) -> None:
         "region": "flights", "epoch": 3, "seq": 7, "offsets": {"flights[0]": 42},
         "batches": 2, "rows": 30, "dead_letters": 4, "records": 34,
     }  # fmt: skip
+    reset = found["the run is not done"]["xcoms"]["reset"]
+    assert (reset["region"], reset["offsets"], reset["taken_back"]) == (
+        "flights", {"flights[0]": 40}, None,
+    )  # fmt: skip
 
 
 def test_nobody_takes_a_dry_run_for_a_rewind(resets: Found) -> None:

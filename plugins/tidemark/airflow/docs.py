@@ -24,7 +24,8 @@ together with its offsets. **Green means done**: a run is green only if the ledg
 {_members(pipeline)}
 **Red?** Read the log of the first red task: its last line says what happened and what to do. The
 next run goes on from the ledger, nothing is lost or doubled. `DATA_LOST` and `REFUSED` name what a
-person must decide; what the form's overrides accept is kept in the ledger as remarks. Reset or
+person must decide; what the form's overrides accept is kept in the ledger as remarks. A cleared run
+opens again without its overrides. Reset or
 rewind by hand: `tidemark reset {pipeline.region}`, or the DAG that `reset_dag` made of this
 pipeline, if there is one. Who is at work now: `tidemark group {pipeline.region}`.
 """

@@ -96,4 +96,7 @@ def _limit(title: str, description: str, most: int) -> Param:
 
 
 def _override(title: str, description: str) -> Param:
-    return Param(False, type="boolean", title=title, description=description, section="Overrides")
+    once = " Used up when the run opens: a run that is cleared asks again."
+    return Param(
+        False, type="boolean", title=title, description=description + once, section="Overrides"
+    )

@@ -65,7 +65,7 @@ def tell_verdict(path: str, closed: results.Result | None) -> None:
     _tell(results.verdict_lines(table, closed) if closed else ["DONE"])  # or XCom is switched off
 
 
-def reset_failed_run(path: str) -> None:
+def reset_failed_run(path: str) -> results.Result | None:
     """Restore the merged checkpoint; succeed as superseded if a newer epoch holds the region."""
     from tidemark.operations.reset import reset_region
 
@@ -83,8 +83,9 @@ def reset_failed_run(path: str) -> None:
             )
         except Superseded as superseded:
             log.info("superseded, nothing left to do: %s", superseded)
-            return
+            return None
     _tell(results.reset_lines(pipeline.target.table, report))
+    return results.of_reset(report)
 
 
 def reset_by_hand(path: str) -> results.Result:
