@@ -18,17 +18,20 @@ TidemarkError                     1   a retry may help
 ├─ Refused                       16   not allowed in this state; the text says what would allow it
 ├─ LedgerInconsistent            17   the ledger holds what Tidemark never writes
 ├─ ClaimsLost                    18   staged rows of a claim that stands are gone: the epoch ends
+├─ CorruptRecord                 19   Kafka holds a record batch that can't be read; may pass
 ├─ TransformFailed               20   the transform raises, and would raise again
 └─ TooManyDeadLetters            21   more of a batch's records are dead letters than allowed
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class TidemarkError(Exception):
     """Base of all errors with a text for the person on call: fact first, then remedy."""
 
     exit_code: ClassVar[int] = 1
+    retry_may_help: ClassVar[bool] = False
+    """Of errors whose exit code is not 1, for which it is always so."""
 
     @property
     def code(self) -> str:
@@ -123,6 +126,21 @@ class ClaimsLost(TidemarkError):
     """Staged rows are gone while claims of the batch stand: only the next epoch drains again."""
 
     exit_code = 18
+
+
+class CorruptRecord(TidemarkError):
+    """Kafka gives a record batch that can't be read; a person must decide if it stays so."""
+
+    exit_code = 19
+    retry_may_help = True
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+    @property
+    def where(self) -> tuple[Any, ...]:
+        """Topic, partition and offset, if they were given after the text."""
+        return self.args[1:]
 
 
 class TransformFailed(TidemarkError):

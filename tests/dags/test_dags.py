@@ -151,7 +151,7 @@ def test_overrides_are_off_and_say_what_they_accept(bag: "DagBag") -> None:
     assert set(params) == {*BOUNDS, *OVERRIDES}
     for name in OVERRIDES:
         param = params.get_param(name)
-        assert (param.value, param.schema["section"]) == (False, "Overrides")
+        assert (bool(param.value), param.schema["section"]) == (False, "Overrides")
         assert param.description.startswith("Accepts that ")
         assert "a run that is cleared asks again" in param.description
 
@@ -162,10 +162,11 @@ def test_the_names_of_the_form_are_those_of_the_code() -> None:
     from tidemark.airflow.forms import BOUNDS as OF_THE_FORM
     from tidemark.airflow.forms import OVERRIDES
     from tidemark.model.bounds import Bounds
+    from tidemark.model.corruption import ACCEPT_CORRUPT
     from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
 
     assert set(OF_THE_FORM) == {field.name for field in fields(Bounds)} == set(BOUNDS)
-    assert set(OVERRIDES) == {ACCEPT_CHANGES, ACCEPT_DATA_LOSS}
+    assert set(OVERRIDES) == {ACCEPT_CHANGES, ACCEPT_CORRUPT, ACCEPT_DATA_LOSS}
 
 
 @pytest.mark.parametrize("name", BOUNDS)

@@ -13,9 +13,7 @@ RETRY_MAY_HELP = 1
 def names_by_exit_code() -> dict[int, str]:
     """The errors that no retry can help, by the exit code a driver ends with: {10: "FENCED"}."""
     return {
-        kind.exit_code: kind().code
-        for kind in _descendants(TidemarkError)
-        if kind.exit_code != RETRY_MAY_HELP
+        kind.exit_code: kind().code for kind in _descendants(TidemarkError) if not _may_help(kind)
     }
 
 
@@ -31,9 +29,13 @@ def as_airflow_failure(*final: type[TidemarkError]) -> Iterator[None]:
         yield
     except TidemarkError as error:
         text = f"{error.code}: {error}"
-        if error.exit_code != RETRY_MAY_HELP or isinstance(error, final):
+        if not _may_help(type(error)) or isinstance(error, final):
             raise AirflowFailException(text) from error
         raise AirflowException(text) from error
+
+
+def _may_help(kind: type[TidemarkError]) -> bool:
+    return kind.exit_code == RETRY_MAY_HELP or kind.retry_may_help
 
 
 def _descendants(kind: type[TidemarkError]) -> Iterator[type[TidemarkError]]:

@@ -3,7 +3,7 @@
 from airflow.sdk import Param
 
 BOUNDS = ("max_records", "max_bytes", "max_batches", "max_seconds")
-OVERRIDES = ("accept_data_loss", "accept_changes")
+OVERRIDES = ("accept_data_loss", "accept_changes", "accept_corrupt")
 
 PLACE = r"^(last|initial|[0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.,+Zz-]+)?)$"
 """The shape of a place to reset to; whether there is such a time or checkpoint, the task says."""
@@ -38,6 +38,16 @@ def run_params() -> dict[str, Param]:
             "Accepts that topics, decode, transform or target mode differ from those that the"
             " checkpoint was made with (REFUSED named them): rows from now on are made the new way,"
             " those that are there stay as they are. Each change is kept as a remark.",
+        ),
+        "accept_corrupt": Param(
+            None,
+            type=["null", "string"],
+            maxLength=2000,
+            title="Accept corrupt records",
+            description="Accepts that records are left out which Kafka holds and nobody can read:"
+            " the offsets as CORRUPT_RECORD named them, topic[0]@[10, 20). Records before and after"
+            " them are read. Several ranges stand one after the other. Each is kept as a remark.",
+            section="Overrides",
         ),
     }
 

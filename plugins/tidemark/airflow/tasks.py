@@ -30,7 +30,7 @@ def open_region(path: str) -> results.Result:
             resolve(pipeline),
             run_id=run_id,
             bounds=_bounds(pipeline, params),
-            overrides=[name for name in OVERRIDES if params.get(name)],
+            overrides=_overrides(params),
         )
     _tell(results.open_lines(pipeline.region, run_id, opened))
     return results.of_open(opened)
@@ -138,6 +138,12 @@ def _tell(lines: Iterable[str]) -> None:
     """Each a line of the log, as Airflow's page folds long ones."""
     for line in lines:
         log.info("%s", line)
+
+
+def _overrides(params: dict[str, Any]) -> list[str]:
+    """Those that are on; one that takes a text carries it."""
+    given = {name: params.get(name) for name in OVERRIDES}
+    return [name if on is True else f"{name} {on}" for name, on in given.items() if on]
 
 
 def _bounds(pipeline: Pipeline, params: dict[str, Any]) -> Bounds:

@@ -57,6 +57,15 @@ def run(
             "--accept-changes", help="Go on with settings that differ from the checkpoint's."
         ),
     ] = False,
+    accept_corrupt: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept-corrupt",
+            metavar="RANGE",
+            help="Leave out these offsets, and no others: 'topic[0]@[10, 20)', as CORRUPT_RECORD"
+            " named them. May be given several times.",
+        ),
+    ] = None,
     output: Format = Output.table,
     verbose: Verbose = False,
 ) -> None:
@@ -65,7 +74,7 @@ def run(
     It stops at the ends of the log that it saw when it opened, or at a bound. If it fails or is
     interrupted the merged checkpoint is restored, and the next run goes on from there.
 
-    The last four options are overrides, each for one refusal, whose text names it. What was
+    The last five options are overrides, each for one refusal, whose text names it. What was
     accepted is kept in the ledger and printed as a remark, and holds for this run alone; records
     that were lost stay lost.
 
@@ -75,6 +84,7 @@ def run(
       tidemark run dags/flights.yaml --max-records 50000 --max-batches 2
       tidemark run dags/flights.yaml -o json | jq .rows
     """
+    from tidemark.model.corruption import ACCEPT_CORRUPT
     from tidemark.operations.region import ADOPT_GROUP
     from tidemark.operations.run import TAKE_OVER
     from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
@@ -96,7 +106,9 @@ def run(
     chosen = {name: value for name, value in given.items() if value is not None}
     _log_batches()
     started = time.monotonic()
-    closed = _run(loaded, chosen, [name for name, on in switches.items() if on])
+    overrides = [name for name, on in switches.items() if on]
+    overrides += [f"{ACCEPT_CORRUPT} {text}" for text in accept_corrupt or ()]
+    closed = _run(loaded, chosen, overrides)
     seconds = round(time.monotonic() - started, 1)
     _print(loaded.region, closed, _remarks(loaded, closed), seconds, output)
 

@@ -2,15 +2,18 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import inf
+from operator import lt
 from time import monotonic
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from tidemark.errors import DataLost, Unreachable
+from tidemark.errors import CorruptRecord, DataLost, Unreachable
+from tidemark.kafka.corrupt import PASSING, UNTOLD, Unreadable, disorder
 from tidemark.model.facts import GO_ON
-from tidemark.model.offsets import LogPosition, Span
+from tidemark.model.offsets import LogPosition, Span, TopicPartition
 
 READER_SETTINGS: dict[str, str | int | bool] = {
     "isolation.level": "read_committed",
@@ -36,7 +39,15 @@ READER_DEFAULTS: dict[str, str | int | bool] = {
 _LIST = 2000
 _POLL_SECONDS = 0.5
 _LOOK_SECONDS = 5
-_GONE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+_PROBE_SECONDS = 5.0
+_ABANDONED: list[Consumer] = []
+"""Consumers that met a corrupt batch: their threads may never end, and whoever closes one waits for
+them, or the process is aborted."""
+_GONE = {
+    KafkaError._AUTO_OFFSET_RESET,
+    KafkaError._LOG_TRUNCATION,
+    KafkaError.OFFSET_OUT_OF_RANGE,
+}
 _REFUSED = {
     KafkaError._FATAL,
     KafkaError._AUTHENTICATION,
@@ -73,16 +84,38 @@ def read_span(
     The epoch of that record says nothing of a later offset: markers may be of a newer leader.
 
     Raises:
+        CorruptRecord: what comes next is corrupt; all before it was yielded. The consumer lives on
+            without purpose, and the process should end.
         DataLost: Kafka does not hold a needed offset, or holds another history there.
         Unreachable: the position did not move for `no_progress_seconds`, or the login is refused.
     """
     reading = _Reading(config, span, read_up_to, no_progress_seconds)
-    with reading.assigned():
-        while not reading.is_complete:
-            records = reading.advance()
-            if records:
-                yield records
-                reading.moved()
+    try:
+        yield from reading.lists()
+    except Unreadable as error:
+        raise CorruptRecord(
+            f"{span.topic_partition}@{reading.position} is corrupt in Kafka: {error}. Nothing was"
+            " skipped. Restore the records, then run again",
+            *span.topic_partition,
+            reading.position,
+        ) from error
+
+
+def met_at(config: Mapping[str, Any], partition: TopicPartition, offset: int) -> int | None:
+    """What reading from this offset meets first: None is a record, or the end of the log.
+
+    Else the first offset of a corrupt batch; or UNTOLD, also if for 5 s nothing came at all.
+    After a corrupt batch the process must end.
+    """
+    span = Span(*partition, offset, offset + 1)
+    try:
+        for _ in _Reading(config, span, None, _PROBE_SECONDS).lists():
+            return None
+    except Unreadable as error:
+        return error.batch
+    except (DataLost, Unreachable):
+        return UNTOLD
+    return None
 
 
 def next_offset(record: Message) -> int:
@@ -111,6 +144,8 @@ class _Reading:
         self._position = span.start
         self._seconds = no_progress_seconds
         self._complaint = "no error was reported"
+        self._unreadable: Unreadable | None = None
+        self.log_end = inf
         self._brokers = config.get("bootstrap.servers")
         self._consumer = Consumer(
             # A client of its own for each span: one assigned anew is no faster, and so nothing
@@ -130,7 +165,10 @@ class _Reading:
             self._consumer.assign([start])
             yield
         finally:
-            self._consumer.close()
+            if self._unreadable:
+                _ABANDONED.append(self._consumer)
+            else:
+                self._consumer.close()
 
     def _retained(self) -> LogPosition | None:
         """The position; None where retention took what lies between it and the span."""
@@ -142,9 +180,22 @@ class _Reading:
         return None if is_gone else position
 
     @property
-    def is_complete(self) -> bool:
-        """Whether nothing of the span can come any more."""
-        return self._position >= self._span.end
+    def position(self) -> int:
+        """Up to where all is read."""
+        return self._position
+
+    def lists(self) -> Iterator[list[Message]]:
+        """The records of the span in order; at its end nothing of it can come any more.
+
+        Raises:
+            Unreadable: what comes next is corrupt; all before it was yielded.
+        """
+        with self.assigned():
+            while self._position < self._span.end:
+                records = self.advance()
+                if records:
+                    yield records
+                    self.moved()
 
     def moved(self) -> None:
         """Start the wait for progress anew."""
@@ -152,13 +203,16 @@ class _Reading:
 
     def advance(self) -> list[Message]:
         """Wait for what comes next; return the records of the span among it."""
+        if self._unreadable:
+            raise self._unreadable
         before = self._position
-        records = self._take()
+        records = self._sound(self._take())
         if records:
-            self._position = max(self._position, next_offset(records[-1]))
-        # The client's own position passes markers and aborted records, a record's does not.
-        self._position = max(self._position, self._consumer_position())
-        if self._position > before:
+            self._position = next_offset(records[-1])
+        if self._unreadable is None:
+            # The client's own position passes markers and aborted records, a record's does not.
+            self._pass(self._consumer_position())
+        if self._position > before or self._unreadable:
             self.moved()
         elif monotonic() > self._deadline:
             raise self._silence()
@@ -173,23 +227,63 @@ class _Reading:
         more = min(_LIST, self._span.end - self._position - 1)
         if taken and more > 0:
             taken += self._consumer.consume(more, 0)
+        self.log_end = self._told_end()
         if not any(map(Message.error, taken)):
             return taken  # type: ignore[no-any-return]
+        records = []
         for message in taken:
-            if message.error():
+            if message.error() is None:
+                records.append(message)
+            else:
                 self._heed(message)
-        return [message for message in taken if not message.error()]
+            if self._unreadable:
+                break
+        return records
 
     def _heed(self, event: Message) -> None:
+        """What the client says beside records; unknown words about the partition end the read."""
         error = event.error()
         if error.code() == KafkaError._PARTITION_EOF:
-            self._position = max(self._position, event.offset())
+            self._pass(event.offset())
         elif error.code() in _GONE:
             raise self._loss(error)
-        else:
+        elif error.code() in _REFUSED or error.fatal():
             self._note(error)
-            if error.code() in _REFUSED or error.fatal():
-                raise self._unreachable("Kafka refuses the read")
+            raise self._unreachable("Kafka refuses the read")
+        elif error.code() in PASSING or event.topic() is None:
+            self._note(error)
+        else:
+            self._unreadable = Unreadable(f"{error.name()}: {error.str()}", event.offset())
+
+    def _sound(self, records: list[Message]) -> list[Message]:
+        """The records up to the first whose offset can't be."""
+        if not records:
+            return records
+        offsets = [record.offset() for record in records]
+        end = self.log_end
+        if (
+            self._position <= offsets[0]
+            and offsets[-1] < end
+            and all(map(lt, offsets, offsets[1:]))
+        ):
+            return records
+        at = disorder(offsets, self._position, end)
+        if at is None:
+            return records
+        self._unreadable = Unreadable(
+            f"a record claims offset {offsets[at]}, the log ends at {self.log_end}"
+        )
+        return records[:at]
+
+    def _pass(self, position: int) -> None:
+        """What lies before the position holds no record that was not taken."""
+        if position > self.log_end:
+            self._unreadable = Unreadable(
+                f"a batch claims to end at {position}, the log at {self.log_end}"
+            )
+        self._position = (
+            max(self._position, position) if self._unreadable is None else self._position
+        )
 
     def _inside(self, records: list[Message], before: int) -> list[Message]:
         first = max(before, self._span.start)
@@ -200,6 +294,12 @@ class _Reading:
     def _consumer_position(self) -> int:
         partition = KafkaPartition(*self._span.topic_partition)
         return int(self._consumer.position([partition])[0].offset)
+
+    def _told_end(self) -> float:
+        """The log's end as the newest answer of the broker told it; infinite before the first."""
+        partition = KafkaPartition(*self._span.topic_partition)
+        end = self._consumer.get_watermark_offsets(partition, cached=True)[1]
+        return end if end >= 0 else inf
 
     def _note(self, error: KafkaError) -> None:
         self._complaint = f"{error.name()}: {error.str()}"

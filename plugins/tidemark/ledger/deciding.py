@@ -11,6 +11,7 @@ from tidemark.ledger.queries import query
 from tidemark.ledger.settling import published_after
 from tidemark.model.batch import Batch, Contribution, Moved, PlannedSpan
 from tidemark.model.bounds import Bounds
+from tidemark.model.corruption import accepted_ranges
 from tidemark.model.dead_letters import JUDGED_FROM, Counted, Limits, Reason
 from tidemark.model.offsets import LogPosition, Offsets, Span, TopicPartition
 from tidemark.model.state import Run
@@ -74,6 +75,18 @@ class Deciding:
         """What an offset of each partition weighed when it was read last."""
         self._run("bytes_per_offset")
         return {TopicPartition(topic, n): weight for topic, n, weight in self.cursor.fetchall()}
+
+    def accepted_corrupt(self) -> tuple[Span, ...]:
+        """The corrupt ranges that the run was told to leave out."""
+        return accepted_ranges(Run(self.region, *(self._one("run_at") or ())).overrides)
+
+    def pass_over(self, span: Span) -> None:
+        """The partition's history ends where the range begins, a new one begins where it ends."""
+        where = {"topic": span.topic, "partition": span.partition}
+        self._run("pass_over", **where, start=span.start, end=span.end)
+        if self.cursor.rowcount != 1:
+            raise LookupError(f"{span.topic_partition} does not stand at {span.start}")
+        self._run("write_remark", remark=f"accepted: {span} is corrupt in Kafka and was left out")
 
     def write_batch(self, spans: Sequence[Span]) -> Batch:
         """Write the plan under a seq of its own; it is fixed for as long as the epoch lives."""

@@ -146,6 +146,10 @@ class Looks:
         """The members that have joined under an epoch, in that order."""
         return [ShownMember(*row) for row in self._rows("members_at", region=region, epoch=epoch)]
 
+    def left_out(self, region: str) -> list[tuple[Span, int]]:
+        """The offsets that were accepted as lost, each with the epoch that went on without them."""
+        return [(Span(*row[:4]), row[4]) for row in self._rows("left_out", region=region)]
+
     def broken_chains(self, region: str) -> list[BrokenChain]:
         """Gaps and overlaps of the spans between initial and next offset; none is right."""
         rows = self._rows("broken_chains", region=region)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from tidemark.errors import DataLost, Fenced, Refused, RunNotDone, TidemarkError, Unreachable
+from tidemark.kafka.locate import confirm_corrupt, located
 from tidemark.kafka.member import Member
 from tidemark.kafka.names import client_id_of, static_name
 from tidemark.ledger.looks import Counted, Looks
@@ -19,6 +20,7 @@ from tidemark.member.outage import waited_out
 from tidemark.member.retire import green, prune, retire
 from tidemark.member.stall import StallDetector
 from tidemark.model.bounds import Bounds
+from tidemark.model.corruption import accepted_ranges
 from tidemark.model.facts import Facts, backlog
 from tidemark.model.offsets import Offsets
 from tidemark.operations.region import Connections, Region, mirror_seen, opening_facts, region_of
@@ -85,6 +87,7 @@ def open_run(
             target=pipeline.target.table,
             cluster_id=facts.cluster_id,
         )
+        confirm_corrupt(region.kafka, accepted_ranges(overrides), facts.ends)
         offsets = region.ledger.merged_checkpoint(region.name).offsets
         request = replace(
             open_request(region, run_id, bounds, facts, known.epoch if known else 0),
@@ -148,7 +151,7 @@ def drain_run(
         number = region.ledger.register_member(region.name, run.epoch, uuid4(), member_name)
         targets = region.ledger.target_offsets(region.name, run.epoch)
         topics = sorted({partition.topic for partition in targets})
-        with _member(region, topics, number, slot) as member:
+        with located(region.kafka), _member(region, topics, number, slot) as member:
             return Drain(
                 pipeline,
                 run.epoch,

@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 
 from tidemark.errors import Refused, Superseded
 from tidemark.model.bounds import Bounds
+from tidemark.model.corruption import accepted_ranges, check_accepted
 from tidemark.model.dead_letters import Limits
 from tidemark.model.facts import (
     Facts,
@@ -19,7 +20,7 @@ from tidemark.model.facts import (
     stuck_since,
     unknown_partitions,
 )
-from tidemark.model.offsets import TopicPartition
+from tidemark.model.offsets import Span, TopicPartition
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
 from tidemark.protocol.ports import KnownRegion, Settling
 
@@ -76,6 +77,8 @@ class OpenRequest:
             topic_ids = ((tp.topic, partition.topic_id) for tp, partition in known.items())
             check_topic_ids(region, topic_ids, self.facts)
             check_retained(region, {tp: p.next_offset for tp, p in known.items()}, self.facts)
+        next_offsets = {tp: p.next_offset for tp, p in self._read(tx).items()}
+        check_accepted(tx.state.region, self.left_out, next_offsets, self.facts.ends)
 
     def write(self, tx: Settling, epoch: int, discarded: int | None) -> None:
         """Write initial offsets, the run and its target offsets."""
@@ -96,8 +99,14 @@ class OpenRequest:
         tx.write_initial_offsets(initial, self.facts.topic_ids)
         tx.write_made_with(self.fingerprint, self.facts.cluster_id, self.target)
         next_offsets = {tp: partition.next_offset for tp, partition in known.items()} | initial
-        tx.write_run(epoch, self, backlog(next_offsets, self.facts.ends), remarks)
+        left = backlog(next_offsets, self.facts.ends) - sum(s.width for s in self.left_out)
+        tx.write_run(epoch, self, left, remarks)
         tx.write_targets(epoch, self.facts, stuck)
+
+    @property
+    def left_out(self) -> tuple[Span, ...]:
+        """The corrupt ranges that this run passes."""
+        return accepted_ranges(self.overrides)
 
     def spent(self) -> Iterator[str]:
         """Each override that this open would have had if an earlier one had not."""

@@ -23,6 +23,7 @@ from tidemark import failpoints
 from tidemark.errors import ClaimsLost, Fenced, OutcomeUnknown, StagingLost, TidemarkError
 from tidemark.model.batch import Batch, Contribution
 from tidemark.model.bounds import slow_start
+from tidemark.model.corruption import reached, stopped
 from tidemark.model.dead_letters import too_many
 from tidemark.model.facts import Facts, check_retained, check_topic_ids
 from tidemark.model.offsets import Span
@@ -82,7 +83,15 @@ def plan_batch(ledger: Ledger[Deciding], region: str, epoch: int, facts: Facts) 
 
 
 def _share(tx: Deciding) -> tuple[Span, ...]:
-    next_offsets, targets, bounds = tx.next_offsets(), tx.target_offsets(), tx.bounds()
+    """The spans of the next batch.
+
+    A corrupt range is passed where the ledger stands at its start, when all before it is published.
+    """
+    accepted = tx.accepted_corrupt()
+    for span in reached(accepted, tx.next_offsets()):
+        tx.pass_over(span)
+    next_offsets, bounds = tx.next_offsets(), tx.bounds()
+    targets = stopped(tx.target_offsets(), next_offsets, accepted)
     most = slow_start(bounds.max_records, tx.batches_since_reset())
     if bounds.max_bytes is None:
         return plan(next_offsets, targets, most, tx.next_seq)

@@ -63,8 +63,8 @@ def marked(token: str) -> Iterator[None]:
         yield
     except Exception as error:
         ours = isinstance(error, TidemarkError)
-        kind, text = type(error).__name__, str(error)
-        told = {"kind": kind, "text": text} if ours else {"kind": "", "text": f"{kind}: {text}"}
+        kind, args = type(error).__name__, list(error.args)
+        told = {"kind": kind, "args": args} if ours else {"kind": "", "args": [f"{kind}: {error}"]}
         raise WorkerError(f"TIDEMARK {token} {json.dumps(told)}") from error
 
 
@@ -74,7 +74,7 @@ def recognised(text: str, token: str) -> TidemarkError | None:
     if found is None:
         return None
     error = json.loads(found[1])
-    return _KINDS.get(error["kind"], JobFailed)(error["text"])
+    return _KINDS.get(error["kind"], JobFailed)(*error["args"])
 
 
 def failed(error: Exception, token: str) -> TidemarkError:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from psycopg2 import sql
 
-from tidemark.errors import DataLost, IncompleteRead
+from tidemark.errors import CorruptRecord, DataLost, IncompleteRead
 from tidemark.ledger.looks import Looks, Published, PublishedSpan
 from tidemark.member.job import JobExecutor
 from tidemark.model.batch import Batch, SpanRead
@@ -59,7 +59,7 @@ class Prover:
             return proof
         try:
             return self._compared(proof, spans)
-        except DataLost as error:  # retention was faster
+        except (CorruptRecord, DataLost) as error:  # the disk or retention was faster
             return replace(proof, unverifiable=(str(error),))
 
     def _compared(self, proof: BatchProof, spans: Spans) -> BatchProof:

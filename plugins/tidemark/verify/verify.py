@@ -65,8 +65,13 @@ def verify(
             tuple(proofs),
             whole.differences,
             whole.wrong,
-            (*whole.notes, *_left_out(chosen, proofs)),
+            (*whole.notes, *_accepted(region), *_left_out(chosen, proofs)),
         )
+
+
+def _accepted(region: Region) -> Iterator[str]:
+    for span, epoch in Looks(region.ledger.engine).left_out(region.name):
+        yield f"{span} was never read: a person accepted its loss in epoch {epoch}"
 
 
 def _left_out(chosen: Sequence[Published], proofs: Sequence[BatchProof]) -> Iterator[str]:

@@ -1,0 +1,81 @@
+"""Corrupt ranges: what a person tells one run to leave out, and nothing beside it."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from tidemark.errors import InvalidSettings, Refused
+from tidemark.model.offsets import Offsets, Span
+
+ACCEPT_CORRUPT = "accept_corrupt"
+"""The override that leaves out ranges; it names them: `accept_corrupt topic[0]@[10, 20)`."""
+
+_RANGE = re.compile(r"([\w.-]+)\[(\d{1,9})\]@\[(\d{1,18}),\s*(\d{1,18})\)")
+
+
+def leave_out(span: Span) -> str:
+    """How a person goes on without these records."""
+    return (
+        f"to go on without these offsets, and these alone, open the next run with --accept-corrupt"
+        f" '{span}' (the form has it too): the ledger keeps that"
+    )
+
+
+def accepted_ranges(overrides: Iterable[str]) -> tuple[Span, ...]:
+    """The ranges that the overrides name, in order; one override may name several.
+
+    Raises:
+        InvalidSettings: one is no range.
+    """
+    found: list[Span] = []
+    for override in overrides:
+        name, _, text = override.partition(" ")
+        if name == ACCEPT_CORRUPT:
+            found += _ranges(text)
+    return tuple(sorted(set(found)))
+
+
+def check_accepted(
+    region: str, ranges: Sequence[Span], next_offsets: Offsets, ends: Offsets
+) -> None:
+    """Refuse to leave out what was read, or what the run does not come to.
+
+    Raises:
+        Refused: a range does not lie between the ledger's offset and the run's target offset.
+    """
+    for span in ranges:
+        at, end = next_offsets.get(span.topic_partition), ends.get(span.topic_partition)
+        if at is None or end is None or not at <= span.start < span.end <= end:
+            there = "is not read" if at is None else f"is to be read from {at} to {end}"
+            raise Refused(
+                f"region {region}: {span} can't be left out: {span.topic_partition} {there}. Take"
+                " the range as CORRUPT_RECORD named it; what was left out before needs none"
+            )
+
+
+def reached(ranges: Iterable[Span], next_offsets: Offsets) -> list[Span]:
+    """The ranges that begin where their partition stands, one after the other."""
+    at, found = dict(next_offsets), []
+    for span in sorted(ranges):
+        if at.get(span.topic_partition) == span.start:
+            at[span.topic_partition] = span.end
+            found.append(span)
+    return found
+
+
+def stopped(targets: Offsets, next_offsets: Offsets, ranges: Iterable[Span]) -> Offsets:
+    """The target offsets, each at most where the next range begins: what lies before it is read."""
+    ahead = [span for span in ranges if span.start >= next_offsets.get(span.topic_partition, 0)]
+    nearest = {span.topic_partition: span.start for span in sorted(ahead, reverse=True)}
+    return {tp: min(end, nearest.get(tp, end)) for tp, end in targets.items()}
+
+
+def _ranges(text: str) -> list[Span]:
+    found = _RANGE.findall(text)
+    if not found or _RANGE.sub("", text).strip(" ,;\r\n\t"):
+        raise InvalidSettings(
+            f"{text!r} names no range of offsets: write it as in the error, topic[0]@[10, 20)"
+        )
+    try:
+        return [Span(topic, int(partition), int(a), int(b)) for topic, partition, a, b in found]
+    except ValueError as error:
+        raise InvalidSettings(f"{text!r}: {error}") from None

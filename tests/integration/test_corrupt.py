@@ -1,0 +1,225 @@
+"""B16: what the broker's disk has spoilt is an error with its range, never skipped in silence."""
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Producer
+from tests.support.damage import HEADER, StoredBatch, batch_header, stored_batches
+from tests.support.reading import read_apart
+from tests.support.world import World
+
+from tidemark.errors import CorruptRecord, InvalidSettings, Refused
+from tidemark.kafka.corrupt import DIED
+from tidemark.kafka.locate import located
+from tidemark.kafka.probe import probing
+from tidemark.local.stack import LocalStack
+from tidemark.model.corruption import ACCEPT_CORRUPT
+from tidemark.model.offsets import Span
+from tidemark.verify.verify import verify
+
+Topic = Callable[..., str]
+
+RECORDS = 10
+BATCHES = 4
+
+
+def fill(kafka: str, topic: str, codec: str = "none", value: bytes = b"value", at: int = 0) -> None:
+    """Batches of ten records each are in the topic."""
+    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 5000, "compression.type": codec})
+    for batch in range(BATCHES):
+        for number in range(RECORDS):
+            name = b"%d " % (at + batch * RECORDS + number)
+            producer.produce(topic, name + value, partition=0)
+        assert producer.flush(20) == 0
+
+
+def read(kafka: str, span: Span) -> tuple[list[int], str | None]:
+    """The offsets that came, and the text of the error that ended the read."""
+    offsets, code, arguments = read_apart(kafka, span)
+    if code is None:
+        return offsets, None
+    assert code == "CORRUPT_RECORD", arguments
+    with pytest.raises(CorruptRecord) as caught, located({"bootstrap.servers": kafka}):
+        raise CorruptRecord(*arguments)
+    return offsets, str(caught.value)
+
+
+CRAFTED = b"".join(batch_header(30, 10) for _ in range(6))
+"""Where the client goes on after a checksum that fails, it may find this and pass ten offsets."""
+
+DEADLY = CRAFTED + b"x" * 5
+"""With it the client goes on in the middle of such a header, and aborts the process."""
+
+LAYOUTS = {
+    "short values, checksum": ("none", b"v", 2, HEADER["checksum"]),
+    "short values, payload": ("none", b"v", 2, -3),
+    "short values, first batch": ("none", b"v", 0, -3),
+    "short values, last batch": ("none", b"v", 3, -3),
+    "values, checksum": ("none", b"v" * 100, 1, HEADER["checksum"]),
+    "values, attributes": ("none", b"v" * 100, 1, HEADER["attributes"]),
+    "values, number of records": ("none", b"v" * 100, 1, HEADER["records"] + 3),
+    "values, payload, first batch": ("none", b"v" * 100, 0, 300),
+    "values, payload, last batch": ("none", b"v" * 100, 3, 300),
+    "large values, payload": ("none", b"v" * 20_000, 2, 70_000),
+    "large values, last byte": ("none", b"v" * 20_000, 0, -1),
+    "gzip": ("gzip", b"v" * 100, 2, -3),
+    "snappy": ("snappy", b"v" * 100, 2, -3),
+    "lz4": ("lz4", b"v" * 100, 2, -3),
+    "zstd": ("zstd", b"v" * 100, 2, -3),
+    "a payload like batches": ("none", CRAFTED, 2, HEADER["checksum"]),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_corrupt_batch_ends_the_read_with_its_range(
+    stack: LocalStack, kafka: str, topic: Topic, layout: str
+) -> None:
+    """B16: all before it comes, nothing of it, nothing after it; behind it all can be read."""
+    codec, value, number, byte = LAYOUTS[layout]
+    name, end = topic(), BATCHES * RECORDS
+    fill(kafka, name, codec, value)
+    bad = stored_batches(stack, name)[number]
+    bad.flip(byte)
+    found, error = read(kafka, Span(name, 0, 0, end))
+    assert found == list(range(bad.start))
+    assert named(Span(name, 0, bad.start, bad.end)) in str(error)
+    behind = Span(name, 0, bad.end, end) if bad.end < end else None
+    assert behind is None or read(kafka, behind) == (list(range(bad.end, end)), None)
+
+
+def test_a_read_that_begins_inside_a_corrupt_batch_names_the_rest_of_it(
+    stack: LocalStack, kafka: str, topic: Topic
+) -> None:
+    name = topic()
+    fill(kafka, name)
+    stored_batches(stack, name)[1].flip(-3)
+    found, error = read(kafka, Span(name, 0, 13, 40))
+    assert (found, named(Span(name, 0, 13, 20)) in str(error)) == ([], True)
+
+
+def test_of_two_corrupt_batches_the_first_is_named(
+    stack: LocalStack, kafka: str, topic: Topic
+) -> None:
+    """What lies between two of them can be read, and neighbours are two."""
+    name = topic()
+    fill(kafka, name)
+    batches = stored_batches(stack, name)
+    for number in (1, 2):
+        batches[number].flip(-3)
+    assert named(Span(name, 0, 10, 20)) in str(read(kafka, Span(name, 0, 0, 40))[1])
+    batches[2].flip(-3)
+    batches[3].flip(-3)
+    assert named(Span(name, 0, 10, 20)) in str(read(kafka, Span(name, 0, 0, 40))[1])
+
+
+@pytest.mark.parametrize(("byte", "bits"), [(0, 1), (7, 1)])
+def test_offsets_that_cannot_be_are_corrupt(
+    stack: LocalStack, kafka: str, topic: Topic, byte: int, bits: int
+) -> None:
+    """A batch's first offset has no checksum: here it lies past the log's end, or one too high."""
+    name = topic()
+    fill(kafka, name)
+    stored_batches(stack, name)[2].flip(byte, bits)
+    _, error = read(kafka, Span(name, 0, 0, 40))
+    assert "a record claims offset" in str(error)
+
+
+def test_a_corrupt_batch_that_kills_the_client_can_be_left_out(
+    world: World, stack: LocalStack
+) -> None:
+    """B16: the client's own assertion fails. Only a process that looks dies; a person can go on."""
+    fill(world.kafka, world.topic, value=DEADLY)
+    bad = stored_batches(stack, world.topic)[2]
+    bad.flip(HEADER["checksum"])
+    with probing({"bootstrap.servers": world.kafka}, world.partition()) as met_at:
+        assert (met_at(19), met_at(20), met_at(30)) == (None, DIED, None)
+    accept(world, Span(world.topic, 0, bad.start, bad.end))
+    assert world.open("told").backlog == 40 - 10
+
+
+def named(span: Span) -> str:
+    """How the error tells the range."""
+    return f"--accept-corrupt '{span}'"
+
+
+def spoilt(world: World, stack: LocalStack, number: int) -> StoredBatch:
+    """A batch of the world's topic, corrupt now."""
+    bad = stored_batches(stack, world.topic)[number]
+    bad.flip(-3)
+    return bad
+
+
+def accept(world: World, *ranges: object) -> None:
+    world.overrides = tuple(f"{ACCEPT_CORRUPT} {one}" for one in ranges)
+
+
+def test_a_person_leaves_out_exactly_the_corrupt_batch(world: World, stack: LocalStack) -> None:
+    """B7: the same run publishes what lies before and after it; ledger and verify tell of it."""
+    fill(world.kafka, world.topic)
+    world.run("first", max_records=7, max_batches=1)
+    bad = spoilt(world, stack, 2)
+    world.open("second")
+    with pytest.raises(CorruptRecord, match=r"--accept-corrupt '.*@\[20, 30\)'"):
+        world.drain("second")
+    world.reset("second")
+    accept(world, Span(world.topic, 0, bad.start, bad.end))
+    closed = world.run("told")
+    assert (closed.rows, world.rows()) == (23, [(0, n) for n in (*range(20), *range(30, 40))])
+    assert world.kafka_offsets()[world.partition()] == 40
+    left_out = f"{Span(world.topic, 0, 20, 30)}"
+    (remarks,) = world.sql("SELECT remarks FROM tidemark.runs WHERE run_id = 'told'")
+    assert remarks == ([f"accepted: {left_out} is corrupt in Kafka and was left out"],)
+    report = verify(world.pipeline, world.connections, executor_of=world.executor_of)
+    assert (report.wrong, report.unverifiable) == (0, 0)
+    assert [note for note in report.notes if left_out in note and "accepted its loss" in note]
+    with pytest.raises(Refused, match="to be read from 40 to 40"):
+        world.open("again")
+
+
+def test_a_corrupt_end_of_the_log_is_left_out_by_a_run_that_publishes_nothing(
+    world: World, stack: LocalStack
+) -> None:
+    fill(world.kafka, world.topic)
+    world.run("first", max_records=30, max_batches=1)
+    bad = spoilt(world, stack, 3)
+    accept(world, Span(world.topic, 0, bad.start, bad.end))
+    assert world.run("told").batches == 0
+    assert world.ledger_offsets()[world.partition()] == 40
+    world.overrides = ()
+    fill(world.kafka, world.topic)
+    assert world.run("after").rows == 40
+
+
+def test_what_can_be_read_is_not_left_out(world: World, stack: LocalStack) -> None:
+    """Each end of the range is tried: a person may have mistyped it, or Kafka has mended it."""
+    fill(world.kafka, world.topic)
+    bad = spoilt(world, stack, 1)
+    spoilt(world, stack, 3)
+    for start, end, why in [
+        (9, 20, "offset 9 can be read"),
+        (10, 21, "offset 20 can be read"),
+        (10, 40, "two corrupt batches"),
+        (30, 41, "can't be left out"),
+    ]:
+        accept(world, Span(world.topic, 0, start, end))
+        with pytest.raises(Refused, match=why):
+            world.open("told")
+    bad.flip(-3)
+    accept(world, Span(world.topic, 0, 10, 20))
+    with pytest.raises(Refused, match="offset 10 can be read"):
+        world.open("told")
+    accept(world, "t[0]@10")
+    with pytest.raises(InvalidSettings, match="names no range"):
+        world.open("told")
+
+
+def test_a_batch_that_became_corrupt_after_it_was_published_is_not_verifiable(
+    world: World, stack: LocalStack
+) -> None:
+    fill(world.kafka, world.topic)
+    world.run()
+    spoilt(world, stack, 1)
+    report = verify(world.pipeline, world.connections, executor_of=world.executor_of)
+    (proof,) = report.batches
+    assert (proof.verdict, report.wrong) == ("not verifiable", 0)
+    assert "@10 is corrupt" in proof.unverifiable[0]

@@ -1,0 +1,47 @@
+"""Reading a span in a process of its own, which a corrupt batch may abort or keep busy for ever."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import astuple
+
+from tidemark.errors import TidemarkError
+from tidemark.kafka.spans import read_span
+from tidemark.model.offsets import Span
+
+
+def read_apart(kafka: str, span: Span) -> tuple[list[int], str | None, list[object]]:
+    """The offsets that came, the code of the error that ended the read, and its arguments."""
+    question = json.dumps([kafka, *astuple(span)])
+    asked = [sys.executable, "-m", __name__, question]
+    paths = os.pathsep.join(filter(None, [os.getcwd(), *sys.path]))
+    done = subprocess.run(
+        asked,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": paths},
+        check=False,
+    )
+    if done.returncode:
+        return [], f"exit {done.returncode}", [done.stderr]
+    offsets, code, arguments = json.loads(done.stdout)
+    return offsets, code, arguments
+
+
+def _main() -> None:
+    kafka, *where = json.loads(sys.argv[1])
+    found: list[int] = []
+    code, arguments = None, []
+    try:
+        for records in read_span({"bootstrap.servers": kafka}, Span(*where)):
+            found += [record.offset() for record in records]
+    except TidemarkError as error:
+        code, arguments = error.code, list(error.args)
+    print(json.dumps([found, code, arguments]), flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    _main()
