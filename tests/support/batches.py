@@ -4,7 +4,7 @@ import itertools
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg2
@@ -66,6 +66,14 @@ class Batches:
     def dead_letters(self, batch: Batch) -> list[tuple[Any, ...]]:
         """(partition, offset, attempt, reason) of every dead letter staged."""
         return self._all(batch.staging.dead_letters, 'partition, "offset", attempt, reason')
+
+    def recording(self, spec: ReadSpec, batch: Batch) -> ReadSpec:
+        """The same, and what is read is recorded in the batch's staging tables."""
+        return replace(spec, staging=batch.staging)
+
+    def whole_letters(self, batch: Batch) -> list[tuple[Any, ...]]:
+        """(offset, key, value, headers, reason) of every dead letter staged."""
+        return self._all(batch.staging.dead_letters, '"offset", key, value, headers, reason')
 
     def numbers(self, batch: Batch, winners: Sequence[Attempt]) -> list[int]:
         """The column n of the rows that the winners staged."""

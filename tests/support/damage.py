@@ -56,3 +56,8 @@ def _crc32c(data: bytes) -> int:
         for _ in range(8):
             crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
     return crc ^ 0xFFFFFFFF
+
+
+def with_checksum(batch: bytes) -> bytes:
+    """The same bytes of one batch, with a checksum that holds."""
+    return batch[:17] + struct.pack(">I", _crc32c(batch[21:])) + batch[21:]

@@ -162,7 +162,8 @@ class DeadLetter:
     timestamp_ms: int | None
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
+    headers: tuple[tuple[str | bytes, bytes | None], ...]
+    """A key that is not UTF-8 is bytes."""
     reason: str
     detail: str
 

@@ -6,7 +6,8 @@ from typing import Protocol
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
-from tidemark.decode import Decoded, Rejected
+from tidemark.decode import Decoded, Reason, Rejected
+from tidemark.kafka.headers import Headers, headers_of
 from tidemark.model.batch import DeadLetter
 from tidemark.model.offsets import TopicPartition
 
@@ -25,7 +26,11 @@ _METADATA = {
     "timestamp": pa.field("kafka_timestamp", _UTC),
     "headers": pa.field("kafka_headers", _HEADERS),
 }
-_MAX_TIMESTAMP_MS = (2**63 - 1) // 1000
+_YEARS_1_TO_9999_MS = range(-62_135_596_800_000, 253_402_300_800_000)
+"""What Python, Arrow and Postgres all hold as a timestamp, as for the fields of a value."""
+
+
+_NO_HEADERS = "this client can't give the record's headers, and they are not kept"
 
 
 class Decoder(Protocol):
@@ -59,7 +64,9 @@ def decode_block(
     decoder: Decoder, records: list[Message], schema: pa.Schema
 ) -> tuple[pa.RecordBatch, list[DeadLetter]]:
     """Rows of the good records in their order, dead letters of the others."""
-    decoded = decoder.decode([record.value() for record in records])
+    decoded = _with_metadata(
+        decoder.decode([record.value() for record in records]), records, schema
+    )
     good = records if not decoded.rejected else [records[i] for i in decoded.kept.to_pylist()]
     columns = [
         *decoded.rows.columns,
@@ -71,16 +78,78 @@ def decode_block(
 
 def dead_letter(record: Message, rejected: Rejected) -> DeadLetter:
     """The record as it came, with the reason why it is no row."""
+    headers = _headers_bytes(record)
     return DeadLetter(
         *TopicPartition(record.topic(), record.partition()),
         offset=record.offset(),
         timestamp_ms=_timestamp_ms(record),
         key=record.key(),
         value=record.value(),
-        headers=tuple(record.headers() or ()),
+        headers=tuple((_text(key), value) for key, value in headers or ()),
         reason=rejected.reason,
-        detail=rejected.detail,
+        detail=rejected.detail if headers is not None else f"{rejected.detail}; {_NO_HEADERS}",
     )
+
+
+def _with_metadata(decoded: Decoded, records: list[Message], schema: pa.Schema) -> Decoded:
+    """The same, with the records rejected whose metadata no column can hold."""
+    checks = [check for name, check in _CHECKS.items() if name in schema.names]
+    kept = decoded.kept.to_pylist() if checks else []
+    bad = {
+        index: refusal
+        for index in kept
+        if (refusal := next(filter(None, (check(records[index]) for check in checks)), None))
+    }
+    if not bad:
+        return decoded
+    stays = pa.array([index not in bad for index in kept])
+    rejected = [*decoded.rejected, *(Rejected(index, *why) for index, why in bad.items())]
+    rejected.sort(key=lambda one: one.index)
+    return Decoded(decoded.rows.filter(stays), decoded.kept.filter(stays), rejected)
+
+
+def _timestamp_fault(record: Message) -> tuple[Reason, str] | None:
+    found = _timestamp_ms(record)
+    if found is None or found in _YEARS_1_TO_9999_MS:
+        return None
+    return (
+        Reason.OUT_OF_RANGE,
+        f"the record's timestamp, {found} ms, lies outside the years 1 to 9999",
+    )
+
+
+def _headers_fault(record: Message) -> tuple[Reason, str] | None:
+    headers = _headers_bytes(record)
+    if headers is None:
+        return Reason.INVALID_UTF8, f"a header's key is not valid UTF-8; {_NO_HEADERS}"
+    for key, _ in headers:
+        if isinstance(_text(key), bytes):
+            return Reason.INVALID_UTF8, f"the key of a header is not valid UTF-8: {key[:50]!r}"
+        if b"\0" in key:
+            return Reason.NUL_IN_TEXT, f"the key of a header holds U+0000: {key[:50]!r}"
+    return None
+
+
+_CHECKS = {"kafka_timestamp": _timestamp_fault, "kafka_headers": _headers_fault}
+"""By the column that cannot hold it."""
+
+
+def _headers_bytes(record: Message) -> Headers | None:
+    """The headers, keys as bytes; None if the client can't give them."""
+    found = headers_of(record)
+    if found is not None:
+        return found
+    try:
+        return tuple((key.encode(), value) for key, value in record.headers() or ())
+    except SystemError:  # and never again: the next call would give a list with a hole
+        return None
+
+
+def _text(key: bytes) -> str | bytes:
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return key
 
 
 def _column(field: pa.Field, records: list[Message]) -> pa.Array:
@@ -107,7 +176,7 @@ def _constant(field: pa.Field, records: list[Message]) -> pa.Array:
 
 
 def _headers(record: Message) -> list[dict[str, object]]:
-    return [{"key": key, "value": value} for key, value in record.headers() or ()]
+    return [{"key": key.decode(), "value": value} for key, value in _headers_bytes(record) or ()]
 
 
 def _timestamp_ms(record: Message) -> int | None:
@@ -116,8 +185,6 @@ def _timestamp_ms(record: Message) -> int | None:
 
 
 def _timestamp_us(record: Message) -> int | None:
-    """Microseconds; null where the record has no timestamp or one that no timestamp can hold."""
+    """Microseconds; null where the record has no timestamp."""
     milliseconds = _timestamp_ms(record)
-    if milliseconds is None or abs(milliseconds) > _MAX_TIMESTAMP_MS:
-        return None
-    return milliseconds * 1000
+    return None if milliseconds is None else milliseconds * 1000
