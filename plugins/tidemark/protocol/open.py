@@ -77,7 +77,8 @@ class OpenRequest:
             topic_ids = ((tp.topic, partition.topic_id) for tp, partition in known.items())
             check_topic_ids(region, topic_ids, self.facts)
             check_retained(region, {tp: p.next_offset for tp, p in known.items()}, self.facts)
-        next_offsets = {tp: p.next_offset for tp, p in self._read(tx).items()}
+        known_offsets = {tp: p.next_offset for tp, p in self._read(tx).items()}
+        next_offsets = (self.facts.starts or self.facts.log_starts) | known_offsets
         check_accepted(tx.state.region, self.left_out, next_offsets, self.facts.ends)
 
     def write(self, tx: Settling, epoch: int, discarded: int | None) -> None:
