@@ -51,6 +51,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # The JVMs of tests live for seconds: they would end before a second compiler had paid.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
     quick = [QuickSession()] if config.getoption("--quick") else []
     for plugin in (sharing, tables, *quick):
         config.pluginmanager.register(plugin)
@@ -84,11 +86,16 @@ def stack() -> LocalStack:
     return local
 
 
-@pytest.fixture(scope="session")
-def airflow(stack: LocalStack) -> Airflow:
-    """Airflow's four processes, running, with this project's DAGs."""
-    stack.up(["airflow"])
-    return stack.airflow
+@pytest.fixture(scope="module")
+def airflow(stack: LocalStack) -> Iterator[Airflow]:
+    """Airflow's four processes, running, with this project's DAGs; for one module alone.
+
+    What the module started does not go on beside the tests after it: it takes a fifth of a core.
+    """
+    started = "airflow" in stack.up(["airflow"])
+    yield stack.airflow
+    if started:
+        stack.airflow.stop()
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 from uuid import uuid4
 
+import httpx
 import psycopg2
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -139,6 +140,14 @@ def red(world: World, green: str) -> str:
     run_id = f"red-{uuid4().hex[:8]}"
     assert world.api.run("flights", run_id) == "failed"
     return run_id
+
+
+def test_airflow_takes_its_login_and_no_other(airflow: Airflow) -> None:
+    user, password = airflow.login
+    for word, answer in ((password, 201), ("wrong", 401)):
+        login = {"username": user, "password": word}
+        told = httpx.post(f"{airflow.url}/auth/token", json=login, timeout=60)
+        assert told.status_code == answer
 
 
 def test_every_flight_arrives_once_and_kafka_shows_it(world: World, green: str) -> None:

@@ -57,7 +57,7 @@ def compacted(world: World, admin: AdminClient) -> World:
 def test_what_compaction_took_is_refused_with_the_numbers_until_it_is_accepted(
     compacted: World, admin: AdminClient
 ) -> None:
-    """B4: else the rewind removes sixty rows and fewer come back. Also where it is long ago."""
+    """B4, B16: else the rewind removes sixty rows and fewer come back; long ago too."""
     before, kafka = dump(compacted.warehouse), compacted.kafka_offsets()
     found = rf"{compacted.topic}\[0\]@\[0, \d+\) held \d+ records and holds \d+: compaction took"
     for policy in ("compact", "delete"):

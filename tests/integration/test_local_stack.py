@@ -6,14 +6,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psycopg2
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.topics import create_topic
 
-from tidemark.local.airflow import Airflow
 from tidemark.local.broker import Broker
 from tidemark.local.daemon import marked
 from tidemark.local.folder import Folder
@@ -153,12 +151,3 @@ def test_down_leaves_no_process_and_erase_no_file(tmp_path: Path) -> None:
         local.down(erase=True)
     assert marked(local.folder) == []
     assert not local.folder.root.exists()
-
-
-@pytest.mark.airflow
-def test_airflow_takes_its_login_and_no_other(airflow: Airflow) -> None:
-    user, password = airflow.login
-    for word, answer in ((password, 201), ("wrong", 401)):
-        login = {"username": user, "password": word}
-        told = httpx.post(f"{airflow.url}/auth/token", json=login, timeout=60)
-        assert told.status_code == answer

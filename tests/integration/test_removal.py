@@ -54,7 +54,7 @@ def made_anew(desk: Desk) -> None:
 
 
 def test_a_trigger_that_keeps_rows_stops_a_rewind(worked: Desk) -> None:
-    """B4: else the offsets go back, the rows stay, and everything arrives twice."""
+    """B4, B16: else the offsets go back, the rows stay, and everything arrives twice."""
     rows = worked.rows()
     guard(worked, "DELETE", "RETURN NULL;")
     for overrides in ((), ("accept_changes",)):

@@ -1,6 +1,6 @@
 """A quick session: the tests that need no server, and no server that could start."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -40,7 +40,7 @@ class QuickSession:
         config.hook.pytest_deselected(items=[item for item in items if needs_server(item)])
         items[:] = [item for item in items if not needs_server(item)]
 
-    @pytest.fixture(autouse=True, scope="session")
-    def _no_servers(self) -> Iterator[None]:
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
         with no_servers():
-            yield
+            return (yield)

@@ -18,6 +18,9 @@ FIRST = (
     "integration/test_local_stack.py",
     "integration/test_docs_acl.py",
     "faults/test_outages.py",
+    "integration/test_three_brokers.py",
+    "integration/test_members.py",
+    "integration/test_run.py",
 )
 """Files that take long: workers begin with them, so that none has one left at the end."""
 

@@ -8,6 +8,8 @@ OVERRIDES = ("accept_data_loss", "accept_changes", "accept_corrupt")
 PLACE = r"^(last|initial|[0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.,+Zz-]+)?)$"
 """The shape of a place to reset to; whether there is such a time or checkpoint, the task says."""
 
+ONCE = "Used up when the run opens: a run that is cleared asks again."
+
 
 def run_params() -> dict[str, Param]:
     """The form of a run: its bounds, each empty by default, which means as the pipeline file says.
@@ -46,7 +48,8 @@ def run_params() -> dict[str, Param]:
             title="Accept corrupt records",
             description="Accepts that records are left out which Kafka holds and nobody can read:"
             " the offsets as CORRUPT_RECORD named them, topic[0]@[10, 20). Records before and after"
-            " them are read. Several ranges stand one after the other. Each is kept as a remark.",
+            " them are read. Several ranges stand one after the other. Each is kept as a remark."
+            f" {ONCE}",
             section="Overrides",
         ),
     }
@@ -106,7 +109,6 @@ def _limit(title: str, description: str, most: int) -> Param:
 
 
 def _override(title: str, description: str) -> Param:
-    once = " Used up when the run opens: a run that is cleared asks again."
     return Param(
-        False, type="boolean", title=title, description=description + once, section="Overrides"
+        False, type="boolean", title=title, description=f"{description} {ONCE}", section="Overrides"
     )
