@@ -33,7 +33,7 @@ def records() -> Iterator[Record]:
 
 def create_topic(bootstrap: str, topic: str) -> bool:
     """Make the topic with its 8 partitions; False if it is there already."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     if topic in admin.list_topics(timeout=20).topics:
         return False
     new = NewTopic(topic, num_partitions=PARTITIONS, replication_factor=1)
@@ -46,6 +46,7 @@ def replay(bootstrap: str, topic: str, flights: list[Record], times: int = 1) ->
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
+            "log_level": 0,
             "enable.idempotence": True,
             "compression.type": "lz4",
             "linger.ms": 50,

@@ -51,6 +51,7 @@ def _committed(bootstrap: str, topic: str) -> Iterator[str]:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
+            "log_level": 0,
             "group.id": "flights-proof",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
