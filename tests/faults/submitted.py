@@ -19,6 +19,7 @@ from tidemark import failpoints
 SECONDS = 600
 BIN = Path(sys.executable).parent
 MASTER = "local[2,3]"
+LOG4J = PROJECT / "plugins" / "tidemark" / "spark" / "log4j2.properties"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ def submitted(
             [*command, PROJECT / "jobs" / "drain.py", pipeline],
             env=os.environ
             | _environment(region, run_id)
+            | _own_words(folder / "spark.log")
             | {failpoints.VARIABLE: failpoint, "TIDEMARK_MEMBER_NAME": name},
             cwd=folder,
             stdout=output,
@@ -100,6 +102,14 @@ def _environment(region: FaultRegion, run_id: str) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join([str(PROJECT), str(PROJECT / "plugins")]),
         "PATH": os.pathsep.join([str(BIN), os.environ["PATH"]]),
         "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+def _own_words(words: Path) -> dict[str, str]:
+    options = f"-Dlog4j2.configurationFile={LOG4J.as_uri()} -Dtidemark.spark.log={words}"
+    return {
+        "TIDEMARK_SPARK_LOG": str(words),
+        "SPARK_SUBMIT_OPTS": f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {options}",
     }
 
 

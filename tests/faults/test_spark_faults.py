@@ -26,6 +26,10 @@ def test_killed_workers_of_reader_and_writer_are_tried_again(
     assert reader.exists()
     assert writer.exists()
     assert region.faults_found() == []
+    said, words = submit.log.read_text(), (tmp_path / "spark.log").read_text()
+    assert "Lost task" in words
+    assert "Lost task" not in said
+    assert "Traceback" not in said
 
 
 def test_after_a_killed_driver_the_next_run_leaves_everything_exactly_once(

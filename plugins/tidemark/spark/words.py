@@ -9,14 +9,16 @@ import logging
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
 
 VARIABLE = "TIDEMARK_SPARK_LOG"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set where spark-submit has started the JVM, and this process as its child."""
+QUERY_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 
 def words_file() -> Path:
@@ -31,22 +33,45 @@ def start_jvm() -> None:
     Idempotent. Where spark-submit started it, what its log4j writes is spark-submit's to configure.
     """
     path = words_file()
-    _take_py4j(path)
+    _take_loggers(path)
     if SUBMITTED in os.environ:
         SparkContext._ensure_initialized()
         _take_stderr(SparkContext._jvm, path)
     elif SparkContext._gateway is None:
         with path.open("ab") as words:
-            streams = {"stdout": words, "stderr": words}
-            SparkContext._ensure_initialized(gateway=launch_gateway(popen_kwargs=streams))
+            SparkContext._ensure_initialized(gateway=_launched(words))
 
 
-def _take_py4j(path: Path) -> None:
-    """py4j logs each call that a signal or the JVM's death interrupts, with a traceback."""
-    py4j = logging.getLogger("py4j")
-    if py4j.propagate:
-        py4j.propagate = False
-        py4j.addHandler(logging.FileHandler(path, delay=True))
+def _launched(words: IO[bytes]) -> Any:
+    """The gateway of a new JVM.
+
+    A signal that ends the launch ends the JVM: pyspark forgets it, and it would stay for ever.
+    """
+    import psutil
+
+    driver = psutil.Process()
+    before = driver.children()
+    try:
+        return launch_gateway(popen_kwargs={"stdout": words, "stderr": words})
+    except BaseException:
+        for child in driver.children():
+            if child not in before:
+                child.kill()
+                child.wait()
+        raise
+
+
+def _take_loggers(path: Path) -> None:
+    """What Python's side of Spark logs with tracebacks stands in the file too.
+
+    py4j logs each call that a signal or the JVM's death interrupts, pyspark each exception that
+    has a query's context.
+    """
+    for logger in (logging.getLogger("py4j"), *map(PySparkLogger.getLogger, QUERY_LOGGERS)):
+        if not any(isinstance(handler, logging.FileHandler) for handler in logger.handlers):
+            logger.propagate = False
+            logger.handlers.clear()
+            logger.addHandler(logging.FileHandler(path, delay=True))
 
 
 def _take_stderr(jvm: Any, path: Path) -> None:
