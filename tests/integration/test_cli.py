@@ -19,6 +19,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.commands import answer, commit, settle_in, tidemark, write_pipeline
 from tests.support.filled import copied, filled
+from tests.support.produce import numbered, produce, produce_transaction
 from tests.support.region import ask, kafka_connection, postgres_connection
 from tests.support.topics import create_topic
 from tests.support.world import World, dump
@@ -328,6 +329,19 @@ def test_preview_shows_dead_letters_with_their_reason(region: World) -> None:
     assert "2 dead letters" in tidemark("preview", "dags/pipeline.yaml", "--limit", "2").stdout
 
 
+def test_preview_counts_the_first_records_and_no_later_one(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A marker has taken an offset: a second look, which is wider, finds the third record."""
+    settle_in(world, tmp_path, monkeypatch)
+    produce_transaction(world.kafka, world.topic, numbered(1))
+    produce(world.kafka, world.topic, [b"bad", *numbered(1), b"bad", *numbered(1)])
+    found = answer("preview", "dags/pipeline.yaml", "--limit", "3")
+    assert found["records"] == 3
+    assert [row["kafka_offset"] for row in found["rows"]] == [0, 3]
+    assert [one["offset"] for one in found["dead_letters"]] == [2]
+
+
 def states(found: dict[str, Any]) -> dict[str, str]:
     return {one["check"]: one["state"] for one in found["checks"]}
 
@@ -439,8 +453,11 @@ def test_a_second_run_beside_the_first_is_refused(
     assert "--take-over" in told.stderr
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_a_command_cleanly(region: World, number: int, code: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "name", "code"),
+    [(signal.SIGINT, "INTERRUPTED", 130), (signal.SIGTERM, "TERMINATED", 143)],
+)
+def test_a_signal_ends_a_command_cleanly(region: World, number: int, name: str, code: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         env = os.environ | dict([kafka_connection(address).to_env()])
@@ -461,5 +478,5 @@ def test_a_signal_ends_a_command_cleanly(region: World, number: int, code: int) 
         out, err = process.communicate(timeout=60)
     assert process.returncode == code
     assert out == ""
-    assert err.startswith("interrupted")
+    assert err.startswith(f"{name}: ")
     assert "Traceback" not in err

@@ -21,7 +21,8 @@ from tests.support.world import kafka_connection, postgres_connection
 
 from tidemark.cli.check_job import job_findings
 from tidemark.cli.findings import State
-from tidemark.errors import IncompleteRead
+from tidemark.cli.preview import preview_of
+from tidemark.errors import IncompleteRead, InvalidSettings
 from tidemark.local.stack import LocalStack
 from tidemark.model.offsets import Span
 from tidemark.settings.pipeline import Pipeline
@@ -39,6 +40,7 @@ Drain = Callable[[Transform], int]
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     spark = session("tidemark shapes")
+    spark.conf.set("spark.sql.shuffle.partitions", 1)  # each is a Python worker
     yield spark
     spark.stop()
 
@@ -92,10 +94,6 @@ def counted(rows: DataFrame) -> DataFrame:
     return rows
 
 
-def in_arrow(rows: DataFrame) -> DataFrame:
-    return rows.mapInArrow(lambda parts: parts, rows.schema)
-
-
 def with_first_of_another(rows: DataFrame) -> DataFrame:
     """A limit of rows that do not come from Kafka is none of our business."""
     other = rows.sparkSession.range(100).withColumnRenamed("id", "other").limit(1)
@@ -111,23 +109,28 @@ def newest(rows: DataFrame) -> DataFrame:
     return rows.withColumn("place", F.row_number().over(by_text)).where("place = 1")
 
 
+def chain(rows: DataFrame) -> DataFrame:
+    """What most transforms are made of, and a shuffle."""
+    parts = rows.sample(1.0).mapInArrow(lambda parts: parts, rows.schema)
+    return parts.repartition(3, "n").sort("n").where("n % 2 = 0")
+
+
+ALONE: dict[str, Transform] = {
+    "group": lambda rows: rows.groupBy(F.col("n") % 7).count(),
+    "distinct": lambda rows: rows.distinct(),
+    "window": newest,
+    "self-join": lambda rows: rows.join(rows.select("n"), "n"),
+    "limit-elsewhere": with_first_of_another,
+}
 WHOLE: dict[str, tuple[Transform, int]] = {
-    "identity": (lambda rows: rows, RECORDS),
-    "filter": (lambda rows: rows.where("n % 2 = 0"), RECORDS // 2),
-    "sample": (lambda rows: rows.sample(1.0).where("n < 5"), 5),
-    "union-with-itself": (lambda rows: rows.union(rows), 2 * RECORDS),
+    "chain": (chain, RECORDS // 2),
     "union-in-one-task": (lambda rows: rows.union(rows).coalesce(1), 2 * RECORDS),
-    "shuffle": (lambda rows: rows.repartition(3, "n").sort("n"), RECORDS),
     "cache": (cached, RECORDS),
     "lost-cache": (cached_and_lost, 2 * RECORDS),
     "count": (counted, RECORDS),
-    "arrow": (in_arrow, RECORDS),
-    "group": (lambda rows: rows.groupBy(F.col("n") % 7).count(), 7),
-    "distinct": (lambda rows: rows.distinct(), RECORDS),
-    "window": (newest, RECORDS),
-    "self-join": (lambda rows: rows.join(rows.select("n"), "n"), RECORDS),
+    "by-batch": (lambda rows: ALONE["group"](newest(rows.distinct())), 7),
+    "joins": (lambda rows: with_first_of_another(ALONE["self-join"](rows)), RECORDS),
     "empty-join": (joined_with_nothing, 0),
-    "limit-elsewhere": (with_first_of_another, RECORDS),
 }
 
 
@@ -173,7 +176,7 @@ def test_a_plan_that_cuts_is_refused_before_anything_is_read(
         executor.output_schema()
 
 
-@pytest.mark.parametrize("shape", CUT)
+@pytest.mark.parametrize("shape", ["limit", "limit-of-one-side", "take", "never-true"])
 def test_rows_that_spark_did_not_take_are_missed_whatever_the_plan_says(
     shape: str, drain: Drain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,15 +208,16 @@ def test_a_plan_that_cuts_later_is_refused_without_counting(
         ("distinct", "uses distinct or dropDuplicates:"),
         ("window", "uses a window function:"),
         ("self-join", "uses a join of the rows with themselves:"),
-        ("filter", None),
+        ("chain", None),
         ("limit-elsewhere", None),
-        ("union-with-itself", None),
+        ("union-in-one-task", None),
     ],
 )
 def test_what_depends_on_where_batches_are_cut_is_remarked(
     shape: str, says: str | None, batches: Batches, spark: SparkSession
 ) -> None:
-    executor = SparkExecutor(batches.spec(), WHOLE[shape][0], lambda: spark.sparkContext)
+    transform = ALONE.get(shape) or WHOLE[shape][0]
+    executor = SparkExecutor(batches.spec(), transform, lambda: spark.sparkContext)
     remarks = executor.remarks()
     assert [says in remark for remark in remarks] == [True] if says else remarks == ()
 
@@ -222,38 +226,55 @@ FAULTY = """
 from pyspark.sql import functions as F
 def cuts(rows): return rows.limit(10)
 def groups(rows): return rows.groupBy("n").count()
-def raises(rows): return rows.select(rows.nothing)
+def raises(rows): return rows.where("nothing > 1")
+def drops(rows): return rows.where("n % 5 > 0")
+def nothing(rows): rows.show()
 """
 
 
 @pytest.fixture
-def project(
-    tmp_path: Path, kafka: str, batches: Batches, spark: SparkSession, monkeypatch: Any
-) -> Callable[[str], dict[str, tuple[State, str]]]:
-    """What `tidemark check` finds in a pipeline with this transform, Spark being shared."""
+def pipeline(
+    tmp_path: Path, batches: Batches, spans: list[Span], spark: SparkSession, monkeypatch: Any
+) -> Callable[[str], Pipeline]:
+    """A pipeline with this transform, as the commands know it; they share one Spark."""
     module = f"faulty_{uuid4().hex[:8]}"
     (tmp_path / f"{module}.py").write_text(FAULTY)
     (tmp_path / f"{module}_broken.py").write_text("def transform(rows):\n    return rows(\n")
     (tmp_path / f"{module}_import.py").write_text("import no_such_module\n")
     monkeypatch.setattr(SparkExecutor, "close", lambda self: None)
+    monkeypatch.setattr(SparkSession, "stop", lambda self: None)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    for one in (kafka_connection(kafka), postgres_connection(batches.warehouse)):
+    for one in (kafka_connection(batches.kafka), postgres_connection(batches.warehouse)):
         monkeypatch.setenv(*one.to_env())
+    return lambda transform: Pipeline.model_validate(
+        {
+            "region": "faulty",
+            "kafka": {"connection": "tidemark_kafka", "topics": [spans[0].topic]},
+            "decode": {"format": "json", "fields": {"n": "bigint"}},
+            "target": {"connection": "tidemark_warehouse", "table": "public.faulty"},
+            "transform": f"{module}{transform}",
+        }
+    )
+
+
+@pytest.fixture
+def project(pipeline: Any) -> Callable[[str], dict[str, tuple[State, str]]]:
+    """What `tidemark check` finds in a pipeline with this transform."""
 
     def found(transform: str) -> dict[str, tuple[State, str]]:
-        pipeline = Pipeline.model_validate(
-            {
-                "region": "faulty",
-                "kafka": {"connection": "tidemark_kafka", "topics": ["t"]},
-                "decode": {"format": "json", "fields": {"n": "bigint"}},
-                "target": {"connection": "tidemark_warehouse", "table": "public.faulty"},
-                "transform": f"{module}{transform}",
-            }
-        )
-        findings = job_findings(pipeline, with_spark=True)
+        findings = job_findings(pipeline(transform), with_spark=True)
         return {one.check: (one.state, f"{one.fact} {one.remedy}") for one in findings}
 
     return found
+
+
+def test_a_preview_says_what_became_of_each_record_and_refuses_as_a_run_does(pipeline: Any) -> None:
+    found = preview_of(pipeline(":drops"), 20)
+    assert found.told == "20 records read: 16 rows, 4 dropped by the transform, 0 dead letters"
+    with pytest.raises(IncompleteRead, match="cuts its rows: limit"):
+        preview_of(pipeline(":cuts"), 20)
+    with pytest.raises(InvalidSettings, match="returned NoneType"):
+        preview_of(pipeline(":nothing"), 20)
 
 
 def test_check_refuses_and_warns_as_a_run_does(project: Any) -> None:
@@ -264,8 +285,11 @@ def test_check_refuses_and_warns_as_a_run_does(project: Any) -> None:
     assert (groups["batches"][0], "groupBy" in groups["batches"][1]) == (State.warned, True)
 
 
-def test_check_names_the_line_where_a_transform_is_wrong(project: Any) -> None:
+def test_check_names_the_line_where_a_transform_is_wrong(
+    project: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     state, text = project(":raises")["output"]
+    assert "QueryContextLogger" not in capsys.readouterr().err
     assert state is State.failed
     assert "nothing" in text
     assert "line 5, in raises" in text

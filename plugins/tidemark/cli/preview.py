@@ -21,6 +21,7 @@ from tidemark.cli.output import (
 )
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import PipelineFile, connections_of, prepare_spark
+from tidemark.errors import TidemarkError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,14 +96,13 @@ def preview_of(pipeline: "Pipeline", limit: int) -> Preview:
 
     prepare_spark(pipeline)
     spec = read_spec(pipeline, connections_of(pipeline))
+    rows = pa.Table.from_batches([], spec.schema)
     letters: list[DeadLetter] = []
-    batches: list[pa.RecordBatch] = []
     for spans in _looks(pipeline, spec, limit):
-        batches += _read(spec, spans, letters)
-        if sum(batch.num_rows for batch in batches) + len(letters) >= limit:
+        found, rejected = _first(*_read(spec, spans), limit - rows.num_rows - len(letters))
+        rows, letters = pa.concat_tables([rows, found]), [*letters, *rejected]
+        if rows.num_rows + len(letters) == limit:
             break
-    letters = letters[:limit]
-    rows = pa.Table.from_batches(batches, spec.schema)[: limit - len(letters)]
     return Preview(_transformed(pipeline, rows), letters, rows.num_rows)
 
 
@@ -120,12 +120,26 @@ def _looks(pipeline: "Pipeline", spec: "ReadSpec", limit: int) -> "Iterator[tupl
         width *= WIDER
 
 
-def _read(
-    spec: "ReadSpec", spans: "tuple[Span, ...]", letters: "list[DeadLetter]"
-) -> "list[pa.RecordBatch]":
+def _read(spec: "ReadSpec", spans: "tuple[Span, ...]") -> "tuple[pa.Table, list[DeadLetter]]":
+    import pyarrow as pa
+
     from tidemark.spark.reader import read
 
-    return list(read(spec, spans, 0, letters.extend))
+    letters: list[DeadLetter] = []
+    batches = list(read(spec, spans, 0, letters.extend))
+    return pa.Table.from_batches(batches, spec.schema), letters
+
+
+def _first(
+    rows: "pa.Table", letters: "list[DeadLetter]", most: int
+) -> "tuple[pa.Table, list[DeadLetter]]":
+    """What became of the first records of a look, in the order in which they were read."""
+    names = ("kafka_topic", "kafka_partition", "kafka_offset")
+    good = zip(*(rows[name].to_pylist() for name in names), strict=True)
+    bad = [(letter.topic, letter.partition, letter.offset) for letter in letters]
+    first = set(sorted([*good, *bad])[:most])
+    kept = [letter for letter, place in zip(letters, bad, strict=True) if place in first]
+    return rows[: len(first) - len(kept)], kept
 
 
 def _transformed(pipeline: "Pipeline", rows: "pa.Table") -> "pa.Table":
@@ -133,17 +147,24 @@ def _transformed(pipeline: "Pipeline", rows: "pa.Table") -> "pa.Table":
 
     Raises:
         TransformFailed: the transform can't be imported, or raises.
+        IncompleteRead: it cuts its rows.
+        InvalidSettings: it returns no DataFrame.
         JobFailed: Spark failed.
     """
     if pipeline.transform is None:
         return rows
-    from tidemark.spark.executor import transform_of
+    from tidemark.spark.executor import transform_of, transformed
     from tidemark.spark.failure import failed, new_token
+    from tidemark.spark.plans import as_source, refuse_cuts
     from tidemark.spark.session import session
 
     transform, spark = transform_of(pipeline), session(f"tidemark preview {pipeline.region}")
     try:
-        return transform(spark.createDataFrame(rows)).toArrow()
+        made = transformed(transform, as_source(spark.createDataFrame(rows)))
+        refuse_cuts(made)
+        return made.toArrow()
+    except TidemarkError:
+        raise
     except Exception as error:
         raise failed(error, new_token()) from error
     finally:

@@ -104,7 +104,7 @@ class SparkExecutor:
             if self._transform is None:
                 return _copied(self._context, spans, _copying(reading, writing, self._token))
             frame = frame_of(SparkSession(self._context), reading, spans, self._token)
-            rows = _transformed(self._transform, frame)
+            rows = transformed(self._transform, frame)
             _refuse_other_columns(_columns(rows), schema, batch)
             self._refuse_cancelled()
             staged = rows.mapInArrow(_staging(writing, self._token), from_arrow_schema(_WINNER))
@@ -150,7 +150,7 @@ class SparkExecutor:
         if self._transform is None:
             return wire_schema(self._spec.schema)
         empty = frame_of(SparkSession(spark), self._spec, (), self._token)
-        rows = _transformed(self._transform, empty)
+        rows = transformed(self._transform, empty)
         self._remarks = refuse_cuts(rows)
         return _columns(rows)
 
@@ -236,7 +236,12 @@ def _imported(module: str, transform: str) -> ModuleType:
         ) from None
 
 
-def _transformed(transform: Transform, frame: DataFrame) -> DataFrame:
+def transformed(transform: Transform, frame: DataFrame) -> DataFrame:
+    """What the transform makes of the frame.
+
+    Raises:
+        InvalidSettings: it returns no DataFrame.
+    """
     rows = transform(frame)
     if not isinstance(rows, DataFrame):
         raise InvalidSettings(

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from tidemark.errors import IncompleteRead
 
@@ -52,6 +53,11 @@ _REMEDY = (
     "A batch's offsets pass all of its records, so those rows would be lost. Take it out of the"
     " transform; batch.max_records bounds a batch, where() picks rows"
 )
+
+
+def as_source(rows: DataFrame, *seen: Column) -> DataFrame:
+    """The same rows from a source as `refuse_cuts` knows it; Spark computes `seen` as they pass."""
+    return rows.observe(SOURCE, *(seen or [F.count(F.lit(1))]))
 
 
 def refuse_cuts(rows: DataFrame) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from tidemark.errors import IncompleteRead
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
-from tidemark.spark.plans import SOURCE, is_source, nodes
+from tidemark.spark.plans import as_source, is_source, nodes
 
 MARK = pa.field("tidemark_mark", pa.string())
 
@@ -41,7 +41,7 @@ def with_marks(batches: Iterable[pa.RecordBatch], attempt: int) -> Iterator[pa.R
 
 def counted(marked: DataFrame) -> DataFrame:
     """The rows without their marks, which Spark collects as they pass."""
-    return marked.observe(SOURCE, F.collect_set(MARK.name).alias("marks")).drop(MARK.name)
+    return as_source(marked, F.collect_set(MARK.name).alias("marks")).drop(MARK.name)
 
 
 def taken(done: DataFrame) -> list[Rows]:
