@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from tests.support.batches import Batches, documents
 from tests.support.databases import database_of
 from tests.support.produce import produce
-from tests.support.world import kafka_connection, postgres_connection
+from tests.support.region import kafka_connection, postgres_connection
 
 from tidemark.cli.check_job import job_findings
 from tidemark.cli.findings import State
