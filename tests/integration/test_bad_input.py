@@ -88,7 +88,7 @@ def test_an_unreachable_broker(world: World, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_an_unreachable_postgres(world: World) -> None:
     broken = elsewhere(world, port=1, password=SECRET)
-    texts = ["Postgres", "127.0.0.1", "port 1", "check the target connection"]
+    texts = ["Postgres", "127.0.0.1", "port 1", "start the server, or correct host and port"]
     refused(Unreachable, 1, texts, broken.open)
 
 

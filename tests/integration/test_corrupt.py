@@ -23,6 +23,13 @@ RECORDS = 10
 BATCHES = 4
 
 
+@pytest.fixture
+def world(world: World) -> World:
+    """Its records are taken as they come: what is damaged may hold any bytes."""
+    world.settings = {"decode": {"format": "raw", "schema": {}}}
+    return world
+
+
 def fill(kafka: str, topic: str, codec: str = "none", value: bytes = b"value", at: int = 0) -> None:
     """Batches of ten records each are in the topic."""
     producer = Producer({"bootstrap.servers": kafka, "linger.ms": 5000, "compression.type": codec})

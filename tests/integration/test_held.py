@@ -5,6 +5,7 @@ import time
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from tests.support.produce import good
 from tests.support.world import World, dump
 
 from tidemark.errors import Refused
@@ -36,7 +37,7 @@ def produce_keys(world: World, count: int) -> None:
     """As many records, of ten keys."""
     producer = Producer({"bootstrap.servers": world.kafka, "linger.ms": 0})
     for number in range(count):
-        producer.produce(world.topic, b"%d" % number, str(number % 10), partition=0)
+        producer.produce(world.topic, good(str(number)), str(number % 10), partition=0)
     assert producer.flush(20) == 0
 
 
@@ -83,7 +84,7 @@ def test_what_is_due_for_deletion_is_refused_until_it_is_accepted(
     old = int((time.time() - 3600) * 1000)
     producer = Producer({"bootstrap.servers": world.kafka})
     for milliseconds in (old, 0):
-        producer.produce(world.topic, b"value", partition=0, timestamp=milliseconds)
+        producer.produce(world.topic, good("value"), partition=0, timestamp=milliseconds)
     assert producer.flush(20) == 0
     world.run("first")
     set_topic(admin, world.topic, **{"retention.ms": "7200000"})

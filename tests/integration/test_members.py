@@ -400,7 +400,7 @@ def test_no_mirror_by_hand_lifts_kafka_in_the_middle_of_a_rewind(shared: World) 
     shared.run("first", max_records=16)
 
     def by_hand() -> None:
-        with pytest.raises(Refused, match="a rewind has lowered Kafka"):
+        with pytest.raises(Refused, match="a rewind has moved Kafka"):
             mirror_region(shared.pipeline, shared.connections, check=False)
 
     with meanwhile("reset.after", by_hand):

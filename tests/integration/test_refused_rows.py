@@ -15,7 +15,7 @@ from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 from tests.support.desk import TOPIC, Desk
 from tests.support.failpoint import failpoint
-from tests.support.produce import produce
+from tests.support.produce import good, produce
 from tests.support.world import World
 
 from tidemark.errors import InvalidSettings, StagingLost, TargetRefused, TooManyDeadLetters
@@ -338,7 +338,7 @@ def test_a_run_sets_refused_records_aside_and_verify_knows_them(world: World) ->
     world.produce(1)
     world.run("first")
     world.sql("ALTER TABLE public.records ADD CONSTRAINT the_guard CHECK (value <> 'x')")
-    produce(world.kafka, world.topic, [b"x", b"y", b"bad"])
+    produce(world.kafka, world.topic, [good("x"), good("y"), b"bad"])
     closed = world.run("second")
     assert (closed.rows, closed.dead_letters, closed.records) == (1, 2, 3)
     assert (world.rows(), world.dead_letters()) == ([(0, 0), (0, 2)], [(0, 1), (0, 3)])

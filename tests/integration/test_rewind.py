@@ -173,24 +173,24 @@ def test_a_rewind_leaves_alone_what_does_not_move_though_kafka_has_lost_it(worke
 
 def test_a_request_that_is_done_is_not_done_again(worked: Desk) -> None:
     """B11: a DAG run that is cleared long after would take back what was published since."""
-    worked.rewind(1, "flights_reset/monday")
+    worked.rewind(1, request_id="flights_reset/monday")
     worked.work(worked.open("after").epoch)
     before = dump(worked.warehouse)
     with pytest.raises(
         Refused, match=r"monday has reset it already \(epoch .*batch 3 -> 1, .*rows"
     ):
-        worked.rewind(1, "flights_reset/monday")
+        worked.rewind(1, request_id="flights_reset/monday")
     with pytest.raises(Refused, match="does not reset again: nothing was changed"):
         worked.reset(request_id="flights_reset/monday")
     assert dump(worked.warehouse) == before
-    worked.rewind(1, "flights_reset/tuesday")
+    worked.rewind(1, request_id="flights_reset/tuesday")
     stands_at(worked, 4)
 
 
 def test_a_request_that_died_before_it_was_done_is_done_by_its_retry(worked: Desk) -> None:
     with failpoint("rewind.removed"), pytest.raises(FailpointHit):
-        worked.rewind(1, "flights_reset/monday")
-    worked.rewind(1, "flights_reset/monday")
+        worked.rewind(1, request_id="flights_reset/monday")
+    worked.rewind(1, request_id="flights_reset/monday")
     stands_at(worked, 4)
 
 

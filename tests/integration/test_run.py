@@ -205,7 +205,7 @@ def test_a_transaction_that_hangs_is_a_remark_of_each_run_and_an_alert(world: Wo
     producer = Producer({"bootstrap.servers": world.kafka, "transactional.id": world.region})
     producer.init_transactions(20)
     producer.begin_transaction()
-    producer.produce(world.topic, b"pending", partition=0)
+    producer.produce(world.topic, good("pending"), partition=0)
     producer.flush(20)
     world.run("first")
     assert world.sql(hidden) == [(None, None)]  # a transaction under way is nothing odd

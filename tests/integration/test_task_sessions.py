@@ -8,7 +8,7 @@ import psycopg2
 import pyarrow as pa
 import pytest
 from tests.support.databases import administer
-from tests.support.world import ask
+from tests.support.region import ask
 
 from tidemark.errors import Unreachable
 from tidemark.local.stack import LocalStack

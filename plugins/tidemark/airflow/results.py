@@ -68,6 +68,7 @@ def of_reset(report: "ResetReport") -> Result:
             "offsets": named(back.offsets),
             "margins": named(back.margins),
             "seconds": named(back.seconds),
+            "lost": list(back.lost),
         }
     return found
 
