@@ -38,7 +38,7 @@ def project(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     settle_in(world, tmp_path, monkeypatch)
     (tmp_path / "drops.py").write_text(TRANSFORM)
     write_pipeline(world, transform="drops:transform", no_progress_seconds=SECONDS)
-    produce(world.kafka, world.topic, [good("x" * 100)] * 5000, 0)
+    produce(world.kafka, world.topic, [good("x" * 100)] * 5000)
     monkeypatch.setenv("TIDEMARK_SPARK_LOG", str(tmp_path / "spark.log"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
