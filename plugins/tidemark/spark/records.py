@@ -1,6 +1,6 @@
 """Records become rows: a block of messages is decoded into one Arrow batch and dead letters."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -29,6 +29,8 @@ _METADATA = {
 _YEARS_1_TO_9999_MS = range(-62_135_596_800_000, 253_402_300_800_000)
 """What Python, Arrow and Postgres all hold as a timestamp, as for the fields of a value."""
 
+
+HeadersOf = Callable[[Message], Headers | None]
 
 _NO_HEADERS = "this client can't give the record's headers, and they are not kept"
 
@@ -64,21 +66,24 @@ def decode_block(
     decoder: Decoder, records: list[Message], schema: pa.Schema
 ) -> tuple[pa.RecordBatch, list[DeadLetter]]:
     """Rows of the good records in their order, dead letters of the others."""
+    headers = _asked_once()
     decoded = _with_metadata(
-        decoder.decode([record.value() for record in records]), records, schema
+        decoder.decode([record.value() for record in records]), records, schema, headers
     )
     good = records if not decoded.rejected else [records[i] for i in decoded.kept.to_pylist()]
     columns = [
         *decoded.rows.columns,
-        *(_column(field, good) for field in list(schema)[decoded.rows.num_columns :]),
+        *(_column(field, good, headers) for field in list(schema)[decoded.rows.num_columns :]),
     ]
-    letters = [dead_letter(records[rejected.index], rejected) for rejected in decoded.rejected]
+    letters = [
+        dead_letter(records[rejected.index], rejected, headers) for rejected in decoded.rejected
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=schema), letters
 
 
-def dead_letter(record: Message, rejected: Rejected) -> DeadLetter:
+def dead_letter(record: Message, rejected: Rejected, headers_of_record: HeadersOf) -> DeadLetter:
     """The record as it came, with the reason why it is no row."""
-    headers = _headers_bytes(record)
+    headers = headers_of_record(record)
     return DeadLetter(
         *TopicPartition(record.topic(), record.partition()),
         offset=record.offset(),
@@ -91,9 +96,15 @@ def dead_letter(record: Message, rejected: Rejected) -> DeadLetter:
     )
 
 
-def _with_metadata(decoded: Decoded, records: list[Message], schema: pa.Schema) -> Decoded:
+def _with_metadata(
+    decoded: Decoded, records: list[Message], schema: pa.Schema, headers: HeadersOf
+) -> Decoded:
     """The same, with the records rejected whose metadata no column can hold."""
-    checks = [check for name, check in _CHECKS.items() if name in schema.names]
+    known: dict[str, Callable[[Message], tuple[Reason, str] | None]] = {
+        "kafka_timestamp": _timestamp_fault,
+        "kafka_headers": lambda record: _headers_fault(headers(record)),
+    }
+    checks = [check for name, check in known.items() if name in schema.names]
     kept = decoded.kept.to_pylist() if checks else []
     bad = {
         index: refusal
@@ -118,8 +129,7 @@ def _timestamp_fault(record: Message) -> tuple[Reason, str] | None:
     )
 
 
-def _headers_fault(record: Message) -> tuple[Reason, str] | None:
-    headers = _headers_bytes(record)
+def _headers_fault(headers: Headers | None) -> tuple[Reason, str] | None:
     if headers is None:
         return Reason.INVALID_UTF8, f"a header's key is not valid UTF-8; {_NO_HEADERS}"
     for key, _ in headers:
@@ -130,8 +140,17 @@ def _headers_fault(record: Message) -> tuple[Reason, str] | None:
     return None
 
 
-_CHECKS = {"kafka_timestamp": _timestamp_fault, "kafka_headers": _headers_fault}
-"""By the column that cannot hold it."""
+def _asked_once() -> HeadersOf:
+    """The headers of one partition's records: to ask for them is costly, and may work once only."""
+    known: dict[int, Headers | None] = {}
+
+    def headers(record: Message) -> Headers | None:
+        offset = record.offset()
+        if offset not in known:
+            known[offset] = _headers_bytes(record)
+        return known[offset]
+
+    return headers
 
 
 def _headers_bytes(record: Message) -> Headers | None:
@@ -152,7 +171,7 @@ def _text(key: bytes) -> str | bytes:
         return key
 
 
-def _column(field: pa.Field, records: list[Message]) -> pa.Array:
+def _column(field: pa.Field, records: list[Message], headers: HeadersOf) -> pa.Array:
     """One metadata column; the topic and the partition of a block are constants."""
     match field.name:
         case "kafka_topic" | "kafka_partition":
@@ -164,7 +183,7 @@ def _column(field: pa.Field, records: list[Message]) -> pa.Array:
         case "kafka_timestamp":
             return pa.array(map(_timestamp_us, records), pa.int64()).cast(_UTC)
         case _:
-            return pa.array([_headers(record) for record in records], _HEADERS)
+            return pa.array([_named(headers(record)) for record in records], _HEADERS)
 
 
 def _constant(field: pa.Field, records: list[Message]) -> pa.Array:
@@ -175,8 +194,8 @@ def _constant(field: pa.Field, records: list[Message]) -> pa.Array:
     return pa.repeat(pa.scalar(value, field.type), len(records))
 
 
-def _headers(record: Message) -> list[dict[str, object]]:
-    return [{"key": key.decode(), "value": value} for key, value in _headers_bytes(record) or ()]
+def _named(headers: Headers | None) -> list[dict[str, object]]:
+    return [{"key": key.decode(), "value": value} for key, value in headers or ()]
 
 
 def _timestamp_ms(record: Message) -> int | None:
