@@ -10,7 +10,7 @@ from tidemark.model.batch import DeadLetter, SpanRead, Staging, Tally
 from tidemark.model.offsets import Span
 from tidemark.spark.postgres import connected, postgres_errors
 from tidemark.staging.copy import copy_dead_letters
-from tidemark.staging.tables import record_read
+from tidemark.staging.reads import record_read
 
 BUFFER_BYTES = 8 << 20
 

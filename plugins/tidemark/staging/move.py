@@ -1,4 +1,4 @@
-"""The move of a batch's staged rows into the target: the publish's largest statement."""
+"""The move of a batch's staged rows into the target, of its dead letters into the ledger."""
 
 from collections.abc import Sequence
 
@@ -26,6 +26,18 @@ INSERT INTO {target} ({names}, {batch_seq})
 SELECT {values}, {seq}::bigint FROM {rows} AS staged WHERE {chosen}
 """)
 _COUNT = sql.SQL("SELECT count(*) FROM {rows} AS staged WHERE {chosen}")
+_MOVE_LETTERS = sql.SQL("""
+INSERT INTO tidemark.dead_letters
+    (region, partition_id, topic, partition, "offset", seq,
+     timestamp_ms, key, value, headers, reason, detail)
+SELECT s.region, s.partition_id, d.topic, d.partition, d."offset", s.seq,
+       d.timestamp_ms, d.key, d.value, d.headers, d.reason, d.detail
+FROM {dead_letters} d
+JOIN unnest(%s::bigint[], %s::bigint[], %s::text[], %s::int[])
+    AS r (member, attempt, topic, partition) USING (member, attempt, topic, partition)
+JOIN tidemark.spans s ON s.region = %s AND s.seq = %s
+    AND s.topic = d.topic AND s.partition = d.partition
+""")
 _WITH_ZONE = sql.SQL("""
 CASE WHEN {staged} IS NOT NULL THEN ARRAY(
     SELECT element AT TIME ZONE 'UTC'
@@ -54,6 +66,22 @@ def move_rows(
     moved = insert_rows(cursor, staging, target, columns, seq, of_winners(winners))
     cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
     return moved
+
+
+def move_dead_letters(
+    cursor: Cursor,
+    staging: Staging,
+    region: str,
+    seq: int,
+    reads: Sequence[tuple[int, int, str, int]],
+) -> int:
+    """Move the dead letters of the reads that count into the ledger; return how many."""
+    members, attempts, topics, partitions = zip(*reads, strict=True)
+    cursor.execute(
+        _MOVE_LETTERS.format(dead_letters=sql.Identifier(staging.schema, staging.dead_letters)),
+        (list(members), list(attempts), list(topics), list(partitions), region, seq),
+    )
+    return cursor.rowcount
 
 
 def of_winners(winners: Sequence[tuple[int, int]]) -> sql.Composable:

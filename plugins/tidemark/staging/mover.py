@@ -2,36 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import Batch, Moved
 from tidemark.staging.columns import Column
-from tidemark.staging.move import REFUSALS, move_rows, refuse_kept_out, target_refused
-from tidemark.staging.reads import move_dead_letters
+from tidemark.staging.move import (
+    REFUSALS,
+    move_dead_letters,
+    move_rows,
+    refuse_kept_out,
+    target_refused,
+)
+from tidemark.staging.ports import Deciding
 from tidemark.staging.refused_rows import Search
 from tidemark.staging.target import Target
-
-
-class Publishing(Protocol):
-    """What the move asks of the publishing transaction."""
-
-    @property
-    def cursor(self) -> Cursor:
-        """The transaction's cursor."""
-
-    def winners(self, batch: Batch) -> list[tuple[int, int]]:
-        """(member, attempt) of the staged rows that count."""
-
-    def contributed_rows(self, batch: Batch) -> int:
-        """Rows of the batch's contributions, as they counted them."""
-
-    def keep_target(self, schema: str, table: str) -> None:
-        """Refuse a table that the region has not published to."""
-
-    def reads_that_count(self, batch: Batch) -> list[tuple[int, int, str, int]]:
-        """(member, attempt, topic, partition) of the reads whose dead letters count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +28,7 @@ class Mover:
     refused_become_dead_letters: bool = False
     """Where the target refuses a row; else the batch is refused."""
 
-    def move_rows(self, transaction: Publishing, batch: Batch, room: int | None = None) -> Moved:
+    def move_rows(self, transaction: Deciding, batch: Batch, room: int | None = None) -> Moved:
         """Insert the winners' rows under the batch's seq.
 
         Where refused rows become dead letters, those of more than `room` records are too many: the
@@ -75,7 +60,7 @@ class Mover:
             # The DETAIL of the server's error quotes the row: it goes no further.
             raise target_refused(error, self.target) from None
 
-    def move_dead_letters(self, transaction: Publishing, batch: Batch) -> int:
+    def move_dead_letters(self, transaction: Deciding, batch: Batch) -> int:
         """Move the dead letters of the reads that count; return how many."""
         reads = transaction.reads_that_count(batch)
         return move_dead_letters(transaction.cursor, batch.staging, batch.region, batch.seq, reads)

@@ -1,4 +1,4 @@
-"""What readers have staged: complete reads of spans, and their dead letters."""
+"""The reads of spans that are complete: what readers record, and what counts."""
 
 from collections.abc import Sequence
 
@@ -7,6 +7,42 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import SpanRead, Staging
 from tidemark.model.offsets import LogPosition, Span
+
+_RECORD_READ = sql.SQL("""
+INSERT INTO {reads} (
+    member, attempt, topic, partition, start_offset, end_offset, records, dead_letters,
+    bytes, record_end, leader_epoch
+)
+VALUES (
+    %(member)s, %(attempt)s, %(topic)s, %(partition)s, %(start)s, %(end)s,
+    %(records)s, %(dead_letters)s, %(bytes)s, %(record_end)s, %(leader_epoch)s
+)
+ON CONFLICT DO NOTHING
+""")
+
+
+def record_read(cursor: Cursor, staging: Staging, read: SpanRead) -> bool:
+    """Record a complete read of a span; False if this attempt has recorded it before.
+
+    Then its dead letters stand already and must not be staged twice: a transform that uses the
+    source twice may read a span twice in one task.
+    """
+    span = read.span
+    values = {
+        "member": read.member,
+        "attempt": read.attempt,
+        "topic": span.topic,
+        "partition": span.partition,
+        "start": span.start,
+        "end": span.end,
+        "records": read.records,
+        "dead_letters": read.dead_letters,
+        "bytes": read.bytes,
+        "record_end": read.record_end,
+        "leader_epoch": read.leader_epoch,
+    }
+    cursor.execute(_RECORD_READ.format(reads=_reads(staging)), values)
+    return cursor.rowcount == 1
 
 
 def complete_reads(
@@ -21,7 +57,7 @@ def complete_reads(
             "SELECT DISTINCT ON (topic, partition) topic, partition, start_offset, end_offset,"
             " member, attempt, records, dead_letters, bytes, record_end, leader_epoch FROM {reads}"
             " WHERE member = %s ORDER BY topic, partition, attempt DESC"
-        ).format(reads=sql.Identifier(staging.schema, staging.reads)),
+        ).format(reads=_reads(staging)),
         (member,),
     )
     found = [_read(*row) for row in cursor.fetchall()]
@@ -34,10 +70,14 @@ def rows_read(cursor: Cursor, staging: Staging, member: int) -> dict[tuple[str, 
         sql.SQL(
             "SELECT topic, partition, attempt, records - dead_letters FROM {reads}"
             " WHERE member = %s"
-        ).format(reads=sql.Identifier(staging.schema, staging.reads)),
+        ).format(reads=_reads(staging)),
         (member,),
     )
     return {(topic, partition, attempt): rows for topic, partition, attempt, rows in cursor}
+
+
+def _reads(staging: Staging) -> sql.Identifier:
+    return sql.Identifier(staging.schema, staging.reads)
 
 
 def _read(
@@ -54,32 +94,3 @@ def _read(
 ) -> SpanRead:
     span, position = Span(topic, partition, start, end), LogPosition.known(*read_up_to)
     return SpanRead(span, member, attempt, records, dead_letters, size, position)
-
-
-def move_dead_letters(
-    cursor: Cursor,
-    staging: Staging,
-    region: str,
-    seq: int,
-    reads: Sequence[tuple[int, int, str, int]],
-) -> int:
-    """Move the dead letters of the reads that count into the ledger; return how many."""
-    members, attempts, topics, partitions = zip(*reads, strict=True)
-    cursor.execute(
-        sql.SQL(
-            "INSERT INTO tidemark.dead_letters (region, partition_id, topic, partition, {offset},"
-            " seq, timestamp_ms, key, value, headers, reason, detail)"
-            " SELECT s.region, s.partition_id, d.topic, d.partition, d.{offset}, s.seq,"
-            " d.timestamp_ms, d.key, d.value,"
-            " d.headers, d.reason, d.detail FROM {dead_letters} d"
-            " JOIN unnest(%s::bigint[], %s::bigint[], %s::text[], %s::int[])"
-            " AS r (member, attempt, topic, partition) USING (member, attempt, topic, partition)"
-            " JOIN tidemark.spans s ON s.region = %s AND s.seq = %s"
-            " AND s.topic = d.topic AND s.partition = d.partition"
-        ).format(
-            offset=sql.Identifier("offset"),
-            dead_letters=sql.Identifier(staging.schema, staging.dead_letters),
-        ),
-        (list(members), list(attempts), list(topics), list(partitions), region, seq),
-    )
-    return cursor.rowcount

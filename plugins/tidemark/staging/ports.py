@@ -1,0 +1,20 @@
+"""What staging asks of the deciding transaction that it works in: the ledger's."""
+
+from typing import Protocol
+
+from psycopg2.extensions import cursor as Cursor
+
+from tidemark.model.batch import Batch
+
+# ruff: noqa: D102 -- what a method does stands where it is done: in the ledger
+
+
+class Deciding(Protocol):
+    """A ledger transaction that holds the region lock under the region's own epoch."""
+
+    @property
+    def cursor(self) -> Cursor: ...
+    def winners(self, batch: Batch) -> list[tuple[int, int]]: ...
+    def contributed_rows(self, batch: Batch) -> int: ...
+    def reads_that_count(self, batch: Batch) -> list[tuple[int, int, str, int]]: ...
+    def keep_target(self, schema: str, table: str) -> None: ...
