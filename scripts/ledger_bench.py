@@ -21,13 +21,13 @@ from scripts.ledger_filling import CLUSTER, TOPIC, WIDTH, fill
 
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.migrate import migrate
-from tidemark.ledger.queries import query
 from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
 from tidemark.member import retire
 from tidemark.model.bounds import Bounds
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.postgres.queries import query
 from tidemark.postgres.transaction import autocommit, connect
 from tidemark.protocol.close import close
 from tidemark.protocol.open import OpenRequest
@@ -162,9 +162,7 @@ class Bench:
     def left(self, retain: int) -> bool:
         """Whether an older checkpoint is retained still."""
         with autocommit(self.ledger.engine) as cursor:
-            cursor.execute(
-                query("oldest_to_retain"), {"region": REGION, "retain": retain, "step": 1}
-            )
+            cursor.execute(query("prune_up_to"), {"region": REGION, "retain": retain, "step": 1})
             return bool((cursor.fetchone() or (0, None))[1])
 
 

@@ -45,7 +45,7 @@ _WATCH = Edit(
 )
 _LOOKUP = Edit(
     "ledger/deciding.py",
-    'return self._one("unpublished_batch") == (batch.seq, self.epoch)',
+    "return self._unpublished_seq() == (batch.seq, self.epoch)",
     "return True",
 )
 _DISCARD = Edit(

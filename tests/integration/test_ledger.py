@@ -11,11 +11,11 @@ import pytest
 from tests.support.desk import Desk
 
 from tidemark.errors import Fenced, Refused, TidemarkError, Unreachable
-from tidemark.ledger.queries import query
 from tidemark.member.retire import retire
 from tidemark.model.bounds import Bounds
 from tidemark.model.offsets import Span
 from tidemark.model.state import NEVER_MIRRORED
+from tidemark.postgres.queries import query
 from tidemark.postgres.transaction import TIMEOUTS_MS, connect, transaction
 from tidemark.protocol.publish import Result
 

@@ -13,8 +13,8 @@ from sqlalchemy import Engine
 from tests.support.databases import database_of
 
 from tidemark.ledger.migrate import migrate
-from tidemark.ledger.queries import query
 from tidemark.local.stack import LocalStack
+from tidemark.postgres.queries import query
 from tidemark.postgres.transaction import autocommit, connect
 
 REGION = "flights"
@@ -60,6 +60,9 @@ OTHERS: dict[str, Any] = {
     "table": "tidemark.batches",
     "fingerprint": "{}",
     "state": "closed",
+    **dict.fromkeys(("schema", "name", "setting", "value", "pattern", "view"), "text"),
+    "is_local": True,
+    "rule": "3",
 }
 
 

@@ -12,10 +12,8 @@ from tests.support.region import ask
 import tidemark
 from tidemark.errors import Refused
 from tidemark.ledger.migrate import is_current, migrate, migration_sql, newest, present
-from tidemark.ledger.queries import query
+from tidemark.postgres.queries import query
 from tidemark.postgres.transaction import connect
-from tidemark.protocol.open import OpenRequest
-from tidemark.protocol.reset import ResetRequest
 
 LIBRARY = Path(tidemark.__file__).parent
 QUERIES = sorted(path.stem for path in (LIBRARY / "sql" / "queries").iterdir())
@@ -142,9 +140,3 @@ def test_every_statement_says_what_it_is_and_is_one(name: str) -> None:
     text = query(name)
     assert text.startswith("-- ")
     assert ";" not in re.sub(r"--.*", "", text)
-
-
-def test_every_statement_is_used() -> None:
-    used = "".join(path.read_text() for path in LIBRARY.rglob("*.py"))
-    kinds = [f"find_{request.kind}" for request in (OpenRequest, ResetRequest)]
-    assert [name for name in QUERIES if f'"{name}"' not in used and name not in kinds] == []

@@ -3,32 +3,28 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
 from tidemark.cli.findings import Doubtful, Finding, State, Wrong, finding
 from tidemark.cli.project import connection
 from tidemark.ledger.looks import Looks
 from tidemark.ledger.migrate import SCHEMAS, is_current, newest
-from tidemark.ledger.queries import query
+from tidemark.postgres.queries import query
 from tidemark.postgres.transaction import autocommit, connect
 from tidemark.settings.connections import postgres_parameters
 from tidemark.settings.pipeline import Pipeline
-from tidemark.staging.catalog import find_interfering, find_relation, find_rights
+from tidemark.staging.catalog import (
+    TableRights,
+    find_interfering,
+    find_relation,
+    find_rights,
+    find_table_rights,
+)
 from tidemark.staging.target import Target, refuse_row_security, refuse_rules
 
 OLDEST = 150_000
-RIGHTS = """
-SELECT has_table_privilege(%(table)s::regclass, 'SELECT'),
-       has_table_privilege(%(table)s::regclass, 'INSERT'),
-       has_table_privilege(%(table)s::regclass, 'DELETE')
-"""
 VIEW = "tidemark.region_status"
-READERS = """
-SELECT DISTINCT coalesce(rolname, 'everyone') FROM pg_catalog.pg_class AS class
-CROSS JOIN LATERAL aclexplode(coalesce(relacl, acldefault('r', relowner))) AS granted
-LEFT JOIN pg_catalog.pg_roles AS role ON role.oid = granted.grantee
-WHERE class.oid = to_regclass(%(view)s) AND privilege_type = 'SELECT' ORDER BY 1
-"""
 
 
 def postgres_findings(pipeline: Pipeline) -> Iterator[Finding]:
@@ -62,7 +58,7 @@ def _of_server(engine: Engine, target: Target) -> Iterator[Finding]:
         )
     ledger = finding("ledger", lambda: _ledger(engine))
     yield ledger
-    if ledger.state is State.ok and Looks(engine).is_there():
+    if ledger.state is State.ok and Looks(engine).ledger_is_there():
         yield finding(f"view {VIEW}", lambda: _view(engine))
     rights: list[_Rights] = []
     yield finding(f"target {target}", lambda: _target(engine, target, rights))
@@ -118,17 +114,15 @@ class _Rights:
     """What the role may do with the target."""
 
     user: str
-    select: bool
-    insert: bool
-    delete: bool
+    on: TableRights
 
     def to_insert(self, target: Target) -> str:
-        if not self.insert:
+        if not self.on.insert:
             raise Wrong(f"{self.user} may not insert", f'GRANT INSERT ON {target} TO "{self.user}"')
-        return "may insert" + ("" if self.select else "; tidemark verify needs SELECT besides")
+        return "may insert" + ("" if self.on.select else "; tidemark verify needs SELECT besides")
 
     def to_rewind(self, target: Target) -> str:
-        asked = {"SELECT": self.select, "DELETE": self.delete}
+        asked = {"SELECT": self.on.select, "DELETE": self.on.delete}
         missing = ", ".join(name for name, granted in asked.items() if not granted)
         if missing:
             raise Doubtful(
@@ -144,11 +138,14 @@ def _known(conn_id: str) -> str:
 
 
 def _reach(engine: Engine, facts: list[_Server]) -> str:
+    facts.append(_server_facts(engine))
+    return f"answers as {facts[0].user} in {facts[0].database}"
+
+
+def _server_facts(engine: Engine) -> _Server:
     with autocommit(engine) as cursor:
         cursor.execute(query("server_facts"))
-        row = cursor.fetchone() or ()
-    facts.append(_Server(*row))
-    return f"answers as {facts[0].user} in {facts[0].database}"
+        return _Server(*(cursor.fetchone() or ()))
 
 
 def _schema(engine: Engine, server: _Server, schema: str) -> str:
@@ -174,7 +171,7 @@ def _schema(engine: Engine, server: _Server, schema: str) -> str:
 
 
 def _ledger(engine: Engine) -> str:
-    if not Looks(engine).is_there():
+    if not Looks(engine).ledger_is_there():
         return f"not there yet; the first run, or `tidemark migrate`, makes revision {newest()}"
     if not is_current(engine):
         raise Wrong(
@@ -183,8 +180,7 @@ def _ledger(engine: Engine) -> str:
             " `tidemark migrate --sql PIPELINE` prints",
         )
     with autocommit(engine) as cursor:
-        cursor.execute(query("missing_table_rights"))
-        missing = ", ".join(name for (name,) in cursor.fetchall())
+        missing = ", ".join(_missing_table_rights(cursor))
         user = find_rights(cursor, SCHEMAS[0]).user
     if missing:
         raise Wrong(
@@ -194,16 +190,25 @@ def _ledger(engine: Engine) -> str:
     return f"revision {newest()}, all rights"
 
 
+def _missing_table_rights(cursor: Cursor) -> list[str]:
+    cursor.execute(query("missing_table_rights"))
+    return [name for (name,) in cursor.fetchall()]
+
+
 def _view(engine: Engine) -> str:
     """Who may read the view of dashboards, which need no right on the tables below it."""
     with autocommit(engine) as cursor:
-        cursor.execute(READERS, {"view": VIEW})
-        readers = [name for (name,) in cursor.fetchall()]
+        readers = _view_readers(cursor)
         user = find_rights(cursor, SCHEMAS[0]).user
     if user not in readers:
         raise Doubtful(f"{user} may not read it", f'GRANT SELECT ON {VIEW} TO "{user}"')
     others = [name for name in readers if name != user]
     return f"read by {', '.join(others)}" if others else "dashboards' roles need SELECT on it"
+
+
+def _view_readers(cursor: Cursor) -> list[str]:
+    cursor.execute(query("view_readers"), {"view": VIEW})
+    return [name for (name,) in cursor.fetchall()]
 
 
 def _guards(engine: Engine, target: Target) -> str:
@@ -232,8 +237,8 @@ def _target(engine: Engine, target: Target, rights: list[_Rights]) -> str:
         relation = find_relation(cursor, target.schema, target.table)
         found = find_rights(cursor, target.schema)
         if relation is not None and relation.schema_is_usable:
-            cursor.execute(RIGHTS, {"table": str(target)})
-            rights.append(_Rights(found.user, *(cursor.fetchone() or (False, False, False))))
+            table = find_table_rights(cursor, target.schema, target.table)
+            rights.append(_Rights(found.user, table))
             return rights[0].to_insert(target)
     if found.create is None:
         raise Wrong(

@@ -26,7 +26,7 @@ def _region(pipeline: Pipeline) -> str:
     except TidemarkError:
         raise Unknown("not asked: a connection is missing") from None
     with region_of(pipeline, connections) as region:
-        is_there = Looks(region.ledger.engine).is_there()
+        is_there = Looks(region.ledger.engine).ledger_is_there()
         state = region.ledger.region_state(region.name) if is_there else None
         return _new(region) if state is None else _known(region, state)
 

@@ -7,14 +7,14 @@ from typing import Any
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import Fenced, TargetRefused
-from tidemark.ledger.queries import query
-from tidemark.ledger.settling import published_after
+from tidemark.ledger import regions, rewinds
 from tidemark.model.batch import Batch, Contribution, Moved, PlannedSpan
 from tidemark.model.bounds import Bounds
 from tidemark.model.corruption import accepted_ranges
 from tidemark.model.dead_letters import JUDGED_FROM, Counted, Limits, Reason
 from tidemark.model.offsets import LogPosition, Offsets, Span, TopicPartition
 from tidemark.model.state import Run
+from tidemark.postgres.queries import query
 from tidemark.protocol.publish import SpanAlreadyClaimed
 from tidemark.protocol.removal import Removal
 
@@ -31,11 +31,11 @@ class Deciding:
 
     def unpublished_batch(self) -> Batch | None:
         """The batch that this epoch works on; discarded with the epoch, never adopted."""
-        found = self._one("unpublished_batch")
+        found = self._unpublished_seq()
         if found is None:
             return None
         seq, epoch = found
-        self._run("spans", seq=seq)
+        self._run("unpublished_batch_spans", seq=seq)
         spans = tuple(
             PlannedSpan(Span(*row[:4]), row[4], row[5] is not None, LogPosition.known(*row[6:]))
             for row in self.cursor.fetchall()
@@ -44,13 +44,12 @@ class Deciding:
 
     def next_offsets(self) -> Offsets:
         """The merged checkpoint, under the lock."""
-        self._run("partitions")
-        return {TopicPartition(row[0], row[1]): row[4] for row in self.cursor.fetchall()}
+        found = regions.partitions(self.cursor, self.region)
+        return {where: partition.next_offset for where, partition in found.items()}
 
     def target_offsets(self) -> Offsets:
         """Where the run stops."""
-        self._run("target_offsets")
-        return {TopicPartition(topic, n): offset for topic, n, offset in self.cursor.fetchall()}
+        return regions.target_offsets(self.cursor, self.region, self.epoch)
 
     def bound_reached(self) -> str | None:
         """The bound of the run that forbids another batch; none of time before the first."""
@@ -63,7 +62,7 @@ class Deciding:
 
     def bounds(self) -> Bounds:
         """The run's bounds."""
-        run = Run(self.region, *(self._one("run_at") or ()))
+        run = self._run_at()
         return Bounds(run.max_records, run.max_batches, run.max_seconds, run.max_bytes)
 
     def batches_since_reset(self) -> int | None:
@@ -78,31 +77,31 @@ class Deciding:
 
     def accepted_corrupt(self) -> tuple[Span, ...]:
         """The corrupt ranges that the run was told to leave out."""
-        return accepted_ranges(Run(self.region, *(self._one("run_at") or ())).overrides)
+        return accepted_ranges(self._run_at().overrides)
 
     def pass_over(self, span: Span) -> None:
         """The partition's history ends where the range begins, a new one begins where it ends."""
         where = {"topic": span.topic, "partition": span.partition}
-        self._run("pass_over", **where, start=span.start, end=span.end)
-        if self.cursor.rowcount != 1:
+        if self._run("pass_over", **where, start=span.start, end=span.end) != 1:
             raise LookupError(f"{span.topic_partition} does not stand at {span.start}")
-        self._run("write_remark", remark=f"accepted: {span} is corrupt in Kafka and was left out")
+        self._run(
+            "pass_over_remark", remark=f"accepted: {span} is corrupt in Kafka and was left out"
+        )
 
     def write_batch(self, spans: Sequence[Span]) -> Batch:
         """Write the plan under a seq of its own; it is fixed for as long as the epoch lives."""
-        self._run("give_out_seq")
-        seq = int(self.cursor.fetchone()[0])  # type: ignore[index]
+        seq = self._give_out_seq()
         self._run("write_batch", seq=seq)
-        self._run(
-            "write_spans",
+        written = self._run(
+            "write_batch_spans",
             seq=seq,
             topics=[span.topic for span in spans],
             partitions=[span.partition for span in spans],
             starts=[span.start for span in spans],
             ends=[span.end for span in spans],
         )
-        if self.cursor.rowcount != len(spans):
-            raise LookupError(f"{len(spans) - self.cursor.rowcount} planned partitions are unknown")
+        if written != len(spans):
+            raise LookupError(f"{len(spans) - written} planned partitions are unknown")
         batch = self.unpublished_batch()
         if batch is None:
             raise LookupError(f"batch {seq} of region {self.region} was written and is not there")
@@ -110,7 +109,7 @@ class Deciding:
 
     def is_unpublished(self, batch: Batch) -> bool:
         """The batch is still the one that this epoch works on: the fence of every contribution."""
-        return self._one("unpublished_batch") == (batch.seq, self.epoch)
+        return self._unpublished_seq() == (batch.seq, self.epoch)
 
     def claim(self, batch: Batch, contribution: Contribution) -> None:
         """Claim all spans of the contribution, or none.
@@ -118,19 +117,11 @@ class Deciding:
         Raises:
             SpanAlreadyClaimed: another contribution was accepted for one of them.
         """
-        self._run(
-            "write_contribution",
-            seq=batch.seq,
-            member=contribution.member,
-            attempts=[winner.attempt for winner in contribution.winners],
-            rows=contribution.rows,
-        )
-        number = self.cursor.fetchone()[0]  # type: ignore[index]
         reads = contribution.reads
-        self._run(
+        claimed = self._run(
             "claim_spans",
             seq=batch.seq,
-            contribution=number,
+            contribution=self._write_contribution(batch, contribution),
             topics=[read.span.topic for read in reads],
             partitions=[read.span.partition for read in reads],
             starts=[read.span.start for read in reads],
@@ -142,13 +133,21 @@ class Deciding:
             record_ends=[read.record_end for read in reads],
             leader_epochs=[read.leader_epoch for read in reads],
         )
-        if self.cursor.rowcount != len(reads):
+        if claimed != len(reads):
             raise SpanAlreadyClaimed(f"batch {batch.seq}: another contribution was accepted")
+
+    def _write_contribution(self, batch: Batch, contribution: Contribution) -> int:
+        return self._number(
+            "write_contribution",
+            seq=batch.seq,
+            member=contribution.member,
+            attempts=[winner.attempt for winner in contribution.winners],
+            rows=contribution.rows,
+        )
 
     def unclaimed_spans(self, batch: Batch) -> int:
         """Spans that nobody has contributed yet."""
-        self._run("count_unclaimed_spans", seq=batch.seq)
-        return int(self.cursor.fetchone()[0])  # type: ignore[index]
+        return self._number("unclaimed_spans", seq=batch.seq)
 
     def winners(self, batch: Batch) -> list[tuple[int, int]]:
         """(member, attempt) of the staged rows that count, over all members."""
@@ -177,7 +176,7 @@ class Deciding:
 
     def publish_batch(self, batch: Batch, moved: Moved, dead_letters_moved: int) -> int:
         """Write the counts, which named constraints compare; return the records of the batch."""
-        self._run(
+        return self._number(
             "publish_batch",
             seq=batch.seq,
             rows_moved=moved.rows,
@@ -185,12 +184,10 @@ class Deciding:
             records_refused=moved.refused_records,
             dead_letters_moved=dead_letters_moved,
         )
-        return int(self.cursor.fetchone()[0])  # type: ignore[index]
 
     def advance_head(self, batch: Batch) -> int:
         """Make the batch the region's head; returns how many rows that touched: one."""
-        self._run("advance_head", seq=batch.seq)
-        return self.cursor.rowcount
+        return self._run("advance_head", seq=batch.seq)
 
     def published(self) -> tuple[int, int, int, int]:
         """Batches, rows, dead letters and records that this epoch has published."""
@@ -203,8 +200,7 @@ class Deciding:
 
     def contributed_rows(self, batch: Batch) -> int:
         """Rows that the batch's contributions have staged, as they counted them."""
-        self._run("contributed_rows", seq=batch.seq)
-        return int(self.cursor.fetchone()[0])  # type: ignore[index]
+        return self._number("contributed_rows", seq=batch.seq)
 
     def keep_target(self, schema: str, table: str) -> None:
         """The table that bears this name is the one that the region has always published to.
@@ -214,8 +210,7 @@ class Deciding:
         Raises:
             TargetRefused: it is another one.
         """
-        self._run("keep_target", schema=schema, table=table)
-        if self.cursor.rowcount != 1:
+        if self._run("keep_target", schema=schema, table=table) != 1:
             raise TargetRefused(
                 f"region {self.region}: {schema}.{table} is not the table that the region has"
                 " published to: it was renamed, made anew or restored under the same name. Nothing"
@@ -225,19 +220,19 @@ class Deciding:
 
     def published_after(self, seq: int) -> Removal:
         """What a rewind to a seq has to remove."""
-        return published_after(self.cursor, self.region, seq)
+        return rewinds.published_after(self.cursor, self.region, seq)
 
     def rewind(self, to_seq: int) -> int:
-        """RewindPlan the ledger to a checkpoint; return how many dead letters went.
+        """Take the ledger back to a checkpoint; return how many dead letters went.
 
         Raises:
             Fenced: the region's row was not this epoch's.
         """
-        self._run("rewind_dead_letters", seq=to_seq)
-        dead_letters = self.cursor.rowcount
-        for statement in ("rewind_spans", "rewind_batches", "rewind_partitions", "rewind_head"):
-            self._run(statement, seq=to_seq)
-        if self.cursor.rowcount != 1:
+        dead_letters = self._run("rewind_dead_letters", seq=to_seq)
+        self._run("rewind_spans", seq=to_seq)
+        self._run("rewind_batches", seq=to_seq)
+        self._run("rewind_partitions", seq=to_seq)
+        if self._run("rewind_head", seq=to_seq) != 1:
             raise Fenced(f"region {self.region}: {to_seq} can't become the head")
         return dead_letters
 
@@ -250,20 +245,36 @@ class Deciding:
 
         Of checkpoints, runs and members at most `step` each; whether there may be more to delete.
         """
-        last, up_to = self._one("oldest_to_retain", retain=retain, step=step) or (0, 0)
+        last, up_to = self._one("prune_up_to", retain=retain, step=step) or (0, 0)
         oldest = up_to or last
-        for statement in ("prune_spans", "prune_contributions", "prune_batches"):
-            self._run(statement, oldest=oldest)
-        is_full = False
-        for statement in ("prune_runs", "prune_members"):
-            self._run(statement, oldest=oldest, retain=retain, step=step)
-            is_full |= self.cursor.rowcount == step
-        self._run("write_oldest", oldest=oldest)
-        return bool(oldest < last or is_full)
+        self._run("prune_spans", oldest=oldest)
+        self._run("prune_contributions", oldest=oldest)
+        self._run("prune_batches", oldest=oldest)
+        runs = self._run("prune_runs", oldest=oldest, retain=retain, step=step)
+        members = self._run("prune_members", retain=retain, step=step)
+        self._run("prune_oldest_seq", oldest=oldest)
+        return bool(oldest < last or step in (runs, members))
 
-    def _run(self, name: str, **values: object) -> None:
+    def _unpublished_seq(self) -> tuple[int, int] | None:
+        """Seq and epoch of the unpublished batch."""
+        found = self._one("unpublished_seq")
+        return (found[0], found[1]) if found else None
+
+    def _give_out_seq(self) -> int:
+        return self._number("give_out_seq")
+
+    def _run_at(self) -> Run:
+        """The run that holds this epoch."""
+        return Run(self.region, *(self._one("run_at") or ()))
+
+    def _run(self, name: str, **values: object) -> int:
+        """The rows that the statement touched, or found."""
         self.cursor.execute(query(name), {"region": self.region, "epoch": self.epoch, **values})
+        return self.cursor.rowcount
 
     def _one(self, name: str, **values: object) -> tuple[Any, ...] | None:
         self._run(name, **values)
         return self.cursor.fetchone()
+
+    def _number(self, name: str, **values: object) -> int:
+        return int((self._one(name, **values) or ())[0])

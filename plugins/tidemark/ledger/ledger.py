@@ -10,18 +10,14 @@ from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
 from tidemark.errors import Fenced, Refused
+from tidemark.ledger import regions, rewinds
 from tidemark.ledger.deciding import Deciding
-from tidemark.ledger.queries import query
-from tidemark.ledger.settling import (
-    ReadAgain,
-    Settling,
-    read_again_of,
-    rewind_plan_of,
-    target_oid_of,
-)
+from tidemark.ledger.rewinds import ReadAgain
+from tidemark.ledger.settling import Settling
 from tidemark.model.batch import Batch, Checkpoint
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.state import Partition, RegionState, Run
+from tidemark.postgres.queries import query
 from tidemark.postgres.transaction import autocommit, transaction
 from tidemark.protocol.reset import RewindPlan
 
@@ -80,8 +76,7 @@ class Ledger:
             "cluster_id": cluster_id,
         }
         with transaction(self.engine, "region") as cursor:
-            cursor.execute(query("other_region_of"), values)
-            for other, its_group, its_target in cursor.fetchall():
+            for other, its_group, its_target in _other_region_of(cursor, values):
                 raise Refused(
                     f"region {other} has consumer group {its_group!r} and target {its_target}: both"
                     f" belong to one region; give region {region} its own (kafka.group, target)"
@@ -106,32 +101,36 @@ class Ledger:
 
     def find_settled(self, kind: str, uuid: UUID, region: str) -> int | None:
         """The epoch of an open or a reset whose COMMIT had no answer; None if it did not happen."""
-        found: int | None = self._settled(f"find_{kind}", region=region, uuid=str(uuid))
+        values = {"region": region, "uuid": str(uuid)}
+        if kind == "opening":
+            found: int | None = self._settled("find_settled_opening", **values)
+        else:
+            found = self._settled("find_settled_resetting", **values)
         return found
 
     def reset_state(self, uuid: UUID, region: str) -> str | None:
         """What became of a rewind whose COMMIT had no answer, looked up under the region lock."""
-        found: str | None = self._settled("state_of_reset", region=region, uuid=str(uuid))
+        found: str | None = self._settled("reset_state", region=region, uuid=str(uuid))
         return found
 
     def rewind_is_under_way(self, region: str) -> bool:
         """A rewind has lowered Kafka and not yet the ledger, or died in between; a look."""
-        return bool(self._rows("rewind_under_way", region=region)[0][0])
+        return bool(self._rows("rewind_is_under_way", region=region)[0][0])
 
     def target_oid(self, target: str) -> int | None:
         """The table that bears a name now, as a look."""
         with autocommit(self.engine) as cursor:
-            return target_oid_of(cursor, target)
+            return regions.target_oid(cursor, target)
 
     def rewind_plan(self, region: str, to_seq: int) -> RewindPlan:
         """What a rewind to a checkpoint would take back, as a look."""
         with autocommit(self.engine) as cursor:
-            return rewind_plan_of(cursor, region, to_seq)
+            return rewinds.rewind_plan(cursor, region, to_seq)
 
     def read_again(self, region: str, to_seq: int) -> list[ReadAgain]:
         """What a rewind to a checkpoint reads again of each partition, as a look."""
         with autocommit(self.engine) as cursor:
-            return read_again_of(cursor, region, to_seq)
+            return rewinds.read_again(cursor, region, to_seq)
 
     def checkpoint_before(self, region: str, offsets: Offsets) -> int:
         """The newest checkpoint at or below these offsets in every partition; 0 is the start."""
@@ -162,7 +161,7 @@ class Ledger:
 
     def epoch(self, region: str) -> int | None:
         """The region's current epoch, as a look."""
-        rows = self._rows("region_epoch", region=region)
+        rows = self._rows("epoch", region=region)
         return rows[0][0] if rows else None
 
     def merged_checkpoint(self, region: str, at: int | None = None) -> Checkpoint:
@@ -173,17 +172,16 @@ class Ledger:
         if at is None:
             rows = self._rows("merged_checkpoint", region=region)
         else:
-            rows = self._rows("restored_checkpoint", region=region, seq=at)
+            with autocommit(self.engine) as cursor:
+                rows = rewinds.restored_checkpoint(cursor, region, at)
         offsets = {TopicPartition(r[2], r[3]): r[4] for r in rows if r[2] is not None}
         epoch, seq = (rows[0][0], rows[0][1]) if rows else (0, 0)
         return Checkpoint(region, epoch, seq, offsets)
 
     def partitions(self, region: str) -> dict[TopicPartition, Partition]:
         """Every partition of the region as the ledger knows it."""
-        return {
-            TopicPartition(topic, number): Partition(*facts)
-            for topic, number, *facts in self._rows("partitions", region=region)
-        }
+        with autocommit(self.engine) as cursor:
+            return regions.partitions(cursor, region)
 
     def run_of(self, region: str, run_id: str) -> Run | None:
         """The newest epoch's run with this run id."""
@@ -201,8 +199,8 @@ class Ledger:
 
     def target_offsets(self, region: str, epoch: int) -> Offsets:
         """Where the run of this epoch stops."""
-        rows = self._rows("target_offsets", region=region, epoch=epoch)
-        return {TopicPartition(topic, number): offset for topic, number, offset in rows}
+        with autocommit(self.engine) as cursor:
+            return regions.target_offsets(cursor, region, epoch)
 
     def register_member(self, region: str, epoch: int, uuid: UUID, name: str) -> int:
         """A member's number, which keys its staged rows and is never given twice."""
@@ -242,7 +240,7 @@ class Ledger:
 
     def unpublished_seq(self, region: str) -> int | None:
         """The seq of the unpublished batch, as a look."""
-        rows = self._rows("unpublished_batch", region=region)
+        rows = self._rows("unpublished_seq", region=region)
         return rows[0][0] if rows else None
 
     def unfinished_reset(self, region: str, run_id: str | None) -> int | None:
@@ -273,6 +271,12 @@ class Ledger:
 def never_opened(region: str) -> Refused:
     """What is said of a region that the ledger does not know."""
     return Refused(f"region {region} is not in the ledger: it appears with its first run")
+
+
+def _other_region_of(cursor: Cursor, values: dict[str, str]) -> list[tuple[str, str, str]]:
+    """Regions that have this group or this target."""
+    cursor.execute(query("other_region_of"), values)
+    return cursor.fetchall()
 
 
 def _lock_region(cursor: Cursor, region: str) -> RegionState:

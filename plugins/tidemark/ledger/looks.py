@@ -6,9 +6,9 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from tidemark.ledger.queries import query
 from tidemark.model.batch import DeadLetter
 from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.postgres.queries import query
 from tidemark.postgres.transaction import autocommit
 
 
@@ -105,13 +105,13 @@ class Looks:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def is_there(self) -> bool:
+    def ledger_is_there(self) -> bool:
         """Whether any ledger was ever made in the database."""
         return bool(self._rows("ledger_is_there")[0][0])
 
     def checkpoints(self, region: str, last: int | None = None) -> list[Published]:
         """The region's checkpoints, newest first; all of them or the last ones."""
-        rows = self._rows("published_batches", region=region, last=last)
+        rows = self._rows("checkpoints", region=region, last=last)
         return [Published(*row) for row in rows]
 
     def counted_after(self, region: str, seq: int) -> Counted:
@@ -127,19 +127,19 @@ class Looks:
         head, newest = self._rows("head_and_newest", region=region)[0]
         return head, newest
 
-    def spans(self, region: str, seq: int) -> list[PublishedSpan]:
+    def published_spans(self, region: str, seq: int) -> list[PublishedSpan]:
         """The spans of a checkpoint."""
         rows = self._rows("published_spans", region=region, seq=seq)
         return [PublishedSpan(Span(*row[:4]), *row[4:]) for row in rows]
 
     def offsets_at(self, region: str, seq: int) -> Offsets:
         """The merged checkpoint as of a seq."""
-        rows = self._rows("checkpoint_offsets", region=region, seq=seq)
+        rows = self._rows("offsets_at", region=region, seq=seq)
         return {TopicPartition(topic, number): offset for topic, number, offset in rows}
 
     def now(self) -> datetime:
         """What time it is by the server's clock: ages of what it has written are told by it."""
-        found: datetime = self._rows("server_clock")[0][0]
+        found: datetime = self._rows("now")[0][0]
         return found
 
     def members_at(self, region: str, epoch: int) -> list[ShownMember]:
@@ -157,7 +157,7 @@ class Looks:
 
     def dead_letters(self, region: str, limit: int | None = None) -> list[KeptLetter]:
         """Dead letters, newest batch first."""
-        return [_kept(row) for row in self._rows("newest_dead_letters", region=region, limit=limit)]
+        return [_kept(row) for row in self._rows("dead_letters", region=region, limit=limit)]
 
     def _rows(self, name: str, **values: object) -> list[tuple[Any, ...]]:
         with autocommit(self._engine) as cursor:

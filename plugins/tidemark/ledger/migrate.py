@@ -16,6 +16,7 @@ from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, Pro
 
 from tidemark.errors import Refused
 from tidemark.postgres.errors import refusal, unreachable
+from tidemark.postgres.queries import query
 
 SCHEMAS = ("tidemark", "tidemark_staging")
 MIGRATION_LOCK = 0x7469_6465  # "tide": one migration at a time in a database
@@ -34,7 +35,7 @@ def migrate(engine: Engine) -> str:
         # Closed at the end: what failed inside a spelled-out BEGIN must not go back to the pool.
         connection.detach()
         connection.execute(text("BEGIN"))
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
+        _lock_migrations(connection)
         _present(connection)
         for schema in SCHEMAS:
             if not inspect(connection).has_schema(schema):
@@ -83,6 +84,10 @@ def newest() -> str:
     """The newest revision that this version of Tidemark knows."""
     with _config() as config:
         return ScriptDirectory.from_config(config).get_current_head() or ""
+
+
+def _lock_migrations(connection: Connection) -> None:
+    connection.exec_driver_sql(query("lock_migrations"), {"key": MIGRATION_LOCK})
 
 
 def _present(connection: Connection) -> str | None:

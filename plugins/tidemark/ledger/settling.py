@@ -8,14 +8,13 @@ from typing import Any
 from psycopg2.extensions import cursor as Cursor
 from psycopg2.extras import Json
 
-from tidemark.ledger.queries import query
+from tidemark.ledger import regions, rewinds
 from tidemark.model.facts import Facts, LogEnd
-from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.state import Mirrored, Partition, RegionState
-from tidemark.model.table_name import parse_table
+from tidemark.postgres.queries import query
 from tidemark.protocol.open import OpenRequest
-from tidemark.protocol.removal import Removal
-from tidemark.protocol.reset import Finished, Place, ResetRequest, RewindPlan, RewindRequest
+from tidemark.protocol.reset import Finished, ResetRequest, RewindPlan, RewindRequest
 
 
 @dataclass(slots=True)
@@ -32,7 +31,7 @@ class Settling:
 
     def take_epoch(self, seen: Mirrored) -> int:
         """Fence everyone: the epoch by compare-and-set on the server, past what Kafka has seen."""
-        self._run("pass_seq", seen=seen.seq)
+        self._run("take_epoch_seq", seen=seen.seq)
         self._run("take_epoch", epoch=self.state.epoch, seen=seen.epoch)
         return int(self.cursor.fetchone()[0])  # type: ignore[index]
 
@@ -40,17 +39,17 @@ class Settling:
         """Drop the plan of the passed epoch; return its seq. Its seq is not used again."""
         self._run("discard_unpublished_batch")
         found = self.cursor.fetchone()
+        self._supersede()
+        return found[0] if found else None
+
+    def _supersede(self) -> None:
+        """Who was open, or resetting, is so no longer."""
         self._run("supersede_runs")
         self._run("supersede_resets")
-        return found[0] if found else None
 
     def partitions(self) -> dict[TopicPartition, Partition]:
         """Every partition of the region as the ledger knows it."""
-        self._run("partitions")
-        return {
-            TopicPartition(topic, number): Partition(*facts)
-            for topic, number, *facts in self.cursor.fetchall()
-        }
+        return regions.partitions(self.cursor, self.region)
 
     def write_initial_offsets(self, initial: Offsets, topic_ids: Mapping[str, str]) -> None:
         """Write where new partitions begin; known ones keep what they have."""
@@ -73,7 +72,7 @@ class Settling:
 
     def target_oid(self, target: str) -> int | None:
         """The table that bears this name now."""
-        return target_oid_of(self.cursor, target)
+        return regions.target_oid(self.cursor, target)
 
     def write_made_with(self, fingerprint: Mapping[str, Any], cluster_id: str, target: str) -> None:
         """Keep what the rows are made with from now on, from where, and where they go."""
@@ -115,7 +114,7 @@ class Settling:
         """Write the run's target offsets and what lies behind them; `stuck` as before the run."""
         targets = facts.ends
         self._run(
-            "write_target_offsets",
+            "write_targets",
             epoch=epoch,
             topics=[partition.topic for partition in targets],
             partitions=[partition.partition for partition in targets],
@@ -126,7 +125,7 @@ class Settling:
 
     def rewind_plan(self, to_seq: int) -> RewindPlan:
         """What a rewind to a checkpoint would take back."""
-        return rewind_plan_of(self.cursor, self.region, to_seq)
+        return rewinds.rewind_plan(self.cursor, self.region, to_seq)
 
     def finished_reset(self, request_id: str) -> Finished | None:
         """The reset that this request has finished, if it has."""
@@ -140,7 +139,7 @@ class Settling:
         """Write the audit row of a reset."""
         head = self.state.head_seq
         to_seq = request.to_seq if isinstance(request, RewindRequest) else head
-        removal = published_after(self.cursor, self.region, to_seq)
+        removal = rewinds.published_after(self.cursor, self.region, to_seq)
         self._run(
             "write_reset",
             epoch=epoch,
@@ -156,62 +155,7 @@ class Settling:
             dead_letters=removal.dead_letters,
             overrides=list(request.overrides),
         )
-        self._run("count_reset", by_hand=request.run_id is None)
+        self._run("write_reset_count", by_hand=request.run_id is None)
 
     def _run(self, name: str, **values: object) -> None:
         self.cursor.execute(query(name), {"region": self.region, **values})
-
-
-def target_oid_of(cursor: Cursor, target: str) -> int | None:
-    """The table that bears a name, as this cursor sees it; None if there is none."""
-    schema, table = parse_table(target)
-    cursor.execute(query("target_oid"), {"schema": schema, "table": table})
-    found = cursor.fetchone()
-    return found[0] if found else None
-
-
-def published_after(cursor: Cursor, region: str, seq: int) -> Removal:
-    """What a rewind to a seq has to remove, as this cursor sees the ledger."""
-    cursor.execute(query("published_after"), {"region": region, "seq": seq})
-    return Removal(*(cursor.fetchone() or (0, 0)))
-
-
-@dataclass(frozen=True, slots=True)
-class ReadAgain:
-    """What a rewind reads again of a partition, as the ledger counted it when it was read."""
-
-    span: Span
-    """As far as the ledger has its spans; older ones may be pruned."""
-    records: int
-    first: Span
-    """The oldest of these spans."""
-    first_records: int
-
-
-def read_again_of(cursor: Cursor, region: str, seq: int) -> list[ReadAgain]:
-    """What a rewind to a seq reads again, as this cursor sees the ledger."""
-    cursor.execute(query("read_again"), {"region": region, "seq": seq})
-    return [
-        ReadAgain(
-            Span(topic, number, start, end),
-            records,
-            Span(topic, number, start, first_end),
-            first_records,
-        )
-        for topic, number, start, end, records, first_end, first_records in cursor.fetchall()
-    ]
-
-
-def rewind_plan_of(cursor: Cursor, region: str, to_seq: int) -> RewindPlan:
-    """What a rewind to a checkpoint would take back, as this cursor sees the ledger."""
-    values = {"region": region, "seq": to_seq}
-    cursor.execute(query("rewindable"), values)
-    is_checkpoint, batches, dead_letters, beyond = cursor.fetchone() or (False, 0, 0, [])
-    published = published_after(cursor, region, to_seq)
-    cursor.execute(query("restored_checkpoint"), values)
-    places = {
-        TopicPartition(topic, number): Place(topic_id, offset, next_offset)
-        for _, _, topic, number, offset, topic_id, next_offset in cursor.fetchall()
-        if topic is not None
-    }
-    return RewindPlan(to_seq, is_checkpoint, batches, dead_letters, beyond, places, published)

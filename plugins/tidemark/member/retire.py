@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg2
+from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
 from tidemark.errors import TidemarkError
 from tidemark.ledger.ledger import Ledger
-from tidemark.ledger.queries import query
 from tidemark.model.batch import Staging
+from tidemark.postgres.queries import query
 from tidemark.postgres.transaction import autocommit, transaction
 from tidemark.staging.tables import DROP_WAIT_MS, drop, staged_batches
 
@@ -57,10 +58,15 @@ def _done_with(engine: Engine, region: str) -> Iterator[int]:
     next_seq and is not planned is done with, for ever.
     """
     with autocommit(engine) as cursor:
-        cursor.execute(query("seqs_in_use"), {"region": region})
-        next_seq, unpublished = cursor.fetchone() or (0, None)
+        next_seq, unpublished = _seqs_in_use(cursor, region)
         staged = staged_batches(cursor, Staging.of(region, 0).schema, region)
     return (seq for seq in staged if seq < next_seq and seq != unpublished)
+
+
+def _seqs_in_use(cursor: Cursor, region: str) -> tuple[int, int | None]:
+    """The next seq, and that of the unpublished batch."""
+    cursor.execute(query("seqs_in_use"), {"region": region})
+    return cursor.fetchone() or (0, None)
 
 
 def _end_writers(engine: Engine, staging: Staging) -> None:
@@ -68,7 +74,7 @@ def _end_writers(engine: Engine, staging: Staging) -> None:
     with autocommit(engine) as cursor:
         for table in (staging.rows, staging.dead_letters, staging.reads):
             values = {"table": f'"{staging.schema}"."{table}"'}
-            cursor.execute(query("end_stopped_writers"), values)
+            cursor.execute(query("end_writers"), values)
             for _ in cursor.fetchall():
                 log.warning("ended a session that still wrote to %s.%s", staging.schema, table)
 

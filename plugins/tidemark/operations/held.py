@@ -9,7 +9,7 @@ from tidemark.errors import Refused
 from tidemark.kafka.retention import Retention, oldest_timestamp, retentions
 from tidemark.kafka.spans import read_span
 from tidemark.ledger.looks import Looks
-from tidemark.ledger.settling import ReadAgain
+from tidemark.ledger.rewinds import ReadAgain
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.operations.region import Region
 from tidemark.protocol.reset import RewindPlan

@@ -9,12 +9,6 @@ if TYPE_CHECKING:
     from tidemark.model.offsets import TopicPartition
     from tidemark.operations.region import Region
 
-BOTH = """
-SELECT (SELECT coalesce(sum(rows_moved), 0)::bigint FROM tidemark.batches
-        WHERE region = {region} AND state = 'published' AND seq >= {since}),
-       (SELECT count(*) FROM {target} WHERE {batch_seq} >= greatest({since}, 1))
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
@@ -107,7 +101,7 @@ def in_ledger(region: "Region") -> RegionStatus:
     from tidemark.ledger.looks import Looks
 
     ledger, looks = region.ledger, Looks(region.ledger.engine)
-    state = ledger.region_state(region.name) if looks.is_there() else None
+    state = ledger.region_state(region.name) if looks.ledger_is_there() else None
     if state is None:
         return RegionStatus(region.name, "never opened")
     run = ledger.run_at(region.name, state.epoch)
@@ -162,24 +156,14 @@ def _target(region: "Region", published: "list[Published]", since: int) -> Targe
 
 def counted(region: "Region", target: TargetStatus) -> TargetStatus:
     """The same with the rows that are in the table now; ledger and table in one snapshot."""
-    from psycopg2 import sql
-
     from tidemark.postgres.transaction import autocommit
     from tidemark.staging.catalog import find_relation
-    from tidemark.staging.columns import BATCH_SEQ
+    from tidemark.staging.count import count_beside_ledger
     from tidemark.staging.target import Target
 
     table, since = Target.parse(target.table), target.since_seq
     with autocommit(region.ledger.engine) as cursor:
         if find_relation(cursor, table.schema, table.table) is None:
             return replace(target, counted=0)
-        # literals, because psycopg2 takes a % in a name for a placeholder beside parameters
-        statement = sql.SQL(BOTH).format(
-            target=table.identifier,
-            batch_seq=sql.Identifier(BATCH_SEQ),
-            region=sql.Literal(region.name),
-            since=sql.Literal(since),
-        )
-        cursor.execute(statement)
-        ledger, rows = cursor.fetchone() or (0, 0)
+        ledger, rows = count_beside_ledger(cursor, table, region.name, since)
     return replace(target, ledger=ledger, counted=rows)

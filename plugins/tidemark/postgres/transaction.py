@@ -15,6 +15,7 @@ from sqlalchemy import Engine, create_engine, event
 from tidemark import failpoints
 from tidemark.errors import OutcomeUnknown, TidemarkError
 from tidemark.postgres.errors import NO_ANSWER, refusal, unreachable
+from tidemark.postgres.session import configure
 
 TIMEOUTS_MS = {
     "lock_timeout": 900_000,  # as long as the statement of a publish that is waited for
@@ -75,7 +76,7 @@ def transaction(
         try:
             _begin(cursor)
             for setting, milliseconds in (timeouts_ms or timeouts_of(name)).items():
-                cursor.execute("SELECT set_config(%s, %s, true)", (setting, f"{milliseconds}ms"))
+                configure(cursor, setting, f"{milliseconds}ms", is_local=True)
             yield cursor
         except NO_ANSWER as error:
             raise unreachable(error) from error

@@ -10,6 +10,7 @@ from psycopg2.extensions import connection as Connection
 
 from tidemark.errors import StagingLost
 from tidemark.postgres.errors import NO_ANSWER, unreachable
+from tidemark.postgres.session import configure
 
 TASK_TIMEOUTS = {
     "statement_timeout": "15min",
@@ -34,7 +35,7 @@ def connected(parameters: Mapping[str, Any]) -> Connection:
     try:
         with connection, connection.cursor() as cursor:
             for setting, value in TASK_TIMEOUTS.items():
-                cursor.execute("SELECT set_config(%s, %s, false)", (setting, value))
+                configure(cursor, setting, value, is_local=False)
     except BaseException:
         connection.close()
         raise

@@ -1,27 +1,24 @@
 """Taking published rows back out of the target: what a rewind removes."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import Refused, TargetRefused
-from tidemark.staging.catalog import find_columns, find_interfering, find_relation
+from tidemark.staging.catalog import (
+    find_columns,
+    find_interfering,
+    find_relation,
+    find_table_rights,
+)
 from tidemark.staging.columns import BATCH_SEQ
 from tidemark.staging.move import REFUSALS, target_refused
+from tidemark.staging.ports import Deciding
 from tidemark.staging.target import Target, refuse_row_security
 
-
-class Deciding(Protocol):
-    """What removing asks of the rewind's transaction."""
-
-    @property
-    def cursor(self) -> Cursor:
-        """The transaction's cursor."""
-
-    def keep_target(self, schema: str, table: str) -> None:
-        """Refuse a table that the region has not published to."""
+_COUNT = sql.SQL("SELECT count(*) FROM {} WHERE {} > {}")
+_DELETE = sql.SQL("DELETE FROM {} WHERE {} > {}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +35,7 @@ class PublishedRows:
         """
         if not self._is_there(cursor):
             return 0
-        cursor.execute(
-            "SELECT has_table_privilege(%s, 'DELETE')",
-            (self.target.identifier.as_string(cursor),),
-        )
-        if cursor.fetchone() != (True,):
+        if not find_table_rights(cursor, self.target.schema, self.target.table).delete:
             raise Refused(
                 f"{self.target}: this role may not delete rows, which a rewind does; grant DELETE"
                 " on the table (docs/operating.md)"
@@ -60,7 +53,7 @@ class PublishedRows:
         if not self._is_there(cursor):
             return 0
         try:
-            cursor.execute(self._statement("DELETE", after_seq))
+            cursor.execute(self._after(_DELETE, after_seq))
             removed = cursor.rowcount
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         except REFUSALS as error:
@@ -80,12 +73,12 @@ class PublishedRows:
         )
 
     def _count(self, cursor: Cursor, after_seq: int) -> int:
-        cursor.execute(self._statement("SELECT count(*)", after_seq))
+        cursor.execute(self._after(_COUNT, after_seq))
         return int((cursor.fetchone() or (0,))[0])
 
-    def _statement(self, what: str, after_seq: int) -> sql.Composed:
+    def _after(self, statement: sql.SQL, after_seq: int) -> sql.Composed:
         # a literal, because psycopg2 takes a % in a name for a placeholder beside parameters
-        return sql.SQL(what + " FROM {} WHERE {} > {}").format(
+        return statement.format(
             self.target.identifier, sql.Identifier(BATCH_SEQ), sql.Literal(after_seq)
         )
 

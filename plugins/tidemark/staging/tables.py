@@ -7,7 +7,9 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import SchemaMismatch
-from tidemark.model.batch import SpanRead, Staging
+from tidemark.model.batch import Staging
+from tidemark.postgres.queries import query
+from tidemark.postgres.session import configure, lock_name
 from tidemark.staging.catalog import find_columns
 from tidemark.staging.columns import Column
 
@@ -53,23 +55,6 @@ CREATE TABLE IF NOT EXISTS {reads} (
     PRIMARY KEY (member, attempt, topic, partition, start_offset)
 ) WITH (autovacuum_enabled = off)
 """)
-_RECORD_READ = sql.SQL("""
-INSERT INTO {reads} (
-    member, attempt, topic, partition, start_offset, end_offset, records, dead_letters,
-    bytes, record_end, leader_epoch
-)
-VALUES (
-    %(member)s, %(attempt)s, %(topic)s, %(partition)s, %(start)s, %(end)s,
-    %(records)s, %(dead_letters)s, %(bytes)s, %(record_end)s, %(leader_epoch)s
-)
-ON CONFLICT DO NOTHING
-""")
-_STAGED = """
-SELECT substring(relname FROM %(pattern)s)::bigint
-FROM pg_catalog.pg_class
-WHERE relnamespace = to_regnamespace(%(schema)s) AND relkind = 'r' AND relname ~ %(pattern)s
-ORDER BY 1
-"""
 
 
 def create(cursor: Cursor, staging: Staging, columns: Sequence[Column]) -> None:
@@ -80,9 +65,7 @@ def create(cursor: Cursor, staging: Staging, columns: Sequence[Column]) -> None:
     Raises:
         SchemaMismatch: another member has made them for other columns.
     """
-    cursor.execute(
-        "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"tidemark {staging.rows}",)
-    )
+    lock_name(cursor, f"tidemark {staging.rows}")
     names = _names(staging)
     definitions = [
         sql.SQL("{} " + column.staged_type).format(sql.Identifier(column.staged_name))
@@ -94,33 +77,10 @@ def create(cursor: Cursor, staging: Staging, columns: Sequence[Column]) -> None:
     _refuse_other_columns(cursor, staging, columns)
 
 
-def record_read(cursor: Cursor, staging: Staging, read: SpanRead) -> bool:
-    """Record a complete read of a span; False if this attempt has recorded it before.
-
-    Then its dead letters stand already and must not be staged twice: a transform that uses the
-    source twice may read a span twice in one task.
-    """
-    span = read.span
-    values = {
-        "member": read.member,
-        "attempt": read.attempt,
-        "topic": span.topic,
-        "partition": span.partition,
-        "start": span.start,
-        "end": span.end,
-        "records": read.records,
-        "dead_letters": read.dead_letters,
-        "bytes": read.bytes,
-        "record_end": read.record_end,
-        "leader_epoch": read.leader_epoch,
-    }
-    cursor.execute(_RECORD_READ.format(**_names(staging)), values)
-    return cursor.rowcount == 1
-
-
 def staged_batches(cursor: Cursor, schema: str, region: str) -> list[int]:
     """Return the `seq` of every batch of the region that still has a table for its rows."""
-    cursor.execute(_STAGED, {"schema": schema, "pattern": f"^{region}_([0-9]+)_rows$"})
+    values = {"schema": schema, "pattern": f"^{region}_([0-9]+)_rows$"}
+    cursor.execute(query("staged_batches"), values)
     return [seq for (seq,) in cursor.fetchall()]
 
 
@@ -132,12 +92,12 @@ def drop(cursor: Cursor, staging: Staging, *, wait_ms: int = DROP_WAIT_MS) -> bo
     """
     tables = sql.SQL(", ").join(_names(staging).values())
     cursor.execute("SAVEPOINT drop_staging")
-    cursor.execute("SELECT current_setting('lock_timeout')")
+    cursor.execute("SHOW lock_timeout")
     (before,) = cursor.fetchone() or ("0",)
     try:
-        cursor.execute("SELECT set_config('lock_timeout', %s, true)", (str(wait_ms),))
+        configure(cursor, "lock_timeout", str(wait_ms), is_local=True)
         cursor.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(tables))
-        cursor.execute("SELECT set_config('lock_timeout', %s, true)", (before,))
+        configure(cursor, "lock_timeout", before, is_local=True)
     except psycopg2.errors.LockNotAvailable:
         cursor.execute("ROLLBACK TO SAVEPOINT drop_staging")
         return False

@@ -8,6 +8,7 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import Refused, SchemaMismatch
 from tidemark.model.table_name import parse_table
+from tidemark.postgres.session import lock_name
 from tidemark.staging.catalog import (
     Relation,
     TableColumn,
@@ -70,7 +71,7 @@ def ensure(cursor: Cursor, target: Target, columns: Sequence[Column]) -> bool:
         Refused: the name is no table, the table is unlogged or hides rows, a rule replaces
             inserts, a right is missing.
     """
-    cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"tidemark {target}",))
+    lock_name(cursor, f"tidemark {target}")
     relation = find_relation(cursor, target.schema, target.table)
     if relation is None:
         _create(cursor, target, columns)

@@ -46,7 +46,7 @@ class Prover:
         None if it differs because a prune or a rewind took it meanwhile: that proves nothing.
         """
         looks = Looks(self.region.ledger.engine)
-        proof = self._proof(published, looks.spans(self.region.name, published.seq))
+        proof = self._proof(published, looks.published_spans(self.region.name, published.seq))
         is_gone = proof.wrong and not looks.is_restorable(self.region.name, published.seq)
         return None if is_gone else proof
 

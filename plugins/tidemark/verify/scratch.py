@@ -11,14 +11,13 @@ from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
 from tidemark.ledger.looks import PublishedSpan
-from tidemark.ledger.queries import query
 from tidemark.model.batch import Batch, PlannedSpan, Staging
+from tidemark.postgres.queries import query
+from tidemark.postgres.session import try_lock_name, unlock_name
 from tidemark.postgres.transaction import autocommit
 from tidemark.staging.target import Target
 
 _PREFIX = "#verify_"
-_LOCK = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
-_UNLOCK = "SELECT pg_advisory_unlock(hashtextextended(%s, 0))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,27 +45,25 @@ def scratch_of(engine: Engine) -> Iterator[Scratch]:
     """
     name = _PREFIX + token_hex(4)
     with autocommit(engine) as cursor:
-        cursor.execute(_LOCK, (name,))
+        try_lock_name(cursor, name)
         _drop_abandoned(cursor)
         try:
             yield Scratch(name)
         finally:
-            _drop(cursor, [table for table in _tables(cursor) if _owner(table) == name])
-            cursor.execute(_UNLOCK, (name,))
+            _drop(cursor, [table for table in _scratch_tables(cursor) if _owner(table) == name])
+            unlock_name(cursor, name)
 
 
 def _drop_abandoned(cursor: Cursor) -> None:
-    tables = _tables(cursor)
+    tables = _scratch_tables(cursor)
     for owner in {_owner(table) for table in tables}:
         # Our own lock would be given again: nothing of ours is there yet.
-        cursor.execute(_LOCK, (owner,))
-        (is_abandoned,) = cursor.fetchone() or (False,)
-        if is_abandoned:
+        if try_lock_name(cursor, owner):
             _drop(cursor, [table for table in tables if _owner(table) == owner])
-            cursor.execute(_UNLOCK, (owner,))
+            unlock_name(cursor, owner)
 
 
-def _tables(cursor: Cursor) -> list[str]:
+def _scratch_tables(cursor: Cursor) -> list[str]:
     cursor.execute(query("scratch_tables"))
     return [table for (table,) in cursor.fetchall()]
 
@@ -77,7 +74,7 @@ def _owner(table: str) -> str:
 
 def _drop(cursor: Cursor, tables: list[str]) -> None:
     """Best effort: a table that a dying worker still holds is left for the next verification."""
-    cursor.execute("SELECT set_config('lock_timeout', '5s', false)")
+    cursor.execute("SET lock_timeout = '5s'")
     for table in tables:
         identifier = sql.Identifier("tidemark_staging", table)
         with suppress(psycopg2.errors.LockNotAvailable):

@@ -1,2 +1,2 @@
--- The batch that this epoch works on, if there is one.
+-- The batch that is planned and not published, if there is one.
 SELECT seq, epoch FROM tidemark.batches WHERE region = %(region)s AND state = 'planned'

@@ -1,4 +1,4 @@
-"""The ledger's statements: one file each in sql/queries, named as the method that runs it."""
+"""The statements: one file each in sql/queries, named as the method that runs it, or after it."""
 
 from functools import cache
 from importlib.resources import files

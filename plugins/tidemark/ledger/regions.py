@@ -1,0 +1,31 @@
+"""What a cursor sees of a region, under its lock or without."""
+
+from psycopg2.extensions import cursor as Cursor
+
+from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.state import Partition
+from tidemark.model.table_name import parse_table
+from tidemark.postgres.queries import query
+
+
+def partitions(cursor: Cursor, region: str) -> dict[TopicPartition, Partition]:
+    """Every partition of the region as the ledger knows it."""
+    cursor.execute(query("partitions"), {"region": region})
+    return {
+        TopicPartition(topic, number): Partition(*facts)
+        for topic, number, *facts in cursor.fetchall()
+    }
+
+
+def target_offsets(cursor: Cursor, region: str, epoch: int) -> Offsets:
+    """Where the run of an epoch stops."""
+    cursor.execute(query("target_offsets"), {"region": region, "epoch": epoch})
+    return {TopicPartition(topic, number): offset for topic, number, offset in cursor.fetchall()}
+
+
+def target_oid(cursor: Cursor, target: str) -> int | None:
+    """The table that bears a name; None if there is none."""
+    schema, table = parse_table(target)
+    cursor.execute(query("target_oid"), {"schema": schema, "table": table})
+    found = cursor.fetchone()
+    return found[0] if found else None

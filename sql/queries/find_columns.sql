@@ -1,0 +1,20 @@
+-- The columns of a table. A domain counts as the type below it, whose values it holds.
+SELECT attribute.attname,
+       CASE type.typtype
+           WHEN 'd' THEN format_type(type.typbasetype, type.typtypmod)
+           ELSE format_type(attribute.atttypid, attribute.atttypmod)
+       END,
+       attribute.attnotnull,
+       (attribute.atthasdef AND attribute.attgenerated = '') OR type.typdefault IS NOT NULL,
+       attribute.attidentity,
+       attribute.attgenerated,
+       has_column_privilege(class.oid, attribute.attnum, 'INSERT'),
+       (SELECT conname FROM pg_catalog.pg_constraint
+        WHERE conrelid = class.oid AND contype = 'p' AND attribute.attnum = ANY (conkey))
+FROM pg_catalog.pg_class AS class
+JOIN pg_catalog.pg_namespace AS namespace ON namespace.oid = class.relnamespace
+JOIN pg_catalog.pg_attribute AS attribute ON attribute.attrelid = class.oid
+JOIN pg_catalog.pg_type AS type ON type.oid = attribute.atttypid
+WHERE namespace.nspname = %(schema)s AND class.relname = %(table)s
+  AND attribute.attnum > 0 AND NOT attribute.attisdropped
+ORDER BY attribute.attnum

@@ -1,0 +1,4 @@
+-- What the current user may do with the rows of a table.
+SELECT has_table_privilege(%(table)s::regclass, 'SELECT'),
+       has_table_privilege(%(table)s::regclass, 'INSERT'),
+       has_table_privilege(%(table)s::regclass, 'DELETE')

@@ -1,0 +1,5 @@
+-- The seq of each batch of a region that still has a table for its rows.
+SELECT substring(relname FROM %(pattern)s)::bigint
+FROM pg_catalog.pg_class
+WHERE relnamespace = to_regnamespace(%(schema)s) AND relkind = 'r' AND relname ~ %(pattern)s
+ORDER BY 1
