@@ -44,7 +44,7 @@ _WATCH = Edit(
     "member/drain.py", "return self.ledger.epoch(self.region) != self.epoch", "return False"
 )
 _LOOKUP = Edit(
-    "ledger/deciding.py",
+    "ledger/publishing.py",
     "return self._unpublished_seq() == (batch.seq, self.epoch)",
     "return True",
 )

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from tidemark.errors import NoProgress, Unreachable
 from tidemark.kafka.group import Group
 from tidemark.kafka.holders import Holder
-from tidemark.ledger.ledger import Ledger, Progress
+from tidemark.ledger.ledger import Ledger
+from tidemark.ledger.reader import Progress
 from tidemark.member.outage import Outage
 from tidemark.model.offsets import Span
 

@@ -1,0 +1,36 @@
+"""A transaction under the region lock and the region's epoch, and how it runs statements."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg2.extensions import cursor as Cursor
+
+from tidemark.postgres.queries import query
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One deciding transaction of one epoch; its statements stand or fall together."""
+
+    cursor: Cursor
+    region: str
+    epoch: int
+    head_seq: int
+    next_seq: int
+
+    def _unpublished_seq(self) -> tuple[int, int] | None:
+        """Seq and epoch of the unpublished batch."""
+        found = self._one("unpublished_seq")
+        return (found[0], found[1]) if found else None
+
+    def _run(self, name: str, **values: object) -> int:
+        """The rows that the statement touched, or found."""
+        self.cursor.execute(query(name), {"region": self.region, "epoch": self.epoch, **values})
+        return self.cursor.rowcount
+
+    def _one(self, name: str, **values: object) -> tuple[Any, ...] | None:
+        self._run(name, **values)
+        return self.cursor.fetchone()
+
+    def _number(self, name: str, **values: object) -> int:
+        return int(self._one(name, **values)[0])  # type: ignore[index]

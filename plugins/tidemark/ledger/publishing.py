@@ -1,0 +1,115 @@
+"""What a transaction decides about the unpublished batch: whose work counts, what is visible."""
+
+from tidemark.errors import TargetRefused
+from tidemark.ledger.decision import Decision
+from tidemark.model.batch import Batch, Contribution, Moved
+from tidemark.model.dead_letters import JUDGED_FROM, Counted, Limits, Reason
+from tidemark.protocol.publish import SpanAlreadyClaimed
+
+
+class Publishing(Decision):
+    """Claims on the unpublished batch, and its publish."""
+
+    __slots__ = ()
+
+    def is_unpublished(self, batch: Batch) -> bool:
+        """The batch is still the one that this epoch works on: the fence of every contribution."""
+        return self._unpublished_seq() == (batch.seq, self.epoch)
+
+    def claim(self, batch: Batch, contribution: Contribution) -> None:
+        """Claim all spans of the contribution, or none.
+
+        Raises:
+            SpanAlreadyClaimed: another contribution was accepted for one of them.
+        """
+        reads = contribution.reads
+        claimed = self._run(
+            "claim_spans",
+            seq=batch.seq,
+            contribution=self._write_contribution(batch, contribution),
+            topics=[read.span.topic for read in reads],
+            partitions=[read.span.partition for read in reads],
+            starts=[read.span.start for read in reads],
+            ends=[read.span.end for read in reads],
+            attempts=[read.attempt for read in reads],
+            records=[read.records for read in reads],
+            dead_letters=[read.dead_letters for read in reads],
+            bytes=[read.bytes for read in reads],
+            record_ends=[read.record_end for read in reads],
+            leader_epochs=[read.leader_epoch for read in reads],
+        )
+        if claimed != len(reads):
+            raise SpanAlreadyClaimed(f"batch {batch.seq}: another contribution was accepted")
+
+    def _write_contribution(self, batch: Batch, contribution: Contribution) -> int:
+        return self._number(
+            "write_contribution",
+            seq=batch.seq,
+            member=contribution.member,
+            attempts=[winner.attempt for winner in contribution.winners],
+            rows=contribution.rows,
+        )
+
+    def unclaimed_spans(self, batch: Batch) -> int:
+        """Spans that nobody has contributed yet."""
+        return self._number("unclaimed_spans", seq=batch.seq)
+
+    def winners(self, batch: Batch) -> list[tuple[int, int]]:
+        """(member, attempt) of the staged rows that count, over all members."""
+        self._run("winners", seq=batch.seq)
+        return list(self.cursor.fetchall())
+
+    def reads_that_count(self, batch: Batch) -> list[tuple[int, int, str, int]]:
+        """(member, attempt, topic, partition) of the reads whose dead letters count."""
+        self._run("reads_that_count", seq=batch.seq)
+        return list(self.cursor.fetchall())
+
+    def contributed_rows(self, batch: Batch) -> int:
+        """Rows that the batch's contributions have staged, as they counted them."""
+        return self._number("contributed_rows", seq=batch.seq)
+
+    def advance_partitions(self, batch: Batch) -> None:
+        """Move every partition from its span's start to its end; the server raises otherwise."""
+        self._run("advance_partitions", seq=batch.seq)
+
+    def count_dead_letters(self, batch: Batch) -> Counted:
+        """What the batch's claimed spans counted, over all members, beside the run's limits."""
+        self._run("count_dead_letters", seq=batch.seq, judged_from=JUDGED_FROM)
+        own, letters, before, letters_before, *limits = self.cursor.fetchone()  # type: ignore[misc]
+        return Counted(own, letters, before, letters_before, Limits(*limits))
+
+    def commonest_reasons(self, batch: Batch) -> list[Reason]:
+        """Why records of the batch became dead letters, as far as they were moved."""
+        self._run("commonest_reasons", seq=batch.seq)
+        return [Reason(*row) for row in self.cursor.fetchall()]
+
+    def publish_batch(self, batch: Batch, moved: Moved, dead_letters_moved: int) -> int:
+        """Write the counts, which named constraints compare; return the records of the batch."""
+        return self._number(
+            "publish_batch",
+            seq=batch.seq,
+            rows_moved=moved.rows,
+            rows_refused=moved.refused_rows,
+            records_refused=moved.refused_records,
+            dead_letters_moved=dead_letters_moved,
+        )
+
+    def keep_target(self, schema: str, table: str) -> None:
+        """The table that bears this name is the one that the region has always published to.
+
+        Asked after its rows were inserted or deleted: the lock of that holds the name still.
+
+        Raises:
+            TargetRefused: it is another one.
+        """
+        if self._run("keep_target", schema=schema, table=table) != 1:
+            raise TargetRefused(
+                f"region {self.region}: {schema}.{table} is not the table that the region has"
+                " published to: it was renamed, made anew or restored under the same name. Nothing"
+                " of this was done. Put the table back, or open the next run with --accept-changes:"
+                " rows from then on go to the table that bears the name"
+            )
+
+    def advance_head(self, batch: Batch) -> int:
+        """Make the batch the region's head; returns how many rows that touched: one."""
+        return self._run("advance_head", seq=batch.seq)
