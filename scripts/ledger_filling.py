@@ -16,9 +16,9 @@ _FILLING = """
 INSERT INTO tidemark.regions (region, group_id, target, cluster_id, epoch, head_seq, next_seq)
     VALUES (%(region)s, %(region)s, %(target)s, %(cluster)s, %(checkpoints)s / %(run)s,
             %(checkpoints)s, %(checkpoints)s + 1);
-INSERT INTO tidemark.runs (region, epoch, run_id, opening, state, max_records, backlog,
-                           dead_letters_max_ratio)
-    SELECT %(region)s, e, e, gen_random_uuid(), 'closed', 1000, 1000, 0.5
+INSERT INTO tidemark.runs
+        (region, epoch, run_id, opening, state, max_records, dead_letters_max_ratio, backlog)
+    SELECT %(region)s, e, e, gen_random_uuid(), 'closed', 1000, 0.5, 1000
     FROM generate_series(1, %(checkpoints)s / %(run)s) e;
 INSERT INTO tidemark.members (region, epoch, uuid, name)
     SELECT %(region)s, e, gen_random_uuid(), 'm'
@@ -28,8 +28,9 @@ INSERT INTO tidemark.partitions
     SELECT %(region)s, %(topic)s, n, 'id-1', 0, %(checkpoints)s * %(width)s, %(checkpoints)s
     FROM generate_series(0, %(partitions)s - 1) n;
 INSERT INTO tidemark.run_targets
-    (region, epoch, topic, partition, target_offset, high_watermark, stable_since)
-    SELECT %(region)s, e, %(topic)s, n, e * %(run)s * %(width)s, e * %(run)s * %(width)s, now()
+        (region, epoch, topic, partition, target_offset, high_watermark, stable_since)
+    SELECT %(region)s, e, %(topic)s, n, e * %(run)s * %(width)s, e * %(run)s * %(width)s,
+        clock_timestamp()
     FROM generate_series(1, %(checkpoints)s / %(run)s) e, generate_series(0, %(partitions)s - 1) n;
 INSERT INTO tidemark.batches (region, seq, epoch, state, records, rows_contributed, rows_moved,
         dead_letters_contributed, dead_letters_moved, published_at)

@@ -47,9 +47,10 @@ HERE = {
     "topic_ids": ["id-1"] * PARTITIONS,
     **dict.fromkeys(
         ("starts", "ends", "offsets", "attempts", "records", "dead_letters", "bytes",
-         "record_ends", "leader_epochs"),
+         "record_ends", "leader_epochs", "high_watermarks"),
         [1000] * PARTITIONS,
     ),
+    "since": [None] * PARTITIONS,
 }  # fmt: skip
 OTHERS: dict[str, Any] = {
     **dict.fromkeys(("uuid", "opening", "resetting"), str(uuid4())),
@@ -60,7 +61,9 @@ OTHERS: dict[str, Any] = {
     "table": "tidemark.batches",
     "fingerprint": "{}",
     "state": "closed",
-    **dict.fromkeys(("schema", "name", "setting", "value", "pattern", "view"), "text"),
+    **dict.fromkeys(
+        ("schema", "name", "setting", "value", "pattern", "view", "topic", "request_id"), "text"
+    ),
     "is_local": True,
     "rule": "3",
 }
@@ -68,6 +71,7 @@ OTHERS: dict[str, Any] = {
 
 SINGLE: dict[str, dict[str, Any]] = {
     "finish_reset": {"dead_letters": 1},
+    "write_reset": {"dead_letters": 1},
     "show_member": {"partitions": ["made_up[0]"]},
 }
 """Parameters that are one value here and a list of them elsewhere."""
