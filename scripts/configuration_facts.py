@@ -9,7 +9,7 @@ from scripts.markdown_pieces import assigned, filled, spelled, table
 
 from tidemark.decode.outcome import MAX_VALUE_BYTES
 from tidemark.kafka import facts, member_config, spans
-from tidemark.member import drain, retire
+from tidemark.member import retire, watch
 from tidemark.model import membership, table_name
 from tidemark.postgres import transaction
 from tidemark.settings import connections, field_types, fields, pipeline
@@ -234,7 +234,7 @@ def _timeouts() -> str:
         ),
         ("a question to Kafka", _seconds(facts.SECONDS)),
         ("Kafka misses a killed driver", "`kafka.session_timeout_seconds`"),
-        ("a driver looks whether it is fenced, every", _seconds(drain.WATCH_SECONDS)),
+        ("a driver looks whether it is fenced, every", _seconds(watch.WATCH_SECONDS)),
         (
             "a read without progress fails, and a batch that nobody works on",
             "`no_progress_seconds`",

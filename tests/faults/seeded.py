@@ -41,7 +41,7 @@ class Seed:
 
 _EPOCH = Edit("ledger/ledger.py", "if state.epoch != epoch:", "if False:")
 _WATCH = Edit(
-    "member/drain.py", "return self.ledger.epoch(self.region) != self.epoch", "return False"
+    "member/member_run.py", "return self.ledger.epoch(self.region) != self.epoch", "return False"
 )
 _LOOKUP = Edit(
     "ledger/publishing.py",
@@ -98,7 +98,7 @@ MIRROR_BEFORE_PUBLISH = Seed(
             "member/drain.py",
             "        outcome = contribute_and_publish(",
             "        ends = {p.span.topic_partition: p.span.end for p in batch.spans}\n"
-            "        with self.group.writer() as writer:\n"
+            "        with self._run.group.writer() as writer:\n"
             '            writer.commit(ends, "too early")\n'
             "        outcome = contribute_and_publish(",
         ),

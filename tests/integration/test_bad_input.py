@@ -28,7 +28,7 @@ from tidemark.errors import (
     Unreachable,
 )
 from tidemark.local.stack import LocalStack
-from tidemark.member import drain as drain_module
+from tidemark.member import watch as watch_module
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection
@@ -177,7 +177,7 @@ def test_a_target_that_refuses_a_row(world: World, constraint: str) -> None:
 
 def test_a_second_run_beside_the_first(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first is fenced; the second, and its records, are untouched by that."""
-    monkeypatch.setattr(drain_module, "WATCH_SECONDS", 0.1)
+    monkeypatch.setattr(watch_module, "WATCH_SECONDS", 0.1)
     world.produce(3)
     world.open("first")
     second = replace(world, executors=[])

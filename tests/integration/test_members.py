@@ -16,8 +16,8 @@ from tests.support.topics import add_partitions, create_topic
 from tests.support.world import World
 
 from tidemark.errors import Fenced, JobFailed, NoProgress, Refused
-from tidemark.member import drain as drain_module
-from tidemark.member import stall as patience_module
+from tidemark.member import stall as stall_module
+from tidemark.member import watch as watch_module
 from tidemark.member.retire import retire
 from tidemark.model.batch import Batch, Contribution
 from tidemark.model.offsets import Span
@@ -36,7 +36,7 @@ PARTITIONS = 4
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members look around more often than in production."""
-    monkeypatch.setattr(drain_module, "WATCH_SECONDS", 0.1)
+    monkeypatch.setattr(watch_module, "WATCH_SECONDS", 0.1)
 
 
 @pytest.fixture
@@ -236,7 +236,7 @@ def test_a_member_that_hangs_is_named_and_the_run_fails(
     shared: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S17: the wait for the others is bounded, after the last progress."""
-    monkeypatch.setattr(patience_module, "FOREIGN_SECONDS", 1.0)
+    monkeypatch.setattr(stall_module, "FOREIGN_SECONDS", 1.0)
     shared.settings = {"no_progress_seconds": 3}
     hanging, release = Event(), Event()
 
@@ -266,7 +266,7 @@ def test_a_member_that_hangs_is_named_and_the_run_fails(
 def test_a_slow_member_that_makes_progress_is_waited_for(
     shared: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience_module, "FOREIGN_SECONDS", 1.0)
+    monkeypatch.setattr(stall_module, "FOREIGN_SECONDS", 1.0)
     shared.settings = {"no_progress_seconds": 30}
     slow: list[LocalExecutor] = []
 

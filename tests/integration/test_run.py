@@ -33,6 +33,7 @@ from tidemark.errors import (
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka.names import client_id_of
 from tidemark.member import drain as drain_module
+from tidemark.member import watch as watch_module
 from tidemark.model.batch import Batch
 from tidemark.model.bounds import Bounds
 from tidemark.model.offsets import Span
@@ -313,7 +314,7 @@ def test_a_fenced_member_cancels_its_job_and_publishes_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H12: the epoch is looked at while the job runs; whoever holds an older one stops."""
-    monkeypatch.setattr(drain_module, "WATCH_SECONDS", 0.1)
+    monkeypatch.setattr(watch_module, "WATCH_SECONDS", 0.1)
     world.produce(3)
     world.open("first")
 

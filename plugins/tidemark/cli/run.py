@@ -142,7 +142,7 @@ def _remarks(pipeline: "Pipeline", closed: "Closed") -> list[str]:
 def _log_batches() -> None:
     """Where no bar is shown each published batch is a line of the log."""
     if not sys.stderr.isatty():
-        logging.getLogger("tidemark.member.drain").setLevel(logging.INFO)
+        logging.getLogger("tidemark.member").setLevel(logging.INFO)
 
 
 @contextmanager

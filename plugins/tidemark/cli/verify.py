@@ -16,9 +16,9 @@ from tidemark.cli.project import (
 )
 
 if TYPE_CHECKING:
+    from tidemark.operations.run import ExecutorOf
     from tidemark.settings.pipeline import Pipeline
     from tidemark.verify.report import BatchProof, Difference, Report
-    from tidemark.verify.verify import ExecutorOf
 
 
 def verify(

@@ -12,8 +12,9 @@ from tidemark.model.offsets import Span, TopicPartition
 class ActiveRead:
     """Between the thread that runs jobs and the one that watches the assignment."""
 
-    def __init__(self, member: Member) -> None:
+    def __init__(self, member: Member, executor: JobExecutor) -> None:
         self._member = member
+        self._executor = executor
         self._lock = Lock()
         self._read: frozenset[TopicPartition] = frozenset()
         self._lost: frozenset[TopicPartition] = frozenset()
@@ -35,10 +36,10 @@ class ActiveRead:
             with self._lock:
                 self._read = frozenset()
 
-    def interrupt_if_reassigned(self, executor: JobExecutor) -> None:
+    def interrupt_if_reassigned(self) -> None:
         """End the job if another member has its partitions; the lock keeps it from the next job."""
         with self._lock:
             lost = self._member.taken_away(self._read)
             if lost:
                 self._lost |= lost
-                executor.interrupt()
+                self._executor.interrupt()

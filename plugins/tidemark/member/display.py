@@ -3,8 +3,7 @@
 import logging
 
 from tidemark.errors import TidemarkError
-from tidemark.kafka.member import Member
-from tidemark.ledger.ledger import Ledger
+from tidemark.member.member_run import MemberRun
 
 log = logging.getLogger(__name__)
 
@@ -12,10 +11,8 @@ log = logging.getLogger(__name__)
 class Display:
     """Tells the ledger what a member does and what it is assigned, when either changes."""
 
-    def __init__(self, ledger: Ledger, member: Member, number: int) -> None:
-        self._ledger = ledger
-        self._member = member
-        self._number = number
+    def __init__(self, run: MemberRun) -> None:
+        self._run = run
         self._state = "subscribed"
         self._shown: tuple[object, ...] = ()
 
@@ -23,11 +20,11 @@ class Display:
         """Show a state, with the time that the last drain took where it is known."""
         self._state = state
         try:
-            assigned = sorted(map(str, self._member.assigned()))
+            assigned = sorted(map(str, self._run.member.assigned()))
             shown = (state, assigned, drain_ms)
             if shown != self._shown:
                 self._shown = shown
-                self._ledger.show_member(self._number, state, assigned, drain_ms)
+                self._run.ledger.show_member(self._run.number, state, assigned, drain_ms)
         except TidemarkError as error:
             log.warning("member's state not shown: %s", error)
 

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidemark.errors import NoProgress, Unreachable
-from tidemark.kafka.group import Group
 from tidemark.kafka.holders import Holder
-from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.reader import Progress
+from tidemark.member.member_run import MemberRun
 from tidemark.member.outage import Outage
 from tidemark.model.offsets import Span
 
@@ -30,24 +29,22 @@ class Waiting:
 class StallDetector:
     """Since when nothing has moved in a run, and what to say when that is too long."""
 
-    def __init__(
-        self, ledger: Ledger, group: Group, region: str, epoch: int, seconds: float
-    ) -> None:
-        self._ledger = ledger
-        self._group = group
-        self._region = region
-        self._epoch = epoch
-        self._seconds = seconds
+    def __init__(self, run: MemberRun) -> None:
+        self._ledger = run.ledger
+        self._group = run.group
+        self._region = run.region
+        self._epoch = run.epoch
+        self._seconds = run.pipeline.no_progress_seconds
         self._last: Progress | None = None
         self._since = time.monotonic()
         self._judged = self._since
-        self._outage = Outage(seconds)
+        self._outage = Outage(self._seconds)
 
     def renew(self) -> None:
         """Something moved."""
         self._since = time.monotonic()
 
-    def look(self) -> Progress:
+    def progress(self) -> Progress:
         """How far the run is; a change of it renews the stall.
 
         Raises:
@@ -73,11 +70,11 @@ class StallDetector:
         holders = self._holders()
         if holders is None:
             return
-        holding = [one for one in holders if partitions & set(one.partitions)]
-        strangers = [one for one in holding if not self._is_ours(one)]
+        in_the_way = [one for one in holders if partitions & set(one.partitions)]
+        strangers = [one for one in in_the_way if not self._is_ours(one)]
         is_too_long = bool(strangers) or waited > self._seconds
         if is_too_long and progress == self._ledger.progress(self._region, self._epoch):
-            raise self._no_progress(waiting, strangers or holding, waited)
+            raise self._no_progress(waiting, strangers or in_the_way, waited)
 
     def _holders(self) -> list[Holder] | None:
         """Who holds what; None while Kafka is away, and when it has just come back.
@@ -118,10 +115,10 @@ class StallDetector:
         return holder.number(self._region) is not None or holder.is_static(self._group.group_id)
 
     def _no_progress(
-        self, waiting: Waiting, holding: Sequence[Holder], waited: float
+        self, waiting: Waiting, holders: Sequence[Holder], waited: float
     ) -> NoProgress:
         spans = ", ".join(map(str, waiting.spans))
-        held = "; ".join(map(str, holding)) or "nobody"
+        held = "; ".join(map(str, holders)) or "nobody"
         return NoProgress(
             f"region {self._region}, epoch {self._epoch}, {waiting.what} for {waited:.0f} s."
             f" Waiting: {spans}. In group {self._group.group_id} they are held by: {held}."

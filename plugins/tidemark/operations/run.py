@@ -12,13 +12,11 @@ from tidemark.kafka.member import Member
 from tidemark.kafka.names import client_id_of, static_name
 from tidemark.ledger.looks import Counted, Looks
 from tidemark.ledger.migrate import is_current, migrate
-from tidemark.member.active_read import ActiveRead
-from tidemark.member.display import Display
 from tidemark.member.drain import Drain, Drained
 from tidemark.member.job import JobExecutor
+from tidemark.member.member_run import MemberRun
 from tidemark.member.outage import waited_out
 from tidemark.member.retire import green, prune, retire
-from tidemark.member.stall import StallDetector
 from tidemark.model.bounds import Bounds
 from tidemark.model.corruption import accepted_ranges
 from tidemark.model.facts import Facts, backlog
@@ -152,26 +150,18 @@ def drain_run(
         targets = region.ledger.target_offsets(region.name, run.epoch)
         topics = sorted({partition.topic for partition in targets})
         with located(region.kafka), _member(region, topics, number, slot) as member:
-            return Drain(
+            member_run = MemberRun(
                 pipeline,
                 run.epoch,
                 number,
+                topics,
                 region.ledger,
                 region.broker,
                 region.group,
                 member,
-                topics,
                 lambda: executor_of(pipeline, connections, number),
-                StallDetector(
-                    region.ledger,
-                    region.group,
-                    region.name,
-                    run.epoch,
-                    pipeline.no_progress_seconds,
-                ),
-                Display(region.ledger, member, number),
-                ActiveRead(member),
-            ).work()
+            )
+            return Drain(member_run).work()
 
 
 def close_run(pipeline: Pipeline, connections: Connections, *, run_id: str) -> Closed:

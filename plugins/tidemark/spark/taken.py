@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.errors import IncompleteRead
 from tidemark.model.batch import Batch
+from tidemark.model.incomplete_read import incomplete_read
 from tidemark.model.offsets import Span
 from tidemark.spark.plans import as_source, is_source, nodes
 
@@ -62,11 +62,7 @@ def refuse_untaken(batch: Batch, spans: Sequence[Span], read: Rows, places: Sequ
         span for span in spans if not places or not all(_took(one, span, read) for one in places)
     ]
     if left:
-        raise IncompleteRead(
-            f"region {batch.region}, batch {batch.seq}: Spark did not take all rows of"
-            f" {', '.join(map(str, sorted(left)))}: the transform cuts or skips them. Take limit(),"
-            " first() and never-true filters out of it"
-        )
+        raise incomplete_read(batch, "Spark did not take all rows of", left)
 
 
 def _took(place: Rows, span: Span, read: Rows) -> bool:

@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 
 from psycopg2 import sql
 
-from tidemark.errors import CorruptRecord, DataLost, IncompleteRead
+from tidemark.errors import CorruptRecord, DataLost
 from tidemark.ledger.looks import Looks, Published, PublishedSpan
 from tidemark.member.job import JobExecutor
 from tidemark.model.batch import Batch, SpanRead
 from tidemark.model.facts import Facts
+from tidemark.model.incomplete_read import refuse_unread
 from tidemark.operations.region import Region
 from tidemark.postgres.transaction import transaction
 from tidemark.staging import tables
@@ -85,15 +86,10 @@ class Prover:
         return _with(proof, *_miscounted(spans, reads))
 
     def _reads(self, batch: Batch, spans: Spans) -> tuple[SpanRead, ...]:
+        again = [one.span for one in spans]
         with transaction(self.region.ledger.engine, "reads") as cursor:
-            reads = complete_reads(cursor, batch.staging, MEMBER, [one.span for one in spans])
-        left = {one.span for one in spans} - {read.span for read in reads}
-        if left:
-            raise IncompleteRead(
-                f"region {self.region.name}, batch {batch.seq}: no complete read of"
-                f" {', '.join(map(str, sorted(left)))}. The transform lets Spark stop reading"
-                " early: remove limit(), first() and always-false filters"
-            )
+            reads = complete_reads(cursor, batch.staging, MEMBER, again)
+        refuse_unread(batch, again, reads, self.region.pipeline.transform)
         return reads
 
 

@@ -15,14 +15,13 @@ from tidemark.member.job import JobExecutor
 from tidemark.model.facts import check_cluster
 from tidemark.model.state import RegionState
 from tidemark.operations.region import Connections, Region, facts_left, region_of
+from tidemark.operations.run import ExecutorOf
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.target import Target
 from tidemark.verify.proof import MEMBER, Prover
 from tidemark.verify.report import BatchProof, Report
 from tidemark.verify.scratch import Scratch, scratch_of
 from tidemark.verify.whole import Whole, whole_of
-
-ExecutorOf = Callable[[Pipeline, Connections, int], JobExecutor]
 
 Tell = Callable[[BatchProof | None, int], None]
 """Takes the number of batches with None at first, then with each proof."""

@@ -1,0 +1,53 @@
+"""One member's part of a run: who it is, and what it works with."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tidemark.errors import Fenced, TidemarkError
+from tidemark.kafka.facts import Broker
+from tidemark.kafka.group import Group
+from tidemark.kafka.member import Member
+from tidemark.ledger.ledger import Ledger
+from tidemark.member.job import JobExecutor
+from tidemark.settings.pipeline import Pipeline
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRun:
+    """A registered member of a run under its epoch."""
+
+    pipeline: Pipeline
+    epoch: int
+    number: int
+    """The member's number in the ledger: it keys what the member stages."""
+    topics: Sequence[str]
+    """The run's topics, as its target offsets name them."""
+    ledger: Ledger
+    broker: Broker
+    group: Group
+    member: Member
+    executor_of: Callable[[], JobExecutor]
+    """Starts the executor."""
+
+    @property
+    def region(self) -> str:
+        """The region's name."""
+        return self.pipeline.region
+
+    def is_fenced(self) -> bool:
+        """Whether the ledger holds another epoch; unknown is no."""
+        try:
+            return self.ledger.epoch(self.region) != self.epoch
+        except TidemarkError as error:
+            log.warning("epoch unknown: %s", error)
+            return False
+
+    def fenced(self) -> Fenced:
+        """The error of a member whose epoch has passed."""
+        return Fenced(
+            f"region {self.region}: epoch {self.epoch} has passed, another run or a reset took"
+            " over; the job was cancelled and nothing of it became visible"
+        )

@@ -1,0 +1,76 @@
+"""Drain and stage: one job a batch, and what it has staged of the spans that a member owns."""
+
+import logging
+from collections.abc import Sequence
+
+from tidemark import failpoints
+from tidemark.errors import JobFailed, TidemarkError
+from tidemark.member.active_read import ActiveRead
+from tidemark.member.job import start_job
+from tidemark.member.member_run import MemberRun
+from tidemark.model.batch import Attempt, Batch, Contribution, SpanRead
+from tidemark.model.incomplete_read import refuse_unread
+from tidemark.model.offsets import Span
+from tidemark.postgres.transaction import transaction
+from tidemark.staging import tables
+from tidemark.staging.reads import complete_reads
+
+log = logging.getLogger(__name__)
+
+
+class Stager:
+    """The executor of one member, from its start to its end, and its staging of each batch."""
+
+    def __init__(self, run: MemberRun) -> None:
+        """Start the executor; the target is there and fits, see `start_job` for what it raises."""
+        job = start_job(run.pipeline, run.ledger, run.executor_of)
+        self._run = run
+        self.executor = job.executor
+        self.mover = job.mover
+        self.active_read = ActiveRead(run.member, job.executor)
+
+    def staged(self, batch: Batch, spans: Sequence[Span]) -> Contribution | None:
+        """What the job has staged; None if it was for nothing, which is no failure.
+
+        Where the batch was published meanwhile, its staging may be gone under the job.
+        """
+        self._make_tables(batch)
+        try:
+            winners = self._run_job(batch, spans)
+            if winners is None:
+                return None
+            reads = self._complete_reads(batch, spans)
+            return Contribution(self._run.number, reads, tuple(w for w in winners if w.rows))
+        except TidemarkError as error:
+            is_current = self._run.ledger.unpublished_seq(batch.region) == batch.seq
+            if is_current or self._run.is_fenced():
+                raise
+            log.info("batch %s was published by another member meanwhile: %s", batch.seq, error)
+            return None
+
+    def _make_tables(self, batch: Batch) -> None:
+        """Under the epoch: a zombie makes no tables that nobody would retire."""
+        with self._run.ledger.deciding(batch.region, batch.epoch, "staging") as tx:
+            tables.create(tx.cursor, batch.staging, self.mover.columns)
+
+    def _run_job(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt] | None:
+        """The winners; None if partitions went to another member meanwhile and the job was ended.
+
+        A revocation is no loss: what was claimed stands, the new owner drains the rest of the plan.
+        """
+        try:
+            with self.active_read.reading(spans):
+                return self.executor.drain(batch, spans)
+        except JobFailed:
+            lost = self.active_read.lost
+            if not lost or self._run.is_fenced():
+                raise
+            log.info("job ended: %s went to another member", ", ".join(map(str, lost)))
+            return None
+
+    def _complete_reads(self, batch: Batch, spans: Sequence[Span]) -> tuple[SpanRead, ...]:
+        with transaction(self._run.ledger.engine, "reads") as cursor:
+            reads = complete_reads(cursor, batch.staging, self._run.number, spans)
+        refuse_unread(batch, spans, reads, self._run.pipeline.transform)
+        failpoints.hit("drain.staged")
+        return reads
