@@ -8,10 +8,10 @@ from typing import Any
 from scripts.markdown_pieces import assigned, filled, spelled, table
 
 from tidemark.decode.outcome import MAX_VALUE_BYTES
-from tidemark.kafka import facts, member_config, spans
+from tidemark.kafka import config, facts
 from tidemark.member import retire, watch
 from tidemark.model import membership, table_name
-from tidemark.postgres import transaction
+from tidemark.postgres import parameters, transaction
 from tidemark.settings import connections, field_types, fields, pipeline
 from tidemark.spark import postgres as task_sessions
 from tidemark.spark.records import row_schema
@@ -109,17 +109,17 @@ where it came from. It may not make a column `batch_seq`: that one is Tidemark's
 
 
 def _kafka() -> str:
-    own = member_config.own_settings(membership.Membership())
-    keys = {*connections.KAFKA_OVERRIDDEN, *member_config.CHOSEN, *own, *spans.READER_SETTINGS}
+    own = config.member_settings(membership.Membership())
     rows = [
-        (f"`{key}`", _set_by(own, key), _set_by(spans.READER_SETTINGS, key)) for key in sorted(keys)
+        (f"`{key}`", _set_by(own, key), _set_by(config.READER_SETTINGS, key))
+        for key in sorted(config.OVERRIDDEN)
     ]
-    defaults = {k: v for k, v in spans.READER_DEFAULTS.items() if k != "group.id"}
+    defaults = {k: v for k, v in config.READER_DEFAULTS.items() if k != "group.id"}
     paragraph = filled(
         f"""The consumer group is `kafka.group`, the transactional id of the mirror is `tidemark-`
         with the group's name. Readers begin with the following, and a connection may set them
         otherwise: {assigned(defaults)}. Members begin with
-        {assigned(member_config.DEFAULTS)}. What a member sets for `group.protocol`,
+        {assigned(config.MEMBER_DEFAULTS)}. What a member sets for `group.protocol`,
         `partition.assignment.strategy` and the sessions follows [kafka](#kafka); the table shows
         its defaults."""
     )
@@ -137,7 +137,7 @@ that the key is left to librdkafka or to the client that needs it.
 {paragraph}
 
 Refused, because they would run code or load a file of the connection's choice:
-{", ".join(f"`{key}`" for key in connections.KAFKA_REFUSED)}.
+{", ".join(f"`{key}`" for key in config.REFUSED)}.
 """
 
 
@@ -147,9 +147,9 @@ def _set_by(settings: Mapping[str, object], key: str) -> str:
 
 def _postgres() -> str:
     connection = connections.Connection("x", "postgres", host="h", schema="d")
-    found = connections.postgres_parameters(connection)
+    found = parameters.postgres_parameters(connection)
     fixed = {key: found[key] for key in found if key not in ("host", "dbname")}
-    used = ", ".join(f"`{key}`" for key in connections.POSTGRES_KEYS)
+    used = ", ".join(f"`{key}`" for key in parameters.TAKEN)
     paragraph = filled(
         f"""Connection type `postgres`: host, port, login, password, and as schema the database. Of
         its `extra` these keys are used: {used}. Several servers, of which one is the primary, are
@@ -198,7 +198,7 @@ def _said(setting: str) -> str:
 
 
 def _timeouts() -> str:
-    own = connections.postgres_parameters(connections.Connection("x", "p", host="h", schema="d"))
+    own = parameters.postgres_parameters(connections.Connection("x", "p", host="h", schema="d"))
     lock, statement, idle = transaction.TIMEOUTS_MS.values()
     rows = [
         ("`lock_timeout` of a ledger transaction", _seconds(lock / 1000)),

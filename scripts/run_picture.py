@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 import psycopg2
 
 from tidemark.cli.project import connection
-from tidemark.settings.connections import postgres_parameters
+from tidemark.postgres.parameters import postgres_parameters
 
 WIDTH, LEFT, RIGHT, LANE, TOP = 960, 170, 30, 34, 64
 EPOCHS = 4

@@ -10,9 +10,9 @@ from tests.support.produce import numbered, produce
 
 from tidemark.errors import Unreachable
 from tidemark.kafka import member as member_module
+from tidemark.kafka.config import member_settings
 from tidemark.kafka.group import Group
 from tidemark.kafka.member import Member
-from tidemark.kafka.member_config import CHOSEN, own_settings
 from tidemark.model.membership import Membership
 from tidemark.model.offsets import TopicPartition
 
@@ -109,14 +109,13 @@ def test_the_members_own_settings_win(group: str, monkeypatch: pytest.MonkeyPatc
         raise RuntimeError("the test has seen enough")
 
     monkeypatch.setattr(member_module, "Consumer", refuse)
-    own = own_settings(Membership())
-    theirs = dict.fromkeys([*own, *CHOSEN], "theirs") | {"group.id": "theirs"}
+    own = member_settings(Membership())
+    theirs = dict.fromkeys(own, "theirs") | {"group.id": "theirs"}
     with Member(theirs, group, ["t"], "m") as member:
         member.wait(20)
     [config] = asked
     assert {key: config[key] for key in own} == own
     assert config["group.id"] == group
-    assert "group.instance.id" not in config
 
 
 def test_a_member_waits_for_its_assignment_and_no_longer(

@@ -11,10 +11,10 @@ from tests.support.members import Told, partitions, share, until
 from tests.support.topics import add_partitions, create_topic
 
 from tidemark.errors import InvalidSettings, Unreachable
+from tidemark.kafka.config import MEMBER_SETTINGS
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.kafka.member import Event, Member
-from tidemark.kafka.member_config import OWN
 from tidemark.model.membership import GroupProtocol, Membership, Strategy
 from tidemark.model.offsets import TopicPartition
 
@@ -254,7 +254,7 @@ def test_added_partitions_are_assigned_while_the_member_runs(
     membership: Membership,
 ) -> None:
     """S3: the group's leader looks at the topic again by itself."""
-    monkeypatch.setitem(OWN, "topic.metadata.refresh.interval.ms", 500)
+    monkeypatch.setitem(MEMBER_SETTINGS, "topic.metadata.refresh.interval.ms", 500)
     name = topic(partitions=2)
     with member_of([name], 1, membership) as member:
         until(lambda: len(member.assigned()) == 2)

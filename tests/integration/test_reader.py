@@ -18,7 +18,8 @@ from tests.support.produce import produce, produce_transaction
 
 from tidemark.errors import DataLost, StagingLost, Unreachable
 from tidemark.failpoints import FailpointHit
-from tidemark.kafka.spans import READER_SETTINGS, read_span, reader_config
+from tidemark.kafka.config import READER_SETTINGS, reader_config
+from tidemark.kafka.spans import read_span
 from tidemark.model.batch import DeadLetter
 from tidemark.model.offsets import LogPosition, Span
 from tidemark.spark import journal, records
@@ -145,10 +146,9 @@ def test_a_silent_broker_is_named() -> None:
 
 
 def test_a_connection_cannot_unset_what_exactness_needs() -> None:
-    given = dict.fromkeys(READER_SETTINGS, "user") | {"group.instance.id": "one"}
+    given = dict.fromkeys(READER_SETTINGS, "user")
     config = reader_config(given | {"fetch.wait.max.ms": "7", "sasl.password": "secret"})
     assert {key: config[key] for key in READER_SETTINGS} == READER_SETTINGS
-    assert "group.instance.id" not in config
     assert (config["fetch.wait.max.ms"], config["sasl.password"]) == ("7", "secret")
 
 

@@ -3,7 +3,7 @@
 from scripts.run_picture import picture
 from tests.support.world import World
 
-from tidemark.settings.connections import postgres_parameters
+from tidemark.postgres.parameters import postgres_parameters
 
 
 def test_runs_of_a_real_ledger_are_drawn(world: World) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg2
 
+from tidemark.kafka.config import kafka_config
 from tidemark.kafka.group import Group
 from tidemark.ledger.ledger import Ledger
 from tidemark.member.drain import Drained
@@ -16,7 +17,7 @@ from tidemark.operations.run import ExecutorOf, Opened, close_run, drain_run, op
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.close import Closed
 from tidemark.protocol.reset import Destination
-from tidemark.settings.connections import Connection, kafka_config
+from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
 
 

@@ -6,12 +6,9 @@ from typing import Any
 import pytest
 
 from tidemark.errors import InvalidSettings
-from tidemark.settings.connections import (
-    KAFKA_OVERRIDDEN,
-    Connection,
-    kafka_config,
-    postgres_parameters,
-)
+from tidemark.kafka.config import OVERRIDDEN, kafka_config
+from tidemark.postgres.parameters import postgres_parameters
+from tidemark.settings.connections import Connection
 
 SECRET = "hunter2"
 POSTGRES = Connection("w", "postgres", "db", 5433, "me", SECRET, "warehouse")
@@ -100,7 +97,7 @@ def test_librdkafka_gets_texts() -> None:
     }
 
 
-@pytest.mark.parametrize("key", sorted(KAFKA_OVERRIDDEN))
+@pytest.mark.parametrize("key", sorted(OVERRIDDEN))
 def test_what_exactness_rests_on_is_not_taken_from_the_connection(key: str) -> None:
     extra = {"bootstrap.servers": "k:9092", key: "x"}
     assert key not in kafka_config(Connection("k", "kafka", extra=extra))

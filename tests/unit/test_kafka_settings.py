@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tidemark.kafka.config import kafka_config, member_config
 from tidemark.kafka.holders import Holder
-from tidemark.kafka.member_config import member_config
 from tidemark.model.membership import GroupProtocol, Membership, Strategy
+from tidemark.settings.connections import Connection
 from tidemark.settings.kafka import KafkaSettings
 
 
@@ -18,7 +19,8 @@ def settings(**changed: Any) -> KafkaSettings:
 
 def config(membership: Membership, **connection: str) -> dict[str, Any]:
     """What librdkafka is given."""
-    return member_config(connection, "g", "tidemark-g-1", membership)
+    found = Connection("k", "kafka", extra={"bootstrap.servers": "k:9092", **connection})
+    return member_config(kafka_config(found), "g", "tidemark-g-1", membership)
 
 
 def test_members_are_cooperative_and_dynamic_by_default() -> None:

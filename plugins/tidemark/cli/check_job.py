@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from tidemark.cli.findings import Finding, State, finding
 from tidemark.cli.project import connections_of, prepare_spark
 from tidemark.member.job import JobExecutor
+from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.transaction import autocommit, connect
-from tidemark.settings.connections import postgres_parameters
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Format, OnRefused, Pipeline
 from tidemark.staging.columns import Column, columns_of

@@ -9,14 +9,14 @@ from confluent_kafka.admin import AclOperation, AdminClient
 
 from tidemark.cli.findings import Finding, State, Unknown, Wrong, finding
 from tidemark.cli.project import connection
-from tidemark.kafka.admin import SECONDS, quiet, request
+from tidemark.kafka.admin import SECONDS, request
+from tidemark.kafka.config import kafka_config, quiet
 from tidemark.kafka.description import describe_group
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.holders import DEAD
 from tidemark.kafka.sessions import BOUNDS, session_bounds
 from tidemark.model.membership import GroupProtocol
 from tidemark.model.topics import is_pattern
-from tidemark.settings.connections import kafka_config
 from tidemark.settings.pipeline import Pipeline
 
 NEEDED = {AclOperation.READ, AclOperation.DESCRIBE}

@@ -10,9 +10,9 @@ from tidemark.cli.findings import Doubtful, Finding, State, Wrong, finding
 from tidemark.cli.project import connection
 from tidemark.ledger.looks import Looks
 from tidemark.ledger.migrate import SCHEMAS, is_current, newest
+from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.queries import query
 from tidemark.postgres.transaction import autocommit, connect
-from tidemark.settings.connections import postgres_parameters
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.catalog import (
     TableRights,

@@ -82,8 +82,8 @@ def _migrate(path: Path) -> tuple[str, bool]:
 @contextmanager
 def _engine(path: Path) -> "Iterator[Engine]":
     """The pipeline's database, for as long as the block runs."""
+    from tidemark.postgres.parameters import postgres_parameters
     from tidemark.postgres.transaction import connect
-    from tidemark.settings.connections import postgres_parameters
     from tidemark.settings.pipeline import Pipeline
 
     pipeline = Pipeline.load(path)

@@ -1,7 +1,7 @@
-"""Asking a broker: quietly, again while it moves, and with errors in our words."""
+"""Requests to a broker: repeated while it moves, with errors in our words."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -23,11 +23,6 @@ MOVING = {
     "FENCED_LEADER_EPOCH",
 }
 """Answers of a broker that has just started, elects a leader, or has a commit pending."""
-
-
-def quiet(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration without librdkafka's chatter: what matters stands in the errors raised."""
-    return {**config, "log_level": 0}
 
 
 def request(ask: Callable[[], Any], what: str, none_if: str | None = None) -> Any:

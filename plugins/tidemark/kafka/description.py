@@ -17,7 +17,8 @@ from confluent_kafka.admin import AdminClient
 
 from tidemark import errors
 from tidemark.errors import TidemarkError, Unreachable
-from tidemark.kafka.admin import SECONDS, quiet, request
+from tidemark.kafka.admin import SECONDS, request
+from tidemark.kafka.config import quiet
 from tidemark.kafka.holders import GroupState, Holder, group_state
 from tidemark.model.offsets import TopicPartition
 

@@ -9,7 +9,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tidemark.errors import InvalidSettings, Unreachable
-from tidemark.kafka.admin import SECONDS, quiet, request
+from tidemark.kafka.admin import SECONDS, request
+from tidemark.kafka.config import quiet
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.topics import is_pattern, takes_in

@@ -8,7 +8,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidemark import failpoints
 from tidemark.errors import Fenced
-from tidemark.kafka.admin import SECONDS, quiet, request, translated
+from tidemark.kafka.admin import SECONDS, request, translated
+from tidemark.kafka.config import quiet
 from tidemark.kafka.description import describe_group
 from tidemark.kafka.holders import GroupState, Holder
 from tidemark.model.offsets import Offsets, TopicPartition
@@ -82,10 +83,9 @@ class Group:
 
     @contextmanager
     def _onlooker(self) -> Iterator[Consumer]:
-        """A consumer of the group that never joins it, so it bears nobody's static name."""
-        kept = {key: value for key, value in self._config.items() if key != "group.instance.id"}
+        """A consumer of the group that never joins it."""
         own = {"group.id": self.group_id, "enable.auto.commit": "false"}
-        consumer = Consumer(quiet({**kept, **own}))
+        consumer = Consumer(quiet({**self._config, **own}))
         try:
             yield consumer
         finally:

@@ -16,8 +16,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidemark.errors import Unreachable
 from tidemark.kafka.assignment import NOTHING, Assignment, Partitions
+from tidemark.kafka.config import member_config
 from tidemark.kafka.events import Event, note
-from tidemark.kafka.member_config import member_config
 from tidemark.kafka.refused import REFUSALS, refusal
 from tidemark.model.membership import Membership
 from tidemark.model.offsets import TopicPartition

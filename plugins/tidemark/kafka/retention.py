@@ -7,7 +7,8 @@ from typing import Any
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from tidemark.kafka.admin import SECONDS, quiet
+from tidemark.kafka.admin import SECONDS
+from tidemark.kafka.config import quiet
 from tidemark.kafka.spans import read_span
 from tidemark.model.offsets import Span
 

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidemark.errors import Unreachable
-from tidemark.kafka.spans import reader_config
+from tidemark.kafka.config import reader_config
 from tidemark.model.offsets import LogPosition, TopicPartition
 
 SECONDS = 30.0

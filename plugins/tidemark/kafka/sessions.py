@@ -6,7 +6,8 @@ from typing import Any
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from tidemark.errors import TidemarkError
-from tidemark.kafka.admin import SECONDS, quiet, request
+from tidemark.kafka.admin import SECONDS, request
+from tidemark.kafka.config import quiet
 
 BOUNDS = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
 

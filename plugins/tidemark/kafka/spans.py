@@ -11,30 +11,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidemark.errors import CorruptRecord, DataLost, Unreachable
+from tidemark.kafka.config import reader_config
 from tidemark.kafka.corrupt import PASSING, UNTOLD, Unreadable, disorder
 from tidemark.model.facts import GO_ON
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
-
-READER_SETTINGS: dict[str, str | int | bool] = {
-    "isolation.level": "read_committed",
-    "auto.offset.reset": "error",
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "enable.partition.eof": True,
-    "allow.auto.create.topics": False,
-    "check.crcs": True,
-}
-"""librdkafka keys that a reader sets itself, whatever the connection says."""
-
-READER_DEFAULTS: dict[str, str | int | bool] = {
-    "group.id": "tidemark-reader",
-    "fetch.queue.backoff.ms": 10,
-    "fetch.wait.max.ms": 50,
-    "queued.min.messages": 200_000,
-    "queued.max.messages.kbytes": 16_384,
-    "log_level": 0,  # what librdkafka has to say stands in the errors raised here
-}
-"""librdkafka keys that a connection may set otherwise. The group id is never joined."""
 
 _LIST = 2000
 _POLL_SECONDS = 0.5
@@ -56,16 +36,6 @@ _REFUSED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 }
-
-
-def reader_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration of a reader: a connection's, with the keys that exactness needs.
-
-    A static membership is left out: two readers may not share it. If the group id lacks the ACL
-    Describe, the broker's complaint is ignored: a reader needs no group.
-    """
-    kept = {key: value for key, value in config.items() if key != "group.instance.id"}
-    return READER_DEFAULTS | kept | READER_SETTINGS
 
 
 def read_span(

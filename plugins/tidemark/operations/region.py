@@ -10,6 +10,7 @@ import psycopg2
 from confluent_kafka import KafkaException
 
 from tidemark.errors import InvalidSettings, Refused, Unreachable
+from tidemark.kafka.config import kafka_config
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.kafka.rewritten import rewritten
@@ -18,10 +19,11 @@ from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, Facts
 from tidemark.model.offsets import LogPosition, Offsets, TopicPartition
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
 from tidemark.model.topics import takes_in
+from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.mirror import differences, without
 from tidemark.protocol.open import ACCEPT_DATA_LOSS
-from tidemark.settings.connections import Connection, kafka_config, postgres_parameters
+from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import FromTimestamp, Pipeline, StartPosition
 
 log = logging.getLogger(__name__)

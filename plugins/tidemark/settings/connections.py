@@ -1,4 +1,4 @@
-"""Connections in the Airflow providers' own shapes, and what Kafka and Postgres clients need.
+"""Connections in the Airflow providers' own shapes.
 
 A driver and the command line find them in the environment as AIRFLOW_CONN_<ID>, JSON or URI.
 """
@@ -13,37 +13,6 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from tidemark.errors import InvalidSettings
 
 PREFIX = "AIRFLOW_CONN_"
-
-KAFKA_OVERRIDDEN = frozenset(
-    {
-        "group.id",
-        "enable.auto.commit",
-        "enable.auto.offset.store",
-        "auto.offset.reset",
-        "isolation.level",
-        "allow.auto.create.topics",
-        "transactional.id",
-        "enable.idempotence",
-        "enable.partition.eof",
-        "session.timeout.ms",
-        "max.poll.interval.ms",
-    }
-)
-"""librdkafka keys that Tidemark sets itself, whatever the connection says."""
-
-KAFKA_REFUSED = ("plugin.library.paths", "sasl.kerberos.kinit.cmd", "ssl.engine.location")
-"""librdkafka keys that would run code of the connection's choice."""
-
-POSTGRES_KEYS = (
-    "port",
-    "sslmode",
-    "sslrootcert",
-    "sslcert",
-    "sslkey",
-    "connect_timeout",
-    "options",
-    "target_session_attrs",
-)
 
 
 class AirflowConnection(Protocol):
@@ -176,62 +145,3 @@ def _servers(uri: SplitResult) -> tuple[str | None, int | None, dict[str, Any]]:
     pairs = [server.partition(":") for server in servers.split(",")]
     ports = ",".join(port or "5432" for _, _, port in pairs)
     return ",".join(unquote(host) for host, _, _ in pairs), *_ports(ports)
-
-
-def kafka_config(connection: Connection) -> dict[str, str]:
-    """The librdkafka configuration of a Kafka connection, without the keys Tidemark sets itself.
-
-    Raises:
-        InvalidSettings: no bootstrap.servers, or a key that would run foreign code.
-    """
-    refused = [key for key in KAFKA_REFUSED if key in connection.extra]
-    if refused:
-        raise InvalidSettings(
-            f"connection {connection.conn_id!r}: {', '.join(refused)} can run code of its own;"
-            " remove it from the connection's extra"
-        )
-    if not connection.extra.get("bootstrap.servers"):
-        raise InvalidSettings(
-            f"connection {connection.conn_id!r}: extra has no bootstrap.servers;"
-            ' add "bootstrap.servers": "host:9092"'
-        )
-    return {
-        key: str(value).lower() if isinstance(value, bool) else str(value)
-        for key, value in connection.extra.items()
-        if key not in KAFKA_OVERRIDDEN
-    }
-
-
-def postgres_parameters(connection: Connection) -> dict[str, str | int]:
-    """Arguments of psycopg2.connect, with keepalives: a silent network must surface in a minute.
-
-    Of several hosts the primary is taken, unless the extra says otherwise.
-
-    Raises:
-        InvalidSettings: host or database is missing.
-    """
-    if not connection.host or not connection.schema:
-        raise InvalidSettings(
-            f"connection {connection.conn_id!r}: host and schema (the database) are needed,"
-            f" got host={connection.host!r} schema={connection.schema!r}"
-        )
-    parameters: dict[str, str | int] = {
-        "host": connection.host,
-        "port": connection.port or 5432,
-        "dbname": connection.schema,
-        "connect_timeout": 10,
-        "keepalives": 1,
-        "keepalives_idle": 15,
-        "keepalives_interval": 5,
-        "keepalives_count": 3,
-        "tcp_user_timeout": 30_000,
-        "application_name": "tidemark",
-    }
-    if connection.login:
-        parameters["user"] = connection.login
-    if connection.password:
-        parameters["password"] = connection.password
-    if "," in connection.host:
-        parameters["target_session_attrs"] = "read-write"
-    chosen = {key: connection.extra[key] for key in POSTGRES_KEYS if connection.extra.get(key)}
-    return parameters | chosen

@@ -6,8 +6,10 @@ from dataclasses import replace
 import pyarrow as pa
 
 from tidemark.decode import RawDecoder
+from tidemark.kafka.config import kafka_config
 from tidemark.model.batch import Batch
-from tidemark.settings.connections import Connection, kafka_config, postgres_parameters
+from tidemark.postgres.parameters import postgres_parameters
+from tidemark.settings.connections import Connection
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Format, Pipeline
 from tidemark.spark.reader import ReadSpec

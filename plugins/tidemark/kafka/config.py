@@ -1,0 +1,131 @@
+"""The librdkafka configurations of a region: what its connection says, under what Tidemark sets."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidemark.errors import InvalidSettings
+from tidemark.model.membership import GroupProtocol, Membership
+from tidemark.settings.connections import Connection
+
+Settings = dict[str, str | int | bool]
+
+MEMBER_SETTINGS: Settings = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    "allow.auto.create.topics": False,
+    "topic.metadata.refresh.interval.ms": 5_000,
+}
+
+MEMBER_DEFAULTS: Settings = {"reconnect.backoff.max.ms": 2_000}
+"""A connection may set them otherwise."""
+
+READER_SETTINGS: Settings = {
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "error",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "allow.auto.create.topics": False,
+    "check.crcs": True,
+}
+
+READER_DEFAULTS: Settings = {
+    "group.id": "tidemark-reader",
+    "fetch.queue.backoff.ms": 10,
+    "fetch.wait.max.ms": 50,
+    "queued.min.messages": 200_000,
+    "queued.max.messages.kbytes": 16_384,
+    "log_level": 0,  # what librdkafka has to say stands in the errors raised here
+}
+"""A connection may set them otherwise. The group id is never joined."""
+
+MEMBERSHIP = (
+    "group.protocol",
+    "group.protocol.type",
+    "group.instance.id",
+    "partition.assignment.strategy",
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+)
+"""What the pipeline's membership decides: clients share a connection, not their names."""
+
+OVERRIDDEN = frozenset(
+    {
+        *MEMBER_SETTINGS,
+        *READER_SETTINGS,
+        *MEMBERSHIP,
+        "group.id",
+        "transactional.id",
+        "enable.idempotence",
+    }
+)
+"""Keys that Tidemark sets itself: they are never taken from the connection."""
+
+REFUSED = ("plugin.library.paths", "sasl.kerberos.kinit.cmd", "ssl.engine.location")
+"""Keys that would run code of the connection's choice."""
+
+
+def kafka_config(connection: Connection) -> dict[str, str]:
+    """The librdkafka configuration of a Kafka connection, without the keys Tidemark sets itself.
+
+    Raises:
+        InvalidSettings: no bootstrap.servers, or a key that would run foreign code.
+    """
+    refused = [key for key in REFUSED if key in connection.extra]
+    if refused:
+        raise InvalidSettings(
+            f"connection {connection.conn_id!r}: {', '.join(refused)} can run code of its own;"
+            " remove it from the connection's extra"
+        )
+    if not connection.extra.get("bootstrap.servers"):
+        raise InvalidSettings(
+            f"connection {connection.conn_id!r}: extra has no bootstrap.servers;"
+            ' add "bootstrap.servers": "host:9092"'
+        )
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in connection.extra.items()
+        if key not in OVERRIDDEN
+    }
+
+
+def quiet(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration without librdkafka's chatter: what matters stands in the errors raised."""
+    return {**config, "log_level": 0}
+
+
+def reader_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of a reader: a connection's, with the keys that exactness needs.
+
+    If the group id lacks the ACL Describe, the broker's complaint is ignored: a reader needs no
+    group.
+    """
+    return {**READER_DEFAULTS, **config, **READER_SETTINGS}
+
+
+def member_config(
+    config: Mapping[str, str], group_id: str, client_id: str, membership: Membership
+) -> dict[str, Any]:
+    """The configuration of a member: a connection's, under its own and what membership decides."""
+    names = {"group.id": group_id, "client.id": client_id}
+    return quiet({**MEMBER_DEFAULTS, **config, **names, **member_settings(membership)})
+
+
+def member_settings(membership: Membership) -> Settings:
+    """What a member with this membership sets itself."""
+    poll = max(membership.poll_interval_ms, membership.session_timeout_ms)
+    chosen = MEMBER_SETTINGS | {
+        "group.protocol": str(membership.group_protocol),
+        "max.poll.interval.ms": poll,
+    }
+    if membership.group_protocol is GroupProtocol.consumer:
+        return chosen
+    if membership.instance_id:
+        chosen["group.instance.id"] = membership.instance_id
+    return chosen | {
+        "partition.assignment.strategy": ",".join(membership.assignment_strategy),
+        "session.timeout.ms": membership.session_timeout_ms,
+        "heartbeat.interval.ms": membership.session_timeout_ms // 5,
+    }

@@ -1,0 +1,51 @@
+"""The arguments of a Postgres client, from its connection."""
+
+from tidemark.errors import InvalidSettings
+from tidemark.settings.connections import Connection
+
+TAKEN = (
+    "port",
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "connect_timeout",
+    "options",
+    "target_session_attrs",
+)
+"""Keys of the connection's extra that reach libpq."""
+
+
+def postgres_parameters(connection: Connection) -> dict[str, str | int]:
+    """Arguments of psycopg2.connect, with keepalives: a silent network must surface in a minute.
+
+    Of several hosts the primary is taken, unless the extra says otherwise.
+
+    Raises:
+        InvalidSettings: host or database is missing.
+    """
+    if not connection.host or not connection.schema:
+        raise InvalidSettings(
+            f"connection {connection.conn_id!r}: host and schema (the database) are needed,"
+            f" got host={connection.host!r} schema={connection.schema!r}"
+        )
+    parameters: dict[str, str | int] = {
+        "host": connection.host,
+        "port": connection.port or 5432,
+        "dbname": connection.schema,
+        "connect_timeout": 10,
+        "keepalives": 1,
+        "keepalives_idle": 15,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 30_000,
+        "application_name": "tidemark",
+    }
+    if connection.login:
+        parameters["user"] = connection.login
+    if connection.password:
+        parameters["password"] = connection.password
+    if "," in connection.host:
+        parameters["target_session_attrs"] = "read-write"
+    chosen = {key: connection.extra[key] for key in TAKEN if connection.extra.get(key)}
+    return parameters | chosen
