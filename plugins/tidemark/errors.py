@@ -6,8 +6,10 @@ TidemarkError                     1   a retry may help
 ├─ NoProgress                     1   nobody drains some partitions
 ├─ RunNotDone                     1   close: the ledger does not say that the run is done
 ├─ OutcomeUnknown                 1   COMMIT was sent and no answer came: ask the ledger
+├─ CommitRefused                  1   COMMIT was answered with another word: nothing stands
 ├─ MirrorFailed                   1   Kafka's group offsets could not be set equal to the ledger
 ├─ JobFailed                      1   the Spark job (a task, Spark itself) failed
+├─ NotStarted                     1   a part of the local stack did not start
 ├─ InvalidSettings                2   configuration: file, line, key
 ├─ Fenced                        10   a newer epoch holds the region
 ├─ TargetRefused                 11   a constraint of the target refuses a row
@@ -60,12 +62,20 @@ class OutcomeUnknown(TidemarkError):
     """COMMIT was sent and its answer never came; only the ledger knows."""
 
 
+class CommitRefused(TidemarkError):
+    """Postgres answered COMMIT with ROLLBACK: an earlier statement had failed unseen."""
+
+
 class MirrorFailed(TidemarkError):
     """Kafka's group offsets do not read back as the merged checkpoint."""
 
 
 class JobFailed(TidemarkError):
     """The job of a batch failed: a task, or Spark itself."""
+
+
+class NotStarted(TidemarkError):
+    """A part of the local stack cannot be fetched or did not start."""
 
 
 class InvalidSettings(TidemarkError, ValueError):
@@ -153,3 +163,9 @@ class TooManyDeadLetters(TidemarkError):
     """More records of a batch could not become rows than its run allows."""
 
     exit_code = 21
+
+
+def by_code() -> dict[str, type[TidemarkError]]:
+    """Every error of this tree by its code: {"FENCED": Fenced}."""
+    kinds = TidemarkError.__subclasses__()
+    return {kind().code: kind for kind in kinds if kind.__module__ == __name__}

@@ -9,11 +9,11 @@ from tests.support.desk import Desk
 from tests.support.failpoint import failpoint
 from tests.support.world import dump
 
-from tidemark.errors import ClaimsLost, Fenced, StagingLost, TargetRefused
+from tidemark.errors import ClaimsLost, CommitRefused, Fenced, StagingLost, TargetRefused
 from tidemark.failpoints import FailpointHit
 from tidemark.model.batch import Attempt, Contribution
 from tidemark.model.bounds import Bounds
-from tidemark.postgres.transaction import CommitRefused, transaction
+from tidemark.postgres.transaction import transaction
 from tidemark.protocol.publish import Result
 
 

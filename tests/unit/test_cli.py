@@ -15,7 +15,7 @@ from tidemark.cli.errors import exit_codes, told
 from tidemark.cli.main import app
 from tidemark.cli.output import brief, cut, inert, plain, text_of
 from tidemark.cli.project import connection, find_pipeline, prepare_spark
-from tidemark.errors import InvalidSettings, TidemarkError
+from tidemark.errors import InvalidSettings, by_code
 from tidemark.model.batch import Attempt
 from tidemark.model.offsets import TopicPartition
 from tidemark.settings.pipeline import Pipeline
@@ -55,10 +55,9 @@ def test_help_names_every_command_and_every_exit_code(cli: CliRunner) -> None:
     assert told.exit_code == 0
     for command in COMMANDS:
         assert f" {command} " in told.stdout
-    for kind in vars(errors).values():
-        if isinstance(kind, type) and issubclass(kind, TidemarkError) and kind.exit_code > 1:
-            names = kind("").code
-            (line,) = (one for one in exit_codes().splitlines() if names in one.split())
+    for code, kind in by_code().items():
+        if kind.exit_code > 1:
+            (line,) = (one for one in exit_codes().splitlines() if code in one.split())
             assert line.split()[0] == str(kind.exit_code)
             assert line in told.stdout
 

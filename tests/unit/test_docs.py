@@ -23,12 +23,9 @@ from tests.support.documents import (
     table_rows,
 )
 
-from tidemark import errors
 from tidemark.decode import JsonDecoder, Reason
-from tidemark.errors import TidemarkError
+from tidemark.errors import by_code
 from tidemark.local.airflow import SETTINGS
-from tidemark.local.watch import NotStarted
-from tidemark.postgres.transaction import CommitRefused
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging import refused_rows
@@ -103,10 +100,7 @@ def test_every_command_parses(text: str) -> None:
 
 def test_every_error_is_described_with_its_exit_code() -> None:
     described = {row[0].strip("`"): int(row[1]) for row in table_rows(OPERATING, "code", "exit")}
-    found = [kind for kind in vars(errors).values() if isinstance(kind, type)]
-    kinds = [kind for kind in found if issubclass(kind, TidemarkError) and kind != TidemarkError]
-    expected = {kind().code: kind.exit_code for kind in [*kinds, CommitRefused, NotStarted]}
-    assert described == expected
+    assert described == {code: kind.exit_code for code, kind in by_code().items()}
 
 
 def test_every_error_that_is_named_exists() -> None:

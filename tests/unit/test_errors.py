@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tidemark import errors
-from tidemark.errors import TidemarkError
+from tidemark.errors import TidemarkError, by_code
 
 PACKAGE = Path(errors.__file__).parent
 TREE = [
@@ -22,6 +22,11 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
     assert {kind.__name__: kind.exit_code for kind in TREE if kind is not TidemarkError} == (
         DOCUMENTED
     )
+
+
+def test_all_of_the_tree_are_found_by_their_codes() -> None:
+    """A tree that is listed in part would lose an error on its way out of a task."""
+    assert set(by_code().values()) == {*TREE} - {TidemarkError}
 
 
 def test_what_a_retry_cannot_help_has_a_code_of_its_own() -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tidemark.errors import NotStarted
 from tidemark.local.daemon import MARK, Daemon, end, is_alive, marked
 from tidemark.local.folder import Folder
-from tidemark.local.watch import NotStarted
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 STUBBORN = (

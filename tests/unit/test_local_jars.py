@@ -9,8 +9,9 @@ from threading import Thread
 
 import pytest
 
+from tidemark.errors import NotStarted
 from tidemark.local import jars, java
-from tidemark.local.watch import NotStarted, Watch
+from tidemark.local.watch import Watch
 
 
 def test_the_manifest_names_the_broker_of_the_pinned_version() -> None:

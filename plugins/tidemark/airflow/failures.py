@@ -5,16 +5,14 @@ from contextlib import contextmanager
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from tidemark.errors import TidemarkError
+from tidemark.errors import TidemarkError, by_code
 
 RETRY_MAY_HELP = 1
 
 
 def names_by_exit_code() -> dict[int, str]:
     """The errors that no retry can help, by the exit code a driver ends with: {10: "FENCED"}."""
-    return {
-        kind.exit_code: kind().code for kind in _descendants(TidemarkError) if not _may_help(kind)
-    }
+    return {kind.exit_code: code for code, kind in by_code().items() if not _may_help(kind)}
 
 
 @contextmanager
@@ -36,9 +34,3 @@ def as_airflow_failure(*final: type[TidemarkError]) -> Iterator[None]:
 
 def _may_help(kind: type[TidemarkError]) -> bool:
     return kind.exit_code == RETRY_MAY_HELP or kind.retry_may_help
-
-
-def _descendants(kind: type[TidemarkError]) -> Iterator[type[TidemarkError]]:
-    for child in kind.__subclasses__():
-        yield child
-        yield from _descendants(child)

@@ -9,9 +9,8 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from tidemark import errors
 from tidemark.cli.project import whence
-from tidemark.errors import TidemarkError, Unreachable
+from tidemark.errors import TidemarkError, Unreachable, by_code
 
 INTERRUPTED = 130
 TERMINATED = 143
@@ -87,20 +86,16 @@ def in_our_words(error: Exception) -> TidemarkError | None:
 
 def exit_codes() -> str:
     """The exit codes with the names of the errors that end in them, as errors.py has them."""
-    kinds = [
-        kind
-        for kind in vars(errors).values()
-        if isinstance(kind, type) and issubclass(kind, TidemarkError) and kind is not TidemarkError
-    ]
+    exits = {code: kind.exit_code for code, kind in by_code().items()}
     lines = [
         "Exit codes:",
         "  0  done",
         "  1  failed, a retry may help; check, verify, status or mirror --check found a fault",
     ]
-    for code in sorted({kind.exit_code for kind in kinds} - {1}):
-        names = ", ".join(kind(" ").code for kind in kinds if kind.exit_code == code)
-        meaning = "wrong usage or configuration: " if code == 2 else ""
-        lines.append(f" {code:2}  {meaning}{names}")
+    for number in sorted({*exits.values()} - {1}):
+        names = ", ".join(code for code in exits if exits[code] == number)
+        meaning = "wrong usage or configuration: " if number == 2 else ""
+        lines.append(f" {number:2}  {meaning}{names}")
     lines += [f"{INTERRUPTED}  interrupted by Ctrl-C", f"{TERMINATED}  ended by SIGTERM"]
     return "\n".join(lines)
 

@@ -15,8 +15,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from tidemark import errors
-from tidemark.errors import TidemarkError, Unreachable
+from tidemark.errors import TidemarkError, Unreachable, by_code
 from tidemark.kafka.admin import SECONDS, request
 from tidemark.kafka.config import quiet
 from tidemark.kafka.holders import GroupState, Holder, group_state
@@ -59,8 +58,7 @@ def _silent(group_id: str, why: str) -> Unreachable:
 
 def _told(found: dict[str, Any]) -> GroupState:
     if "error" in found:
-        error: type[TidemarkError] = getattr(errors, found["error"])
-        raise error(found["text"])
+        raise by_code()[found["error"]](found["text"])
     holders = tuple(_holder(**one) for one in found.pop("holders"))
     return GroupState(**found | {"granted": tuple(found["granted"])}, holders=holders)
 
@@ -80,7 +78,7 @@ def _ask(config: Mapping[str, str], group_id: str, seconds: float) -> dict[str, 
             none_if="GROUP_ID_NOT_FOUND",
         )
     except TidemarkError as error:
-        return {"error": type(error).__name__, "text": str(error)}
+        return {"error": error.code, "text": str(error)}
     return asdict(group_state(found))
 
 

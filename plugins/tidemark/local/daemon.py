@@ -11,8 +11,9 @@ from typing import Any
 
 import psutil
 
+from tidemark.errors import NotStarted
 from tidemark.local.folder import Folder, write_private
-from tidemark.local.watch import NotStarted, reason
+from tidemark.local.watch import reason
 
 MARK = "TIDEMARK_LOCAL_STACK"
 """Environment variable naming the state folder: all that a stack's processes start inherits it."""

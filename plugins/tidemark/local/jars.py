@@ -15,7 +15,8 @@ from pathlib import Path
 import pooch
 from filelock import FileLock
 
-from tidemark.local.watch import NotStarted, Watch
+from tidemark.errors import NotStarted
+from tidemark.local.watch import Watch
 
 KAFKA_VERSION = "4.1.0"
 CENTRAL = "https://repo1.maven.org/maven2/"

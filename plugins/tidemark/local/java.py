@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tidemark.local.watch import NotStarted
+from tidemark.errors import NotStarted
 
 REMEDY = (
     "install one (Debian and Ubuntu: apt-get install openjdk-17-jre-headless; "

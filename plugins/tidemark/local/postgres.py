@@ -13,10 +13,11 @@ import psutil
 import psycopg2
 from psycopg2 import sql
 
+from tidemark.errors import NotStarted
 from tidemark.local.account import Account, binaries_for, home_for, unprivileged
 from tidemark.local.daemon import Daemon, end
 from tidemark.local.folder import Folder, write_private
-from tidemark.local.watch import NotStarted, Watch
+from tidemark.local.watch import Watch
 
 ADMIN = "tidemark_admin"
 OWNERS = {"airflow": "airflow", "warehouse": "tidemark"}

@@ -10,16 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tidemark.errors import TidemarkError
+from tidemark.errors import NotStarted, TidemarkError
 
 ERROR = re.compile(r"\b(FATAL|ERROR|PANIC)\b|(Error|Exception): ")
 
 Tell = Callable[[str, str], None]
 """Takes a service's name and what it is at."""
-
-
-class NotStarted(TidemarkError):
-    """A part of the local stack cannot be fetched or did not start."""
 
 
 class Cancelled(TidemarkError):

@@ -13,7 +13,7 @@ from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine, create_engine, event
 
 from tidemark import failpoints
-from tidemark.errors import OutcomeUnknown, TidemarkError
+from tidemark.errors import CommitRefused, OutcomeUnknown
 from tidemark.postgres.errors import NO_ANSWER, refusal, unreachable
 from tidemark.postgres.session import configure
 
@@ -30,10 +30,6 @@ LONGER_MS: Mapping[str, Mapping[str, int]] = {"rewind": {"statement_timeout": 86
 _TIDYING_MS = {"lock_timeout": 1_000, "statement_timeout": 20_000}
 SHORTER_MS = {"retire": _TIDYING_MS, "prune": _TIDYING_MS}
 """What tidies up after a run keeps nobody waiting: what is left is tidied the next time."""
-
-
-class CommitRefused(TidemarkError):
-    """Postgres answered COMMIT with ROLLBACK: an earlier statement had failed unseen."""
 
 
 def connect(parameters: Mapping[str, Any]) -> Engine:

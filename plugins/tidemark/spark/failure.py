@@ -22,11 +22,6 @@ from tidemark import errors
 from tidemark.errors import JobFailed, TidemarkError, TransformFailed
 from tidemark.spark.words import words_file
 
-_KINDS = {
-    kind.__name__: kind
-    for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, TidemarkError)
-}
 _MESSAGE_CHARS = 1000
 _FRAME = re.compile(
     r'^ +File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>\S+)', re.MULTILINE
@@ -62,9 +57,10 @@ def marked(token: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        ours = isinstance(error, TidemarkError)
-        kind, args = type(error).__name__, list(error.args)
-        told = {"kind": kind, "args": args} if ours else {"kind": "", "args": [f"{kind}: {error}"]}
+        if isinstance(error, TidemarkError):
+            told = {"code": error.code, "args": list(error.args)}
+        else:
+            told = {"code": JobFailed().code, "args": [f"{type(error).__name__}: {error}"]}
         raise WorkerError(f"TIDEMARK {token} {json.dumps(told)}") from error
 
 
@@ -73,8 +69,8 @@ def recognised(text: str, token: str) -> TidemarkError | None:
     found = re.search(rf"TIDEMARK {token} (\{{.*\}})$", text, re.MULTILINE)
     if found is None:
         return None
-    error = json.loads(found[1])
-    return _KINDS.get(error["kind"], JobFailed)(*error["args"])
+    told = json.loads(found[1])
+    return errors.by_code().get(told["code"], JobFailed)(*told["args"])
 
 
 def failed(error: Exception, token: str) -> TidemarkError:
