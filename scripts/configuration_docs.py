@@ -73,7 +73,7 @@ def _keys(model: Mapping[str, Any], models: Mapping[str, Any], section: str) -> 
         nested = _model(field, models)
         default = "required" if key in required else _default(field, nested)
         meaning = field.get("description") or (nested or {}).get("description", "")
-        type_ = f"section [{key}](#{key})" if nested else _type(field, models, section, key)
+        type_ = f"section [{key}](#{key})" if nested else _type(field, models)
         rows.append((f"`{key}`", type_, default, meaning))
     return table(("key", "type", "default", "meaning"), rows)
 
@@ -94,36 +94,25 @@ def _yaml(value: object) -> str:
     return yaml.safe_dump(value, default_flow_style=True).removesuffix("...\n").strip()
 
 
-def _type(field: Mapping[str, Any], models: Mapping[str, Any], section: str, key: str) -> str:
+def _type(field: Mapping[str, Any], models: Mapping[str, Any]) -> str:
     if "anyOf" in field:
         kinds = [kind for kind in field["anyOf"] if kind.get("type") != "null"]
-        return " or ".join(_type(kind, models, section, key) for kind in kinds)
+        return " or ".join(_type(kind, models) for kind in kinds)
     if "$ref" in field:
-        return _named(models[field["$ref"].rpartition("/")[2]], models, section, key)
+        return _named(models[field["$ref"].rpartition("/")[2]], models)
     if "const" in field:
         return f"`{field['const']}`"
-    return _plain(field, models, section, key)
+    return _plain(field, models)
 
 
-def _named(model: Mapping[str, Any], models: Mapping[str, Any], section: str, key: str) -> str:
+def _named(model: Mapping[str, Any], models: Mapping[str, Any]) -> str:
     if "enum" in model:
-        return ", ".join(_choice(section, key, value) for value in model["enum"])
+        return ", ".join(f"`{value}`" for value in model["enum"])
     [(name, field)] = model["properties"].items()
-    return f"`{{{name}: …}}`, {_type(field, models, section, name)}"
+    return f"`{{{name}: …}}`, {_type(field, models)}"
 
 
-def _choice(section: str, key: str, value: str) -> str:
-    """The value; with a remark if the code accepts it only to say that it is yet to come."""
-    settings = Pipeline.model_fields[section].annotation
-    try:
-        settings.model_validate({key: value})  # type: ignore[union-attr]
-    except ValueError as error:
-        if "not supported yet" in str(error):
-            return f"`{value}` (refused: not yet)"
-    return f"`{value}`"
-
-
-def _plain(field: Mapping[str, Any], models: Mapping[str, Any], section: str, key: str) -> str:
+def _plain(field: Mapping[str, Any], models: Mapping[str, Any]) -> str:
     match field["type"]:
         case "integer":
             return "whole number above 0" if "exclusiveMinimum" in field else "whole number"
@@ -132,7 +121,7 @@ def _plain(field: Mapping[str, Any], models: Mapping[str, Any], section: str, ke
         case "boolean":
             return "true or false"
         case "array":
-            return f"list of {_type(field['items'], models, section, key)}"
+            return f"list of {_type(field['items'], models)}"
         case "object":
             return "field: [type](#types-of-fields)"
         case _ if field.get("format") == "date-time":

@@ -63,14 +63,12 @@ class Format(StrEnum):
 
     json = "json"
     raw = "raw"
-    avro = "avro"
 
 
 class Mode(StrEnum):
     """How rows enter the target."""
 
     append = "append"
-    upsert = "upsert"
 
 
 class Metadata(StrEnum):
@@ -132,8 +130,6 @@ class DecodeSettings(Strict):
 
     @model_validator(mode="after")
     def _supported(self) -> Self:
-        if self.format is Format.avro:
-            raise ValueError("format avro is not supported yet; use json or raw")
         if self.format is Format.json and not self.fields:
             raise ValueError("format json needs a schema: a list of field: type")
         if self.format is Format.raw and self.fields:
@@ -158,13 +154,6 @@ class TargetSettings(Strict):
     """append: every record adds its rows."""
     on_refused: OnRefused = OnRefused.stop
     """stop: a row that the table refuses ends the run; dead_letter: its record is set aside."""
-
-    @field_validator("mode")
-    @classmethod
-    def _supported(cls, mode: Mode) -> Mode:
-        if mode is Mode.upsert:
-            raise ValueError("mode upsert is not supported yet; use append")
-        return mode
 
 
 class SparkSettings(Strict):
