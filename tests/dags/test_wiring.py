@@ -141,8 +141,8 @@ def test_a_place_that_is_none_fails_at_once_and_resets_nothing(resets: Found) ->
     assert (ended["state"], ended["tries"], ended["calls"]) == ("failed", 1, [])
 
 
-def test_xcom_keeps_what_a_rewind_takes_back(resets: Found) -> None:
-    assert resets["a checkpoint"]["report"]["taken_back"] == {
+def test_xcom_keeps_what_a_rewind_removes(resets: Found) -> None:
+    assert resets["a checkpoint"]["report"]["removed"] == {
         "batches": 3, "rows": 2, "dead_letters": 1,
         "offsets": {"flights[0]": 70}, "margins": {"flights[0]": 5},
         "lost": [], "seconds": {},
@@ -219,7 +219,7 @@ def test_xcom_keeps_what_a_run_did(found: Found) -> None:
         "batches": 2, "rows": 30, "dead_letters": 4, "records": 34,
     }  # fmt: skip
     reset = found["the run is not done"]["xcoms"]["reset"]
-    assert (reset["region"], reset["offsets"], reset["taken_back"]) == (
+    assert (reset["region"], reset["offsets"], reset["removed"]) == (
         "flights", {"flights[0]": 40}, None,
     )  # fmt: skip
 

@@ -24,7 +24,7 @@ from tidemark.errors import Refused, RunNotDone, Superseded, Unreachable
 from tidemark.ledger.looks import Counted
 from tidemark.model.batch import Checkpoint
 from tidemark.model.offsets import TopicPartition
-from tidemark.operations.reset import ResetReport, TakenBack
+from tidemark.operations.reset import Removed, ResetReport
 from tidemark.operations.run import Opened
 from tidemark.protocol.close import Closed
 
@@ -56,7 +56,7 @@ FORMS: dict[str, dict[str, Any]] = {
 """Of the DAG that resets by hand."""
 
 FIRST = TopicPartition("flights", 0)
-TAKEN_BACK = TakenBack(3, 2, 1, {FIRST: 70}, {FIRST: 5})
+REMOVED = Removed(3, 2, 1, {FIRST: 70}, {FIRST: 5})
 
 
 @dataclass
@@ -76,7 +76,7 @@ class StandIns:
         report = ResetReport("flights", arguments["apply"], 3, 7, 7, None, {FIRST: 40}, ())
         if arguments.get("to") is None:
             return report
-        return replace(report, to_seq=4, taken_back=TAKEN_BACK)
+        return replace(report, to_seq=4, removed=REMOVED)
 
     def named(self, name: str, answer: object = None) -> Callable[..., Any]:
         def stand_in(*_: object, **arguments: Any) -> object:

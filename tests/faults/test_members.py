@@ -105,7 +105,7 @@ def release(member: Broken) -> None:
 
 
 def test_a_rewind_beside_living_members_fences_them_and_is_exact(region: FaultRegion) -> None:
-    """B4, S15: the members stop at once and say so; the next run reads what was taken back."""
+    """B4, S15: the members stop at once and say so; the next run reads what was removed."""
     region.run()
     region.rewind()
     region.open()

@@ -233,7 +233,7 @@ def test_a_dry_rewind_by_the_form_tells_what_it_would_remove(world: World, red: 
     assert world.api.run("flights_reset", run_id, to="initial") == "success"
     report = world.api.xcom("flights_reset", run_id, "reset")
     assert (report["applied"], report["to_seq"]) == (False, 0)
-    assert report["taken_back"]["rows"] == sum(before.values())
+    assert report["removed"]["rows"] == sum(before.values())
     assert world.rows() == before
 
 

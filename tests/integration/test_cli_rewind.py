@@ -30,7 +30,7 @@ def test_a_dry_rewind_says_what_would_go_and_writes_nothing(region: World) -> No
     before, offsets = dump(region.warehouse), region.kafka_offsets()
     found = answer("reset", region.region, "--to", "1")
     assert (found["applied"], found["head_seq"], found["to_seq"]) == (False, 3, 1)
-    back, first = found["taken_back"], str(region.partition(0))
+    back, first = found["removed"], str(region.partition(0))
     ((rows,),) = region.sql("SELECT count(*) FROM public.records WHERE batch_seq > 1")
     ((letters,),) = region.sql("SELECT count(*) FROM tidemark.dead_letters WHERE seq > 1")
     assert (back["batches"], back["rows"], back["dead_letters"]) == (2, rows, letters)
@@ -55,15 +55,15 @@ def test_a_dry_rewind_says_what_would_go_and_writes_nothing(region: World) -> No
     assert region.kafka_offsets() == offsets
 
 
-def test_a_rewind_takes_back_and_the_next_run_reads_it_again(region: World) -> None:
+def test_a_rewind_removes_and_the_next_run_reads_it_again(region: World) -> None:
     rows, letters = region.rows(), region.dead_letters()
     found = answer("reset", region.region, "--to", "1", "--apply", "--reason", "wrong currency")
     assert (found["applied"], found["epoch"], found["to_seq"]) == (True, 2, 1)
     assert region.kafka_offsets() == region.ledger_offsets()
     assert {str(at): n for at, n in region.ledger_offsets().items()} == found["offsets"]
-    assert len(region.rows()) == len(rows) - found["taken_back"]["rows"]
+    assert len(region.rows()) == len(rows) - found["removed"]["rows"]
     audit = "SELECT why, from_seq, to_seq, rows_removed, dead_letters_removed, state"
-    back = found["taken_back"]
+    back = found["removed"]
     assert region.sql(f"{audit} FROM tidemark.resets") == [
         ("wrong currency", 3, 1, back["rows"], back["dead_letters"], "finished")
     ]

@@ -70,8 +70,8 @@ def test_what_compaction_took_is_refused_with_the_numbers_until_it_is_accepted(
     assert dump(compacted.warehouse) == before
     assert compacted.kafka_offsets() == kafka
     dry = compacted.reset(to=0, apply=False, overrides=("accept_data_loss",))
-    assert dry.taken_back is not None
-    assert "compaction took" in dry.taken_back.lost[0]
+    assert dry.removed is not None
+    assert "compaction took" in dry.removed.lost[0]
     compacted.reset(to=0, overrides=("accept_data_loss",))
     audit = "SELECT overrides, rows_removed, state FROM tidemark.resets"
     assert compacted.sql(audit) == [(["accept_data_loss"], 60, "finished")]
@@ -89,8 +89,8 @@ def test_what_is_due_for_deletion_is_refused_until_it_is_accepted(
     world.run("first")
     set_topic(admin, world.topic, **{"retention.ms": "7200000"})
     report = world.reset(to=0, apply=False)
-    assert report.taken_back is not None
-    (seconds,) = report.taken_back.seconds.values()
+    assert report.removed is not None
+    (seconds,) = report.removed.seconds.values()
     assert seconds is not None
     assert 3000 < seconds <= 3600
     set_topic(admin, world.topic, **{"retention.ms": "1800000"})
@@ -126,5 +126,5 @@ def test_a_log_that_is_whole_is_no_loss(
         (one,) = held.held(region, region.ledger.rewind_plan(region.name, 0), told.append).values()
     assert one == held.Held()
     assert "records that Kafka still holds" in told[0]
-    assert world.reset(to=0).taken_back is not None
+    assert world.reset(to=0).removed is not None
     assert world.run("again").rows == 10

@@ -412,8 +412,8 @@ def test_a_region_can_be_rewound_and_drained_again_by_other_members(shared: Worl
     """S15, S16: every member can start any partition from the merged checkpoint."""
     shared.run("first", max_records=16)
     report = shared.reset(to=1)
-    assert report.taken_back is not None
-    assert (report.to_seq, report.taken_back.rows) == (1, 24)
+    assert report.removed is not None
+    assert (report.to_seq, report.removed.rows) == (1, 24)
     assert len(shared.rows()) == 16
     assert set(shared.kafka_offsets().values()) == {4} == set(shared.ledger_offsets().values())
     shared.before = until_all_hold(shared, 2)

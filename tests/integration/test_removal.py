@@ -27,7 +27,7 @@ def audit(desk: Desk) -> list[tuple[object, ...]]:
 
 
 def stays(desk: Desk, rows: list[tuple[int, int]]) -> None:
-    """Nothing was taken back: these rows, and the next open lifts Kafka again."""
+    """Nothing was removed: these rows, and the next open lifts Kafka again."""
     desk.open("after", overrides=("accept_changes",))
     assert set(desk.offsets().values()) == {10}
     assert desk.group.offsets == desk.offsets()

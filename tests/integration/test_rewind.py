@@ -52,7 +52,7 @@ def test_a_rewind_takes_rows_dead_letters_ledger_and_kafka_back(worked: Desk) ->
     assert state.head_seq == 1
 
 
-def test_what_was_taken_back_is_read_again_under_a_new_seq(worked: Desk) -> None:
+def test_what_was_removed_is_read_again_under_a_new_seq(worked: Desk) -> None:
     """H20: rewound spans do not stand in the way of the same offsets."""
     worked.rewind(1)
     epoch = worked.open("again").epoch
@@ -152,7 +152,7 @@ def test_a_rewind_checks_that_kafka_holds_everything_before_anyone_is_fenced(
     assert worked.group.offsets == kafka
 
 
-def test_a_rewind_takes_back_only_what_was_looked_at(worked: Desk) -> None:
+def test_a_rewind_removes_only_what_was_looked_at(worked: Desk) -> None:
     """Another run came between the look and the lock: it says so instead of taking more back."""
     facts, epoch = worked.facts, worked.epoch
     worked.work(worked.open("another", Bounds(4)).epoch)
@@ -172,7 +172,7 @@ def test_a_rewind_leaves_alone_what_does_not_move_though_kafka_has_lost_it(worke
 
 
 def test_a_request_that_is_done_is_not_done_again(worked: Desk) -> None:
-    """B11: a DAG run that is cleared long after would take back what was published since."""
+    """B11: a DAG run that is cleared long after would remove what was published since."""
     worked.rewind(1, request_id="flights_reset/monday")
     worked.work(worked.open("after").epoch)
     before = dump(worked.warehouse)
@@ -266,7 +266,7 @@ def test_a_member_that_staged_before_the_rewind_is_fenced(worked: Desk) -> None:
 
 
 def test_a_target_that_keeps_its_rows_refuses_the_rewind(worked: Desk) -> None:
-    """A table that refers to them; nothing is taken back, and the next open lifts Kafka again."""
+    """A table that refers to them; nothing is removed, and the next open lifts Kafka again."""
     worked.sql(f"ALTER TABLE {worked.target} ADD UNIQUE (kafka_partition, kafka_offset)")
     worked.sql(
         f"CREATE TABLE public.ref_{worked.region} (p int, o bigint, FOREIGN KEY (p, o)"
@@ -279,7 +279,7 @@ def test_a_target_that_keeps_its_rows_refuses_the_rewind(worked: Desk) -> None:
     stands_at(worked, 12)
 
 
-def test_the_audit_row_says_what_was_taken_back(worked: Desk) -> None:
+def test_the_audit_row_says_what_was_removed(worked: Desk) -> None:
     rows = [row for row in worked.rows() if row[1] >= 4]
     letters = [letter for letter in worked.dead_letters() if letter[1] >= 4]
     worked.rewind(1)

@@ -101,7 +101,7 @@ def test_what_cannot_keep_rows_is_refused(cursor: Cursor, ddl: str, fact: str) -
 
 
 def test_hidden_rows_are_refused_with_what_would_help(cursor: Cursor) -> None:
-    """B5: rows that a policy hides can't be counted or taken back."""
+    """B5: rows that a policy hides can't be counted or removed."""
     ensure(cursor, TARGET, COLUMNS)
     cursor.execute("ALTER TABLE public.flights ENABLE ROW LEVEL SECURITY")
     assert ensure(cursor, TARGET, COLUMNS) is False, "policies do not apply to an owner"

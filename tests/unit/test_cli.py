@@ -13,11 +13,12 @@ from typer.testing import CliRunner
 from tidemark import errors
 from tidemark.cli.errors import exit_codes, told
 from tidemark.cli.main import app
-from tidemark.cli.output import brief, cut, inert, plain, text_of
+from tidemark.cli.output import brief, cut, inert, text_of
 from tidemark.cli.project import connection, find_pipeline, prepare_spark
 from tidemark.errors import InvalidSettings, by_code
 from tidemark.model.batch import Attempt
 from tidemark.model.offsets import TopicPartition
+from tidemark.model.plain import plain
 from tidemark.settings.pipeline import Pipeline
 
 PROJECT = Path(__file__).resolve().parents[2]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, Context
 from airflow.sdk.exceptions import AirflowRuntimeError
 
-from tidemark.airflow.results import named
+from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
     from tidemark.ledger.looks import Counted
@@ -52,13 +52,13 @@ def published(closed: "Closed", after_seq: int, counted: "Counted") -> Extra:
         "batches": counted.batches,
         "rows": counted.rows,
         "dead_letters": counted.dead_letters,
-        "offsets": named(at.offsets),
+        "offsets": plain(at.offsets),
     }
 
 
 def rewound(report: "ResetReport") -> Extra | None:
     """Batches after `seq` are gone from the target; None where nothing was removed."""
-    back = report.taken_back
+    back = report.removed
     if back is None or not report.applied:
         return None
     return {
@@ -70,5 +70,5 @@ def rewound(report: "ResetReport") -> Extra | None:
         "batches_removed": back.batches,
         "rows_removed": back.rows,
         "dead_letters_removed": back.dead_letters,
-        "offsets": named(report.offsets),
+        "offsets": plain(report.offsets),
     }

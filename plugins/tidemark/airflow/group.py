@@ -19,8 +19,8 @@ from tidemark.airflow.docs import pipeline_doc, reset_doc
 from tidemark.airflow.forms import reset_params, run_params
 from tidemark.airflow.operator import DrainOperator
 from tidemark.airflow.tasks import (
-    close_region,
-    open_region,
+    close_run,
+    open_run,
     reset_by_hand,
     reset_failed_run,
     target_asset,
@@ -151,7 +151,7 @@ def _beside(form: Params, others: Params) -> Params:
 def _wire(
     path: str, pipeline: Pipeline, drain_timeout: timedelta, spark_conf: dict[str, str] | None
 ) -> None:
-    opened = _step("open", open_region, path).as_setup()
+    opened = _step("open", open_run, path).as_setup()
     drain = DrainOperator.partial(
         task_id="drain",
         pipeline=path,
@@ -162,7 +162,7 @@ def _wire(
     asset = target_asset(pipeline)
     closed = _step(
         "close",
-        close_region,
+        close_run,
         path,
         trigger_rule=TriggerRule.ALL_DONE,
         inlets=[asset],  # its newest event says what is known already

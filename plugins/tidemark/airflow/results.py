@@ -1,26 +1,19 @@
 """Results: what a task has done, in short lines for its log and in JSON's own types for XCom."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from tidemark.model.offsets import TopicPartition
+from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
-    from tidemark.operations.reset import ResetReport, TakenBack
+    from tidemark.operations.reset import Removed, ResetReport
     from tidemark.operations.run import Opened
     from tidemark.protocol.close import Closed
 
 Result = dict[str, Any]
-Number = TypeVar("Number", int, int | None)
 
 MOST = 100
 """Partitions in a log's table; XCom holds them all."""
-
-
-def of_open(opened: "Opened") -> Result:
-    """An open run, for XCom."""
-    return asdict(opened) | {"targets": named(opened.targets), "remarks": list(opened.remarks)}
 
 
 def open_lines(region: str, run_id: str, opened: "Opened") -> Iterator[str]:
@@ -32,16 +25,9 @@ def open_lines(region: str, run_id: str, opened: "Opened") -> Iterator[str]:
 
 def of_close(closed: "Closed") -> Result:
     """A closed run, for XCom and for the verdict."""
-    at = closed.checkpoint
-    counts = asdict(closed)
-    del counts["checkpoint"]
-    return {
-        "region": at.region,
-        "epoch": at.epoch,
-        "seq": at.seq,
-        **counts,
-        "offsets": named(at.offsets),
-    }
+    counts: Result = plain(closed)
+    at = counts.pop("checkpoint")
+    return {key: at[key] for key in ("region", "epoch", "seq", "offsets")} | counts
 
 
 def close_lines(table_name: str, result: Result) -> Iterator[str]:
@@ -60,22 +46,9 @@ def verdict_lines(table_name: str, result: Result) -> Iterator[str]:
         yield f"  look at     tidemark dead-letters {result['region']}"
 
 
-def of_reset(report: "ResetReport") -> Result:
-    """A reset or its dry run, for XCom."""
-    found = asdict(report) | {"offsets": named(report.offsets), "drift": list(report.drift)}
-    if back := report.taken_back:
-        found["taken_back"] |= {
-            "offsets": named(back.offsets),
-            "margins": named(back.margins),
-            "seconds": named(back.seconds),
-            "lost": list(back.lost),
-        }
-    return found
-
-
 def reset_lines(table_name: str, report: "ResetReport") -> Iterator[str]:
     """A reset or its dry run, for the log; nobody takes one for the other."""
-    what, back = "rewind" if report.taken_back else "reset", report.taken_back
+    what, back = "rewind" if report.removed else "reset", report.removed
     if report.applied:
         yield f"DONE: {what} of region {report.region}"
         yield f"  epoch       {report.epoch}; every process of an earlier one is fenced"
@@ -84,7 +57,7 @@ def reset_lines(table_name: str, report: "ResetReport") -> Iterator[str]:
         yield f"  epoch       {report.epoch} -> {report.epoch + 1}; who works now would be fenced"
     discards = report.discards_seq
     yield f"  discarded   {'nothing' if discards is None else f'batch {discards}, unpublished'}"
-    yield from _taken_back(table_name, report, back)
+    yield from _removed(table_name, report, back)
     for difference in report.drift:
         yield f"  Kafka       {'differed' if report.applied else 'differs'}: {difference}"
     if not report.applied:
@@ -104,12 +77,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[
         yield f"  and {len(found) - MOST} more: XCom has them all"
 
 
-def named(by_partition: Mapping[TopicPartition, Number]) -> dict[str, Number]:
-    """Numbers by the partition's name, as JSON wants keys."""
-    return {str(partition): number for partition, number in by_partition.items()}
-
-
-def _taken_back(table_name: str, report: "ResetReport", back: "TakenBack | None") -> Iterator[str]:
+def _removed(table_name: str, report: "ResetReport", back: "Removed | None") -> Iterator[str]:
     if back is None:
         yield f"  head        batch {report.head_seq} stays; no row of {table_name} is removed"
         return

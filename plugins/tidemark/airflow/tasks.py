@@ -13,19 +13,20 @@ from tidemark.airflow.failures import as_airflow_failure
 from tidemark.airflow.forms import BOUNDS, OVERRIDES
 from tidemark.errors import RunNotDone, Superseded
 from tidemark.model.bounds import Bounds
+from tidemark.model.plain import plain
 from tidemark.settings.pipeline import Pipeline
 
 log = logging.getLogger(__name__)
 
 
-def open_region(path: str) -> results.Result:
+def open_run(path: str) -> results.Result:
     """Open the DAG run's epoch, within the bounds of its form and with its overrides."""
-    from tidemark.operations.run import open_run
+    from tidemark.operations import run
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     params, run_id = context["params"], _run_id(context)
     with as_airflow_failure():
-        opened = open_run(
+        opened = run.open_run(
             pipeline,
             resolve(pipeline),
             run_id=run_id,
@@ -33,25 +34,26 @@ def open_region(path: str) -> results.Result:
             overrides=_overrides(params),
         )
     _tell(results.open_lines(pipeline.region, run_id, opened))
-    return results.of_open(opened)
+    result: results.Result = plain(opened)
+    return result
 
 
-def close_region(path: str) -> results.Result:
+def close_run(path: str) -> results.Result:
     """Succeed only if the ledger says that the run is done; then tell who waits for the target.
 
     Only of checkpoints that they were not told of. A run that is not done fails without a retry: no
     member is left that could finish it.
     """
-    from tidemark.operations.run import close_run, counted_after
+    from tidemark.operations import run
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     asset, connections = target_asset(pipeline), resolve(pipeline)
     extra = None
     with as_airflow_failure(RunNotDone):
-        closed = close_run(pipeline, connections, run_id=_run_id(context))
+        closed = run.close_run(pipeline, connections, run_id=_run_id(context))
         after_seq = events.newest_seq(context, asset)
         if closed.checkpoint.seq != after_seq:
-            counted = counted_after(pipeline, connections, after_seq)
+            counted = run.counted_after(pipeline, connections, after_seq)
             extra = events.published(closed, after_seq, counted)
     events.send(context, asset, extra)
     result = results.of_close(closed)
@@ -85,7 +87,8 @@ def reset_failed_run(path: str) -> results.Result | None:
             log.info("superseded, nothing left to do: %s", superseded)
             return None
     _tell(results.reset_lines(pipeline.target.table, report))
-    return results.of_reset(report)
+    result: results.Result = plain(report)
+    return result
 
 
 def reset_by_hand(path: str) -> results.Result:
@@ -112,7 +115,8 @@ def reset_by_hand(path: str) -> results.Result:
         )
     events.send(context, target_asset(pipeline), events.rewound(report))
     _tell(results.reset_lines(pipeline.target.table, report))
-    return results.of_reset(report)
+    result: results.Result = plain(report)
+    return result
 
 
 def target_asset(pipeline: Pipeline) -> Asset:

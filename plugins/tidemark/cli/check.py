@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.cli.output import Format, Output, Verbose, plain, print_json, print_line, screen
+from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, screen
 from tidemark.cli.output import inert as _inert
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import PipelineFile
+from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
     from tidemark.cli.findings import Finding

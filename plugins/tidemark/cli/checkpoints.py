@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
-from tidemark.cli.output import Format, Output, Verbose, plain, print_json, print_line, print_table
+from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, print_table
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
+from tidemark.model.plain import plain
 
 
 def checkpoints(
@@ -27,8 +28,8 @@ def checkpoints(
     from tidemark.operations.region import region_of
 
     pipeline = find_pipeline(region, pipelines)
-    with region_of(pipeline, connections_of(pipeline)) as edges:
-        looks = Looks(edges.ledger.engine)
+    with region_of(pipeline, connections_of(pipeline)) as the_region:
+        looks = Looks(the_region.ledger.engine)
         found = looks.checkpoints(pipeline.region, last)
         if output is Output.json:
             offsets = [looks.offsets_at(pipeline.region, one.seq) for one in found]

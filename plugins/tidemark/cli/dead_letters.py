@@ -47,8 +47,8 @@ def dead_letters(
     from tidemark.operations.region import region_of
 
     pipeline = find_pipeline(region, pipelines)
-    with region_of(pipeline, connections_of(pipeline)) as edges:
-        found = Looks(edges.ledger.engine).dead_letters(pipeline.region, limit)
+    with region_of(pipeline, connections_of(pipeline)) as the_region:
+        found = Looks(the_region.ledger.engine).dead_letters(pipeline.region, limit)
     if output is Output.json:
         print_json([_shape(one) for one in found])
     elif not found:

@@ -3,18 +3,10 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tidemark.cli.output import (
-    Format,
-    Output,
-    Verbose,
-    brief,
-    plain,
-    print_json,
-    print_line,
-    print_table,
-)
+from tidemark.cli.output import Format, Output, Verbose, brief, print_json, print_line, print_table
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
+from tidemark.model.plain import plain
 from tidemark.operations.status import place
 
 if TYPE_CHECKING:
@@ -49,9 +41,9 @@ def group(
     pipeline = find_pipeline(region, pipelines)
     with (
         spinning("asking the ledger and Kafka"),
-        region_of(pipeline, connections_of(pipeline)) as edges,
+        region_of(pipeline, connections_of(pipeline)) as the_region,
     ):
-        found = health_of(edges)
+        found = health_of(the_region)
     if output is Output.json:
         print_json(_shape(found))
     else:

@@ -1,16 +1,16 @@
 """How results are printed: tables for people, pure JSON for programs, nothing that bites."""
 
-import base64
 import json
 import logging
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
+
+from tidemark.model.plain import plain
 
 PIPE_WIDTH = 1000
 """Columns of a table that goes into a pipe: nothing is cut there."""
@@ -83,21 +83,6 @@ def _runs(numbers: list[int]) -> str:
 def print_json(value: object) -> None:
     """The value alone stands on stdout, as one JSON document in ASCII."""
     typer.echo(json.dumps(plain(value), indent=1))
-
-
-def plain(value: object) -> Any:
-    """The value in JSON's own types; dataclasses by their fields, bytes as base64."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return base64.b64encode(value).decode()
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(one) for one in value]
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -12,7 +12,6 @@ from tidemark.cli.output import (
     Verbose,
     cut,
     inert,
-    plain,
     print_json,
     print_line,
     print_table,
@@ -22,6 +21,7 @@ from tidemark.cli.output import (
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import PipelineFile, connections_of, prepare_spark
 from tidemark.errors import TidemarkError
+from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.cli.output import (
-    Format,
-    Output,
-    Verbose,
-    brief,
-    plain,
-    print_json,
-    print_line,
-    print_table,
-)
+from tidemark.cli.output import Format, Output, Verbose, brief, print_json, print_line, print_table
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import (
     DAGS,
@@ -25,6 +16,7 @@ from tidemark.cli.project import (
     connections_of,
     find_pipeline,
 )
+from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
     from tidemark.operations.health import MemberHealth
@@ -130,7 +122,7 @@ def reset(
         return
     for line in _lines(report, members, pipeline.target.table):
         print_line(line)
-    if report.taken_back:
+    if report.removed:
         _print_places(report)
     if not report.applied:
         print_line("nothing was written; do it with --apply")
@@ -149,7 +141,7 @@ def _members(pipeline: "Pipeline") -> "list[MemberHealth]":
 
 
 def _lines(report: "ResetReport", members: "list[MemberHealth]", table: str) -> Iterator[str]:
-    done, back = report.applied, report.taken_back
+    done, back = report.applied, report.removed
     what = "rewind" if back else "reset"
     yield f"region {report.region}: {what}" if done else f"region {report.region}: {what}, dry run"
     yield _epoch(report)
@@ -198,7 +190,7 @@ def _time(seconds: int | None) -> str | None:
 
 def _print_places(report: "ResetReport") -> None:
     """Each partition, from where to where, and how far from what Kafka still holds."""
-    back = report.taken_back
+    back = report.removed
     if back is None:
         return
     print_line("")

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.cli.output import Format, Output, Verbose, plain, print_json, print_line
+from tidemark.cli.output import Format, Output, Verbose, print_json, print_line
 from tidemark.cli.progress import Move, moving
 from tidemark.cli.project import PipelineFile, connections_of, prepare_spark
 from tidemark.errors import TidemarkError
+from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
     from tidemark.ledger.ledger import Ledger

@@ -94,7 +94,7 @@ def _measured(region: "Region", found: RegionStatus, *, count: bool) -> RegionSt
 
 
 def _shape(one: RegionStatus) -> dict[str, object]:
-    from tidemark.cli.output import plain
+    from tidemark.model.plain import plain
 
     partitions = [
         plain(partition) | {"lag": partition.lag, "drift": partition.drift}

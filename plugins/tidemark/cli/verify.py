@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.cli.output import Format, Output, Verbose, plain, print_json, print_line, print_table
+from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, print_table
 from tidemark.cli.progress import moving
 from tidemark.cli.project import (
     DAGS,
@@ -14,6 +14,7 @@ from tidemark.cli.project import (
     find_pipeline,
     prepare_spark,
 )
+from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
     from tidemark.operations.run import ExecutorOf

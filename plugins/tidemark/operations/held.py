@@ -62,7 +62,7 @@ def refuse_losses(region: str, found: Mapping[TopicPartition, Held]) -> None:
     faults = [fault for _, one in sorted(found.items()) for fault in one.faults]
     if faults:
         raise Refused(
-            f"region {region} can't be rewound: {'; '.join(faults)}. Rows taken back would not all"
+            f"region {region} can't be rewound: {'; '.join(faults)}. Rows removed would not all"
             " come again; nothing was changed. Rewind to a newer checkpoint, or lose them with"
             " --accept-data-loss"
         )

@@ -1,4 +1,4 @@
-"""A region's edges, and where its partitions start when it first opens."""
+"""A region with what it works with, and where its partitions start when it first opens."""
 
 import logging
 import time
@@ -36,7 +36,7 @@ ADOPT_GROUP = "adopt_group"
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The edges of one region: its ledger, its broker and its group."""
+    """One region: its pipeline, its ledger, its broker and its group."""
 
     pipeline: Pipeline
     ledger: Ledger
@@ -69,7 +69,7 @@ class Region:
 
 @contextmanager
 def region_of(pipeline: Pipeline, connections: Connections) -> Iterator[Region]:
-    """The region's edges; its Postgres connections are closed at the end."""
+    """The region; its Postgres connections are closed at the end."""
     brokers = connections[pipeline.kafka.connection]
     warehouse = connections[pipeline.target.connection]
     kafka = kafka_config(brokers)

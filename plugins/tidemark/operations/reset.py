@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class TakenBack:
+class Removed:
     """What a rewind removes; a reset to the head removes nothing."""
 
     batches: int
@@ -68,7 +68,7 @@ class ResetReport:
     offsets: Offsets
     """Where each partition stands afterwards."""
     drift: tuple[str, ...]
-    taken_back: TakenBack | None = None
+    removed: Removed | None = None
 
 
 def reset_region(
@@ -148,19 +148,19 @@ def _rewind(region: Region, to_seq: int, asked: _Asked, *, apply: bool) -> Reset
     plan.check(state, facts)
     _refuse_other_table(region, state)
     rows = PublishedRows(Target.parse(region.pipeline.target.table))
-    taken_back = _taken_back(region, plan, rows, facts)
+    removed = _removed(region, plan, rows, facts)
     # Of a batch that was published while one counted, the second transaction judges.
     if ACCEPT_CHANGES not in asked.overrides and region.state().head_seq == state.head_seq:
-        plan.published.check(region.name, taken_back.removal)
+        plan.published.check(region.name, removed.removal)
     found = held(region, plan, asked.tell)
     if ACCEPT_DATA_LOSS not in asked.overrides:
         refuse_losses(region.name, found)
-    taken_back = replace(
-        taken_back,
+    removed = replace(
+        removed,
         lost=tuple(fault for one in found.values() for fault in one.faults),
         seconds={tp: one.seconds for tp, one in found.items()},
     )
-    report = replace(report, to_seq=to_seq, offsets=plan.offsets, taken_back=taken_back)
+    report = replace(report, to_seq=to_seq, offsets=plan.offsets, removed=removed)
     if not apply:
         return report
     request = RewindRequest(
@@ -189,11 +189,11 @@ def _refuse_other_table(region: Region, state: RegionState) -> None:
         )
 
 
-def _taken_back(region: Region, plan: RewindPlan, rows: PublishedRows, facts: Facts) -> TakenBack:
+def _removed(region: Region, plan: RewindPlan, rows: PublishedRows, facts: Facts) -> Removed:
     with autocommit(region.ledger.engine) as cursor:
         count = rows.count_rows(cursor, plan.to_seq)
     before = {tp: place.next_offset for tp, place in plan.places.items()}
-    return TakenBack(plan.batches, count, plan.dead_letters, before, plan.margins(facts))
+    return Removed(plan.batches, count, plan.dead_letters, before, plan.margins(facts))
 
 
 def _seq_of(region: Region, to: int | datetime) -> int:

@@ -25,7 +25,7 @@ TIMEOUTS_MS = {
 """Part of the protocol: a stopped holder of the region lock must go away by itself."""
 
 LONGER_MS: Mapping[str, Mapping[str, int]] = {"rewind": {"statement_timeout": 86_400_000}}
-"""By a transaction's name: one DELETE takes back whatever was published since, in any number."""
+"""By a transaction's name: one DELETE removes whatever was published since, in any number."""
 
 _TIDYING_MS = {"lock_timeout": 1_000, "statement_timeout": 20_000}
 SHORTER_MS = {"retire": _TIDYING_MS, "prune": _TIDYING_MS}

@@ -69,7 +69,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class RewindPlan:
-    """What a rewind to a checkpoint would take back."""
+    """What a rewind to a checkpoint would remove."""
 
     to_seq: int
     is_checkpoint: bool
@@ -99,7 +99,7 @@ class RewindPlan:
         faults += self._not_held(facts)
         if faults:
             raise Refused(
-                f"{where}: {'; '.join(faults)}. Rows taken back could not be read again; nothing"
+                f"{where}: {'; '.join(faults)}. Rows removed could not be read again; nothing"
                 " was changed. Rewind to a newer checkpoint"
             )
 
@@ -184,7 +184,7 @@ class RewindRequest:
     to_seq: int
     facts: Facts
     epoch: int
-    """The region's, read before Kafka was asked: a rewind takes back what was looked at."""
+    """The region's, read before Kafka was asked: a rewind removes what was looked at."""
     mirrored: Mirrored = NEVER_MIRRORED
     gone: frozenset[str] = frozenset()
     """Topics that Kafka no longer has: it takes no group offsets for them."""

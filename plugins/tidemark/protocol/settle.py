@@ -66,7 +66,7 @@ def rewind(
     Raises:
         Refused: there is no such checkpoint, or Kafka no longer holds what would be read again;
             or what was removed is not what the ledger published.
-        Superseded: another open or reset came between 1 and 3; nothing was taken back.
+        Superseded: another open or reset came between 1 and 3; nothing was removed.
         TargetRefused: the target keeps its rows, or is another table.
     """
     try:
@@ -74,7 +74,7 @@ def rewind(
         _rewind(ledger, target, region, settled.epoch, request)
     except Fenced as error:
         raise Superseded(
-            f"region {region}: another open or reset took over, nothing was taken back and Kafka is"
+            f"region {region}: another open or reset took over, nothing was removed and Kafka is"
             " brought level by it. Rewind again if it is still wanted"
         ) from error
     except OutcomeUnknown as error:

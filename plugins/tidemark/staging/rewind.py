@@ -68,7 +68,7 @@ class PublishedRows:
         by = ", ".join(guards) or "a trigger or a rule of it"
         return TargetRefused(
             f"{self.target}: {removed} rows were deleted and {left} are still there: {by} keeps"
-            " them. Nothing was taken back. Let it return OLD, or disable it for the rewind, then"
+            " them. Nothing was removed. Let it return OLD, or disable it for the rewind, then"
             " rewind again"
         )
 
@@ -92,6 +92,6 @@ class PublishedRows:
         if BATCH_SEQ not in columns:
             raise Refused(
                 f"{target} has no column {BATCH_SEQ}: which rows came after a checkpoint can't be"
-                " told, and none can be taken back"
+                " told, and none can be removed"
             )
         return True

@@ -1,0 +1,25 @@
+"""Values in JSON's own types: for `-o json`, and for what Airflow's tasks hand on."""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from typing import Any
+
+
+def plain(value: object) -> Any:
+    """The value in JSON's own types; dataclasses by their fields, bytes as base64.
+
+    Keys are texts, so offsets are found by `topic[0]`.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return base64.b64encode(value).decode()
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(one) for one in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return value.isoformat() if isinstance(value, datetime) else str(value)
