@@ -14,73 +14,73 @@ ALL = frozenset({A, B, C})
 
 
 @pytest.fixture
-def holding() -> Assignment:
+def assignment() -> Assignment:
     """All three partitions are held."""
-    holding = Assignment()
-    holding.replace(ALL)
-    return holding
+    assignment = Assignment()
+    assignment.replace(ALL)
+    return assignment
 
 
-def test_while_an_eager_group_shares_anew_nothing_is_taken_away(holding: Assignment) -> None:
-    holding.suspend()
-    assert (holding.assigned(), holding.taken_away(ALL)) == (NOTHING, NOTHING)
+def test_while_an_eager_group_shares_anew_nothing_is_taken_away(assignment: Assignment) -> None:
+    assignment.suspend()
+    assert (assignment.assigned(), assignment.taken_away(ALL)) == (NOTHING, NOTHING)
 
 
-def test_only_what_the_next_assignment_lacks_is_taken_away(holding: Assignment) -> None:
-    holding.suspend()
-    holding.replace(frozenset({A, B}))
-    assert (holding.assigned(), holding.taken_away(ALL)) == ({A, B}, {C})
+def test_only_what_the_next_assignment_lacks_is_taken_away(assignment: Assignment) -> None:
+    assignment.suspend()
+    assignment.replace(frozenset({A, B}))
+    assert (assignment.assigned(), assignment.taken_away(ALL)) == ({A, B}, {C})
 
 
-def test_what_a_cooperative_group_revokes_is_taken_away_at_once(holding: Assignment) -> None:
-    holding.remove(frozenset({C}))
-    assert (holding.assigned(), holding.taken_away(ALL)) == ({A, B}, {C})
-    holding.add(NOTHING)
-    assert holding.taken_away(ALL) == {C}
+def test_what_a_cooperative_group_revokes_is_taken_away_at_once(assignment: Assignment) -> None:
+    assignment.remove(frozenset({C}))
+    assert (assignment.assigned(), assignment.taken_away(ALL)) == ({A, B}, {C})
+    assignment.add(NOTHING)
+    assert assignment.taken_away(ALL) == {C}
 
 
-def test_what_comes_back_is_held_again(holding: Assignment) -> None:
-    holding.replace(NOTHING)
-    assert holding.taken_away(ALL) == ALL
-    holding.add(frozenset({A}))
-    assert (holding.assigned(), holding.taken_away(ALL)) == ({A}, {B, C})
+def test_what_comes_back_is_held_again(assignment: Assignment) -> None:
+    assignment.replace(NOTHING)
+    assert assignment.taken_away(ALL) == ALL
+    assignment.add(frozenset({A}))
+    assert (assignment.assigned(), assignment.taken_away(ALL)) == ({A}, {B, C})
 
 
-def test_only_what_is_asked_for_is_told(holding: Assignment) -> None:
-    holding.replace(NOTHING)
-    assert holding.taken_away([A]) == {A}
-    assert holding.taken_away([]) == NOTHING
+def test_only_what_is_asked_for_is_told(assignment: Assignment) -> None:
+    assignment.replace(NOTHING)
+    assert assignment.taken_away([A]) == {A}
+    assert assignment.taken_away([]) == NOTHING
 
 
-def test_a_failure_takes_everything_and_is_told_whenever_asked(holding: Assignment) -> None:
-    holding.fail(Unreachable("first"))
-    holding.fail(Unreachable("second"))
+def test_a_failure_takes_everything_and_is_told_whenever_asked(assignment: Assignment) -> None:
+    assignment.fail(Unreachable("first"))
+    assignment.fail(Unreachable("second"))
     for _ in range(2):
         with pytest.raises(Unreachable, match="first"):
-            holding.assigned()
-    assert holding.taken_away(ALL) == ALL
+            assignment.assigned()
+    assert assignment.taken_away(ALL) == ALL
 
 
-def test_a_change_between_the_look_and_the_wait_is_not_waited_for(holding: Assignment) -> None:
-    holding.assigned()
-    holding.suspend()
+def test_a_change_between_the_look_and_the_wait_is_not_waited_for(assignment: Assignment) -> None:
+    assignment.assigned()
+    assignment.suspend()
     started = time.monotonic()
-    holding.wait(20)
+    assignment.wait(20)
     assert time.monotonic() - started < 10
 
 
-def test_without_a_change_the_wait_takes_its_time(holding: Assignment) -> None:
-    holding.assigned()
+def test_without_a_change_the_wait_takes_its_time(assignment: Assignment) -> None:
+    assignment.assigned()
     started = time.monotonic()
-    holding.wait(0.2)
+    assignment.wait(0.2)
     assert time.monotonic() - started >= 0.2
 
 
 @pytest.mark.parametrize("end", ["suspend", "fail"])
-def test_a_change_ends_a_wait(holding: Assignment, end: str) -> None:
-    holding.assigned()
-    waiting = threading.Thread(target=holding.wait, args=(60,))
+def test_a_change_ends_a_wait(assignment: Assignment, end: str) -> None:
+    assignment.assigned()
+    waiting = threading.Thread(target=assignment.wait, args=(60,))
     waiting.start()
-    holding.suspend() if end == "suspend" else holding.fail(Unreachable("gone"))
+    assignment.suspend() if end == "suspend" else assignment.fail(Unreachable("gone"))
     waiting.join(10)
     assert not waiting.is_alive()

@@ -35,7 +35,7 @@ def test_each_round_is_named_until_the_answer_comes(caplog: pytest.LogCaptureFix
     rounds: list[int] = []
     assert waited_out(Asked(3), 10, lambda: rounds.append(1)) == "an answer"
     assert caplog.messages == [
-        f"OUTAGE: no answer for {n} s, asking for up to 10 s: no broker answered" for n in range(3)
+        f"OUTAGE: no answer for {n} s, trying for up to 10 s: no broker answered" for n in range(3)
     ]
     assert len(rounds) == 3
 

@@ -40,7 +40,7 @@ def group(
 
     pipeline = find_pipeline(region, pipelines)
     with (
-        spinning("asking the ledger and Kafka"),
+        spinning("reading the ledger and Kafka"),
         region_of(pipeline, connections_of(pipeline)) as the_region,
     ):
         found = health_of(the_region)

@@ -98,7 +98,7 @@ def preview_of(pipeline: "Pipeline", limit: int) -> Preview:
     spec = read_spec(pipeline, connections_of(pipeline))
     rows = pa.Table.from_batches([], spec.schema)
     letters: list[DeadLetter] = []
-    for spans in _looks(pipeline, spec, limit):
+    for spans in _wider_spans(pipeline, spec, limit):
         found, rejected = _first(*_read(spec, spans), limit - rows.num_rows - len(letters))
         rows, letters = pa.concat_tables([rows, found]), [*letters, *rejected]
         if rows.num_rows + len(letters) == limit:
@@ -106,7 +106,9 @@ def preview_of(pipeline: "Pipeline", limit: int) -> Preview:
     return Preview(_transformed(pipeline, rows), letters, rows.num_rows)
 
 
-def _looks(pipeline: "Pipeline", spec: "ReadSpec", limit: int) -> "Iterator[tuple[Span, ...]]":
+def _wider_spans(
+    pipeline: "Pipeline", spec: "ReadSpec", limit: int
+) -> "Iterator[tuple[Span, ...]]":
     """Spans from the log's starts on, wider and wider: offsets without a record are many."""
     from tidemark.kafka.facts import Broker
     from tidemark.model.plan import plan

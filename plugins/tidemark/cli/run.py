@@ -168,12 +168,12 @@ def _follow(pipeline: "Pipeline", connections: "Connections", move: Move, ended:
     with region_of(pipeline, connections) as region:
         while not ended.wait(LOOK_SECONDS):
             try:
-                _look(region.ledger, pipeline.region, move)
+                _show_progress(region.ledger, pipeline.region, move)
             except TidemarkError as error:  # a look that fails is made again
                 log.debug("progress: %s", error)
 
 
-def _look(ledger: "Ledger", region: str, move: Move) -> None:
+def _show_progress(ledger: "Ledger", region: str, move: Move) -> None:
     """Show how many of the open run's offsets are published."""
     from tidemark.model.facts import backlog
 

@@ -44,7 +44,7 @@ def status(
       tidemark status flights -o json | jq .lag
     """
     faults: list[str] = []
-    with spinning("asking the ledger and Kafka"):
+    with spinning("reading the ledger and Kafka"):
         wanted = (
             [find_pipeline(region, pipelines)] if region else [*pipelines_in(pipelines, faults)]
         )

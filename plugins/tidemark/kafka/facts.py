@@ -77,7 +77,7 @@ class Broker:
 
     def gone(self, topics: Iterable[str]) -> frozenset[str]:
         """Those of the topics that Kafka does not have."""
-        return frozenset(topic for topic in topics if self._look_for(topic) is None)
+        return frozenset(topic for topic in topics if self._found(topic) is None)
 
     def offsets_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Offsets:
         """The first offset at or after a time; the end where there is none yet."""
@@ -92,10 +92,10 @@ class Broker:
 
     def _is_ours(self, topic: str) -> bool:
         """Whether it is no internal topic, and still there since it was listed."""
-        found = self._look_for(topic)
+        found = self._found(topic)
         return found is not None and not found.is_internal
 
-    def _look_for(self, topic: str) -> Any:
+    def _found(self, topic: str) -> Any:
         return request(lambda: self._ask(topic), f"topic {topic}", none_if="UNKNOWN_TOPIC_OR_PART")
 
     def _describe(self, topic: str) -> Any:

@@ -50,7 +50,7 @@ class Member:
             **member_config(config, group_id, client_id, membership),
             "error_cb": self._on_error,
         }
-        self._holding = Assignment()
+        self._assignment = Assignment()
         self._commands: SimpleQueue[Command] = SimpleQueue()
         self._overslept = False
         self._member_id: str | None = None
@@ -74,7 +74,7 @@ class Member:
             InvalidSettings: the broker refuses how it wants to take part.
             Refused: an ACL forbids it.
         """
-        return self._holding.assigned()
+        return self._assignment.assigned()
 
     def taken_away(self, partitions: Iterable[TopicPartition]) -> Partitions:
         """Those of the partitions that this member has lost for good.
@@ -82,11 +82,11 @@ class Member:
         While an eager group shares anew nothing is lost yet: only what the next assignment lacks
         is. After an eviction all of it is, until an assignment gives it back.
         """
-        return self._holding.taken_away(partitions)
+        return self._assignment.taken_away(partitions)
 
     def wait(self, seconds: float) -> None:
         """Return when `assigned` would tell something new or fail, or after `seconds`."""
-        self._holding.wait(seconds)
+        self._assignment.wait(seconds)
 
     def _own_consumer(self) -> None:
         try:
@@ -98,13 +98,13 @@ class Member:
                 on_lost=self._on_lost,
             )
             while not self._ended:
-                self._look(consumer)
+                self._poll(consumer)
                 self._obey(consumer)
             consumer.close()
         except Exception as error:
-            self._holding.fail(Unreachable(self._cannot(f"{type(error).__name__}: {error}")))
+            self._assignment.fail(Unreachable(self._cannot(f"{type(error).__name__}: {error}")))
 
-    def _look(self, consumer: Consumer) -> None:
+    def _poll(self, consumer: Consumer) -> None:
         message = consumer.poll(POLL_SECONDS)
         error = message.error() if message is not None else None
         if error is None:
@@ -138,24 +138,24 @@ class Member:
         self._notice_eviction(consumer.memberid())
         if self._membership.is_incremental:
             consumer.incremental_assign([])
-            self._holding.add(assigned)
+            self._assignment.add(assigned)
         else:
             consumer.assign([])
-            self._holding.replace(assigned)
+            self._assignment.replace(assigned)
         self._note(Event.ASSIGNED, assigned)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         revoked = _partitions(partitions)
         self._accept_loss(consumer)
         if self._membership.is_incremental:
-            self._holding.remove(revoked)
+            self._assignment.remove(revoked)
         else:
-            self._holding.suspend()
+            self._assignment.suspend()
         self._note(Event.REVOKED, revoked)
 
     def _on_lost(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         self._accept_loss(consumer)
-        self._holding.replace(NOTHING)
+        self._assignment.replace(NOTHING)
         self._note(Event.LOST, _partitions(partitions))
         self._evicted()
 
@@ -186,7 +186,7 @@ class Member:
         text = self._cannot(f"Kafka answers {error.name()}: {error.str()}")
         failure = refusal(error, self._connection, self._membership, text)
         log.error("%s", failure)
-        self._holding.fail(failure)
+        self._assignment.fail(failure)
 
     def _cannot(self, why: str) -> str:
         return f"group member {self.client_id} of {self._group_id} can't take part: {why}"

@@ -1,6 +1,6 @@
-"""Looking at offsets in processes of their own: a corrupt batch can abort or hang the client.
+"""Probing offsets in processes of their own: a corrupt batch can abort or hang the client.
 
-One process imports the client and forks for each look; no thread runs in it when it does.
+One process imports the client and forks for each probe; no thread runs in it when it does.
 """
 
 import json
@@ -18,7 +18,7 @@ from tidemark.kafka.spans import met_at
 from tidemark.model.offsets import TopicPartition
 
 SECONDS = 30
-"""A look that takes longer hangs."""
+"""A probe that takes longer hangs."""
 
 
 @contextmanager
@@ -55,10 +55,10 @@ def _main() -> None:
     config, topic, partition = json.loads(sys.stdin.readline())
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
-        print(_look(config, TopicPartition(topic, partition), json.loads(line)), flush=True)
+        print(_probed(config, TopicPartition(topic, partition), json.loads(line)), flush=True)
 
 
-def _look(config: Mapping[str, Any], partition: TopicPartition, offset: int) -> str:
+def _probed(config: Mapping[str, Any], partition: TopicPartition, offset: int) -> str:
     """What a fork met, as JSON."""
     answer, told = os.pipe()
     process = os.fork()

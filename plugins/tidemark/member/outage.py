@@ -34,7 +34,7 @@ class Outage:
         if away > self._seconds:
             raise error
         log.warning(
-            "OUTAGE: no answer for %.0f s, asking for up to %g s: %s", away, self._seconds, error
+            "OUTAGE: no answer for %.0f s, trying for up to %g s: %s", away, self._seconds, error
         )
 
     def end(self) -> bool:

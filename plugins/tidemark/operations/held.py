@@ -44,7 +44,7 @@ def held(region: Region, plan: RewindPlan, tell: Tell) -> dict[TopicPartition, H
     with ThreadPoolExecutor(_READERS) as readers, counting:
         looks = {
             one.span.topic_partition: readers.submit(
-                _look, counting, plan, one, settings[one.span.topic], now
+                _held, counting, plan, one, settings[one.span.topic], now
             )
             for one in again
         }
@@ -96,7 +96,7 @@ class _Counting:
         return [f"{span} held {records} records and holds {left}: {took}"]
 
 
-def _look(
+def _held(
     counting: _Counting, plan: RewindPlan, again: ReadAgain, retention: Retention, now: int
 ) -> Held:
     tp, faults = again.span.topic_partition, list[str]()

@@ -41,7 +41,7 @@ def mirror_region(pipeline: Pipeline, connections: Connections, *, check: bool) 
     If it crashes: the ledger stands; whoever opens, closes or resets next mirrors it.
 
     Raises:
-        Refused: the region never opened, or a rewind is under way: Kafka would get ahead of it.
+        Refused: the region never opened, or a rewind is not finished: Kafka would get ahead of it.
         Fenced: another open or reset took over meanwhile; that one mirrors.
         MirrorFailed: Kafka did not take the offsets, or reads back others.
     """

@@ -101,7 +101,7 @@ def reset_region(
         if to is not None:
             asked = _Asked(who, why, tuple(overrides), request_id, tell)
             return _rewind(region, _seq_of(region, to), asked, apply=apply)
-        seen, report = _look(region)
+        seen, report = _dry_run(region)
         if not apply:
             return report
         run = region.ledger.run_of(region.name, run_id) if run_id else None
@@ -144,7 +144,7 @@ class _Asked:
 def _rewind(region: Region, to_seq: int, asked: _Asked, *, apply: bool) -> ResetReport:
     state = region.state()
     facts = facts_left(region.broker, {partition.topic for partition in region.known_partitions()})
-    (seen, report), plan = _look(region), region.ledger.rewind_plan(region.name, to_seq)
+    (seen, report), plan = _dry_run(region), region.ledger.rewind_plan(region.name, to_seq)
     plan.check(state, facts)
     _refuse_other_table(region, state)
     rows = PublishedRows(Target.parse(region.pipeline.target.table))
@@ -213,7 +213,7 @@ def _seq_of(region: Region, to: int | datetime) -> int:
     return seq
 
 
-def _look(region: Region) -> tuple[MirrorSeen, ResetReport]:
+def _dry_run(region: Region) -> tuple[MirrorSeen, ResetReport]:
     """What a reset to the head would do, and the mirror as it is now."""
     state = region.state()
     checkpoint = region.ledger.merged_checkpoint(region.name)

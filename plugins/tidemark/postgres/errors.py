@@ -97,6 +97,14 @@ def refusal(error: psycopg2.Error) -> TidemarkError:
     )
 
 
+def staging_discarded() -> StagingLost:
+    """What a missing staging table means to the task that writes to it."""
+    return StagingLost(
+        "the batch's staging tables are gone: a newer epoch has discarded the batch; the next"
+        " run plans it anew"
+    )
+
+
 HINTS = {
     "password authentication failed": "correct login and password of the connection",
     "no password supplied": "give the connection a password",

@@ -118,7 +118,7 @@ class SparkExecutor:
         """Stop the running job and refuse further ones; returns when none is running.
 
         Raises nothing and may be called from another thread. A job that is about to start is
-        met by asking again.
+        met by cancelling again.
         """
         self._cancelled = True
         while not self._idle.wait(CANCEL_SECONDS):

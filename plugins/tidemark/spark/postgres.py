@@ -8,8 +8,7 @@ import psycopg2
 import psycopg2.errors
 from psycopg2.extensions import connection as Connection
 
-from tidemark.errors import StagingLost
-from tidemark.postgres.errors import NO_ANSWER, unreachable
+from tidemark.postgres.errors import NO_ANSWER, staging_discarded, unreachable
 from tidemark.postgres.session import configure
 
 TASK_TIMEOUTS = {
@@ -55,7 +54,4 @@ def postgres_errors() -> Iterator[None]:
     except NO_ANSWER as error:
         raise unreachable(error) from error
     except psycopg2.errors.UndefinedTable as error:
-        raise StagingLost(
-            "the batch's staging tables are gone: a newer epoch has discarded the batch; the next"
-            " run plans it anew"
-        ) from error
+        raise staging_discarded() from error

@@ -14,6 +14,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import StagingLost, TargetRefused
+from tidemark.postgres.errors import staging_discarded
 from tidemark.staging.columns import KEYS
 
 _PIECE_BYTES = 64 << 20
@@ -73,10 +74,7 @@ class CopyStream:
         if self._failure is not None:
             raise self._failure from self._failure.__cause__
         if isinstance(error, psycopg2.errors.UndefinedTable):
-            raise StagingLost(
-                "the batch's staging tables are gone: a newer epoch has discarded the batch; "
-                "the next run plans it anew"
-            ) from error
+            raise staging_discarded() from error
         if isinstance(error, psycopg2.DataError):
             # not chained: the server's CONTEXT quotes the row
             raise TargetRefused(_refused_value(error, self._schema.names)) from None
