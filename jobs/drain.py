@@ -66,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
 def drain(path: str) -> dict[str, object]:
     """Run the member's loop of the run that the environment names; return what it did."""
     from tidemark.errors import InvalidSettings
-    from tidemark.operations.run import drain_run
+    from tidemark.operations.drain import drain_run
     from tidemark.settings.connections import Connection
     from tidemark.settings.pipeline import Pipeline
 

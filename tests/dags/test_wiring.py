@@ -144,8 +144,7 @@ def test_a_place_that_is_none_fails_at_once_and_resets_nothing(resets: Found) ->
 def test_xcom_keeps_what_a_rewind_removes(resets: Found) -> None:
     assert resets["a checkpoint"]["report"]["removed"] == {
         "batches": 3, "rows": 2, "dead_letters": 1,
-        "offsets": {"flights[0]": 70}, "margins": {"flights[0]": 5},
-        "lost": [], "seconds": {},
+        "offsets": {"flights[0]": 70}, "margins": {"flights[0]": 5}, "lost": [], "seconds": {},
     }  # fmt: skip
 
 

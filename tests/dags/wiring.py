@@ -6,8 +6,6 @@ stand-ins that succeed or fail as the scenario says; everything else is real.
 
 import json
 import logging
-import sys
-import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,8 +22,11 @@ from tidemark.errors import Refused, RunNotDone, Superseded, Unreachable
 from tidemark.ledger.looks import Counted
 from tidemark.model.batch import Checkpoint
 from tidemark.model.offsets import TopicPartition
+from tidemark.operations import open as open_module
+from tidemark.operations import reset as reset_module
+from tidemark.operations import run as run_module
+from tidemark.operations.open import Opened
 from tidemark.operations.reset import Removed, ResetReport
-from tidemark.operations.run import Opened
 from tidemark.protocol.close import Closed
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -170,14 +171,11 @@ def listening() -> Iterator[list[str]]:
 
 
 def _install(stand_ins: StandIns) -> None:
-    module: Any = types.ModuleType("tidemark.operations.run")
-    module.open_run = stand_ins.named("open", Opened(3, 34, {FIRST: 42}, ("a remark",)))
-    module.close_run = stand_ins.close
-    module.counted_after = lambda *_: Counted(2, 30, 4)
-    sys.modules["tidemark.operations.run"] = module
-    reset_module: Any = types.ModuleType("tidemark.operations.reset")
+    opened = Opened(3, 34, {FIRST: 42}, ("a remark",))
+    open_module.open_run = stand_ins.named("open", opened)
+    run_module.close_run = stand_ins.close
+    run_module.counted_after = lambda *_: Counted(2, 30, 4)
     reset_module.reset_region = stand_ins.reset
-    sys.modules["tidemark.operations.reset"] = reset_module
     DrainOperator.execute = lambda self, context: stand_ins.fail("drain")
 
 

@@ -14,7 +14,7 @@ from tests.support.executor import LocalExecutor
 from tests.support.produce import produce, produce_transaction
 from tests.support.region import DrivenRegion
 
-from tidemark.operations.run import ExecutorOf
+from tidemark.operations.drain import ExecutorOf
 from tidemark.protocol.mirror import differences
 from tidemark.verify.verify import verify
 

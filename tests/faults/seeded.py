@@ -119,7 +119,7 @@ STAGED_BY_ATTEMPT = Seed(
     "staging keyed by attempt number alone (and no count check behind it)",
     (
         Edit(
-            "operations/run.py",
+            "operations/drain.py",
             "        number = region.ledger.register_member(",
             "        number = 1\n        region.ledger.register_member(",
         ),

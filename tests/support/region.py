@@ -12,8 +12,10 @@ from tidemark.kafka.group import Group
 from tidemark.ledger.ledger import Ledger
 from tidemark.member.drain import Drained
 from tidemark.model.bounds import Bounds
+from tidemark.operations.drain import ExecutorOf, drain_run
+from tidemark.operations.open import Opened, open_run
 from tidemark.operations.reset import ResetReport, reset_region
-from tidemark.operations.run import ExecutorOf, Opened, close_run, drain_run, open_run
+from tidemark.operations.run import close_run
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.close import Closed
 from tidemark.protocol.reset import Destination

@@ -15,7 +15,8 @@ from tidemark.member.drain import Drained
 from tidemark.member.job import JobExecutor
 from tidemark.model.bounds import Bounds
 from tidemark.model.offsets import Offsets, TopicPartition
-from tidemark.operations.run import Connections, Opened
+from tidemark.operations.open import Opened
+from tidemark.operations.region import Connections
 from tidemark.protocol.close import Closed
 from tidemark.settings.pipeline import Pipeline
 

@@ -123,7 +123,7 @@ def test_the_slot_is_the_members_static_name(monkeypatch: pytest.MonkeyPatch) ->
         given.update(arguments)
         return Nothing()
 
-    monkeypatch.setattr("tidemark.operations.run.drain_run", drain_run)
+    monkeypatch.setattr("tidemark.operations.drain.drain_run", drain_run)
     monkeypatch.setenv("TIDEMARK_RUN_ID", "flights/1")
     for conn_id in ("TIDEMARK_KAFKA", "TIDEMARK_WAREHOUSE"):
         monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id}", '{"conn_type": "generic"}')

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
+    from tidemark.operations.open import Opened
     from tidemark.operations.reset import Removed, ResetReport
-    from tidemark.operations.run import Opened
     from tidemark.protocol.close import Closed
 
 Result = dict[str, Any]

@@ -21,12 +21,12 @@ log = logging.getLogger(__name__)
 
 def open_run(path: str) -> results.Result:
     """Open the DAG run's epoch, within the bounds of its form and with its overrides."""
-    from tidemark.operations import run
+    from tidemark.operations import open as operation
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     params, run_id = context["params"], _run_id(context)
     with as_airflow_failure():
-        opened = run.open_run(
+        opened = operation.open_run(
             pipeline,
             resolve(pipeline),
             run_id=run_id,
@@ -44,16 +44,16 @@ def close_run(path: str) -> results.Result:
     Only of checkpoints that they were not told of. A run that is not done fails without a retry: no
     member is left that could finish it.
     """
-    from tidemark.operations import run
+    from tidemark.operations import run as operation
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     asset, connections = target_asset(pipeline), resolve(pipeline)
     extra = None
     with as_airflow_failure(RunNotDone):
-        closed = run.close_run(pipeline, connections, run_id=_run_id(context))
+        closed = operation.close_run(pipeline, connections, run_id=_run_id(context))
         after_seq = events.newest_seq(context, asset)
         if closed.checkpoint.seq != after_seq:
-            counted = run.counted_after(pipeline, connections, after_seq)
+            counted = operation.counted_after(pipeline, connections, after_seq)
             extra = events.published(closed, after_seq, counted)
     events.send(context, asset, extra)
     result = results.of_close(closed)

@@ -10,8 +10,8 @@ from tidemark.ledger.looks import Looks
 from tidemark.model.facts import backlog
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.state import Partition, RegionState
+from tidemark.operations.open import open_request
 from tidemark.operations.region import Region, opening_facts, region_of
-from tidemark.operations.run import open_request
 from tidemark.settings.pipeline import Pipeline, StartPosition
 
 

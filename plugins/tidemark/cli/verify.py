@@ -17,7 +17,7 @@ from tidemark.cli.project import (
 from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
-    from tidemark.operations.run import ExecutorOf
+    from tidemark.operations.drain import ExecutorOf
     from tidemark.settings.pipeline import Pipeline
     from tidemark.verify.report import BatchProof, Difference, Report
 

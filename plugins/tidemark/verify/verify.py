@@ -14,8 +14,8 @@ from tidemark.ledger.looks import Looks, Published
 from tidemark.member.job import JobExecutor
 from tidemark.model.facts import check_cluster
 from tidemark.model.state import RegionState
+from tidemark.operations.drain import ExecutorOf
 from tidemark.operations.region import Connections, Region, facts_left, region_of
-from tidemark.operations.run import ExecutorOf
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.target import Target
 from tidemark.verify.proof import MEMBER, Prover

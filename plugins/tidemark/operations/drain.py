@@ -1,0 +1,61 @@
+"""A drain: one member's work in a run, from outside."""
+
+from collections.abc import Callable, Sequence
+from uuid import uuid4
+
+from tidemark.errors import RunNotDone
+from tidemark.kafka.locate import located
+from tidemark.kafka.member import Member
+from tidemark.kafka.names import client_id_of, static_name
+from tidemark.member.drain import Drain, Drained
+from tidemark.member.job import JobExecutor
+from tidemark.member.member_run import MemberRun
+from tidemark.operations.region import Connections, Region, region_of
+from tidemark.settings.pipeline import Pipeline
+
+ExecutorOf = Callable[[Pipeline, Connections, int], JobExecutor]
+
+
+def drain_run(
+    pipeline: Pipeline,
+    connections: Connections,
+    *,
+    run_id: str,
+    member_name: str,
+    executor_of: ExecutorOf,
+    slot: int = 1,
+) -> Drained:
+    """One member has worked until the ledger says that the run is done.
+
+    `slot` (1..members) names it in the group where membership is static.
+
+    Raises:
+        RunNotDone: the run never opened.
+        TidemarkError: see errors.py; the exit code says whether a retry may help.
+    """
+    with region_of(pipeline, connections) as region:
+        run = region.ledger.run_of(region.name, run_id)
+        if run is None:
+            raise RunNotDone(f"region {region.name}: run {run_id} is not open; open it first")
+        number = region.ledger.register_member(region.name, run.epoch, uuid4(), member_name)
+        targets = region.ledger.target_offsets(region.name, run.epoch)
+        topics = sorted({partition.topic for partition in targets})
+        with located(region.kafka), _member(region, topics, number, slot) as member:
+            member_run = MemberRun(
+                pipeline,
+                run.epoch,
+                number,
+                topics,
+                region.ledger,
+                region.broker,
+                region.group,
+                member,
+                lambda: executor_of(pipeline, connections, number),
+            )
+            return Drain(member_run).work()
+
+
+def _member(region: Region, topics: Sequence[str], number: int, slot: int) -> Member:
+    kafka, group = region.pipeline.kafka, region.pipeline.group
+    membership = kafka.membership(static_name(group, slot))
+    return Member(region.kafka, group, topics, client_id_of(region.name, number), membership)

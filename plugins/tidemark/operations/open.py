@@ -1,0 +1,112 @@
+"""An open: a region's new run, with its epoch and its target offsets."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tidemark.errors import DataLost, Refused
+from tidemark.kafka.locate import confirm_corrupt
+from tidemark.ledger.migrate import is_current, migrate
+from tidemark.model.bounds import Bounds
+from tidemark.model.corruption import accepted_ranges
+from tidemark.model.facts import Facts, backlog
+from tidemark.model.offsets import Offsets
+from tidemark.operations.region import Connections, Region, mirror_seen, opening_facts, region_of
+from tidemark.protocol.open import OpenRequest
+from tidemark.protocol.settle import Settled, settle
+from tidemark.settings.fingerprint import fingerprint
+from tidemark.settings.pipeline import Pipeline
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open run: its epoch and what there is to read, in offsets."""
+
+    epoch: int
+    backlog: int
+    targets: Offsets
+    remarks: tuple[str, ...] = ()
+    """What was found and did not stop it: what was accepted, and a restored ledger."""
+
+
+def open_run(
+    pipeline: Pipeline,
+    connections: Connections,
+    *,
+    run_id: str,
+    bounds: Bounds,
+    overrides: Sequence[str] = (),
+) -> Opened:
+    """The region has a new epoch with this run, its target offsets, and Kafka equals the ledger.
+
+    The ledger's schema is brought up to date first. Running it again opens again: a new epoch.
+    An override goes to one open: one that an earlier open of this run had is left out, and a remark
+    says so.
+
+    Raises:
+        Refused: a person must decide (the group has commits, the configuration has changed, too
+            many resets in a row); see overrides.
+        DataLost: Kafka no longer holds what the ledger needs.
+    """
+    with region_of(pipeline, connections) as region:
+        if not is_current(region.ledger.engine):
+            migrate(region.ledger.engine)
+        known = region.ledger.region_state(region.name)
+        used = region.ledger.used_overrides(region.name, run_id)
+        given = tuple(name for name in overrides if name not in used)
+        facts = opening_facts(region, given)
+        region.ledger.create_region(
+            pipeline.region,
+            group_id=pipeline.group,
+            target=pipeline.target.table,
+            cluster_id=facts.cluster_id,
+        )
+        confirm_corrupt(region.kafka, accepted_ranges(overrides), facts.ends)
+        offsets = region.ledger.merged_checkpoint(region.name).offsets
+        request = replace(
+            open_request(region, run_id, bounds, facts, known.epoch if known else 0),
+            overrides=given,
+            used_up={name: used[name] for name in overrides if name in used},
+            mirrored=mirror_seen(region, offsets).mirrored,
+        )
+        settled = _settle(region, request)
+        return _opened(region, settled.epoch, facts)
+
+
+def _settle(region: Region, request: OpenRequest) -> Settled:
+    """Settle; a refusal says which overrides were left out, for the form still shows them."""
+    try:
+        return settle(region.ledger, region.group, region.name, request)
+    except (DataLost, Refused) as error:
+        spent = list(request.spent())
+        if not spent:
+            raise
+        raise type(error)(f"{error}. {'; '.join(spent)}") from error
+
+
+def open_request(
+    region: Region, run_id: str, bounds: Bounds, facts: Facts, epoch: int
+) -> OpenRequest:
+    """An open of the region as its pipeline says it, nothing overridden."""
+    pipeline = region.pipeline
+    return OpenRequest(
+        run_id,
+        bounds,
+        facts,
+        epoch,
+        pipeline.target.table,
+        fingerprint=fingerprint(pipeline),
+        max_consecutive_resets=pipeline.max_consecutive_resets,
+        limits=pipeline.dead_letters.limits(),
+    )
+
+
+def _opened(region: Region, epoch: int, facts: Facts) -> Opened:
+    offsets = region.ledger.merged_checkpoint(region.name).offsets
+    run = region.ledger.run_at(region.name, epoch)
+    remarks = tuple(run.remarks) if run else ()
+    for remark in remarks:
+        log.warning("region %s: %s", region.name, remark)
+    return Opened(epoch, backlog(offsets, facts.ends), facts.ends, remarks)
