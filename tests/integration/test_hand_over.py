@@ -11,7 +11,7 @@ from tests.support.world import World
 from tidemark.errors import SchemaMismatch
 from tidemark.operations import status
 from tidemark.operations.region import region_of
-from tidemark.protocol.reset import destination
+from tidemark.protocol.destination import destination
 from tidemark.verify.verify import verify
 
 OLD_TABLE = """

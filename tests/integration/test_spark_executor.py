@@ -34,9 +34,10 @@ from tidemark.failpoints import VARIABLE
 from tidemark.model.batch import Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.settings.fields import arrow_schema
-from tidemark.spark.executor import SparkExecutor, Transform
+from tidemark.spark.executor import SparkExecutor
 from tidemark.spark.session import retrying, session
 from tidemark.spark.source import frame_of
+from tidemark.spark.transform import Transform
 
 pytestmark = pytest.mark.spark
 

@@ -27,8 +27,9 @@ from tidemark.local.stack import LocalStack
 from tidemark.model.offsets import Span
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark import executor as executors
-from tidemark.spark.executor import SparkExecutor, Transform
+from tidemark.spark.executor import SparkExecutor
 from tidemark.spark.session import session
+from tidemark.spark.transform import Transform
 
 pytestmark = pytest.mark.spark
 

@@ -14,11 +14,12 @@ from tidemark.member.drain import Drained
 from tidemark.model.bounds import Bounds
 from tidemark.operations.drain import ExecutorOf, drain_run
 from tidemark.operations.open import Opened, open_run
-from tidemark.operations.reset import ResetReport, reset_region
+from tidemark.operations.reset import reset_region
+from tidemark.operations.reset_report import ResetReport
 from tidemark.operations.run import close_run
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.close import Closed
-from tidemark.protocol.reset import Destination
+from tidemark.protocol.destination import Destination
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
 

@@ -34,7 +34,7 @@ def test_plus_one_stands_in_one_function_at_the_kafka_edge() -> None:
     """An offset is always the next one to read."""
     plus_one = re.compile(r"offset[()]*\s*\+\s*1\b")
     found = [path.name for path in SOURCES if plus_one.search(path.read_text())]
-    assert found == ["spans.py"]
+    assert found == ["position.py"]
 
 
 def test_no_statement_of_the_ledger_is_built_from_strings() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tidemark.errors import InvalidSettings
 from tidemark.model.state import Mirrored
-from tidemark.protocol.reset import Destination, destination
+from tidemark.protocol.destination import Destination, destination
 
 
 @pytest.mark.parametrize(

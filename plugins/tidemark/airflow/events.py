@@ -10,7 +10,7 @@ from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
     from tidemark.ledger.looks import Counted
-    from tidemark.operations.reset import ResetReport
+    from tidemark.operations.reset_report import ResetReport
     from tidemark.protocol.close import Closed
 
 log = logging.getLogger(__name__)

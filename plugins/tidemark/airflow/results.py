@@ -7,7 +7,7 @@ from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
     from tidemark.operations.open import Opened
-    from tidemark.operations.reset import Removed, ResetReport
+    from tidemark.operations.reset_report import Removed, ResetReport
     from tidemark.protocol.close import Closed
 
 Result = dict[str, Any]

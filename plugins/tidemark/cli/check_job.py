@@ -37,7 +37,7 @@ def _fields(pipeline: Pipeline) -> str:
 def _transform(pipeline: Pipeline) -> str:
     if pipeline.transform is None:
         return "none: the columns are passed on"
-    from tidemark.spark.executor import transform_of
+    from tidemark.spark.transform import transform_of
 
     prepare_spark(pipeline)
     transform_of(pipeline)

@@ -11,7 +11,8 @@ from tidemark.model.facts import backlog
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.state import Partition, RegionState
 from tidemark.operations.open import open_request
-from tidemark.operations.region import Region, opening_facts, region_of
+from tidemark.operations.opening_facts import opening_facts
+from tidemark.operations.region import Region, region_of
 from tidemark.settings.pipeline import Pipeline, StartPosition
 
 

@@ -10,7 +10,8 @@ from tidemark.model.plain import plain
 from tidemark.operations.status import place
 
 if TYPE_CHECKING:
-    from tidemark.operations.health import GroupHealth, HeldUp, MemberHealth
+    from tidemark.operations.health import GroupHealth, HeldUp
+    from tidemark.operations.member_health import MemberHealth
 
 
 def group(
@@ -90,7 +91,7 @@ def _facts(found: "GroupHealth") -> Iterator[tuple[str, Any]]:
 
 
 def _member(one: "MemberHealth") -> tuple[object, ...]:
-    from tidemark.operations.health import ENDED
+    from tidemark.operations.member_health import ENDED
 
     known = f"{one.number} {one.name}"
     other = f"{one.kind.upper()} {one.instance_id or one.client_id}"

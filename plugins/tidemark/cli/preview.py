@@ -155,10 +155,10 @@ def _transformed(pipeline: "Pipeline", rows: "pa.Table") -> "pa.Table":
     """
     if pipeline.transform is None:
         return rows
-    from tidemark.spark.executor import transform_of, transformed
     from tidemark.spark.failure import failed, new_token
     from tidemark.spark.plans import as_source, refuse_cuts
     from tidemark.spark.session import session
+    from tidemark.spark.transform import transform_of, transformed
 
     transform, spark = transform_of(pipeline), session(f"tidemark preview {pipeline.region}")
     try:

@@ -19,8 +19,8 @@ from tidemark.cli.project import (
 from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
-    from tidemark.operations.health import MemberHealth
-    from tidemark.operations.reset import ResetReport
+    from tidemark.operations.member_health import MemberHealth
+    from tidemark.operations.reset_report import ResetReport
     from tidemark.settings.pipeline import Pipeline
 
 
@@ -94,8 +94,8 @@ def reset(
       tidemark reset flights --to 2026-01-31T12:00:00Z --apply --reason "wrong currency"
     """
     from tidemark.operations.reset import reset_region
+    from tidemark.protocol.destination import destination
     from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
-    from tidemark.protocol.reset import destination
 
     place = destination(to)
     pipeline = find_pipeline(region, pipelines)
@@ -130,7 +130,7 @@ def reset(
 
 def _members(pipeline: "Pipeline") -> "list[MemberHealth]":
     """Who is in the group now."""
-    from tidemark.operations.health import members_of
+    from tidemark.operations.member_health import members_of
     from tidemark.operations.region import region_of
     from tidemark.operations.status import in_ledger
 

@@ -86,7 +86,7 @@ def run(
       tidemark run dags/flights.yaml -o json | jq .rows
     """
     from tidemark.model.corruption import ACCEPT_CORRUPT
-    from tidemark.operations.region import ADOPT_GROUP
+    from tidemark.operations.opening_facts import ADOPT_GROUP
     from tidemark.operations.run import TAKE_OVER
     from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
     from tidemark.settings.pipeline import Pipeline

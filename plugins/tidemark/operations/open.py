@@ -11,7 +11,8 @@ from tidemark.model.bounds import Bounds
 from tidemark.model.corruption import accepted_ranges
 from tidemark.model.facts import Facts, backlog
 from tidemark.model.offsets import Offsets
-from tidemark.operations.region import Connections, Region, mirror_seen, opening_facts, region_of
+from tidemark.operations.opening_facts import opening_facts
+from tidemark.operations.region import Connections, Region, mirror_seen, region_of
 from tidemark.protocol.open import OpenRequest
 from tidemark.protocol.settle import Settled, settle
 from tidemark.settings.fingerprint import fingerprint

@@ -5,13 +5,10 @@ nothing crosses into the JVM.
 """
 # ruff: noqa: TID253 -- imported only once there is something to read
 
-import importlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from threading import Event
-from types import ModuleType
-from typing import Any
 from uuid import uuid4
 
 import psycopg2
@@ -21,17 +18,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from tidemark.errors import (
-    InvalidSettings,
     JobFailed,
     SchemaMismatch,
     TidemarkError,
-    TransformFailed,
 )
 from tidemark.model.batch import Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
-from tidemark.spark.failure import cause, failed, marked, new_token
+from tidemark.spark.failure import failed, marked, new_token
 from tidemark.spark.packing import pack
 from tidemark.spark.plans import refuse_cuts
 from tidemark.spark.postgres import postgres_errors
@@ -40,12 +35,12 @@ from tidemark.spark.session import context
 from tidemark.spark.source import Arrow, attempt_id, frame_of, read_as_spark, wire_schema
 from tidemark.spark.specs import read_spec, specs_of_batch
 from tidemark.spark.taken import Rows, refuse_untaken, taken
+from tidemark.spark.transform import Transform, transform_of, transformed
 from tidemark.spark.writer import WriteSpec, stage
 from tidemark.staging.reads import rows_read
 
 log = logging.getLogger(__name__)
 
-Transform = Callable[[DataFrame], DataFrame]
 
 CANCEL_SECONDS = 0.2
 _WINNER = pa.schema([("member", pa.int64()), ("attempt", pa.int64()), ("rows", pa.int64())])
@@ -203,51 +198,6 @@ def spark_executor(
         transform_of(pipeline) if pipeline.transform else None,
         lambda: context(f"tidemark {pipeline.region}", for_rows=pipeline.transform is not None),
     )
-
-
-def transform_of(pipeline: Pipeline) -> Transform:
-    """The pipeline's transform; the identity where it names none.
-
-    Raises:
-        InvalidSettings: there is no such module or function.
-        TransformFailed: its module raises when it is imported.
-    """
-    if pipeline.transform is None:
-        return lambda frame: frame
-    module, _, name = pipeline.transform.partition(":")
-    try:
-        found: Any = getattr(_imported(module, pipeline.transform), name)
-    except (ModuleNotFoundError, AttributeError) as error:
-        raise InvalidSettings(
-            f"transform {pipeline.transform}: {error}; name an importable module:function"
-            f" (its project, {pipeline.project}, must be on PYTHONPATH)"
-        ) from error
-    return found  # type: ignore[no-any-return]
-
-
-def _imported(module: str, transform: str) -> ModuleType:
-    try:
-        return importlib.import_module(module)
-    except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-            raise
-        raise TransformFailed(
-            f"transform {transform} cannot be imported: {cause(error)}. Correct it, then run again"
-        ) from None
-
-
-def transformed(transform: Transform, frame: DataFrame) -> DataFrame:
-    """What the transform makes of the frame.
-
-    Raises:
-        InvalidSettings: it returns no DataFrame.
-    """
-    rows = transform(frame)
-    if not isinstance(rows, DataFrame):
-        raise InvalidSettings(
-            f"the transform returned {type(rows).__name__}; let it return a DataFrame"
-        )
-    return rows
 
 
 def _copied(

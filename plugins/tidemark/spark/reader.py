@@ -10,7 +10,8 @@ from confluent_kafka import Message
 
 from tidemark import failpoints
 from tidemark.decode import JsonDecoder, RawDecoder
-from tidemark.kafka.spans import position_after, read_span
+from tidemark.kafka.position import position_after
+from tidemark.kafka.spans import read_span
 from tidemark.model.batch import DeadLetter, Staging, Tally
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
 from tidemark.spark.journal import CollectedJournal, Journal, StagedJournal

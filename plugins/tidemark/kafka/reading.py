@@ -1,0 +1,228 @@
+"""A reading of one span: where its consumer stands, and what it has met."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from math import inf
+from operator import lt
+from time import monotonic
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from tidemark.errors import DataLost, Unreachable
+from tidemark.kafka.config import reader_config
+from tidemark.kafka.corrupt import PASSING, Unreadable, disorder
+from tidemark.kafka.partition_log import PartitionLog
+from tidemark.kafka.position import next_offset
+from tidemark.model.facts import GO_ON
+from tidemark.model.offsets import LogPosition, Span
+
+_LIST = 2000
+_POLL_SECONDS = 0.5
+_ABANDONED: list[Consumer] = []
+"""Consumers that met a corrupt batch: their threads may never end, and whoever closes one waits for
+them, or the process is aborted."""
+_GONE = {
+    KafkaError._AUTO_OFFSET_RESET,
+    KafkaError._LOG_TRUNCATION,
+    KafkaError.OFFSET_OUT_OF_RANGE,
+}
+_REFUSED = {
+    KafkaError._FATAL,
+    KafkaError._AUTHENTICATION,
+    KafkaError._SSL,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+}
+
+
+class Reading:
+    """One consumer on one span: where it stands, and since when it has not moved."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        span: Span,
+        read_up_to: LogPosition | None,
+        no_progress_seconds: float,
+    ) -> None:
+        self._span = span
+        self._read_up_to = read_up_to
+        self._position = span.start
+        self._seconds = no_progress_seconds
+        self._complaint = "no error was reported"
+        self._unreadable: Unreadable | None = None
+        self.log_end = inf
+        self._brokers = config.get("bootstrap.servers")
+        self._consumer = Consumer(
+            # A client of its own for each span: one assigned anew is no faster, and so nothing
+            # of one span can leak into the next.
+            {**reader_config(config), "error_cb": self._note}
+        )
+        self._log = PartitionLog(self._consumer, span.topic_partition)
+        self.moved()
+
+    @contextmanager
+    def assigned(self) -> Iterator[None]:
+        """Fetching from where the log was read up to, else from the span's start; closed after."""
+        try:
+            position = self._retained()
+            self._position = position.offset if position else self._span.start
+            fields = ("", position.leader_epoch) if position else ()
+            start = KafkaPartition(*self._span.topic_partition, self._position, *fields)
+            self._consumer.assign([start])
+            yield
+        finally:
+            if self._unreadable:
+                _ABANDONED.append(self._consumer)
+            else:
+                self._consumer.close()
+
+    def _retained(self) -> LogPosition | None:
+        """The position; None where retention took what lies between it and the span."""
+        position = self._read_up_to
+        if position is None or position.offset == self._span.start:
+            return position
+        known = self._log.range()
+        is_gone = known is not None and position.offset < known[0] <= self._span.start
+        return None if is_gone else position
+
+    @property
+    def position(self) -> int:
+        """Up to where all is read."""
+        return self._position
+
+    def lists(self) -> Iterator[list[Message]]:
+        """The records of the span in order; at its end nothing of it can come any more.
+
+        Raises:
+            Unreadable: what comes next is corrupt; all before it was yielded.
+        """
+        with self.assigned():
+            while self._position < self._span.end:
+                records = self.advance()
+                if records:
+                    yield records
+                    self.moved()
+
+    def moved(self) -> None:
+        """Start the wait for progress anew."""
+        self._deadline = monotonic() + self._seconds
+
+    def advance(self) -> list[Message]:
+        """Wait for what comes next; return the records of the span among it."""
+        if self._unreadable:
+            raise self._unreadable
+        before = self._position
+        records = self._sound(self._take())
+        if records:
+            self._position = next_offset(records[-1])
+        if self._unreadable is None:
+            self._pass(self._log.position())
+        if self._position > before or self._unreadable:
+            self.moved()
+        elif monotonic() > self._deadline:
+            raise self._silence()
+        return self._inside(records, before)
+
+    def _take(self) -> list[Message]:
+        """One record or event as soon as there is one, and with it what else has arrived.
+
+        consume(n) would wait for n records, which a span with gaps need not have.
+        """
+        taken = self._consumer.consume(1, _POLL_SECONDS)
+        more = min(_LIST, self._span.end - self._position - 1)
+        if taken and more > 0:
+            taken += self._consumer.consume(more, 0)
+        self.log_end = self._log.told_end()
+        if not any(map(Message.error, taken)):
+            return taken  # type: ignore[no-any-return]
+        records = []
+        for message in taken:
+            if message.error() is None:
+                records.append(message)
+            else:
+                self._heed(message)
+            if self._unreadable:
+                break
+        return records
+
+    def _heed(self, event: Message) -> None:
+        """What the client says beside records; unknown words about the partition end the read."""
+        error = event.error()
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._pass(event.offset())
+        elif error.code() in _GONE:
+            raise self._loss(error)
+        elif error.code() in _REFUSED or error.fatal():
+            self._note(error)
+            raise self._unreachable("Kafka refuses the read")
+        elif error.code() in PASSING or event.topic() is None:
+            self._note(error)
+        else:
+            self._unreadable = Unreadable(f"{error.name()}: {error.str()}", event.offset())
+
+    def _sound(self, records: list[Message]) -> list[Message]:
+        """The records up to the first whose offset can't be."""
+        if not records:
+            return records
+        offsets = [record.offset() for record in records]
+        end = self.log_end
+        if (
+            self._position <= offsets[0]
+            and offsets[-1] < end
+            and all(map(lt, offsets, offsets[1:]))
+        ):
+            return records
+        at = disorder(offsets, self._position, end)
+        if at is None:
+            return records
+        self._unreadable = Unreadable(
+            f"a record claims offset {offsets[at]}, the log ends at {self.log_end}"
+        )
+        return records[:at]
+
+    def _pass(self, position: int) -> None:
+        """What lies before the position holds no record that was not taken."""
+        if position > self.log_end:
+            self._unreadable = Unreadable(
+                f"a batch claims to end at {position}, the log at {self.log_end}"
+            )
+        self._position = (
+            max(self._position, position) if self._unreadable is None else self._position
+        )
+
+    def _inside(self, records: list[Message], before: int) -> list[Message]:
+        first = max(before, self._span.start)
+        if records and records[0].offset() >= first and records[-1].offset() < self._span.end:
+            return records
+        return [record for record in records if first <= record.offset() < self._span.end]
+
+    def _note(self, error: KafkaError) -> None:
+        self._complaint = f"{error.name()}: {error.str()}"
+
+    def _silence(self) -> Exception:
+        if self._log.is_gone():
+            return DataLost(
+                f"{self._where} is gone: the topic or the partition no longer exists; offsets of"
+                f" a topic created again name other records; {GO_ON}"
+            )
+        return self._unreachable(f"no progress for {self._seconds:g} s")
+
+    def _loss(self, error: KafkaError) -> DataLost:
+        return DataLost(
+            f"{self._where} is needed and Kafka does not hold it: {self._log.range_in_words()}"
+            f" ({error.str()}). Nothing was skipped. Restore the records; {GO_ON}"
+        )
+
+    def _unreachable(self, fact: str) -> Unreachable:
+        return Unreachable(
+            f"{self._where}: {fact}, brokers {self._brokers}: {self._complaint};"
+            " check the brokers and the Kafka connection, then run again"
+        )
+
+    @property
+    def _where(self) -> str:
+        return f"{self._span.topic_partition}@{self._position}"

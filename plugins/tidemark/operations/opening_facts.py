@@ -1,0 +1,96 @@
+"""The facts an open rests on; where partitions start when the region first opens."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tidemark.errors import Refused
+from tidemark.kafka.rewritten import rewritten
+from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, Facts
+from tidemark.model.offsets import LogPosition, Offsets, TopicPartition
+from tidemark.model.state import Partition
+from tidemark.operations.region import Region, unsubscribed
+from tidemark.protocol.open import ACCEPT_DATA_LOSS
+from tidemark.settings.pipeline import FromTimestamp, StartPosition
+
+ADOPT_GROUP = "adopt_group"
+"""The override that lets a new region replace the commits of its group."""
+
+
+def opening_facts(region: Region, overrides: Sequence[str]) -> Facts:
+    """Kafka's facts for an open, with high watermarks; with start positions where it is the first.
+
+    Ends below the ledger's offsets are asked for again for a while: a leader that has just
+    been elected may not have its last stable offset yet.
+
+    Raises:
+        Refused: the group has commits that the start position would pass over; or lacks them.
+    """
+    facts = _facts_of_logs(region, overrides)
+    return replace(facts, high_watermarks=region.broker.high_watermarks(sorted(facts.ends)))
+
+
+def _facts_of_logs(region: Region, overrides: Sequence[str]) -> Facts:
+    topics = region.broker.topics(region.pipeline.kafka.topics)
+    known = region.known_partitions()
+    if not known:
+        return _first_facts(region, region.broker.facts(topics), overrides)
+    facts = region.broker.facts(topics)
+    deadline = time.monotonic() + RECHECK_SECONDS
+    while _is_short(known, facts) and time.monotonic() < deadline:
+        time.sleep(RECHECK_PAUSE)
+        facts = region.broker.facts(topics)
+    left = unsubscribed(region, known)
+    facts = replace(facts, unsubscribed=left, gone=region.broker.gone(left))
+    if ACCEPT_DATA_LOSS not in overrides:
+        return facts
+    return replace(facts, rewritten=rewritten(region.kafka, _read_up_to(known, facts)))
+
+
+def _read_up_to(
+    known: Mapping[TopicPartition, Partition], facts: Facts
+) -> dict[TopicPartition, LogPosition]:
+    """Where the log goes on after the last record that was read, in partitions that hold it."""
+    found = {tp: position for tp, partition in known.items() if (position := partition.read_up_to)}
+    return {
+        tp: position
+        for tp, position in found.items()
+        if facts.topic_ids.get(tp.topic) == known[tp].topic_id
+        and tp in facts.ends
+        and facts.log_starts[tp] <= position.offset <= facts.ends[tp]
+    }
+
+
+def _is_short(known: Mapping[TopicPartition, Partition], facts: Facts) -> bool:
+    return any(facts.ends.get(tp, p.next_offset) < p.next_offset for tp, p in known.items())
+
+
+def _first_facts(region: Region, facts: Facts, overrides: Sequence[str]) -> Facts:
+    start = region.pipeline.kafka.start
+    committed = region.group.committed(facts.ends)
+    if committed and start is not StartPosition.committed and ADOPT_GROUP not in overrides:
+        raise Refused(
+            f"region {region.name}: group {region.group.group_id} already has commits"
+            f" ({', '.join(f'{p}@{o}' for p, o in sorted(committed.items()))}) and the region is"
+            f" new with start position {start}. Use start: committed to go on from them, another"
+            " kafka.group, or --adopt-group to replace them"
+        )
+    return replace(facts, starts=_starts(region, facts, committed))
+
+
+def _starts(region: Region, facts: Facts, committed: Offsets) -> Offsets:
+    match region.pipeline.kafka.start:
+        case StartPosition.beginning:
+            return facts.log_starts
+        case StartPosition.end:
+            return facts.ends
+        case StartPosition.committed:
+            missing = sorted(facts.ends.keys() - committed.keys())
+            if missing:
+                raise Refused(
+                    f"region {region.name}: start position is committed, but group"
+                    f" {region.group.group_id} has no commit for {', '.join(map(str, missing))}"
+                )
+            return committed
+        case FromTimestamp() as moment:
+            return region.broker.offsets_at(sorted(facts.ends), moment.milliseconds)

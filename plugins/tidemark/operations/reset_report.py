@@ -1,0 +1,70 @@
+"""What a reset or a rewind did, or would do."""
+
+from dataclasses import dataclass, field, replace
+
+from tidemark.member.retire import retire
+from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.operations.region import MirrorSeen, Region, mirror_seen
+from tidemark.protocol.removal import Removal
+from tidemark.protocol.settle import Settled
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What a rewind removes; a reset to the head removes nothing."""
+
+    batches: int
+    rows: int
+    dead_letters: int
+    offsets: Offsets
+    """Where each partition stood before."""
+    margins: dict[TopicPartition, int]
+    """Offsets between Kafka's log start and where reading begins again."""
+    lost: tuple[str, ...] = ()
+    """What Kafka no longer gives of the records that made these rows, accepted."""
+    seconds: dict[TopicPartition, int | None] = field(default_factory=dict)
+    """Until the oldest record to be read again may be deleted; None if retention never does."""
+
+    @property
+    def removal(self) -> Removal:
+        """What would be removed."""
+        return Removal(self.rows, self.dead_letters)
+
+
+@dataclass(frozen=True, slots=True)
+class ResetReport:
+    """What a reset did, or in a dry run (applied false) would do."""
+
+    region: str
+    applied: bool
+    epoch: int
+    head_seq: int
+    to_seq: int
+    discards_seq: int | None
+    offsets: Offsets
+    """Where each partition stands afterwards."""
+    drift: tuple[str, ...]
+    removed: Removed | None = None
+
+
+def dry_run(region: Region) -> tuple[MirrorSeen, ResetReport]:
+    """What a reset to the head would do, and the mirror as it is now."""
+    state = region.state()
+    checkpoint = region.ledger.merged_checkpoint(region.name)
+    seen = mirror_seen(region, checkpoint.offsets)
+    return seen, ResetReport(
+        region=region.name,
+        applied=False,
+        epoch=state.epoch,
+        head_seq=state.head_seq,
+        to_seq=state.head_seq,
+        discards_seq=region.ledger.unpublished_seq(region.name),
+        offsets=checkpoint.offsets,
+        drift=seen.drift,
+    )
+
+
+def completed(region: Region, report: ResetReport, settled: Settled) -> ResetReport:
+    """Old staging is dropped; the report of what was done."""
+    retire(region.ledger.engine, region.name)
+    return replace(report, applied=True, epoch=settled.epoch, discards_seq=settled.discarded_seq)
