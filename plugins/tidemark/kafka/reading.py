@@ -55,6 +55,7 @@ class Reading:
         self._complaint = "no error was reported"
         self._unreadable: Unreadable | None = None
         self.log_end = inf
+        self._end_seen = span.start
         self._brokers = config.get("bootstrap.servers")
         self._consumer = Consumer(
             # A client of its own for each span: one assigned anew is no faster, and so nothing
@@ -120,6 +121,8 @@ class Reading:
         if records:
             self._position = next_offset(records[-1])
         if self._unreadable is None:
+            # An end of partition may arrive beside records before it: they come first.
+            self._pass(self._end_seen)
             self._pass(self._log.position())
         if self._position > before or self._unreadable:
             self.moved()
@@ -153,7 +156,7 @@ class Reading:
         """What the client says beside records; unknown words about the partition end the read."""
         error = event.error()
         if error.code() == KafkaError._PARTITION_EOF:
-            self._pass(event.offset())
+            self._end_seen = event.offset()
         elif error.code() in _GONE:
             raise self._loss(error)
         elif error.code() in _REFUSED or error.fatal():
