@@ -6,10 +6,13 @@ import shlex
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 from scripts import configuration_docs
 from scripts.configuration_facts import JSON_OF_TYPES, SAMPLES
+from tests.faults import seeded
+from tests.faults.seeded import Seed
 from tests.support.documents import (
     ROOT,
     Block,
@@ -106,6 +109,7 @@ def test_every_error_is_described_with_its_exit_code() -> None:
 def test_every_error_that_is_named_exists() -> None:
     known = {row[0].strip("`") for row in table_rows(OPERATING, "code", "exit")}
     known |= {row[0].strip("`") for row in table_rows(OPERATING, "reason", "the record")}
+    known |= vars(seeded).keys()
     named = {text for page in documents() for text in spans(page)}
     codes = {text for text in named if re.fullmatch(r"[A-Z]+(_[A-Z]+)+|FENCED|REFUSED", text)}
     assert {code for code in codes if not code.startswith(("TIDEMARK_", "SPARK_"))} - known == set()
@@ -210,6 +214,29 @@ def test_every_table_of_the_ledger_is_described() -> None:
     assert described == set(re.findall(r"CREATE (?:TABLE|VIEW) tidemark\.(\w+)", migrations))
 
 
+GUARD_ROWS = table_rows(ROOT / "docs" / "how-it-works.md", "id", "guard")
+
+
+def test_guards_are_numbered_in_order() -> None:
+    assert [row[0] for row in GUARD_ROWS] == [f"G{n}" for n in range(1, len(GUARD_ROWS) + 1)]
+
+
+@pytest.mark.parametrize("row", GUARD_ROWS, ids=[row[0] for row in GUARD_ROWS])
+def test_each_guard_names_tests_that_exist(row: list[str]) -> None:
+    named = re.findall(r"`([^`]+)`", row[3])
+    assert named
+    for text in named:
+        path, _, name = text.partition("::")
+        tree = ast.parse((ROOT / path).read_text())
+        assert name in {node.name for node in tree.body if is_test(node)}, text
+
+
+def test_each_seeded_bug_stands_beside_exactly_one_guard() -> None:
+    named = [name for row in GUARD_ROWS for name in re.findall(r"`([^`]+)`", row[4])]
+    seeds = [name for name, value in vars(seeded).items() if isinstance(value, Seed)]
+    assert sorted(named) == sorted(seeds)
+
+
 def test_the_steps_are_numbered_alike() -> None:
     """The page, the protocol's docstring and the diagram tell the same nine steps."""
     page = (ROOT / "docs" / "how-it-works.md").read_text()
@@ -271,7 +298,7 @@ def test_each_feature_is_shown_on_real_parts(row: list[str]) -> None:
     assert folders & {"integration", "contract", "dags", "faults"}
 
 
-def is_test(node: ast.AST) -> bool:
+def is_test(node: ast.AST) -> TypeGuard[ast.FunctionDef]:
     """A function that pytest collects."""
     return isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
 
