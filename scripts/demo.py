@@ -76,7 +76,7 @@ def run_with_kills(api: AirflowApi, warehouse: "Warehouse", story: Story) -> Non
     """A run that loses one member first, and then every driver as often as Airflow tries it."""
     run = f"killed-{time.time_ns()}"
     api.trigger(DAG, run, {"max_records": BATCH_RECORDS})
-    with step("two members drain; kill one in the middle of a batch, the other stands in"):
+    with step("two members drain; kill one in the middle of a batch, the other takes over"):
         wait_for(lambda: warehouse.draining_members() == MEMBERS, "both members to drain")
         seq, [victim, *_] = warehouse.planned_seq(), drivers()
         victim.kill()
