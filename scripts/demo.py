@@ -81,7 +81,7 @@ def run_with_kills(api: AirflowApi, warehouse: "Warehouse", story: Story) -> Non
         seq, [victim, *_] = warehouse.planned_seq(), drivers()
         victim.kill()
         story.kills.append(
-            f"driver {victim.pid}, SIGKILL while batch {seq} was drained: the other stood in"
+            f"driver {victim.pid}, SIGKILL while batch {seq} was drained: the other took over"
         )
         wait_for(lambda: warehouse.head() >= seq, f"batch {seq} to be published by the other one")
         console.print(f"  killed {victim.pid}; batch {seq} was published without it")

@@ -129,7 +129,7 @@ def test_a_span_that_ends_at_its_last_record_never_completes(
 def test_a_commit_that_was_a_rollback_is_noticed(region: FaultRegion, planted: Planted) -> None:
     code, words = Broken.start(region, "run", library=planted(seeded.UNSEEN_FAILURE)).end()
     assert code == 1
-    assert "COMMIT was answered with ROLLBACK" in words
+    assert "Postgres answered COMMIT with ROLLBACK" in words
 
 
 def test_an_ignored_commit_tag_is_a_false_green(

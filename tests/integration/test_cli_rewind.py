@@ -94,7 +94,7 @@ def test_a_rewind_to_a_time_goes_to_the_newest_checkpoint_before_it(region: Worl
 def test_what_names_no_place_is_wrong_usage(region: World, place: str) -> None:
     told = tidemark("reset", region.region, "--to", place, exits=2).stderr
     assert "INVALID_SETTINGS" in told
-    assert "names no place to reset to" in told
+    assert "is not a place to reset to" in told
 
 
 def test_a_checkpoint_that_there_is_not_is_refused(region: World) -> None:

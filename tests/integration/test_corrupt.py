@@ -217,7 +217,7 @@ def test_what_can_be_read_is_not_left_out(world: World, stack: LocalStack) -> No
     with pytest.raises(Refused, match="offset 10 can be read"):
         world.open("told")
     accept(world, "t[0]@10")
-    with pytest.raises(InvalidSettings, match="names no range"):
+    with pytest.raises(InvalidSettings, match="is not a range"):
         world.open("told")
 
 

@@ -94,7 +94,9 @@ def test_what_is_due_for_deletion_is_refused_until_it_is_accepted(
     assert seconds is not None
     assert 3000 < seconds <= 3600
     set_topic(admin, world.topic, **{"retention.ms": "1800000"})
-    with pytest.raises(Refused, match=r"\[0\]@0 is due for deletion since \d+ s by retention.ms"):
+    with pytest.raises(
+        Refused, match=r"\[0\]@0 is due for deletion for \d+ s, because retention.ms is 1800000"
+    ):
         world.reset(to=0)
     assert len(world.rows()) == 2
     world.reset(to=0, overrides=("accept_data_loss",))

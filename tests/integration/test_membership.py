@@ -147,7 +147,7 @@ def test_a_member_with_no_strategy_in_common_is_told_so(
         with member_of([name], 2, ROUNDROBIN) as second:
             second.wait(20)
             with pytest.raises(
-                InvalidSettings, match="share nothing with its assignment_strategy roundr"
+                InvalidSettings, match="do not support its assignment_strategy roundr"
             ):
                 second.assigned()
         assert len(first.assigned()) == 2

@@ -70,7 +70,7 @@ def test_an_open_whose_facts_are_older_than_another_open_is_superseded(desk: Des
     desk.grow(10)
     desk.work(desk.open("newer").epoch)
     before = dump(desk.warehouse)
-    with pytest.raises(Superseded, match="epoch 0 has passed while run changed was opened"):
+    with pytest.raises(Superseded, match="epoch 0 passed while run changed was opened"):
         open_with(desk, facts=facts, epoch=epoch, overrides=(ACCEPT_DATA_LOSS,))
     assert dump(desk.warehouse) == before
 

@@ -39,7 +39,7 @@ GAVE_UP = {
     "57014": "took longer than statement_timeout, or somebody cancelled it",
     "55P03": "held the lock for longer than lock_timeout",
     "40P01": "waited for each other",
-    "53100": "Make room on the server",
+    "53100": "Free disk space on the server",
     "25006": "Point it at the primary",
     "25P03": "this process stood still in a transaction",
 }

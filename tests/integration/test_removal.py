@@ -114,7 +114,7 @@ def test_a_table_made_anew_under_the_same_name_stops_a_rewind(worked: Desk) -> N
     """B4: the target is known by its oid as well."""
     made_anew(worked)
     for overrides in ((), ("accept_changes",)):
-        with pytest.raises(TargetRefused, match="is not the table that the region has"):
+        with pytest.raises(TargetRefused, match="is not the table that the region published to"):
             worked.rewind(1, overrides)
     stays(worked, [])
 
@@ -137,7 +137,7 @@ def test_a_table_made_anew_during_a_run_stops_the_publish(worked: Desk) -> None:
     batch = worked.must_plan(epoch := worked.open("second").epoch)
     contribution = worked.stage(batch, worked.join(epoch))
     made_anew(worked)
-    with pytest.raises(TargetRefused, match="is not the table that the region has"):
+    with pytest.raises(TargetRefused, match="is not the table that the region published to"):
         worked.publish(batch, contribution)
     stays(worked, [])
 

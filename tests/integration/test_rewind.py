@@ -177,7 +177,7 @@ def test_a_request_that_is_done_is_not_done_again(worked: Desk) -> None:
     worked.work(worked.open("after").epoch)
     before = dump(worked.warehouse)
     with pytest.raises(
-        Refused, match=r"monday has reset it already \(epoch .*batch 3 -> 1, .*rows"
+        Refused, match=r"monday has already reset it \(epoch .*batch 3 -> 1, .*rows"
     ):
         worked.rewind(1, request_id="flights_reset/monday")
     with pytest.raises(Refused, match="does not reset again: nothing was changed"):

@@ -46,7 +46,7 @@ def test_a_log_that_never_had_the_leader_epoch_stops_the_run_until_told(world: W
     world.sql("UPDATE tidemark.partitions SET leader_epoch = 9 WHERE partition = 0")
     world.produce(2, start=3)
     world.open("second")
-    with pytest.raises(DataLost, match=r"\[0\]@3 is needed and Kafka does not hold it"):
+    with pytest.raises(DataLost, match=r"\[0\]@3 is needed, but Kafka does not hold it"):
         world.drain("second")
     world.overrides = (ACCEPT_DATA_LOSS,)
     world.run("third")

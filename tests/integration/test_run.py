@@ -264,7 +264,7 @@ def test_a_run_with_a_backlog_that_published_nothing_is_red(world: World) -> Non
     world.open()
     world.sql("UPDATE tidemark.runs SET bound = 'max_seconds'")
     world.drain()
-    with pytest.raises(RunNotDone, match="3 offsets of backlog and no batch published"):
+    with pytest.raises(RunNotDone, match="a backlog of 3 offsets, and no batch was published"):
         world.close()
     assert world.sql("SELECT state FROM tidemark.runs") == [("failed",)]
 
@@ -273,7 +273,7 @@ def test_a_run_whose_members_never_came_is_red(world: World) -> None:
     """H11: skipped is failed."""
     world.produce(3)
     world.open()
-    with pytest.raises(RunNotDone, match="stands at 0, its target offset is 3"):
+    with pytest.raises(RunNotDone, match="is at 0, its target offset is 3"):
         world.close()
 
 
@@ -670,7 +670,7 @@ def test_a_run_by_hand_that_failed_is_listed_with_its_reason(world: World) -> No
     [(state, reason)] = bad_runs(world)
     assert state == "failed"
     assert reason.startswith("ended with JOB_FAILED; batch 1 is planned and not published; ")
-    assert f"{world.partition(0)} stands at 0, its target offset is 3" in reason
+    assert f"{world.partition(0)} is at 0, its target offset is 3" in reason
 
 
 def test_a_run_by_hand_that_close_refused_keeps_the_reason_of_close(
@@ -697,7 +697,7 @@ def test_a_reset_that_fails_does_not_hide_what_ended_the_run(
     monkeypatch.setattr(run_module, "reset_region", refuse)
     with pytest.raises(JobFailed, match="as the test wants it"):
         run(world.pipeline, world.connections, bounds=Bounds(2), executor_of=world.executor_of)
-    assert "was not reset, the next run does it: UNREACHABLE: Kafka is away" in caplog.text
+    assert "was not reset, the next run will do it: UNREACHABLE: Kafka is away" in caplog.text
     world.before = nothing
     assert world.run("next").rows == 3
 
@@ -711,7 +711,7 @@ def test_a_run_by_hand_waits_for_a_killed_one_to_leave_the_group(
     with holder_beside(world, client_id_of(world.region, 4711)) as leave:
 
         def leave_once_waited_for() -> None:
-            until(lambda: "leaves the group by itself: waiting up to 1" in caplog.text)
+            until(lambda: "removes it from the group: waiting up to 1" in caplog.text)
             leave.set()
 
         threading.Thread(target=leave_once_waited_for).start()
@@ -775,7 +775,7 @@ def test_a_region_keeps_its_target_once_it_has_a_checkpoint(world: World) -> Non
     assert world.sql("SELECT count(*) FROM public.others") == [(2,)]
     assert world.sql("SELECT target FROM tidemark.regions") == [("public.others",)]
     world.settings = {}
-    with pytest.raises(Refused, match=r"has target public\.others, .* a region with a checkpoint"):
+    with pytest.raises(Refused, match=r"has target public\.others, .* A region with a checkpoint"):
         world.open("another")
 
 

@@ -236,7 +236,7 @@ def test_a_settle_that_was_overtaken_before_its_mirror_is_fenced(desk: Desk) -> 
         return mirrored(region, at)
 
     desk.ledger.merged_checkpoint = overtaken  # type: ignore[method-assign]
-    with pytest.raises(Fenced, match="epoch 2 has passed, it is 3 now"):
+    with pytest.raises(Fenced, match="epoch 2 has passed, the region is at 3"):
         desk.open("second")
 
 
@@ -248,7 +248,7 @@ def test_a_settle_that_was_overtaken_before_its_mirror_is_fenced(desk: Desk) -> 
         ({"topic_ids": {}}, "is gone"),
         ({"log_starts": {FIRST: 12, SECOND: 0}}, r"made_up\[0\]@\[10, 12\) is below the log start"),
         ({"ends": {FIRST: 9, SECOND: 10}}, "ends at 9, before the ledger's offset 10: truncated"),
-        ({"ends": {FIRST: 10}}, r"made_up\[1\] is gone from Kafka, the ledger stands at 10"),
+        ({"ends": {FIRST: 10}}, r"made_up\[1\] is gone from Kafka; the ledger's next offset is 10"),
     ],
 )
 def test_an_open_stops_where_kafka_lost_what_the_ledger_needs(

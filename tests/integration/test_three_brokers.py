@@ -167,7 +167,7 @@ def test_an_unclean_election_that_took_records_away_stops_the_run(
     until(lambda: cluster.leader_of(world.partition()) == second, 60)
     world.produce(20, start=100)
     until(lambda: opens(world, "after"), 120)
-    with pytest.raises(DataLost, match=r"\[0\]@10 is needed and Kafka does not hold it"):
+    with pytest.raises(DataLost, match=r"\[0\]@10 is needed, but Kafka does not hold it"):
         world.drain("after")
     assert [offset for _, offset in world.rows()] == list(range(10))
 

@@ -108,7 +108,7 @@ def test_wrong_usage_exits_with_2(cli: CliRunner) -> None:
 def test_a_place_that_is_none_is_told_before_anything_is_asked(cli: CliRunner, dags: Path) -> None:
     told = cli.invoke(app, ["reset", "orders", "--to", "tomorrow"])
     assert told.exit_code == 2
-    assert "'tomorrow' names no place to reset to" in told.stderr
+    assert "'tomorrow' is not a place to reset to" in told.stderr
 
 
 def test_the_help_of_reset_says_what_a_rewind_removes(cli: CliRunner) -> None:

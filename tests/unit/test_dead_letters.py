@@ -41,7 +41,7 @@ def test_what_is_too_many_is_told_with_reasons_and_a_record() -> None:
     error = too_many("flights", 7, counted, 0, reasons)
     assert (error.code, error.exit_code) == ("TOO_MANY_DEAD_LETTERS", 21)
     assert str(error).startswith(
-        "region flights, batch 7: 812 of 1000 records are dead letters, 500 are allowed"
+        "region flights, batch 7: 812 of 1000 records are dead letters, at most 500 are allowed"
         " (dead_letters: max_ratio 0.5, no max_count). 800 NOT_AN_OBJECT, the first t[0]@17;"
         " 12 INVALID_JSON, the first t[1]@3. Nothing of the batch is published."
     )

@@ -28,7 +28,7 @@ def test_an_offset_from_log_start_to_end_is_there(offset: int) -> None:
     [
         ({A: 9}, r"t\[0\]@\[9, 10\) is below the log start"),
         ({A: 21}, r"t\[0\] ends at 20, before the ledger's offset 21: truncated"),
-        ({TopicPartition("t", 7): 3}, r"t\[7\] is gone from Kafka, the ledger stands at 3"),
+        ({TopicPartition("t", 7): 3}, r"t\[7\] is gone from Kafka; the ledger's next offset is 3"),
         ({A: 3, B: 9}, r"t\[0\]@\[3, 10\).*; t\[1\] ends at 5"),
     ],
 )
@@ -41,7 +41,7 @@ def test_every_missing_range_is_named(offsets: Offsets, text: str) -> None:
 
 def test_another_cluster_is_refused() -> None:
     check_cluster("r", "c", FACTS)
-    with pytest.raises(DataLost, match="belong to Kafka cluster c, the connection leads to d"):
+    with pytest.raises(DataLost, match="belong to Kafka cluster c, but the connection leads to d"):
         check_cluster("r", "c", replace(FACTS, cluster_id="d"))
 
 

@@ -96,11 +96,11 @@ def test_the_protocol_consumer_is_given_nothing_of_a_classic_group() -> None:
                 "assignment_strategy": ["range"],
                 "session_timeout_seconds": 10,
             },
-            "group_protocol consumer takes no assignment_strategy, session_timeout_seconds",
+            "group_protocol consumer does not allow assignment_strategy, session_timeout_seconds",
         ),
         (
             {"group_protocol": "consumer", "static_membership": True},
-            "group_protocol consumer takes no static_membership",
+            "group_protocol consumer does not allow static_membership",
         ),
         ({"session_timeout_seconds": 0}, "session_timeout_seconds"),
         ({"topics": ["flights.*"]}, "'flights.*' is no topic name; a pattern begins with ^"),

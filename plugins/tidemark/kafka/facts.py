@@ -101,7 +101,7 @@ class Broker:
     def _describe(self, topic: str) -> Any:
         description = request(lambda: self._ask(topic), f"topic {topic}")
         if not description.partitions:
-            raise Unreachable(f"topic {topic}: the broker named no partitions; try again")
+            raise Unreachable(f"topic {topic}: the broker listed no partitions; try again")
         return description
 
     def _ask(self, topic: str) -> "Future[Any]":

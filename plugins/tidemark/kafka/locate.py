@@ -38,7 +38,7 @@ def confirm_corrupt(config: Mapping[str, Any], ranges: Sequence[Span], ends: Off
         if fault := _fault(config, span, ends.get(span.topic_partition, span.end)):
             raise Refused(
                 f"{span} is not left out: {fault}. Nothing was changed. Run without"
-                " --accept-corrupt: CORRUPT_RECORD names the range, if there still is one"
+                " --accept-corrupt: CORRUPT_RECORD then names the range, if it is still corrupt"
             )
 
 
@@ -50,7 +50,7 @@ def _fault(config: Mapping[str, Any], span: Span, log_end: int) -> str | None:
     if first is None or last is None:
         return f"offset {span.start if first is None else span.end - 1} can be read"
     if first == UNTOLD or (min(first, last) < 0 and after is not None):
-        return "Kafka does not tell which batch lies there, and gives no record behind it"
+        return "Kafka neither tells which batch lies there nor gives a record behind it"
     if last != first and last not in (UNTOLD, DIED):
-        return f"two corrupt batches lie in it, one begins at {last}; name each"
+        return f"it holds two corrupt batches, one begins at {last}; name each"
     return None

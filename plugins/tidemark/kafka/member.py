@@ -126,7 +126,7 @@ class Member:
 
     def _on_error(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
-            self._note(Event.ALL_BROKERS_DOWN, f"tried round and round: {error.str()}")
+            self._note(Event.ALL_BROKERS_DOWN, f"trying again: {error.str()}")
         elif error.code() == KafkaError._FATAL:
             self._fail(error)
         else:

@@ -38,7 +38,7 @@ class PartitionLog:
     def range_in_words(self) -> str:
         """The same for an error."""
         if (known := self.range()) is None:
-            return "its log range could not be asked for"
+            return "its log range is unknown"
         return f"the log begins at {known[0]} and ends at {known[1]}"
 
     def is_gone(self) -> bool:

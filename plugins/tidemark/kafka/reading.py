@@ -183,7 +183,7 @@ class Reading:
         if at is None:
             return records
         self._unreadable = Unreadable(
-            f"a record claims offset {offsets[at]}, the log ends at {self.log_end}"
+            f"a record claims offset {offsets[at]}, but the log ends at {self.log_end}"
         )
         return records[:at]
 
@@ -191,7 +191,7 @@ class Reading:
         """What lies before the position holds no record that was not taken."""
         if position > self.log_end:
             self._unreadable = Unreadable(
-                f"a batch claims to end at {position}, the log at {self.log_end}"
+                f"a batch claims to end at {position}, but the log ends at {self.log_end}"
             )
         self._position = (
             max(self._position, position) if self._unreadable is None else self._position
@@ -209,14 +209,14 @@ class Reading:
     def _silence(self) -> Exception:
         if self._log.is_gone():
             return DataLost(
-                f"{self._where} is gone: the topic or the partition no longer exists; offsets of"
-                f" a topic created again name other records; {GO_ON}"
+                f"{self._where} is gone: the topic or the partition no longer exists. If the"
+                f" topic was created again, its offsets name other records; {GO_ON}"
             )
         return self._unreachable(f"no progress for {self._seconds:g} s")
 
     def _loss(self, error: KafkaError) -> DataLost:
         return DataLost(
-            f"{self._where} is needed and Kafka does not hold it: {self._log.range_in_words()}"
+            f"{self._where} is needed, but Kafka does not hold it: {self._log.range_in_words()}"
             f" ({error.str()}). Nothing was skipped. Restore the records; {GO_ON}"
         )
 

@@ -28,14 +28,14 @@ def refusal(
             return InvalidSettings(f"{text}; {_session(config, membership.session_timeout_ms)}")
         case KafkaError.INCONSISTENT_GROUP_PROTOCOL:
             return InvalidSettings(
-                f"{text}; the others in the group share nothing with its {_shares(membership)}:"
+                f"{text}; the other members of the group do not support its {_shares(membership)}:"
                 " give all members of the region the same kafka.group_protocol and"
                 " kafka.assignment_strategy"
             )
         case KafkaError._FATAL if membership.instance_id:
             return Unreachable(
                 f"{text}; another process took over its name {membership.instance_id}: two drivers"
-                " with one static name are alive, and the newer one goes on"
+                " with one static name are running, and the newer one goes on"
             )
         case KafkaError.GROUP_AUTHORIZATION_FAILED | KafkaError.TOPIC_AUTHORIZATION_FAILED:
             return translated(KafkaException(error), text)

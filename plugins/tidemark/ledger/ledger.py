@@ -31,8 +31,8 @@ class Ledger(Reader):
             state = _lock_region(cursor, region)
             if state.epoch != epoch:
                 raise Fenced(
-                    f"region {region}: epoch {epoch} has passed, the region is at {state.epoch};"
-                    " another run or a reset took over, and this process may write nothing more"
+                    f"region {region}: epoch {epoch} has passed, the region is at {state.epoch}:"
+                    " another run or a reset took over, and this process can no longer write"
                 )
             yield Deciding(cursor, region, epoch, state.head_seq, state.next_seq)
 
@@ -65,7 +65,7 @@ class Ledger(Reader):
             if state.group_id != group_id:
                 raise Refused(
                     f"region {region} has consumer group {state.group_id!r}, the pipeline says"
-                    f" {group_id!r}; a region keeps it: name a new region for the change"
+                    f" {group_id!r}; a region keeps its group: use a new region for another one"
                 )
 
     def outcome(self, batch: Batch, member: int) -> str | None:
@@ -140,7 +140,7 @@ class Ledger(Reader):
 
 def never_opened(region: str) -> Refused:
     """What is said of a region that the ledger does not know."""
-    return Refused(f"region {region} is not in the ledger: it appears with its first run")
+    return Refused(f"region {region} is not in the ledger yet: start its first run")
 
 
 def _other_region_of(cursor: Cursor, values: dict[str, str]) -> list[tuple[str, str, str]]:

@@ -95,8 +95,8 @@ def _present(connection: Connection) -> str | None:
     found: str | None = MigrationContext.configure(connection, opts=options).get_current_revision()
     if found is not None and found not in _known():
         raise Refused(
-            f"the ledger is at revision {found}, which a newer version made; this one knows"
-            f" revisions up to {newest()}: upgrade Tidemark"
+            f"the ledger is at revision {found}, made by a newer version of Tidemark; this one"
+            f" knows revisions up to {newest()}: upgrade Tidemark"
         )
     return found
 

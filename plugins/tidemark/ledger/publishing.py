@@ -104,10 +104,10 @@ class Publishing(Decision):
         """
         if self._run("keep_target", schema=schema, table=table) != 1:
             raise TargetRefused(
-                f"region {self.region}: {schema}.{table} is not the table that the region has"
-                " published to: it was renamed, made anew or restored under the same name. Nothing"
-                " of this was done. Put the table back, or open the next run with --accept-changes:"
-                " rows from then on go to the table that bears the name"
+                f"region {self.region}: {schema}.{table} is not the table that the region"
+                " published to: that one was renamed, dropped or made anew. Nothing was changed."
+                " Put the old table back, or start the next run with --accept-changes: new rows"
+                " then go to the table that has the name now"
             )
 
     def advance_head(self, batch: Batch) -> int:

@@ -74,7 +74,10 @@ class Reader:
         """
         rows = self._rows("progress", region=region, epoch=epoch)
         if not rows:
-            raise Fenced(f"region {region}: the run of epoch {epoch} has passed and is forgotten")
+            raise Fenced(
+                f"region {region}: the run of epoch {epoch} has passed and was pruned from the"
+                " ledger"
+            )
         return Progress(*rows[0])
 
     def region_state(self, region: str) -> RegionState | None:

@@ -15,8 +15,8 @@ _RANGE = re.compile(r"([\w.-]+)\[(\d{1,9})\]@\[(\d{1,18}),\s*(\d{1,18})\)")
 def leave_out(span: Span) -> str:
     """How a person goes on without these records."""
     return (
-        f"to go on without these offsets, and these alone, open the next run with --accept-corrupt"
-        f" '{span}' (the form has it too): the ledger keeps that"
+        f"to go on without exactly these offsets, start the next run with --accept-corrupt"
+        f" '{span}' (also in the DAG's form); the ledger records it"
     )
 
 
@@ -45,10 +45,11 @@ def check_accepted(
     for span in ranges:
         at, end = next_offsets.get(span.topic_partition), ends.get(span.topic_partition)
         if at is None or end is None or not at <= span.start < span.end <= end:
-            there = "is not read" if at is None else f"is to be read from {at} to {end}"
+            there = "is not read" if at is None else f"has to be read from {at} to {end}"
             raise Refused(
-                f"region {region}: {span} can't be left out: {span.topic_partition} {there}. Take"
-                " the range as CORRUPT_RECORD named it; what was left out before needs none"
+                f"region {region}: {span} can't be left out: {span.topic_partition} {there}. Give"
+                " the range that CORRUPT_RECORD named; one that was left out before is not"
+                " given again"
             )
 
 
@@ -73,7 +74,7 @@ def _ranges(text: str) -> list[Span]:
     found = _RANGE.findall(text)
     if not found or _RANGE.sub("", text).strip(" ,;\r\n\t"):
         raise InvalidSettings(
-            f"{text!r} names no range of offsets: write it as in the error, topic[0]@[10, 20)"
+            f"{text!r} is not a range of offsets: write it as in the error, topic[0]@[10, 20)"
         )
     try:
         return [Span(topic, int(partition), int(a), int(b)) for topic, partition, a, b in found]

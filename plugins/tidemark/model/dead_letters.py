@@ -79,9 +79,9 @@ def too_many(
     count = "no max_count" if limits.max_count is None else f"max_count {limits.max_count}"
     return TooManyDeadLetters(
         f"region {region}, batch {seq}: {at_least}{counted.dead_letters + refused} of"
-        f" {counted.records} records are dead letters, {counted.most} are allowed"
+        f" {counted.records} records are dead letters, at most {counted.most} are allowed"
         f" (dead_letters: max_ratio {limits.max_ratio}, {count}). {why or 'No reason is left'}."
         " Nothing of the batch is published. Correct the producer, decode.schema or the topic;"
-        " or raise the limit in the pipeline file, if these records shall be dead letters; then"
+        " or raise the limit in the pipeline file if these records are to be dead letters; then"
         " run again"
     )

@@ -71,8 +71,9 @@ def check_cluster(region: str, known: str, facts: Facts) -> None:
     """
     if facts.cluster_id != known:
         raise DataLost(
-            f"region {region}: the ledger's offsets belong to Kafka cluster {known}, the connection"
-            f" leads to {facts.cluster_id}; point the connection at the first one; {GO_ON}"
+            f"region {region}: the ledger's offsets belong to Kafka cluster {known}, but the"
+            f" connection leads to {facts.cluster_id}. Correct the connection; or, if this is"
+            f" meant, {GO_ON}"
         )
 
 
@@ -84,8 +85,8 @@ def check_left(region: str, facts: Facts) -> None:
     """
     if facts.gone:
         raise DataLost(
-            f"region {region}: {', '.join(sorted(facts.gone))} is no longer read, and gone from"
-            f" Kafka: its offsets can't be mirrored any more; {GO_ON}"
+            f"region {region}: {', '.join(sorted(facts.gone))} is no longer read, and was deleted"
+            f" from Kafka: its offsets can no longer be mirrored; {GO_ON}"
         )
 
 
@@ -122,7 +123,7 @@ def check_retained(region: str, next_offsets: Offsets, facts: Facts) -> None:
 def _missing(next_offsets: Offsets, facts: Facts) -> Iterable[str]:
     for partition, offset in sorted(next_offsets.items()):
         if partition not in facts.ends:
-            yield f"{partition} is gone from Kafka, the ledger stands at {offset}"
+            yield f"{partition} is gone from Kafka; the ledger's next offset is {offset}"
         elif offset < (start := facts.log_starts[partition]):
             yield f"{Span(*partition, offset, start)} is below the log start: retention took it"
         elif offset > (end := facts.ends[partition]):

@@ -58,9 +58,9 @@ def refuse_impossible(
     """
     if group_protocol is GroupProtocol.consumer and classic_only:
         raise ValueError(
-            f"group_protocol consumer takes no {', '.join(classic_only)}: there the broker shares"
-            " the partitions and bounds the sessions, and no member is static. Remove"
-            f" {'it' if len(classic_only) == 1 else 'them'}, or use group_protocol: classic"
+            f"group_protocol consumer does not allow {', '.join(classic_only)}: with it the"
+            " broker shares the partitions and sets session time-outs, and no member is static."
+            f" Remove {'it' if len(classic_only) == 1 else 'them'}, or use group_protocol: classic"
         )
     if Strategy.cooperative_sticky in assignment_strategy and len(set(assignment_strategy)) > 1:
         raise ValueError(

@@ -21,8 +21,8 @@ def parse_table(text: str) -> tuple[str, str]:
     match = _NAME.fullmatch(text)
     if match is None:
         raise InvalidSettings(
-            f"{text!r} names no table: write schema.table, such as public.flights; a name with"
-            ' other signs or capitals stands in double quotes, such as public."Flights 2"'
+            f"{text!r} is not a table name: write schema.table, such as public.flights; a name with"
+            ' other characters or capitals needs double quotes, such as public."Flights 2"'
         )
     schema, table = map(_unquoted, match.groups())
     for part in (schema, table):

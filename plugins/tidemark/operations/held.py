@@ -62,9 +62,9 @@ def refuse_losses(region: str, found: Mapping[TopicPartition, Held]) -> None:
     faults = [fault for _, one in sorted(found.items()) for fault in one.faults]
     if faults:
         raise Refused(
-            f"region {region} can't be rewound: {'; '.join(faults)}. Rows removed would not all"
-            " come again; nothing was changed. Rewind to a newer checkpoint, or lose them with"
-            " --accept-data-loss"
+            f"region {region} can't be rewound: {'; '.join(faults)}. Not all of the rows removed"
+            " would come again. Nothing was changed. Rewind to a newer checkpoint, or accept the"
+            " loss with --accept-data-loss"
         )
 
 
@@ -116,7 +116,7 @@ def _held(
     seconds = None if written is None else (written + retention.milliseconds) // 1000 - now
     if seconds is not None and seconds <= 0:
         faults.append(
-            f"{tp}@{start} is due for deletion since {-seconds} s by retention.ms"
+            f"{tp}@{start} is due for deletion for {-seconds} s, because retention.ms is"
             f" {retention.milliseconds}: raise it first"
         )
     return Held(tuple(faults), seconds)

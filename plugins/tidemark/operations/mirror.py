@@ -53,7 +53,7 @@ def mirror_region(pipeline: Pipeline, connections: Connections, *, check: bool) 
             raise Refused(
                 f"region {region.name}: a rewind has moved Kafka's offsets back but not the"
                 f" ledger's; wait for it. If it died, the next run or `tidemark reset"
-                f" {region.name} --apply` brings Kafka level again"
+                f" {region.name} --apply` sets Kafka's offsets again"
             )
         before = _drift(region, checkpoint.offsets, check=check)
         if not check:

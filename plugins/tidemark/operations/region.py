@@ -114,7 +114,7 @@ def mirror_seen(region: Region, offsets: Offsets) -> MirrorSeen:
     try:
         found = region.group.committed_metadata(offsets)
     except Unreachable as error:
-        log.warning("what the mirror was written under is unknown: %s", error)
+        log.warning("the epoch of Kafka's group offsets is unknown: %s", error)
         return MirrorSeen((str(error),), NEVER_MIRRORED)
     drift = drift_of(region, offsets, {tp: offset for tp, (offset, _) in found.items()})
     marks = [Mirrored.parse(region.name, metadata) for _, metadata in found.values()]

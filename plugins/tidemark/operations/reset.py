@@ -60,8 +60,8 @@ def reset_region(
             settled = _reset(region, request)
         except Fenced as error:
             raise Superseded(
-                f"{error}. It is after this reset and has brought Kafka level: nothing is left"
-                " to do"
+                f"{error}. It came after this reset and has set Kafka's offsets: nothing is"
+                " left to do"
             ) from error
         region.ledger.finish_reset(region.name, settled.epoch)
         return completed(region, report, settled)

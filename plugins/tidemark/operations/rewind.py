@@ -77,10 +77,10 @@ def _refuse_other_table(region: Region, state: RegionState) -> None:
     found = region.ledger.target_oid(target)
     if found is not None and found != (state.target_oid or found):
         raise Refused(
-            f"region {region.name} can't be rewound: it has published to the table with oid"
-            f" {state.target_oid}, and {target} is another one, with oid {found}. Nothing was"
-            " changed. Put the table back; or, where the database was restored from a dump or the"
-            " table is meant to be another, first open a run with --accept-changes"
+            f"region {region.name} can't be rewound: it published to the table with oid"
+            f" {state.target_oid}, but {target} is now another table, with oid {found}. Nothing was"
+            " changed. Put the old table back. If the database was restored from a dump, or the new"
+            " table is meant, first start a run with --accept-changes"
         )
 
 

@@ -101,7 +101,8 @@ def _let_the_dead_leave(region: Region) -> None:
                 " which fences it"
             )
         log.warning(
-            "region %s: %s. If it was killed, it leaves the group by itself: waiting up to %.0f s",
+            "region %s: %s. If it was killed, Kafka removes it from the group: waiting up to"
+            " %.0f s",
             region.name,
             at_work,
             deadline - time.monotonic(),
@@ -130,7 +131,7 @@ def _give_up(
         )
     except TidemarkError as failed:
         log.warning(
-            "region %s was not reset, the next run does it: %s: %s",
+            "region %s was not reset, the next run will do it: %s: %s",
             pipeline.region,
             failed.code,
             failed,

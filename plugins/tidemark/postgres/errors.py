@@ -16,15 +16,15 @@ NO_ANSWER = (psycopg2.OperationalError, psycopg2.InterfaceError, psycopg2.Intern
 """What psycopg2 raises where the server is gone, gave up, or is a standby."""
 
 LOST = (
-    "{}: staged rows are gone or changed, as after a crash of Postgres. Nothing was published; the"
-    " next run drains the batch again"
+    "{}: staged rows are gone or changed, as after a crash of Postgres. Nothing was published; a"
+    " retry or the next run drains the batch again"
 )
 EDITED = (
-    "; the ledger was edited by hand, or restored in part. Nothing was written: `tidemark verify`"
-    " names the place, one backup of ledger and target together restores both"
+    "; the ledger was edited by hand, or only a part of it was restored. Nothing was written."
+    " `tidemark verify` names the place; restore ledger and target from the same backup"
 )
 UNEQUAL = (
-    "{}: a rewind would remove another number than the ledger published. Nothing was removed:"
+    "{}: a rewind would remove more or fewer rows than the ledger published. Nothing was removed;"
     " `tidemark verify` names the rows"
 )
 BY_CONSTRAINT: dict[str, tuple[type[TidemarkError], str]] = {
@@ -32,13 +32,13 @@ BY_CONSTRAINT: dict[str, tuple[type[TidemarkError], str]] = {
     "moved_dead_letters_equal_contributed": (StagingLost, LOST),
     "partition_stands_at_span_start": (
         Fenced,
-        "{}: a partition does not stand at the start of its span; someone else moved it",
+        "{}: a partition's next offset is not the start of its span; someone else moved it",
     ),
-    "epoch_is_the_expected_one": (Fenced, "{}: the epoch was taken by another"),
+    "epoch_is_the_expected_one": (Fenced, "{}: another open or reset took this epoch"),
     "one_unpublished_batch": (Fenced, "{}: the region has an unpublished batch already"),
     "spans_do_not_overlap": (
         LedgerInconsistent,
-        "{}: a planned span was read before" + EDITED,
+        "{}: a planned span overlaps one that was read before" + EDITED,
     ),
     "a_record_is_a_dead_letter_once": (
         LedgerInconsistent,
@@ -61,17 +61,17 @@ STANDBY = (
 )
 GAVE_UP = {
     errorcodes.QUERY_CANCELED: "it took longer than statement_timeout, or somebody cancelled it;"
-    " nothing of it stands. What was slow is in Postgres' log; a large rewind wants an index on"
-    " batch_seq (docs/operating.md)",
+    " nothing of it was kept. Postgres' log names the slow statement; a large rewind needs an"
+    " index on batch_seq (docs/operating.md)",
     errorcodes.LOCK_NOT_AVAILABLE: "another session held the lock for longer than lock_timeout;"
-    " nothing of it stands. Who holds it is in pg_locks and pg_stat_activity; then try again",
+    " nothing of it was kept. Find the holder in pg_locks and pg_stat_activity, then try again",
     errorcodes.DEADLOCK_DETECTED: "another session and this one waited for each other; nothing of"
-    " it stands. Try again; if it comes back, find in Postgres' log who else locks these tables",
+    " it was kept. Try again; if it comes back, find in Postgres' log who else locks these tables",
     errorcodes.READ_ONLY_SQL_TRANSACTION: STANDBY,
     errorcodes.FEATURE_NOT_SUPPORTED: STANDBY,  # of BEGIN READ WRITE
     errorcodes.IDLE_IN_TRANSACTION_SESSION_TIMEOUT: "this process stood still in a transaction for"
-    " longer than idle_in_transaction_session_timeout; nothing of it stands. Try again",
-    errorcodes.DISK_FULL: "nothing of it stands. Make room on the server, then try again",
+    " longer than idle_in_transaction_session_timeout; nothing of it was kept. Try again",
+    errorcodes.DISK_FULL: "nothing of it was kept. Free disk space on the server, then try again",
 }
 """What a server that does answer could not finish, by SQLSTATE: what to do. A retry may help."""
 
@@ -92,8 +92,8 @@ def refusal(error: psycopg2.Error) -> TidemarkError:
     if isinstance(error, psycopg2.IntegrityError):
         return LedgerInconsistent(f"Postgres: {_first_line(error)}{EDITED}")
     return LedgerInconsistent(
-        f"Postgres: {_first_line(error)}; the tables are not what this version expects:"
-        " `tidemark check PIPELINE` says more"
+        f"Postgres: {_first_line(error)}; the tables are not as this version expects;"
+        " `tidemark check PIPELINE` tells more"
     )
 
 
@@ -113,7 +113,7 @@ HINTS = {
     "no pg_hba.conf entry": "allow this host, user and database in the server's pg_hba.conf",
     "Connection refused": "nothing listens there: start the server, or correct host and port",
     "could not translate host name": "no such host: correct the connection's host",
-    "timeout expired": "no answer came: check host, port and firewall",
+    "timeout expired": "there was no answer: check host, port and firewall",
 }
 """What to do, by a fragment of the client's message. For display alone: psycopg2 gives no SQLSTATE
 for a refused login, so nothing may be decided by it, and a retry is not ruled out."""

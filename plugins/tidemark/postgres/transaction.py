@@ -131,6 +131,6 @@ def _commit(cursor: Cursor, name: str) -> None:
     except (psycopg2.Error, failpoints.FailpointHit) as error:
         if isinstance(error, psycopg2.IntegrityError):
             raise  # a deferred constraint: definitely not committed
-        raise OutcomeUnknown(f"{name}: COMMIT was sent and no answer came") from error
+        raise OutcomeUnknown(f"{name}: the connection was lost during COMMIT") from error
     if cursor.statusmessage != "COMMIT":
-        raise CommitRefused(f"{name}: COMMIT was answered with {cursor.statusmessage}")
+        raise CommitRefused(f"{name}: Postgres answered COMMIT with {cursor.statusmessage}")

@@ -80,11 +80,11 @@ def _unfinished(tx: Deciding, run: Run, batches: int) -> Iterator[str]:
         yield f"batch {batch.seq} is planned and not published"
     next_offsets = tx.next_offsets()
     left = [
-        f"{partition} stands at {next_offsets[partition]}, its target offset is {target}"
+        f"{partition} is at {next_offsets[partition]}, its target offset is {target}"
         for partition, target in tx.target_offsets().items()
         if next_offsets[partition] < target
     ]
     if left and run.bound is None:
         yield "; ".join(left)
     if run.backlog and not batches:
-        yield f"{run.backlog} offsets of backlog and no batch published"
+        yield f"there was a backlog of {run.backlog} offsets, and no batch was published"

@@ -24,7 +24,7 @@ def destination(text: str) -> Destination:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidSettings(
-            f"{text!r} names no place to reset to: use last, initial, the seq of a checkpoint"
+            f"{text!r} is not a place to reset to: use last, initial, the seq of a checkpoint"
             " (`tidemark checkpoints`), or a time such as 2026-01-31T12:00:00Z"
         ) from None
     return _time(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
@@ -33,8 +33,8 @@ def destination(text: str) -> Destination:
 def _seq(text: str) -> int:
     if len(text) > len(str(MOST)) or int(text) > MOST:
         raise InvalidSettings(
-            f"{text} is no seq of a checkpoint, {MOST} is the largest number that can be one:"
-            " `tidemark checkpoints` lists them"
+            f"{text} is not the seq of a checkpoint: the largest possible one is {MOST}."
+            " `tidemark checkpoints` lists those that exist"
         )
     return int(text)
 

@@ -44,7 +44,7 @@ def mirror(
                 raise
             overtaken = error
     raise MirrorFailed(
-        f"region {region}: other mirrors of epoch {epoch} took over again and again"
+        f"region {region}: other mirrors of epoch {epoch} took over each time"
     ) from overtaken
 
 
@@ -61,7 +61,9 @@ def _mirror(
         failpoints.hit("mirror.fenced")
         checkpoint = ledger.merged_checkpoint(region, at)
         if checkpoint.epoch != epoch:
-            raise Fenced(f"region {region}: epoch {epoch} has passed, it is {checkpoint.epoch} now")
+            raise Fenced(
+                f"region {region}: epoch {epoch} has passed, the region is at {checkpoint.epoch}"
+            )
         failpoints.hit("mirror.read")
         offsets = without(gone, checkpoint.offsets)
         writer.commit(offsets, f"{region}/{epoch}/{checkpoint.seq}")
@@ -71,7 +73,7 @@ def _mirror(
         raise Fenced(f"region {region}: a newer mirror was written meanwhile")
     if drift:
         raise MirrorFailed(
-            f"region {region}: Kafka reads back other offsets than the ledger's:"
+            f"region {region}: Kafka's group offsets differ from the ledger's after the mirror:"
             f" {'; '.join(drift)}. Another process commits in this group; give the region a group"
             " of its own"
         )

@@ -113,8 +113,8 @@ class OpenRequest:
         """Each override that this open would have had if an earlier one had not."""
         for name, epoch in sorted(self.used_up.items()):
             yield (
-                f"{name} was used up by epoch {epoch} of run {self.run_id}: a run that is cleared"
-                " asks again. Start a new run to give it once more"
+                f"{name} was used up by epoch {epoch} of run {self.run_id}: a cleared run does"
+                " not get it again. To give it once more, start a new run"
             )
 
     def _read(self, tx: KnownRegion) -> dict[TopicPartition, Partition]:
@@ -125,8 +125,8 @@ class OpenRequest:
     def _check_epoch(self, state: RegionState) -> None:
         if state.epoch != self.epoch:
             raise Superseded(
-                f"region {state.region}: epoch {self.epoch} has passed while run {self.run_id} was"
-                f" opened, it is {state.epoch} now; another open or a reset took over"
+                f"region {state.region}: epoch {self.epoch} passed while run {self.run_id} was"
+                f" opened, the region is now at {state.epoch}: another open or a reset took over"
             )
 
     def _check_resets(self, state: RegionState) -> None:
@@ -134,15 +134,15 @@ class OpenRequest:
         if most is not None and state.consecutive_resets >= most:
             raise Refused(
                 f"region {state.region}: {state.consecutive_resets} runs in a row were reset and"
-                f" published nothing, max_consecutive_resets is {most}; find out why in the log of"
-                f" the last run, then `tidemark reset {state.region} --apply` clears the count"
+                f" published nothing, max_consecutive_resets is {most}. Find the cause in the log"
+                f" of the last run; then `tidemark reset {state.region} --apply` clears the count"
             )
 
     def _check_target(self, state: RegionState) -> None:
         if state.head_seq and state.target != self.target:
             raise Refused(
-                f"region {state.region} has target {state.target}, the pipeline says {self.target};"
-                " a region with a checkpoint keeps it: name a new region for the change"
+                f"region {state.region} has target {state.target}, the pipeline says {self.target}."
+                " A region with a checkpoint keeps its target: use a new region for another one"
             )
 
     def _check_changes(self, tx: KnownRegion) -> None:
@@ -150,8 +150,8 @@ class OpenRequest:
         if changes and ACCEPT_CHANGES not in self.overrides:
             raise Refused(
                 f"region {tx.state.region}: {'; '.join(changes)}. The checkpoint was made with the"
-                " old values; restore them, name a new region for the change, or go on with"
-                " --accept-changes: rows from now on are made the new way, the old ones stay"
+                " old values. Restore them, use a new region, or start a run with --accept-changes:"
+                " new rows are made with the new values, old rows stay as they are"
             )
 
     def _changes(self, tx: KnownRegion) -> Iterator[str]:
@@ -162,16 +162,16 @@ class OpenRequest:
             now = "is not there" if found is None else f"has {found}"
             yield (
                 f"target.table {self.target} had oid {known} and {now}: it was renamed, dropped or"
-                " made anew, or the database was restored from a dump, which numbers tables anew"
+                " made anew, or the database was restored from a dump, which gives tables new oids"
             )
 
     def _restored(self, state: RegionState) -> Iterator[str]:
         seen = self.mirrored
         if seen.epoch > state.epoch or seen.seq > state.head_seq:
             yield (
-                f"the ledger is older than its mirror: it stands at epoch {state.epoch}, batch"
-                f" {state.head_seq}, Kafka was written under epoch {seen.epoch}, batch {seen.seq};"
-                " Postgres was restored from a backup? The run goes on from the ledger"
+                f"the ledger is older than its mirror: it is at epoch {state.epoch}, batch"
+                f" {state.head_seq}, Kafka's offsets are of epoch {seen.epoch}, batch {seen.seq}."
+                " Was Postgres restored from a backup? The run goes on from the ledger"
             )
 
     def _hanging(self, stuck: Mapping[TopicPartition, datetime]) -> Iterator[str]:
@@ -180,8 +180,8 @@ class OpenRequest:
             where = f"--topic {tp.topic} --partition {tp.partition}"
             yield (
                 f"{tp}: a transaction has been open at offset {end} since"
-                f" {since.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC or longer; until it ends nobody"
-                f" reads the {self.facts.high_watermarks[tp] - end} offsets from there. If its"
+                f" {since.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC or longer; until it ends, nobody"
+                f" can read the {self.facts.high_watermarks[tp] - end} offsets from there. If its"
                 " producer hangs, end it: kafka-transactions.sh --bootstrap-server HOST:PORT"
                 f" describe-producers {where} names it, abort {where} --start-offset {end} ends it"
                 " (the client library can't ask for it)"

@@ -125,8 +125,9 @@ def contribute_and_publish(
         if left is None or len(left.unclaimed) == len(left.spans):
             raise
         raise ClaimsLost(
-            f"region {batch.region}, epoch {batch.epoch}, batch {batch.seq}: {error}. Spans that"
-            " are claimed stay so in this epoch; a reset, or the next run, ends it"
+            f"region {batch.region}, epoch {batch.epoch}, batch {batch.seq}: {error}. Spans"
+            " that are claimed can't be drained again in this epoch; a reset, or the next run,"
+            " ends it"
         ) from error
 
 

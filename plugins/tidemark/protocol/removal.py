@@ -21,11 +21,11 @@ class Removal:
         if found == self:
             return
         raise Refused(
-            f"region {region} can't be rewound: the ledger published {self}, and {found} would be"
+            f"region {region} can't be rewound: the ledger published {self}, but {found} would be"
             " removed. Somebody else deleted or inserted rows, or detached a partition of the"
-            " table. Nothing was removed. `tidemark verify` names the rows; put them right, or go"
-            " on with --accept-changes: what is there is removed and read again. Rows that lie"
-            " elsewhere now (another table, a detached partition) stay there and come twice"
+            " table. Nothing was removed. `tidemark verify` names the rows; correct them, or go on"
+            " with --accept-changes: what is there is removed and read again. Rows that are now in"
+            " another table or a detached partition stay there, and arrive twice"
         )
 
     def __str__(self) -> str:

@@ -56,7 +56,7 @@ class RewindPlan:
         faults += self._not_held(facts)
         if faults:
             raise Refused(
-                f"{where}: {'; '.join(faults)}. Rows removed could not be read again; nothing"
+                f"{where}: {'; '.join(faults)}. The rows removed could not be read again. Nothing"
                 " was changed. Rewind to a newer checkpoint"
             )
 
@@ -159,9 +159,9 @@ class RewindRequest:
         _refuse_to_repeat(tx, self.request_id)
         if tx.state.epoch != self.epoch:
             raise Superseded(
-                f"region {tx.state.region}: epoch {self.epoch} has passed while the rewind was"
-                f" prepared, it is {tx.state.epoch} now; nothing was changed. Rewind again if it is"
-                " still wanted"
+                f"region {tx.state.region}: epoch {self.epoch} passed while the rewind was"
+                f" prepared, the region is now at {tx.state.epoch}. Nothing was changed. Rewind"
+                " again if it is still wanted"
             )
         tx.rewind_plan(self.to_seq).check(tx.state, self.facts)
 
@@ -175,7 +175,7 @@ def _refuse_to_repeat(tx: Settling, request_id: str | None) -> None:
     finished = tx.finished_reset(request_id) if request_id else None
     if finished:
         raise Refused(
-            f"region {tx.state.region}: {request_id} has reset it already ({finished}). A run that"
-            " is cleared does not reset again: nothing was changed. Trigger a new run of the DAG if"
-            " it is wanted once more"
+            f"region {tx.state.region}: {request_id} has already reset it ({finished}). A cleared"
+            " run does not reset again: nothing was changed. To reset once more, trigger a new run"
+            " of the DAG"
         )

@@ -74,8 +74,8 @@ def rewind(
         _rewind(ledger, target, region, settled.epoch, request)
     except Fenced as error:
         raise Superseded(
-            f"region {region}: another open or reset took over, nothing was removed and Kafka is"
-            " brought level by it. Rewind again if it is still wanted"
+            f"region {region}: another open or reset took over, and nothing was removed. The other"
+            " one sets Kafka's offsets. Rewind again if it is still wanted"
         ) from error
     except OutcomeUnknown as error:
         if ledger.reset_state(request.uuid, region) != "finished":
