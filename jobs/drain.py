@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tidemark.settings.pipeline import Pipeline
 
 ROOT = Path(__file__).resolve().parents[1]
-STOPPED = "the driver was told to stop; what was not published is not visible"
+STOPPED = "the driver was told to stop; the unfinished batch was not published"
 STOP_SECONDS = 20.0
 """For a clean stop once the task that started this driver is gone."""
 

@@ -153,7 +153,7 @@ def test_overrides_are_off_and_say_what_they_accept(bag: "DagBag") -> None:
         param = params.get_param(name)
         assert (bool(param.value), param.schema["section"]) == (False, "Overrides")
         assert param.description.startswith("Accepts that ")
-        assert "a run that is cleared asks again" in param.description
+        assert "a run that is cleared does not get it again" in param.description
 
 
 def test_the_names_of_the_form_are_those_of_the_code() -> None:
@@ -229,7 +229,7 @@ def test_the_form_refuses_what_names_no_place(bag: "DagBag", text: str) -> None:
 
 
 def test_the_page_says_that_fewer_slots_than_members_will_do(bag: "DagBag") -> None:
-    assert "with fewer slots than members" in (bag.dags["flights"].doc_md or "")
+    assert "With fewer slots than members" in (bag.dags["flights"].doc_md or "")
 
 
 def test_airflow_reads_no_helper_as_a_plugin(environment: dict[str, str]) -> None:

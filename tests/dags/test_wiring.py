@@ -225,8 +225,8 @@ def test_xcom_keeps_what_a_run_did(found: Found) -> None:
 
 def test_nobody_takes_a_dry_run_for_a_rewind(resets: Found) -> None:
     dry, done = resets["the initial state"]["lines"], resets["a checkpoint"]["lines"]
-    assert dry[0] == "DRY RUN: rewind of region flights. NOTHING WAS CHANGED. It would be so:"
-    assert dry[-1] == "To do it, trigger the DAG again with Apply switched on in the form"
+    assert dry[0] == "DRY RUN: rewind of region flights. NOTHING WAS CHANGED. It would:"
+    assert dry[-1] == "To do it, trigger the DAG again with Apply switched on"
     assert done[:2] == [
         "DONE: rewind of region flights",
         "  epoch       3; every process of an earlier one is fenced",

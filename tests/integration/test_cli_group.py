@@ -112,7 +112,7 @@ def test_after_a_run_nobody_is_there_and_nobody_holds_anything_up(region: World)
     assert (member["state"], member["in_group"], member["partitions"]) == ("done", False, [])
     assert member["drain_ms"] == member["drain_ms_max"] > 0
     told = tidemark("group", region.region).stdout
-    assert "nobody holds anything up: no batch is unpublished" in told
+    assert "nothing is waiting: no batch is unpublished" in told
     assert "not in the group" not in told
     region.sql("UPDATE tidemark.members SET state = 'draining'")
     assert "draining, not in the group" in tidemark("group", region.region).stdout

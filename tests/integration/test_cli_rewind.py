@@ -50,7 +50,7 @@ def test_a_dry_rewind_says_what_would_go_and_writes_nothing(region: World) -> No
     (line,) = (one.split() for one in told.splitlines() if one.startswith(first))
     start, end = back["offsets"][first], found["offsets"][first]
     assert line[1:] == [str(n) for n in (start, end, start - end, end)]
-    assert told.endswith("nothing was written; do it with --apply\n")
+    assert told.endswith("nothing was written; to do it, add --apply\n")
     assert dump(region.warehouse) == before
     assert region.kafka_offsets() == offsets
 

@@ -116,7 +116,7 @@ def test_what_is_pruned_or_rewound_between_two_looks_is_no_difference(
     report = verified(proven)
     assert (changed, report.wrong, report.differences) == ([None], 0, ())
     notes = [note for note in report.notes if note.startswith("left out")]
-    text = f"left out, pruned or rewound meanwhile: batches {left_out}"
+    text = f"not compared, pruned or rewound meanwhile: batches {left_out}"
     assert notes == ([text] if left_out else [])
 
 
@@ -250,7 +250,7 @@ def test_a_miscounted_span_is_found(proven: World) -> None:
     proven.sql("UPDATE tidemark.batches SET records = records + 1 WHERE seq = 1")
     (one,) = differences(verified(proven))
     assert one.kind is Kind.miscounted
-    assert "Kafka gives" in one.detail
+    assert "Kafka now has" in one.detail
 
 
 def test_a_lost_target_is_found(proven: World) -> None:
@@ -282,7 +282,7 @@ def test_compacted_records_are_named_and_the_rest_is_compared(
     world.produce(6)
     world.run()
     compact(admin, world.topic)
-    # What compaction does to a span: the ledger counted more than Kafka gives now.
+    # What compaction does to a span: the ledger counted more than Kafka now has now.
     world.sql("UPDATE tidemark.spans SET records = 8")
     world.sql("UPDATE tidemark.batches SET records = 8, rows_moved = 8, rows_contributed = 8")
     world.sql("INSERT INTO public.records SELECT 'gone', 'x', 0, n, 1 FROM generate_series(8, 9) n")

@@ -175,7 +175,7 @@ def test_what_is_not_there_says_where_it_was_looked_for_and_what_starts_it(
         connection("b")
     connection("a")
     of_the_stack = told(errors.Unreachable("Postgres: nothing listens there"))
-    assert "if the local stack of .tidemark/env is meant: `make up`" in of_the_stack
+    assert "if you mean the local stack of .tidemark/env: `make up`" in of_the_stack
 
 
 def test_a_region_can_be_named_by_its_file(dags: Path) -> None:

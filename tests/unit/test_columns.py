@@ -77,7 +77,7 @@ def test_a_type_without_counterpart_is_refused_by_column_and_type(arrow: pa.Data
 @pytest.mark.parametrize(
     ("name", "fact"),
     [
-        ("batch_seq", "is Tidemark's own"),
+        ("batch_seq", "is used by Tidemark"),
         ("ctid", "system column"),
         ("", "is empty"),
         ("a\0b", "NUL"),
@@ -96,7 +96,7 @@ def test_every_fault_of_a_schema_is_told_at_once() -> None:
     with pytest.raises(SchemaMismatch) as refusal:
         columns_of(schema)
     assert len(str(refusal.value).splitlines()) == 4
-    assert "'a' stands there 2 times" in str(refusal.value)
+    assert "'a' is there 2 times" in str(refusal.value)
 
 
 def test_a_dataframe_without_columns_is_refused() -> None:

@@ -10,24 +10,26 @@ def pipeline_doc(pipeline: Pipeline) -> str:
 
 {_facts(pipeline)}
 
-A run drains what Kafka held when it opened, in batches; each batch appears in the target at once,
-together with its offsets. **Green means done**: a run is green only if the ledger says so.
+A run drains the records that Kafka held when it opened, in batches. The rows of a batch appear in
+the target all at once, together with its offsets. **Green means done**: a run is green only if the
+ledger says so.
 
 | task | what is true after it |
 |---|---|
-| open | the run has its epoch and target offsets; whoever held the region may write nothing |
-| drain | the run is done by the ledger's word; a retry joins the same epoch and goes on |
+| open | the run has its epoch and target offsets; processes of earlier runs can no longer write |
+| drain | the ledger says that the run is done; a retry joins the same epoch and goes on |
 | close | the ledger says that all target offsets are reached, and Kafka's group offsets equal it |
-| reset | after a failure: the unpublished is discarded, Kafka's group offsets are restored |
+| reset | after a failure: the unpublished batch is discarded, Kafka's group offsets are restored |
 | verdict | red whenever the run is not done |
 
 {_members(pipeline)}
 **Red?** Read the log of the first red task: its last line says what happened and what to do. The
-next run goes on from the ledger, nothing is lost or doubled. `DATA_LOST` and `REFUSED` name what a
-person must decide; what the form's overrides accept is kept in the ledger as remarks. A cleared run
-opens again without its overrides. Reset or
-rewind by hand: `tidemark reset {pipeline.region}`, or the DAG that `reset_dag` made of this
-pipeline, if there is one. Who is at work now: `tidemark group {pipeline.region}`.
+next run goes on from the ledger; nothing is lost or doubled. `DATA_LOST`, `CORRUPT_RECORD` and
+`REFUSED` say what a person must decide; what the form's overrides accept is kept in the ledger as
+remarks. A cleared run opens again without its overrides.
+
+To reset or rewind by hand: `tidemark reset {pipeline.region}`, or the DAG that `reset_dag` made of
+this pipeline, if there is one. To see who is at work: `tidemark group {pipeline.region}`.
 """
 
 
@@ -41,20 +43,20 @@ def reset_doc(pipeline: Pipeline) -> str:
 Fences every running member, discards what is not published, and sets Kafka's group offsets to the
 ledger's merged checkpoint. Safe to run twice and beside a run of the pipeline, which ends red.
 
-| to | what becomes of rows that are published |
+| to | published rows |
 |---|---|
 | `last` | they stay: for a driver that hangs, or after too many resets in a row |
 | the seq of a checkpoint | those of later checkpoints **are removed**, with their dead letters |
 | a time | the same, for the newest checkpoint that holds no record of that time or later |
 | `initial` | all of them **are removed** |
 
-The next run reads again what was removed. Refused, with nothing changed, if Kafka no longer holds
-it. While the pipeline's DAG is paused that run waits, until the cause is mended.
+The next run reads again what was removed. If Kafka no longer holds it, the reset is refused and
+changes nothing. To correct the cause before the next run, pause the pipeline's DAG.
 
 **Without `apply` it changes nothing** and says what it would change: batches, rows, dead letters,
 each partition from where to where, and the margin to Kafka's log start. The log of `reset` says
-`DRY RUN` or `DONE` first. A rewind tells the DAGs that are scheduled on the target. Each run resets
-once: to reset again trigger a new one, clearing an old one is refused.
+`DRY RUN` or `DONE` first. A rewind sends an Asset event to DAGs that are scheduled on the target.
+Each run resets once: to reset again, trigger a new run; clearing an old one is refused.
 """
 
 
@@ -63,7 +65,7 @@ def _members(pipeline: Pipeline) -> str:
         return ""
     return f"""\
 **Members.** {pipeline.members} drain tasks share the partitions. Each takes a slot of the executor
-and a Spark driver of its own; with fewer slots than members the run still ends well: those that run
+and a Spark driver of its own. With fewer slots than members the run still ends well: those that run
 drain everything, and one that starts late finds the run done and ends green.
 """
 

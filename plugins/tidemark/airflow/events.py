@@ -27,7 +27,7 @@ def newest_seq(context: Context, asset: Asset) -> int:
         found = context["inlet_events"][asset].ascending(False).limit(1)
         return int(found[0].extra.get("seq", 0)) if len(found) else 0
     except AirflowRuntimeError as error:
-        log.warning("Airflow does not tell the newest event, so one is sent: %s", error)
+        log.warning("the newest event is unknown, so one is sent: %s", error)
         return 0
 
 

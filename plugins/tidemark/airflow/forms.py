@@ -8,7 +8,7 @@ OVERRIDES = ("accept_data_loss", "accept_changes", "accept_corrupt")
 PLACE = r"^(last|initial|[0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.,+Zz-]+)?)$"
 """The shape of a place to reset to; whether there is such a time or checkpoint, the task says."""
 
-ONCE = "Used up when the run opens: a run that is cleared asks again."
+ONCE = "It holds for this run only: a run that is cleared does not get it again."
 
 
 def run_params() -> dict[str, Param]:
@@ -20,35 +20,37 @@ def run_params() -> dict[str, Param]:
     return {
         "max_records": _limit("Records per batch", "Offsets in one batch, shared fairly.", 10**8),
         "max_bytes": _limit(
-            "Bytes per batch", "Bytes of values in one batch, as earlier ones weighed.", 10**12
+            "Bytes per batch",
+            "Bytes of values in one batch, estimated from earlier batches.",
+            10**12,
         ),
         "max_batches": _limit("Batches", "Stop after so many batches.", 10**6),
         "max_seconds": _limit(
             "Seconds",
-            "Plan no further batch after so long; a backlog gets at least one.",
+            "Plan no further batch after so many seconds; a run with a backlog publishes at"
+            " least one.",
             7 * 86_400,
         ),
         "accept_data_loss": _override(
             "Accept data loss",
-            "Accepts that records are gone for good: where Kafka lost what the ledger needs"
-            " (DATA_LOST named it), the run goes on with the next offset that Kafka can give."
-            " What was skipped is never read; each partition that goes on elsewhere is kept as a"
-            " remark.",
+            "Accepts that records are gone for good: where Kafka lost records that the ledger"
+            " needs (DATA_LOST named them), the run goes on at the next offset that Kafka has."
+            " What was skipped is never read. Each such partition is kept as a remark.",
         ),
         "accept_changes": _override(
             "Accept changes",
-            "Accepts that topics, decode, transform or target mode differ from those that the"
-            " checkpoint was made with (REFUSED named them): rows from now on are made the new way,"
-            " those that are there stay as they are. Each change is kept as a remark.",
+            "Accepts that topics, decode, transform, target mode or the target table itself differ"
+            " from those of the checkpoint (REFUSED named them): new rows are made the new way, old"
+            " rows stay as they are. Each change is kept as a remark.",
         ),
         "accept_corrupt": Param(
             None,
             type=["null", "string"],
             maxLength=2000,
             title="Accept corrupt records",
-            description="Accepts that records are left out which Kafka holds and nobody can read:"
-            " the offsets as CORRUPT_RECORD named them, topic[0]@[10, 20). Records before and after"
-            " them are read. Several ranges stand one after the other. Each is kept as a remark."
+            description="Accepts that records are left out which Kafka can't read: type their"
+            " offsets as CORRUPT_RECORD named them, topic[0]@[10, 20). Records before and after"
+            " them are read. Write several ranges one after the other. Each is kept as a remark."
             f" {ONCE}",
             section="Overrides",
         ),
@@ -63,16 +65,16 @@ def reset_params() -> dict[str, Param]:
             type="string",
             pattern=PLACE,
             title="To",
-            description="last: keep what is published. Older is a rewind, which REMOVES the rows"
-            " and dead letters published after it: initial, the seq of a checkpoint, or a time such"
-            " as 2026-01-31T12:00:00Z (UTC without a zone).",
+            description="last: keep everything that is published. The others are a rewind, which"
+            " REMOVES the rows and dead letters published after that point: initial, the seq of a"
+            " checkpoint, or a time such as 2026-01-31T12:00:00Z (UTC without a zone).",
             section="Reset",
         ),
         "apply": Param(
             False,
             type="boolean",
             title="Apply",
-            description="Off: say exactly what would change and change nothing.",
+            description="Off: show what would change, and change nothing.",
             section="Reset",
         ),
         "reason": Param(
@@ -80,18 +82,18 @@ def reset_params() -> dict[str, Param]:
             type=["null", "string"],
             maxLength=1000,
             title="Reason",
-            description="Kept in the ledger beside who reset and when.",
+            description="Kept in the ledger, with who reset and when.",
             section="Reset",
         ),
         "accept_data_loss": _override(
             "Accept data loss",
-            "For a rewind: accepts that rows are gone for good whose records Kafka no longer gives"
-            " (REFUSED named them: compacted, or due for deletion).",
+            "For a rewind: also removes rows whose records Kafka no longer has, so they do not come"
+            " again (REFUSED named them: compacted, or due for deletion).",
         ),
         "accept_changes": _override(
             "Accept changes",
-            "For a rewind: removes the rows that are there, though the ledger published another"
-            " number of them (REFUSED named both): somebody else deleted or inserted rows.",
+            "For a rewind: removes the rows that are there, even if the ledger published another"
+            " number (REFUSED named both): somebody else deleted or inserted rows.",
         ),
     }
 

@@ -143,7 +143,7 @@ def _beside(form: Params, others: Params) -> Params:
     if taken:
         raise InvalidSettings(
             f"params: {', '.join(taken)} of the form can't be replaced; give yours another name."
-            " Bounds of every run stand in the pipeline file, under batch"
+            " Bounds for every run are in the pipeline file, under batch"
         )
     return {**form, **others}
 

@@ -104,7 +104,7 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
             # The host's own name may not resolve, or to an address that is not there.
             hook._env_vars.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         hook._env_vars |= _own_words(hook._env_vars)
-        self.log.info("Spark's own words go to %s", hook._env_vars[WORDS])
+        self.log.info("Spark's log is %s", hook._env_vars[WORDS])
         return hook
 
     def _identity(self, context: Context) -> dict[str, str]:

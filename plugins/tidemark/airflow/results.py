@@ -51,9 +51,9 @@ def reset_lines(table_name: str, report: "ResetReport") -> Iterator[str]:
     what, back = "rewind" if report.removed else "reset", report.removed
     if report.applied:
         yield f"DONE: {what} of region {report.region}"
-        yield f"  epoch       {report.epoch}; every process of an earlier one is fenced"
+        yield f"  epoch       {report.epoch}; every process of an earlier epoch is fenced"
     else:
-        yield f"DRY RUN: {what} of region {report.region}. NOTHING WAS CHANGED. It would be so:"
+        yield f"DRY RUN: {what} of region {report.region}. NOTHING WAS CHANGED. It would:"
         yield f"  epoch       {report.epoch} -> {report.epoch + 1}; who works now would be fenced"
     discards = report.discards_seq
     yield f"  discarded   {'nothing' if discards is None else f'batch {discards}, unpublished'}"
@@ -61,7 +61,7 @@ def reset_lines(table_name: str, report: "ResetReport") -> Iterator[str]:
     for difference in report.drift:
         yield f"  Kafka       {'differed' if report.applied else 'differs'}: {difference}"
     if not report.applied:
-        yield "To do it, trigger the DAG again with Apply switched on in the form"
+        yield "To do it, trigger the DAG again with Apply switched on"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
@@ -84,7 +84,7 @@ def _removed(table_name: str, report: "ResetReport", back: "Removed | None") -> 
     to_seq = report.to_seq or "0, the initial state"
     yield f"  head        batch {report.head_seq} -> {to_seq}; {back.batches} batches go"
     yield f"  removed     {back.rows:,} rows of {table_name}, {back.dead_letters:,} dead letters"
-    yield from (f"  not again   {fault}" for fault in back.lost)
+    yield from (f"  lost        {fault}" for fault in back.lost)
     yield from table(
         ("partition", "from", "to", "read again", "margin"),
         [

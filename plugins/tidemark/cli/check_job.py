@@ -21,7 +21,7 @@ def job_findings(pipeline: Pipeline, *, with_spark: bool) -> Iterator[Finding]:
     transform = finding("transform", lambda: _transform(pipeline))
     yield transform
     if not with_spark:
-        yield Finding("output", State.skipped, "not asked for: Spark was not started")
+        yield Finding("output", State.skipped, "not checked, as asked: Spark was not started")
     elif fields.state is State.ok and transform.state is State.ok:
         remarks: list[str] = []
         yield finding("output", lambda: _output(pipeline, remarks))

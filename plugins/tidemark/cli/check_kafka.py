@@ -92,20 +92,20 @@ class _Look:
         what = f"group {self.pipeline.group}"
         found = describe_group(self.config, self.pipeline.group)
         if found == DEAD:
-            raise Unknown("does not exist yet, so its ACLs cannot be asked")
+            raise Unknown("does not exist yet, so its ACLs can't be checked")
         _refuse_missing(what, [AclOperation[name] for name in found.granted])
         return f"{len(found.holders)} members now; may read and describe"
 
     def mirror(self) -> str:
         # Only init_transactions would tell, and that fences the mirror writer of a live run.
-        raise Unknown("its ACLs WRITE and DESCRIBE cannot be asked without fencing a live run")
+        raise Unknown("its ACLs WRITE and DESCRIBE can't be checked without fencing a live run")
 
     def session(self) -> str:
         if self.pipeline.kafka.group_protocol is GroupProtocol.consumer:
             return "the broker sets it for the group_protocol consumer"
         bounds = session_bounds(self.config)
         if bounds is None:
-            raise Unknown("broker settings may not be asked (ACL DescribeConfigs)")
+            raise Unknown("no right to read broker settings (ACL DescribeConfigs)")
         low, high = bounds
         asked = self.pipeline.kafka.session_timeout_seconds * 1000
         if not low <= asked <= high:

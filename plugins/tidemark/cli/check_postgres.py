@@ -103,7 +103,7 @@ class _Server:
         off = [name for name, value in settings.items() if value == "off"]
         if off:
             raise Wrong(
-                f"{', '.join(off)} is off: a crash may lose what was acknowledged as published",
+                f"{', '.join(off)} is off: a crash may lose batches that were published",
                 f"set {' and '.join(f'{name} = on' for name in off)}",
             )
         return ", ".join(f"{name} {value}" for name, value in settings.items())
@@ -176,7 +176,7 @@ def _ledger(engine: Engine) -> str:
     if not is_current(engine):
         raise Wrong(
             "its schema is not this version's",
-            "tidemark migrate PIPELINE; or let an administrator run what"
+            "run tidemark migrate PIPELINE; or let an administrator run what"
             " `tidemark migrate --sql PIPELINE` prints",
         )
     with autocommit(engine) as cursor:

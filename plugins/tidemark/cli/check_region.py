@@ -47,7 +47,7 @@ def _new(region: Region) -> str:
         raise Wrong(
             f"starts at committed, and group {group} has no commit for"
             f" {', '.join(map(str, missing))}",
-            "set kafka.start to another position",
+            "use another value of kafka.start",
         )
     return f"is new, starts at {start}"
 

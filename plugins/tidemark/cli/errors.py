@@ -90,7 +90,7 @@ def exit_codes() -> str:
     lines = [
         "Exit codes:",
         "  0  done",
-        "  1  failed, a retry may help; check, verify, status or mirror --check found a fault",
+        "  1  failed, a retry may help; or check, verify, status, mirror --check found a fault",
     ]
     for number in sorted({*exits.values()} - {1}):
         names = ", ".join(code for code in exits if exits[code] == number)

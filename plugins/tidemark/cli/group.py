@@ -110,7 +110,7 @@ def _verdict(found: "GroupHealth") -> str:
         return f"{stranger}batch {found.unpublished_seq} {_waits(found.held_up)}"
     if found.unpublished_seq is not None:
         return f"{stranger}batch {found.unpublished_seq}: all spans are claimed"
-    return f"{stranger}nobody holds anything up: no batch is unpublished"
+    return f"{stranger}nothing is waiting: no batch is unpublished"
 
 
 def _waits(held_up: "HeldUp") -> str:

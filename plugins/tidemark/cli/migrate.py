@@ -48,7 +48,7 @@ def migrate(
     if output is Output.json:
         print_json({"revision": revision, "changed": changed})
     else:
-        print_line(f"the ledger is at revision {revision}{'' if changed else ', as it was'}")
+        print_line(f"the ledger is at revision {revision}{'' if changed else ': nothing changed'}")
 
 
 def _print_statements(pipeline: Path | None, output: Output) -> None:

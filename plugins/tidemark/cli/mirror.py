@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def mirror(
     region: RegionName,
     check: Annotated[
-        bool, typer.Option("--check", help="Only look; exit with 1 if an offset differs.")
+        bool, typer.Option("--check", help="Change nothing; exit with 1 if an offset differs.")
     ] = False,
     pipelines: PipelinesDir = DAGS,
     output: Format = Output.table,

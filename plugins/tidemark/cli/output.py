@@ -41,7 +41,7 @@ Verbose = Annotated[
         "--verbose",
         "-v",
         callback=_set_verbosity,
-        help="Tell on stderr what is done, and where connections come from.",
+        help="Say on stderr what is done, and where connections come from.",
     ),
 ]
 

@@ -31,7 +31,7 @@ PipelineFile = Annotated[
 RegionName = Annotated[
     str,
     typer.Argument(
-        metavar="REGION", help="A region's name, looked up in --pipelines, or a pipeline's file."
+        metavar="REGION", help="A region's name (looked up in --pipelines), or a pipeline file."
     ),
 ]
 PipelinesDir = Annotated[
@@ -125,7 +125,7 @@ def whence(error: Exception) -> str:
     if not from_local or not isinstance(error, Unreachable):
         return ""
     files = ", ".join(map(str, sorted(from_local)))
-    return f"; if the local stack of {files} is meant: {START}"
+    return f"; if you mean the local stack of {files}: {START}"
 
 
 def above(path: Path) -> Path | None:

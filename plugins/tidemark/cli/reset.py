@@ -34,7 +34,7 @@ def reset(
         ),
     ] = "last",
     apply: Annotated[
-        bool, typer.Option("--apply", help="Do it. Without, nothing changes.")
+        bool, typer.Option("--apply", help="Do it. Without --apply nothing changes.")
     ] = False,
     reason: Annotated[
         str, typer.Option(help="Why, for the ledger's record of resets.")
@@ -43,14 +43,15 @@ def reset(
         bool,
         typer.Option(
             "--accept-changes",
-            help="A rewind: remove the rows that are there, though not as many were published.",
+            help="For a rewind: remove the rows that are there, even if another number was"
+            " published.",
         ),
     ] = False,
     accept_data_loss: Annotated[
         bool,
         typer.Option(
             "--accept-data-loss",
-            help="A rewind: lose the rows whose records Kafka no longer gives.",
+            help="For a rewind: also remove rows whose records Kafka no longer has.",
         ),
     ] = False,
     pipelines: PipelinesDir = DAGS,
@@ -125,7 +126,7 @@ def reset(
     if report.removed:
         _print_places(report)
     if not report.applied:
-        print_line("nothing was written; do it with --apply")
+        print_line("nothing was written; to do it, add --apply")
 
 
 def _members(pipeline: "Pipeline") -> "list[MemberHealth]":

@@ -35,22 +35,27 @@ def run(
     ] = None,
     max_bytes: Annotated[
         int | None,
-        typer.Option(min=1, help="Bytes of values in one batch, as earlier ones weighed."),
+        typer.Option(min=1, help="Bytes of values in one batch, estimated from earlier batches."),
     ] = None,
     max_batches: Annotated[int | None, typer.Option(min=1, help="Batches in this run.")] = None,
     max_seconds: Annotated[
         int | None,
-        typer.Option(min=1, help="Seconds after which no batch is planned, but for the first."),
+        typer.Option(min=1, help="Plan no batch after so many seconds, except the first."),
     ] = None,
     take_over: Annotated[
-        bool, typer.Option("--take-over", help="Fence members of another run that are at work.")
+        bool, typer.Option("--take-over", help="Fence the members of another run that is at work.")
     ] = False,
     adopt_group: Annotated[
-        bool, typer.Option("--adopt-group", help="Replace commits that a new region's group has.")
+        bool,
+        typer.Option(
+            "--adopt-group", help="Replace the commits that a new region's group already has."
+        ),
     ] = False,
     accept_data_loss: Annotated[
         bool,
-        typer.Option("--accept-data-loss", help="Go on where Kafka lost what the ledger needs."),
+        typer.Option(
+            "--accept-data-loss", help="Go on although Kafka lost records that the ledger needs."
+        ),
     ] = False,
     accept_changes: Annotated[
         bool,

@@ -23,7 +23,7 @@ def status(
         str | None, typer.Argument(metavar="[REGION]", help="A region's name or pipeline file.")
     ] = None,
     count: Annotated[
-        bool, typer.Option("--count", help="Count the target's rows too, which scans the table.")
+        bool, typer.Option("--count", help="Also count the target's rows (this scans the table).")
     ] = False,
     pipelines: PipelinesDir = DAGS,
     output: Format = Output.table,

@@ -55,7 +55,9 @@ class Check:
         if _is_deep(value):
             return Refusal(Reason.TOO_DEEP, f"nested deeper than {MAX_DEPTH}")
         if b"\\u0000" in value and self._has_nul(value):
-            return Refusal(Reason.NUL_IN_TEXT, "a declared text holds U+0000; Postgres has none")
+            return Refusal(
+                Reason.NUL_IN_TEXT, "a declared text holds U+0000, which Postgres can't store"
+            )
         return None
 
     def suspects(self, values: Sequence[bytes]) -> set[int]:

@@ -144,7 +144,11 @@ class Drain:
         counts = f"{outcome.rows} rows, {outcome.dead_letters} dead letters"
         log.info("batch %s published: %s in %.2f s", batch.seq, counts, seconds)
         if outcome.refused:
-            log.warning("batch %s: the target refused %s records", batch.seq, outcome.refused)
+            log.warning(
+                "batch %s: the target refused %s records: they are dead letters now",
+                batch.seq,
+                outcome.refused,
+            )
 
     def _mirror(self) -> None:
         """Kafka follows the ledger, best effort; staging that is done with goes."""
@@ -152,7 +156,7 @@ class Drain:
         try:
             mirror(run.ledger, run.group, run.region, run.epoch)
         except (MirrorFailed, Unreachable) as error:
-            log.warning("mirror is behind, close repeats it: %s", error)
+            log.warning("the mirror is behind; close writes it again: %s", error)
         retire(run.ledger.engine, run.region, wait_ms=RETIRE_WAIT_MS)
 
     def _facts(self) -> Facts:

@@ -49,5 +49,5 @@ class MemberRun:
         """The error of a member whose epoch has passed."""
         return Fenced(
             f"region {self.region}: epoch {self.epoch} has passed, another run or a reset took"
-            " over; the job was cancelled and nothing of it became visible"
+            " over; the job was cancelled, and nothing of it became visible"
         )

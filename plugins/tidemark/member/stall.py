@@ -122,7 +122,7 @@ class StallDetector:
         return NoProgress(
             f"region {self._region}, epoch {self._epoch}, {waiting.what} for {waited:.0f} s."
             f" Waiting: {spans}. In group {self._group.group_id} they are held by: {held}."
-            " Stop foreign consumers of this group, or give the region a group of its own; if a"
-            " member of the run holds them, look at its job, and raise no_progress_seconds if it"
-            " is only slow"
+            " Stop foreign consumers of this group, or give the region a group of its own. If a"
+            " member of the run holds them, look at its job; if it is only slow, raise"
+            " no_progress_seconds"
         )

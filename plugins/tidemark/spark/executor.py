@@ -237,8 +237,8 @@ def _refuse_other_columns(found: pa.Schema, expected: pa.Schema, batch: Batch) -
     if found != expected:
         raise SchemaMismatch(
             f"region {batch.region}, batch {batch.seq}: the transform returned"
-            f" {_named(found)}, at the start {_named(expected)}; let its columns not depend on"
-            " data"
+            f" {_named(found)}, at the start {_named(expected)}; its columns must not depend on"
+            " the data"
         )
 
 

@@ -80,7 +80,7 @@ def failed(error: Exception, token: str) -> TidemarkError:
     if isinstance(error, _MAY_PASS):
         return JobFailed(
             f"the job failed: {cause(error)}. Correct the cause, then run again; nothing of the"
-            f" batch became visible. Spark's own words are in {words_file()}"
+            f" batch became visible. Spark's log is {words_file()}"
         )
     return TransformFailed(
         f"the transform failed: {cause(error)}. Correct it, then run again; nothing of the batch"

@@ -50,8 +50,8 @@ _INNER = {
 """Where a node keeps a plan that is none of its children."""
 
 _REMEDY = (
-    "A batch's offsets pass all of its records, so those rows would be lost. Take it out of the"
-    " transform; batch.max_records bounds a batch, where() picks rows"
+    "A batch's offsets pass all of its records, so those rows would be lost. Remove it from the"
+    " transform; batch.max_records limits a batch, where() picks rows"
 )
 
 
@@ -71,8 +71,8 @@ def refuse_cuts(rows: DataFrame) -> tuple[str, ...]:
     if asked is None:
         raise IncompleteRead(
             "the rows that the transform returns do not come from the rows that it was given:"
-            " rdd, checkpoint, collect and take break the connection, and nobody could tell"
-            " whether all records were read. Use DataFrame functions or mapInArrow in their place"
+            " rdd, checkpoint, collect and take break the connection, so it is not known"
+            " whether all records were read. Use DataFrame functions or mapInArrow instead"
         )
     if cuts := sorted({CUTS[name] for name in asked | (planned or set()) if name in CUTS}):
         raise IncompleteRead(f"the transform cuts its rows: {', '.join(cuts)}. {_REMEDY}")
@@ -118,6 +118,6 @@ def _remarks(names: set[str]) -> Iterator[str]:
     found = sorted({BY_BATCH[name] for name in names if name in BY_BATCH})
     if found:
         yield (
-            f"the transform uses {', '.join(found)}: it sees the records of one batch and no"
-            " others, so its result depends on where batches are cut"
+            f"the transform uses {', '.join(found)}: it sees only the records of one batch, so"
+            " its result depends on where batches are cut"
         )

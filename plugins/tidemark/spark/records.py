@@ -32,7 +32,7 @@ _YEARS_1_TO_9999_MS = range(-62_135_596_800_000, 253_402_300_800_000)
 
 HeadersOf = Callable[[Message], Headers | None]
 
-_NO_HEADERS = "this client can't give the record's headers, and they are not kept"
+_NO_HEADERS = "the Kafka client can't return the record's headers, so they are not kept"
 
 
 class Decoder(Protocol):

@@ -55,8 +55,8 @@ def context(name: str, *, for_rows: bool = True) -> SparkContext:
     except Exception as error:
         line = str(error).strip().partition("\n")[0]
         raise JobFailed(
-            f"Spark did not start: {line}. Spark's own words are in {words_file()}; correct the"
-            " cause, then run again"
+            f"Spark did not start: {line}. Spark's log is {words_file()}; correct the cause,"
+            " then run again"
         ) from error
 
 

@@ -58,6 +58,6 @@ def transformed(transform: Transform, frame: DataFrame) -> DataFrame:
     rows = transform(frame)
     if not isinstance(rows, DataFrame):
         raise InvalidSettings(
-            f"the transform returned {type(rows).__name__}; let it return a DataFrame"
+            f"the transform returned {type(rows).__name__}; it must return a DataFrame"
         )
     return rows

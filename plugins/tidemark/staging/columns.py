@@ -94,7 +94,7 @@ def _faults_of_names(names: list[str]) -> Iterator[str]:
     if not names:
         yield "it has no columns; keep at least one in the transform"
     for name, times in Counter(names).items():
-        fault = _fault_of_name(name) or (f"stands there {times} times" if times > 1 else None)
+        fault = _fault_of_name(name) or (f"is there {times} times" if times > 1 else None)
         if fault:
             yield f"column {name!r} {fault}; rename it in the transform"
 
@@ -105,7 +105,7 @@ def _fault_of_name(name: str) -> str | None:
     if len(name.encode()) > NAME_BYTES:
         return f"has {len(name.encode())} bytes, Postgres allows {NAME_BYTES}"
     if name == BATCH_SEQ:
-        return "is Tidemark's own: it names the batch that brought a row"
+        return "is used by Tidemark for the number of a row's batch"
     return "is a system column of Postgres" if name in _SYSTEM_NAMES else None
 
 
@@ -113,7 +113,7 @@ def _faults_of_types(schema: pa.Schema) -> Iterator[str]:
     for field in schema:
         if not _type_of(field.type):
             yield (
-                f"column {field.name!r} has type {field.type}, which has no counterpart; "
+                f"column {field.name!r} has type {field.type}, which Postgres lacks; "
                 f"cast it in the transform to one of: {_SUPPORTED}"
             )
 

@@ -135,7 +135,7 @@ def refuse_kept_out(
         return
     found = find_interfering(cursor, target.schema, target.table, "INSERT")
     raise TargetRefused(
-        f"{target} kept rows out: {staged} were staged and {moved.rows} went in, by"
+        f"{target} kept rows out: {staged} were staged and {moved.rows} inserted, because of"
         f" {', '.join(found) or 'a trigger or a rule of it'}; nothing of the batch is published."
         " Filter such rows in the transform, or change the trigger (RETURN NEW lets a row in),"
         " then run again"
@@ -149,7 +149,7 @@ def target_refused(error: psycopg2.Error, target: Target) -> TargetRefused:
     """
     return TargetRefused(
         f"{target} refuses a row of the batch: {guard(error)}; nothing of the batch is published."
-        " Repair the rows in the transform, or change the table, then run again"
+        " Correct the rows in the transform, or change the table, then run again"
     )
 
 

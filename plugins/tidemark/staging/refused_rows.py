@@ -80,9 +80,9 @@ def refuse_without_coordinates(columns: Sequence[Column]) -> None:
     """Raise InvalidSettings if a refused row could not name its record."""
     if missing := missing_coordinates(columns):
         raise InvalidSettings(
-            f"target.on_refused: dead_letter needs the columns {', '.join(COORDINATES)} as they"
-            f" come; the transform drops or changes {', '.join(missing)}. Keep them, or let"
-            " on_refused be stop"
+            f"target.on_refused: dead_letter needs the columns {', '.join(COORDINATES)}"
+            f" unchanged; the transform drops or changes {', '.join(missing)}. Keep them, or set"
+            " on_refused: stop"
         )
 
 
@@ -176,9 +176,9 @@ class Search:
             raise TargetRefused(
                 f"{self.target} refuses rows of the batch, first by {refused[0].detail}; they can't"
                 f" become dead letters: {', '.join(COORDINATES)} of"
-                f" {len(refused) - self.cursor.rowcount} of them name no record of the batch."
-                " Nothing is published. Let the transform keep these columns as they come, then"
-                " run again"
+                f" {len(refused) - self.cursor.rowcount} of them are not those of a record of"
+                " the batch. Nothing is published. Keep these columns unchanged in the transform,"
+                " then run again"
             )
         return self.cursor.rowcount
 
@@ -186,9 +186,9 @@ class Search:
         if time.monotonic() > until:
             raise TargetRefused(
                 f"{self.target} refuses rows of the batch: {found} records were found in"
-                f" {SEARCH_SECONDS:.0f} s and the search is not done; nothing is published. Repair"
-                " the rows in the transform, change the table, or lower batch.max_records, then"
-                " run again"
+                f" {SEARCH_SECONDS:.0f} s and the search is not finished; nothing is published."
+                " Correct the rows in the transform, change the table, or lower batch.max_records,"
+                " then run again"
             )
 
     @property

@@ -37,8 +37,8 @@ class PublishedRows:
             return 0
         if not find_table_rights(cursor, self.target.schema, self.target.table).delete:
             raise Refused(
-                f"{self.target}: this role may not delete rows, which a rewind does; grant DELETE"
-                " on the table (docs/operating.md)"
+                f"{self.target}: this role may not delete rows, but a rewind has to; grant"
+                " DELETE on the table (docs/operating.md)"
             )
         return self._count(cursor, after_seq)
 

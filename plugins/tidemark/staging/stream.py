@@ -122,5 +122,5 @@ def _refused_value(error: psycopg2.Error, names: list[str]) -> str:
     column = f"column {name!r}" if name in names else "a column"
     return (
         f"{column} of the rows to stage holds a value that Postgres can't store "
-        f"(SQLSTATE {code} {psycopg2.errorcodes.lookup(code)}); repair or drop it in the transform"
+        f"(SQLSTATE {code} {psycopg2.errorcodes.lookup(code)}); correct or drop it in the transform"
     )

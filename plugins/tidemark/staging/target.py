@@ -24,7 +24,7 @@ _TABLE_KINDS = "rp"
 _KINDS = {
     "v": "a view",
     "m": "a materialized view",
-    "f": "a foreign table, whose rows no transaction of ours commits",
+    "f": "a foreign table, which is outside of the transaction",
     "i": "an index",
     "I": "an index",
     "S": "a sequence",
@@ -110,12 +110,12 @@ def _create(cursor: Cursor, target: Target, columns: Sequence[Column]) -> None:
 def _refuse_other_kinds(target: Target, relation: Relation) -> None:
     if relation.kind not in _TABLE_KINDS:
         raise Refused(
-            f"{target} is {_KINDS.get(relation.kind, 'no table')}; name a table "
-            "(a partitioned one will do) as target.table"
+            f"{target} is {_KINDS.get(relation.kind, 'no table')}; set target.table to "
+            "a table (it may be partitioned)"
         )
     if relation.persistence == "u":
         raise Refused(
-            f"{target} is UNLOGGED: a crash of Postgres would empty it while the ledger stands; "
+            f"{target} is UNLOGGED: a crash of Postgres would empty it, but not the ledger; "
             f"run: ALTER TABLE {target} SET LOGGED;"
         )
 
@@ -146,8 +146,8 @@ def refuse_rules(target: Target, interfering: Sequence[str]) -> None:
     if rules:
         drops = " ".join(f"DROP RULE {quoted(name)} ON {target};" for name in rules)
         raise Refused(
-            f"{target} has rules that replace an INSERT: {', '.join(rules)}; rows would not arrive"
-            f" in it. Name the table that they write to as target.table, or run: {drops}"
+            f"{target} has rules that replace an INSERT: {', '.join(rules)}; no row would"
+            f" arrive in it. Set target.table to the table that they write to, or run: {drops}"
         )
 
 
@@ -161,7 +161,7 @@ def _refuse_differences(target: Target, found: list[Difference]) -> None:
             [
                 f"{target} does not fit the DataFrame; nothing was written:",
                 *facts,
-                "change the transform, or the table:",
+                "change the transform, or alter the table:",
                 *(f"  ALTER TABLE {target} {action};" for action in actions),
             ]
         )

@@ -115,7 +115,7 @@ def _miscounted(spans: Spans, reads: Sequence[SpanRead]) -> Iterator[Difference]
         if (records, letters) != (one.records, one.dead_letters):
             text = (
                 f"the ledger counted {one.records} records and {one.dead_letters} dead letters,"
-                f" Kafka gives {records} and {letters}"
+                f" Kafka now has {records} and {letters}"
             )
             yield Difference(Kind.miscounted, "ledger", None, str(one.span), text)
 

@@ -21,7 +21,7 @@ def missing(spans: Sequence[PublishedSpan], facts: Facts) -> Iterator[str]:
         elif partition not in facts.ends:
             yield f"{span}: the partition is gone"
         elif published.is_ended:
-            yield f"{span}: read from a log whose loss was accepted, other records may lie there"
+            yield f"{span}: read from a log whose loss was accepted; other records may be there now"
         elif (start := facts.log_starts[partition]) > span.start:
             lost = Span(*partition, span.start, min(start, span.end))
             yield f"{lost}: below the log start {start}, retention took it"

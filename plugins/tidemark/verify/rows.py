@@ -146,6 +146,6 @@ def _refuse_other_transform(
     missing = [column.name for column in columns if column.name not in table]
     if missing:
         raise SchemaMismatch(
-            f"{target} lacks the columns {', '.join(missing)} that the transform returns: it is"
-            " not the transform that wrote the table; verify with the pipeline file that did"
+            f"{target} lacks the columns {', '.join(missing)} that the transform returns:"
+            " another transform wrote the table; verify with the pipeline file that wrote it"
         )

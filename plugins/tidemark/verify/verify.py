@@ -76,7 +76,8 @@ def _accepted(region: Region) -> Iterator[str]:
 def _left_out(chosen: Sequence[Published], proofs: Sequence[BatchProof]) -> Iterator[str]:
     seqs = {one.seq for one in chosen} - {proof.seq for proof in proofs}
     if seqs:
-        yield f"left out, pruned or rewound meanwhile: batches {', '.join(map(str, sorted(seqs)))}"
+        batches = ", ".join(map(str, sorted(seqs)))
+        yield f"not compared, pruned or rewound meanwhile: batches {batches}"
 
 
 @contextmanager
