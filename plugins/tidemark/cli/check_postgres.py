@@ -119,7 +119,7 @@ class _Rights:
     def to_insert(self, target: Target) -> str:
         if not self.on.insert:
             raise Wrong(f"{self.user} may not insert", f'GRANT INSERT ON {target} TO "{self.user}"')
-        return "may insert" + ("" if self.on.select else "; tidemark verify needs SELECT besides")
+        return "may insert" + ("" if self.on.select else "; tidemark verify also needs SELECT")
 
     def to_rewind(self, target: Target) -> str:
         asked = {"SELECT": self.on.select, "DELETE": self.on.delete}

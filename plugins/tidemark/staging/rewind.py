@@ -91,7 +91,7 @@ class PublishedRows:
         columns = {column.name for column in find_columns(cursor, target.schema, target.table)}
         if BATCH_SEQ not in columns:
             raise Refused(
-                f"{target} has no column {BATCH_SEQ}: which rows came after a checkpoint can't be"
-                " told, and none can be removed"
+                f"{target} has no column {BATCH_SEQ}: so the rows after a checkpoint are unknown,"
+                " and none can be removed"
             )
         return True

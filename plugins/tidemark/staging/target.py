@@ -130,7 +130,7 @@ def refuse_row_security(target: Target, relation: Relation) -> None:
         user = quoted(relation.user)
         raise Refused(
             f"{target} has row level security that applies to {user}: rows that it hides can be"
-            " neither counted nor removed, and would come twice after a rewind; run as an"
+            " neither counted nor removed, and would arrive twice after a rewind; run as an"
             f" administrator: ALTER ROLE {user} BYPASSRLS; or: ALTER TABLE {target} DISABLE ROW"
             " LEVEL SECURITY;"
         )
