@@ -23,10 +23,10 @@ INTRODUCTION = """\
 This page is written from the code. Change the code, then run
 `.venv/bin/python -m scripts.configuration_docs --write`.
 
-One YAML file describes one pipeline. It stands beside a DAG file of a few lines:
+One YAML file describes one pipeline. Beside it is a DAG file of a few lines:
 [dags/flights.yaml](../dags/flights.yaml) and [dags/flights.py](../dags/flights.py) are the worked
-example. Unknown keys are refused. Every fault is reported at once, with file, line and key; no
-network is needed for that. The least a file needs:
+example. Unknown keys are refused. All faults are reported at once, with file, line and key, without
+the network. The smallest file:
 
 ```yaml
 region: clicks

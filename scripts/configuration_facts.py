@@ -28,7 +28,7 @@ JSON_OF_TYPES: dict[str, tuple[str, str]] = {
     "float": ("0.5", "a number within the range of 32 bits"),
     "double": ("1e300", "a number"),
     "decimal(p,s)": ('"12.34"', "a number, or the same as text, which keeps every digit"),
-    "string": ('"text"', "text without U+0000, which Postgres has not"),
+    "string": ('"text"', "text without U+0000, which Postgres can't store"),
     "binary": ('"AAEC"', "base64"),
     "date": ('"2024-02-29"', "`YYYY-MM-DD`, years 1 to 9999"),
     "timestamp": (
@@ -104,7 +104,7 @@ First the declared fields in their order (format `raw`: one column `value` of by
 
 {table(("column", "Arrow type", "when"), rows)}
 A transform that keeps `kafka_topic`, `kafka_partition` and `kafka_offset` stores with every row
-where it came from. It may not make a column `batch_seq`: that one is Tidemark's own.
+where it came from. It may not make a column `batch_seq`: Tidemark adds that one.
 """
 
 
@@ -212,7 +212,7 @@ def _timeouts() -> str:
             _seconds(idle / 1000),
         ),
         ("connecting to Postgres", _seconds(own["connect_timeout"])),
-        ("a Postgres that has gone silent is noticed", _seconds(_silence(own))),
+        ("until a silent Postgres is noticed", _seconds(_silence(own))),
         ("a task's statement: one block of rows", _said("statement_timeout")),
         ("a task's session waits for a lock", _said("lock_timeout")),
         (
@@ -221,7 +221,7 @@ def _timeouts() -> str:
         ),
         ("dropping old staging tables waits for a lock", _seconds(tables.DROP_WAIT_MS / 1000)),
         (
-            "close prunes old checkpoints, and what is left goes the next time",
+            "close prunes old checkpoints; the next close continues",
             _seconds(retire.TIDYING_SECONDS),
         ),
         (

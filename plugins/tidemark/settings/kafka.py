@@ -78,7 +78,7 @@ class KafkaSettings(Strict):
     topics: Annotated[tuple[str, ...], Field(min_length=1)]
     """Topics of the region. One that begins with ^ is a pattern that a whole topic name matches."""
     start: StartPosition | FromTimestamp = StartPosition.beginning
-    """Start position of the partitions that the region first opens with; later ones: beginning."""
+    """Where the first run starts. Partitions that appear later start at their beginning."""
     group: Annotated[str, Field(min_length=1, max_length=249)] | None = None
     """Consumer group id; the region's name by default."""
     group_protocol: GroupProtocol = GroupProtocol.classic
@@ -86,7 +86,7 @@ class KafkaSettings(Strict):
     assignment_strategy: Annotated[
         tuple[Strategy, ...], Field(min_length=1), BeforeValidator(_several)
     ] = DEFAULT_ASSIGNMENT
-    """Strategies of a classic group; two while its members change from one to the other."""
+    """Strategies of a classic group; list two to change from one to the other."""
     static_membership: bool = False
     """Whether a member that restarts within its session keeps its partitions; classic only."""
     session_timeout_seconds: Positive = SESSION_TIMEOUT_SECONDS

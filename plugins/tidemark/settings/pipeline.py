@@ -89,7 +89,7 @@ class BatchSettings(Strict):
     max_batches: Positive | None = None
     """Batches in one run."""
     max_seconds: Positive | None = None
-    """Seconds after which a run plans no further batch; a backlog gets one batch at least."""
+    """Seconds after which a run plans no further batch; with a backlog it publishes one."""
 
     def bounds(self) -> Bounds:
         """The same limits as the core knows them."""
@@ -107,7 +107,7 @@ class DeadLetterSettings(Strict):
     """How many records of a batch may become dead letters; more end the run."""
 
     max_ratio: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """Part of a batch's records; 1: all. Up to 100 records are judged with those before them."""
+    """Share of a batch's records; 1: no limit. A batch of up to 100 is judged with earlier ones."""
     max_count: Annotated[int, Field(ge=0)] | None = None
     """Number in one batch, whatever its size."""
 
@@ -149,11 +149,11 @@ class TargetSettings(Strict):
     connection: Annotated[str, Field(pattern=CONNECTION)]
     """Airflow connection of type postgres; the ledger lives in the same database."""
     table: Annotated[str, AfterValidator(valid(spelled))]
-    """Table with its schema: public.flights. It belongs to this region alone."""
+    """Table with its schema: public.flights. Only this region may use it."""
     mode: Mode = Mode.append
     """append: every record adds its rows."""
     on_refused: OnRefused = OnRefused.stop
-    """stop: a row that the table refuses ends the run; dead_letter: its record is set aside."""
+    """stop: a row that the table refuses ends the run; dead_letter: its record becomes one."""
 
 
 class SparkSettings(Strict):
@@ -179,7 +179,7 @@ class Pipeline(Strict):
     dead_letters: DeadLetterSettings = DeadLetterSettings()
     """How many records of a batch may become dead letters; more end the run."""
     transform: Annotated[str, Field(pattern=TRANSFORM)] | None = None
-    """Import path module:function of DataFrame -> DataFrame; none passes the columns on."""
+    """Function module:function, DataFrame to DataFrame; none: the columns stay as they are."""
     spark: SparkSettings = SparkSettings()
     """Where the job of a batch runs."""
     members: Annotated[int, Field(ge=1, le=1000)] = 1
