@@ -115,7 +115,7 @@ def kill_in_the_middle(warehouse: "Warehouse", story: Story) -> None:
 def run_to_the_end(api: AirflowApi, warehouse: "Warehouse", story: Story) -> None:
     """An undisturbed run: from the merged checkpoint to the end of the topic."""
     run = f"undisturbed-{time.time_ns()}"
-    with step("the next run goes on from there, and reads again what was taken back"):
+    with step("the next run goes on from there, and reads again what was removed"):
         api.trigger(DAG, run, {"max_records": BATCH_RECORDS})
         wait_for(lambda: api.state(DAG, run) in DONE, f"run {run}")
         state = api.state(DAG, run)
