@@ -177,7 +177,7 @@ def test_a_search_that_takes_too_long_is_given_up(
     """B15: the region is not held for ever."""
     monkeypatch.setattr(refused_rows, "SEARCH_SECONDS", -1.0)
     constrain(desk, "CHECK (v <> 1)")
-    with pytest.raises(TargetRefused, match=r"the search is not done.*batch\.max_records"):
+    with pytest.raises(TargetRefused, match=r"the search is not finished.*batch\.max_records"):
         work(desk, GOOD)
     assert in_target(desk) == []
 
