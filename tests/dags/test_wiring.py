@@ -229,7 +229,7 @@ def test_nobody_takes_a_dry_run_for_a_rewind(resets: Found) -> None:
     assert dry[-1] == "To do it, trigger the DAG again with Apply switched on"
     assert done[:2] == [
         "DONE: rewind of region flights",
-        "  epoch       3; every process of an earlier one is fenced",
+        "  epoch       3; every process of an earlier epoch is fenced",
     ]
     assert done[3:] == [
         "  head        batch 7 -> 4; 3 batches go",

@@ -173,7 +173,7 @@ def _lines(report: "ResetReport", members: "list[MemberHealth]", table: str) -> 
 
 def _epoch(report: "ResetReport") -> str:
     if report.applied:
-        return f"  epoch       {report.epoch}; every process of an earlier one is fenced"
+        return f"  epoch       {report.epoch}; every process of an earlier epoch is fenced"
     was = report.epoch
     return f"  epoch       {was} -> {was + 1}; every process of epoch {was} would be fenced"
 
