@@ -73,7 +73,10 @@ def until_all_hold(world: World, members: int) -> Callable[..., None]:
     """
 
     def hook(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
-        until(lambda: owners(world) >= members, f"{members} members own partitions")
+        until(
+            lambda: owners(world) >= members or executor.cancelled.is_set(),
+            f"{members} members own partitions",
+        )
         has_its_share = len(spans) * members <= PARTITIONS
         until(lambda: has_its_share or executor.interrupted.is_set(), "the job is interrupted")
 

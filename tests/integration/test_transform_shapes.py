@@ -209,7 +209,7 @@ def test_a_plan_that_cuts_later_is_refused_without_counting(
         ("distinct", "uses distinct or dropDuplicates:"),
         ("window", "uses a window function:"),
         ("self-join", "uses a join of the rows with themselves:"),
-        ("chain", None),
+        ("chain", "uses mapInArrow or mapInPandas: its function must read its input to the end"),
         ("limit-elsewhere", None),
         ("union-in-one-task", None),
     ],

@@ -139,7 +139,9 @@ class Reading:
         more = min(_LIST, self._span.end - self._position - 1)
         if taken and more > 0:
             taken += self._consumer.consume(more, 0)
-        self.log_end = self._log.told_end()
+        # A leader that has just been elected may tell an end before what was read already.
+        told = self._log.told_end()
+        self.log_end = told if self.log_end == inf else max(told, self.log_end)
         if not any(map(Message.error, taken)):
             return taken  # type: ignore[no-any-return]
         records = []

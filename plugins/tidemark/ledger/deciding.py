@@ -8,7 +8,7 @@ from tidemark.protocol.removal import Removal
 
 
 class Deciding(Planning, Publishing):
-    """All that an epoch may decide: its batches, its run's end, what is taken back and pruned."""
+    """All that an epoch may decide: its batches, its run's end, what is removed and pruned."""
 
     __slots__ = ()
 
@@ -42,6 +42,10 @@ class Deciding(Planning, Publishing):
     def finish_reset(self, removed: Removal) -> None:
         """The reset of this epoch is complete; the server raises if it removed something else."""
         self._run("finish_reset", rows=removed.rows, dead_letters=removed.dead_letters)
+
+    def abandon_reset(self) -> None:
+        """The reset of this epoch is at its end and has changed nothing."""
+        self._run("abandon_reset")
 
     def prune(self, retain: int, step: int) -> bool:
         """Delete what lies before the newest `retain` checkpoints, but no partition's boundary.

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Event
 
-from tidemark.errors import Refused
+from tidemark.errors import CorruptRecord, DataLost, Refused
 from tidemark.kafka.retention import Retention, oldest_timestamp, retentions
 from tidemark.kafka.spans import read_span
 from tidemark.ledger.looks import Looks
@@ -84,16 +84,23 @@ class _Counting:
 
     def missing(self, span: Span, records: int) -> list[str]:
         """What the span lacks of its records."""
+        try:
+            left = self._count(span)
+        except (CorruptRecord, DataLost) as error:
+            return [f"{span} can't be read: {error}"]
+        if left >= records:
+            return []
+        took = f"compaction took {records - left}"
+        return [f"{span} held {records} records and holds {left}: {took}"]
+
+    def _count(self, span: Span) -> int:
         left = 0
         for block in read_span(self.config, span):
             left += len(block)
             self.counts.append(len(block))
             if self._ended.is_set():
                 break
-        if left >= records:
-            return []
-        took = f"compaction took {records - left}"
-        return [f"{span} held {records} records and holds {left}: {took}"]
+        return left
 
 
 def _held(

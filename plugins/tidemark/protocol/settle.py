@@ -3,10 +3,20 @@
 Open, reset and rewind are this one function with different requests.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tidemark import failpoints
-from tidemark.errors import Fenced, OutcomeUnknown, Superseded, Unreachable
+from tidemark.errors import (
+    Fenced,
+    LedgerInconsistent,
+    OutcomeUnknown,
+    Refused,
+    Superseded,
+    TargetRefused,
+    TidemarkError,
+    Unreachable,
+)
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.open import ACCEPT_CHANGES, OpenRequest
 from tidemark.protocol.ports import Deciding, DecidingT, Group, Ledger, PublishedRows
@@ -62,6 +72,7 @@ def rewind(
        offsets go back
 
     If it crashes: before the COMMIT of 3 the ledger is as it was, the next open lifts Kafka again.
+    If 3 is refused, Kafka is lifted at once.
 
     Raises:
         Refused: there is no such checkpoint, or Kafka no longer holds what would be read again;
@@ -71,7 +82,7 @@ def rewind(
     """
     try:
         settled = settle(ledger, group, region, request)
-        _rewind(ledger, target, region, settled.epoch, request)
+        _rewind_or_stay(ledger, group, target, region, settled.epoch, request)
     except Fenced as error:
         raise Superseded(
             f"region {region}: another open or reset took over, and nothing was removed. The other"
@@ -98,6 +109,28 @@ def _decide(ledger: Ledger[Deciding], region: str, request: Request) -> Settled:
         if found is None:
             raise Unreachable(f"region {region}: {error}; it did not happen, try again") from error
         return Settled(found)
+
+
+def _rewind_or_stay(
+    ledger: Ledger[DecidingT],
+    group: Group,
+    target: PublishedRows[DecidingT],
+    region: str,
+    epoch: int,
+    request: RewindRequest,
+) -> None:
+    """Rewind; where that is refused, nothing of it stands: Kafka goes up to the head again.
+
+    If that fails as well, the next open does it.
+    """
+    try:
+        _rewind(ledger, target, region, epoch, request)
+    except (Refused, TargetRefused, LedgerInconsistent):
+        with suppress(TidemarkError):
+            with ledger.deciding(region, epoch, "reset") as tx:
+                tx.abandon_reset()
+            mirror(ledger, group, region, epoch)
+        raise
 
 
 def _rewind(

@@ -115,6 +115,11 @@ def _below(name: str, node: Any) -> list[Any]:
 
 
 def _remarks(names: set[str]) -> Iterator[str]:
+    if any(name in names for name in ("MapInArrow", "MapInPandas")):
+        yield (
+            "the transform uses mapInArrow or mapInPandas: its function must read its input to the"
+            " end, because rows that it does not read are lost and nothing can count them"
+        )
     found = sorted({BY_BATCH[name] for name in names if name in BY_BATCH})
     if found:
         yield (
