@@ -69,7 +69,7 @@ def test_rows_that_somebody_deleted_stop_a_rewind(worked: Desk) -> None:
     """B4: the numbers are said, and a person may accept them; the ledger keeps that."""
     worked.sql(f"DELETE FROM {worked.target} WHERE batch_seq = 2 AND kafka_offset = 5")
     rows = worked.rows()
-    numbers = r"published 8 rows and 2 dead letters, and 6 rows and 2 dead letters would"
+    numbers = r"published 8 rows and 2 dead letters, but 6 rows and 2 dead letters would"
     with pytest.raises(Refused, match=numbers):
         worked.rewind(1)
     stays(worked, rows)
@@ -81,7 +81,7 @@ def test_rows_that_somebody_deleted_stop_a_rewind(worked: Desk) -> None:
 def test_dead_letters_that_somebody_deleted_stop_a_rewind(worked: Desk) -> None:
     worked.sql(f"DELETE FROM tidemark.dead_letters WHERE {worked.here} AND seq = 2")
     rows = worked.rows()
-    with pytest.raises(Refused, match=r"and 8 rows and 0 dead letters would be removed"):
+    with pytest.raises(Refused, match=r"but 8 rows and 0 dead letters would be removed"):
         worked.rewind(1)
     stays(worked, rows)
 
