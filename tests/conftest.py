@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import HealthCheck, settings
 from psycopg2.extensions import connection as Connection
 from psycopg2.extensions import cursor as Cursor
-from tests.faults import tables
+from tests.faults import report
 from tests.support import sharing
 from tests.support.databases import database_of
 from tests.support.flights_table import emptied
@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # The JVMs of tests live for seconds: they would end before a second compiler had paid.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
     quick = [QuickSession()] if config.getoption("--quick") else []
-    for plugin in (sharing, tables, *quick):
+    for plugin in (sharing, report, *quick):
         config.pluginmanager.register(plugin)
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import PROJECT, running
+from tests.faults.cases import Case, Fault, cells, is_in_cut
 from tests.faults.region import FaultRegion
+from tests.faults.report import add_row
 from tests.faults.seeded import Seed
-from tests.faults.table import Case, Fault, cells, is_in_cut
-from tests.faults.tables import add_row
 from tests.support.databases import database_of
 from tests.support.sharing import worker
 

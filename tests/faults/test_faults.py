@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.faults.broken import Broken, resume
+from tests.faults.cases import IN_WORKER, LOST_ANSWERS, Case, Fault
 from tests.faults.region import FaultRegion
-from tests.faults.table import IN_WORKER, LOST_ANSWERS, Case, Fault
 
 from tidemark.errors import Fenced, Superseded
 from tidemark.local.postgres import Postgres

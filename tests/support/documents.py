@@ -94,3 +94,10 @@ def table_rows(page: Path, *head: str) -> list[list[str]]:
 
 def _lines(block: Block) -> list[str]:
     return [_COMMENT.sub("", line).strip() for line in block.text.splitlines()]
+
+
+def documented(part: str) -> str:
+    """The document's one SQL statement that holds this part."""
+    page = blocks(ROOT / "docs" / "operating.md")
+    [found] = [one.text for one in page if one.language == "sql" and part in one.text]
+    return found

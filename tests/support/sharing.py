@@ -8,19 +8,19 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 FIRST = (
-    "integration/test_airflow_e2e.py",
+    "integration/airflow/test_e2e.py",
     "faults/test_spark_faults.py",
-    "integration/test_spark_executor.py",
+    "integration/spark/test_executor.py",
     "faults/test_faults.py",
     "faults/test_seeded_bugs.py",
     "model/test_ledger.py",
     "dags/test_wiring.py",
-    "integration/test_local_stack.py",
-    "integration/test_docs_acl.py",
+    "integration/local/test_stack.py",
+    "integration/docs/test_acl.py",
     "faults/test_outages.py",
-    "integration/test_three_brokers.py",
-    "integration/test_members.py",
-    "integration/test_run.py",
+    "integration/kafka/test_three_brokers.py",
+    "integration/member/test_shared_runs.py",
+    "integration/operations/test_run.py",
 )
 """Files that take long: workers begin with them, so that none has one left at the end."""
 

@@ -1,5 +1,6 @@
 """A region of a test's own on real Kafka and real Postgres, driven as Airflow would drive it."""
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -11,10 +12,12 @@ from tests.support.executor import Hook, LocalExecutor, nothing
 from tests.support.produce import numbered, produce
 from tests.support.region import DrivenRegion, rows_of
 
+from tidemark.errors import JobFailed
 from tidemark.member.drain import Drained
 from tidemark.member.job import JobExecutor
+from tidemark.model.batch import Batch
 from tidemark.model.bounds import Bounds
-from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.operations.open import Opened
 from tidemark.operations.region import Connections
 from tidemark.protocol.close import Closed
@@ -118,3 +121,18 @@ def dump(parameters: dict[str, Any]) -> dict[str, list[tuple[Any, ...]]]:
         }
         sequences = "SELECT schemaname, sequencename, last_value FROM pg_sequences ORDER BY 1, 2"
         return found | {"tables": tables, "sequences": rows_of(connection, sequences)}
+
+
+def everything(counts: Sequence[int]) -> list[tuple[int, int]]:
+    """All coordinates of partitions with so many records."""
+    return [(partition, n) for partition, count in enumerate(counts) for n in range(count)]
+
+
+def fail(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+    """A hook: the job fails."""
+    raise JobFailed("as the test wants it")
+
+
+def staging(world: World) -> list[tuple[str]]:
+    """The staging tables that are there."""
+    return world.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'tidemark_staging'")

@@ -10,7 +10,11 @@ from tests.support.quick import SERVERS, no_servers
 
 def test_a_quick_session_has_whatever_needs_no_server_and_nothing_else() -> None:
     """Chosen by the fixtures that a test asks for, its fixtures' own among them."""
-    asked = ["tests/unit/test_plan.py", "tests/property", "tests/integration/test_target.py"]
+    asked = [
+        "tests/unit/test_plan.py",
+        "tests/property",
+        "tests/integration/staging/test_target.py",
+    ]
     command = [sys.executable, "-m", "pytest", "--quick", "--collect-only", "-qq", *asked]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     files = {line.partition("::")[0].split(":")[0] for line in found.splitlines() if "/" in line}
@@ -18,7 +22,7 @@ def test_a_quick_session_has_whatever_needs_no_server_and_nothing_else() -> None
         "tests/unit/test_plan.py",
         "tests/property/test_plan.py",
         "tests/property/test_decode.py",
-        "tests/integration/test_target.py",  # its names are parsed without Postgres
+        "tests/integration/staging/test_target.py",  # its names are parsed without Postgres
     }
 
 

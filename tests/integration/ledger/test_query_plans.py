@@ -20,7 +20,7 @@ from tidemark.postgres.transaction import autocommit, connect
 REGION = "flights"
 LARGE = {"spans", "contributions", "dead_letters", "batches"}
 QUERIES = sorted(
-    path.stem for path in (Path(__file__).resolve().parents[2] / "sql" / "queries").glob("*.sql")
+    path.stem for path in (Path(__file__).resolve().parents[3] / "sql" / "queries").glob("*.sql")
 )
 WHOLE = {"broken_chains": "verify proves that all retained spans join: it has to read them"}
 """Statements that may scan a large table, and why."""

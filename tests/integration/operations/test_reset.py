@@ -1,0 +1,107 @@
+"""Resets to the head, by a run and by hand, once or twice, late or dry."""
+
+import pytest
+from tests.support.failpoint import failpoint
+from tests.support.world import World, dump, everything, fail, staging
+
+from tidemark.errors import (
+    Fenced,
+    JobFailed,
+    Superseded,
+)
+from tidemark.failpoints import FailpointHit
+
+
+def test_a_reset_restores_the_merged_checkpoint_and_drops_staging(world: World) -> None:
+    world.produce(3)
+    world.run("first")
+    world.produce(3, start=3)
+    world.open("second")
+    world.before = fail
+    with pytest.raises(JobFailed):
+        world.drain("second")
+    with world.group.writer() as writer:
+        writer.commit({world.partition(0): 99}, "someone's mistake")
+    report = world.reset("second")
+    assert (report.applied, report.discards_seq, report.head_seq) == (True, 2, 1)
+    assert world.kafka_offsets() == world.ledger_offsets() == report.offsets
+    assert staging(world) == []
+    assert world.sql("SELECT state, run_id, discarded_seq FROM tidemark.resets") == [
+        ("finished", "second", 2)
+    ]
+
+
+def test_a_reset_twice_is_a_reset_once(world: World) -> None:
+    world.produce(3)
+    world.run()
+    first, second = world.reset(), world.reset()
+    assert second.offsets == first.offsets == world.kafka_offsets()
+    assert second.epoch == first.epoch + 1
+    assert world.rows() == everything([3])
+
+
+def test_a_late_reset_of_an_older_run_does_nothing(world: World) -> None:
+    """H6: run 1 fails, run 2 opens, and the reset of run 1 must not fence it."""
+    world.produce(3)
+    world.open("first")
+    world.open("second")
+    before = dump(world.warehouse)
+    with pytest.raises(Superseded, match="the run's epoch 1 has passed"):
+        world.reset("first")
+    assert dump(world.warehouse) == before
+    world.drain("second")
+    assert world.close("second").rows == 3
+
+
+def test_a_reset_that_died_before_its_mirror_is_finished_by_its_retry(world: World) -> None:
+    """Airflow's retry names the run's epoch, which the reset itself has passed."""
+    world.produce(3)
+    world.open("first")
+    with world.group.writer() as writer:
+        writer.commit({world.partition(): 9}, "ahead")
+    with failpoint("reset.decided"), pytest.raises(FailpointHit):
+        world.reset("first")
+    assert world.kafka_offsets()[world.partition()] == 9
+    assert world.reset("first").epoch == 2
+    assert world.kafka_offsets()[world.partition()] == 0
+    assert world.sql("SELECT epoch, state FROM tidemark.resets") == [(2, "finished")]
+    with pytest.raises(Superseded):
+        world.reset("first")
+
+
+def test_a_reset_for_a_run_that_never_opened_does_nothing(world: World) -> None:
+    world.open("first")
+    with pytest.raises(Superseded, match="never opened"):
+        world.reset("missing")
+
+
+def test_a_reset_by_hand_is_unconditional(world: World) -> None:
+    world.produce(3)
+    epoch = world.open("first").epoch
+    assert world.reset().epoch == epoch + 1
+    with pytest.raises(Fenced):
+        world.drain("first")
+
+
+def test_a_first_open_that_died_before_its_decision_can_be_reset(world: World) -> None:
+    with failpoint("open.before"), pytest.raises(FailpointHit):
+        world.open()
+    assert world.reset().applied
+    assert world.kafka_offsets() == {}
+
+
+def test_a_dry_run_leaves_no_trace(world: World) -> None:
+    world.produce(3)
+    world.run("first")
+    world.produce(3, start=3)
+    world.open("second")
+    world.before = fail
+    with pytest.raises(JobFailed):
+        world.drain("second")
+    with world.group.writer() as writer:
+        writer.commit({world.partition(0): 1}, "drift")
+    before, offsets = dump(world.warehouse), world.kafka_offsets()
+    report = world.reset(apply=False)
+    assert (dump(world.warehouse), world.kafka_offsets()) == (before, offsets)
+    assert (report.applied, report.discards_seq) == (False, 2)
+    assert report.drift == (f"{world.partition(0)}: ledger 3, Kafka 1",)

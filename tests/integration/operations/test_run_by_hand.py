@@ -1,0 +1,131 @@
+"""A whole run by one command: it closes, resets where it fails, and meets others."""
+
+import threading
+from typing import Any
+
+import pytest
+from tests.support.documents import documented
+from tests.support.executor import nothing
+from tests.support.members import until
+from tests.support.stranger import holder_beside
+from tests.support.world import World, fail, staging
+
+from tidemark.errors import (
+    JobFailed,
+    MirrorFailed,
+    Refused,
+    RunNotDone,
+    Unreachable,
+)
+from tidemark.kafka.names import client_id_of
+from tidemark.model.bounds import Bounds
+from tidemark.operations import run as run_module
+from tidemark.operations.run import run
+from tidemark.protocol import close as close_module
+
+
+def test_a_run_by_hand_drains_and_closes(world: World) -> None:
+    world.produce(3)
+    closed = run(world.pipeline, world.connections, bounds=Bounds(2), executor_of=world.executor_of)
+    assert (closed.rows, closed.batches) == (3, 2)
+
+
+def test_a_run_by_hand_resets_when_it_fails(world: World) -> None:
+    world.produce(3)
+    world.before = fail
+    with pytest.raises(JobFailed):
+        run(world.pipeline, world.connections, bounds=Bounds(2), executor_of=world.executor_of)
+    assert world.sql("SELECT state FROM tidemark.resets") == [("finished",)]
+    assert staging(world) == []
+
+
+def bad_runs(world: World) -> list[tuple[Any, ...]]:
+    """What the document's statement says of runs that ended badly."""
+    found = world.sql(documented("state = 'failed' AND opened_at"))
+    return [(row[3], row[4]) for row in found]
+
+
+def test_a_run_by_hand_that_failed_is_listed_with_its_reason(world: World) -> None:
+    world.produce(3)
+    world.before = fail
+    with pytest.raises(JobFailed):
+        run(world.pipeline, world.connections, bounds=Bounds(2), executor_of=world.executor_of)
+    [(state, reason)] = bad_runs(world)
+    assert state == "failed"
+    assert reason.startswith("ended with JOB_FAILED; batch 1 is planned and not published; ")
+    assert f"{world.partition(0)} is at 0, its target offset is 3" in reason
+
+
+def test_a_run_by_hand_that_close_refused_keeps_the_reason_of_close(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def differ(*_: object) -> None:
+        raise MirrorFailed("Kafka differs, as the test wants it")
+
+    world.produce(3)
+    monkeypatch.setattr(close_module, "mirror", differ)
+    with pytest.raises(RunNotDone):
+        run(world.pipeline, world.connections, bounds=Bounds(9), executor_of=world.executor_of)
+    assert bad_runs(world) == [("failed", "Kafka differs, as the test wants it")]
+
+
+def test_a_reset_that_fails_does_not_hide_what_ended_the_run(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise Unreachable("Kafka is away")
+
+    world.produce(3)
+    world.before = fail
+    monkeypatch.setattr(run_module, "reset_region", refuse)
+    with pytest.raises(JobFailed, match="as the test wants it"):
+        run(world.pipeline, world.connections, bounds=Bounds(2), executor_of=world.executor_of)
+    assert "was not reset, the next run will do it: UNREACHABLE: Kafka is away" in caplog.text
+    world.before = nothing
+    assert world.run("next").rows == 3
+
+
+def test_a_run_by_hand_waits_for_a_killed_one_to_leave_the_group(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No retry, and no --take-over: Kafka misses the dead member by itself."""
+    monkeypatch.setattr(run_module, "LEAVE_PAUSE", 0.2)
+    world.produce(3)
+    with holder_beside(world, client_id_of(world.region, 4711)) as leave:
+
+        def leave_once_waited_for() -> None:
+            until(lambda: "removes it from the group: waiting up to 1" in caplog.text)
+            leave.set()
+
+        threading.Thread(target=leave_once_waited_for).start()
+        closed = run(
+            world.pipeline, world.connections, bounds=Bounds(9), executor_of=world.executor_of
+        )
+    assert closed.rows == 3
+    assert leave.is_set()
+
+
+def test_a_run_by_hand_refuses_beside_live_members(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By courtesy; correctness rests on the epoch."""
+    monkeypatch.setattr(run_module, "EVICTION_SECONDS", -9)
+    world.produce(3)
+    world.open("airflow")
+    inside, leave = threading.Event(), threading.Event()
+
+    def hold(*_: object) -> None:
+        inside.set()
+        assert leave.wait(30)
+
+    world.before = hold
+    worker = threading.Thread(target=world.drain, args=("airflow",))
+    worker.start()
+    try:
+        assert inside.wait(30)
+        with pytest.raises(Refused, match="--take-over"):
+            run(world.pipeline, world.connections, bounds=Bounds(9), executor_of=world.executor_of)
+    finally:
+        leave.set()
+        worker.join(30)
+    assert world.close("airflow").rows == 3
