@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import psycopg2
-import psycopg2.errorcodes
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
@@ -12,9 +10,6 @@ from tidemark.model.batch import Moved, Staging
 from tidemark.staging.catalog import find_interfering
 from tidemark.staging.columns import BATCH_SEQ, Column
 from tidemark.staging.target import Target
-
-REFUSALS = (psycopg2.IntegrityError, psycopg2.DataError, psycopg2.errors.RaiseException)
-"""What a target raises that refuses a row: a constraint, a type, a trigger."""
 
 # a semi-join: a winner named twice moves its rows once
 _OF_WINNERS = sql.SQL("""(staged.member, staged.attempt) IN (
@@ -61,7 +56,7 @@ def move_rows(
     Deferred constraints are checked here, so that COMMIT can't fail for the target's sake.
 
     Raises:
-        psycopg2.Error: one of REFUSALS if the target refuses a row; see `target_refused`.
+        psycopg2.Error: the target refuses a row, if `is_refusal` says so.
     """
     moved = insert_rows(cursor, staging, target, columns, seq, of_winners(winners))
     cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
@@ -142,43 +137,9 @@ def refuse_kept_out(
     )
 
 
-def target_refused(error: psycopg2.Error, target: Target) -> TargetRefused:
-    """Say which constraint, column or type of the target refuses, without the row's data.
-
-    Raise it `from None`: the DETAIL of the server's error quotes the row.
-    """
-    return TargetRefused(
-        f"{target} refuses a row of the batch: {guard(error)}; nothing of the batch is published."
-        " Correct the rows in the transform, or change the table, then run again"
-    )
-
-
-def guard(error: psycopg2.Error) -> str:
-    """What of the target refuses, without the row's data."""
-    code = error.pgcode or "unknown"
-    return f"{_named(error)} (SQLSTATE {code} {_condition(code)})"
-
-
 def _value(column: Column) -> sql.Composable:
     if column.is_empty:
         # an untyped NULL fits whatever type the target has
         return sql.SQL("NULL")
     staged = sql.Identifier("staged", column.staged_name)
     return _WITH_ZONE.format(staged=staged) if column.needs_zone else staged
-
-
-def _named(error: psycopg2.Error) -> str:
-    named = {
-        "constraint": error.diag.constraint_name,
-        "column": error.diag.column_name,
-        "type": error.diag.datatype_name,
-        "table": ".".join(filter(None, (error.diag.schema_name, error.diag.table_name))),
-    }
-    return ", ".join(f"{kind} {name}" for kind, name in named.items() if name) or "a value"
-
-
-def _condition(code: str) -> str:
-    try:
-        return psycopg2.errorcodes.lookup(code)
-    except KeyError:
-        return "of the target's own"

@@ -7,14 +7,9 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import Batch, Moved
 from tidemark.staging.columns import Column
-from tidemark.staging.move import (
-    REFUSALS,
-    move_dead_letters,
-    move_rows,
-    refuse_kept_out,
-    target_refused,
-)
+from tidemark.staging.move import move_dead_letters, move_rows, refuse_kept_out
 from tidemark.staging.ports import Deciding
+from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.refused_rows import Search
 from tidemark.staging.target import Target
 
@@ -52,13 +47,10 @@ class Mover:
     ) -> Moved:
         if self.refused_become_dead_letters:
             return Search(cursor, batch, self.target, self.columns, winners).move(room)
-        try:
+        with naming_refusals(self.target):
             return Moved(
                 move_rows(cursor, batch.staging, self.target, self.columns, batch.seq, winners)
             )
-        except REFUSALS as error:
-            # The DETAIL of the server's error quotes the row: it goes no further.
-            raise target_refused(error, self.target) from None
 
     def move_dead_letters(self, transaction: Deciding, batch: Batch) -> int:
         """Move the dead letters of the reads that count; return how many."""

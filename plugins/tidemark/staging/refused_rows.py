@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 
+import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import InvalidSettings, TargetRefused
 from tidemark.model.batch import Batch, Moved
 from tidemark.staging.columns import Column
-from tidemark.staging.move import REFUSALS, guard, insert_rows, move_rows, of_winners
+from tidemark.staging.move import insert_rows, move_rows, of_winners
+from tidemark.staging.refusal import guard, is_refusal
 from tidemark.staging.target import Target
 
 COORDINATES = {"kafka_topic": "text", "kafka_partition": "integer", "kafka_offset": "bigint"}
@@ -70,6 +72,14 @@ class Refused:
     detail: str
 
 
+class _SliceRefused(Exception):
+    """The target refuses a row of a slice; nothing of the slice stands."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
 def missing_coordinates(columns: Sequence[Column]) -> list[str]:
     """Which of the columns that name a row's record are not there as they came."""
     types = {column.name: column.postgres_type for column in columns}
@@ -111,7 +121,7 @@ class Search:
                 return Moved(
                     move_rows(self.cursor, staging, self.target, self.columns, seq, self.winners)
                 )
-        except REFUSALS:
+        except _SliceRefused:
             rows, refused = self._halve(room)
         letters = self._write_letters(refused) if refused else 0
         return Moved(rows, sum(len(one.record.ctids) for one in refused), len(refused), letters)
@@ -127,9 +137,9 @@ class Search:
             try:
                 with _savepoint(self.cursor):
                     moved += self._insert(some)
-            except REFUSALS as error:
+            except _SliceRefused as refusal:
                 if len(some) == 1:
-                    refused.append(Refused(some[0], guard(error)))
+                    refused.append(Refused(some[0], refusal.detail))
                 else:
                     slices += _halves(some)
         return moved, refused
@@ -207,7 +217,9 @@ def _savepoint(cursor: Cursor) -> Iterator[None]:
     cursor.execute("SAVEPOINT slice")
     try:
         yield
-    except REFUSALS:
+    except psycopg2.Error as error:
+        if not is_refusal(error):
+            raise
         cursor.execute("ROLLBACK TO SAVEPOINT slice; RELEASE SAVEPOINT slice")
-        raise
+        raise _SliceRefused(guard(error)) from None
     cursor.execute("RELEASE SAVEPOINT slice")

@@ -13,8 +13,8 @@ from tidemark.staging.catalog import (
     find_table_rights,
 )
 from tidemark.staging.columns import BATCH_SEQ
-from tidemark.staging.move import REFUSALS, target_refused
 from tidemark.staging.ports import Deciding
+from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.target import Target, refuse_row_security
 
 _COUNT = sql.SQL("SELECT count(*) FROM {} WHERE {} > {}")
@@ -52,12 +52,10 @@ class PublishedRows:
         cursor = transaction.cursor
         if not self._is_there(cursor):
             return 0
-        try:
+        with naming_refusals(self.target):
             cursor.execute(self._after(_DELETE, after_seq))
             removed = cursor.rowcount
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        except REFUSALS as error:
-            raise target_refused(error, self.target) from None
         transaction.keep_target(self.target.schema, self.target.table)
         if left := self._count(cursor, after_seq):
             raise self._kept(cursor, removed, left)

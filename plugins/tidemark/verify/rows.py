@@ -9,7 +9,8 @@ from tidemark.errors import SchemaMismatch
 from tidemark.model.batch import Attempt, Batch, SpanRead
 from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.columns import BATCH_SEQ, Column
-from tidemark.staging.move import REFUSALS, move_rows, target_refused
+from tidemark.staging.move import move_rows
+from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.refused_rows import ROW, missing_coordinates
 from tidemark.staging.target import Target
 from tidemark.verify.multiset import Multisets
@@ -75,10 +76,8 @@ def rows_of(
     }
     cursor.execute(_LIKE_TARGET.format(**names))
     attempts = [(winner.member, winner.attempt) for winner in winners]
-    try:
+    with naming_refusals(target):
         move_rows(cursor, batch.staging, expected, columns, batch.seq, attempts)
-    except REFUSALS as error:
-        raise target_refused(error, target) from None
     cursor.execute(sql.SQL("ANALYZE {}").format(expected.identifier))
     values = sql.SQL(", ").join(_comparable(table[column.name]) for column in columns)
     seq = sql.Literal(batch.seq)

@@ -18,7 +18,14 @@ from tests.support.failpoint import failpoint
 from tests.support.produce import good, produce
 from tests.support.world import World
 
-from tidemark.errors import InvalidSettings, StagingLost, TargetRefused, TooManyDeadLetters
+from tidemark.errors import (
+    InvalidSettings,
+    Refused,
+    StagingLost,
+    TargetRefused,
+    TooManyDeadLetters,
+    Unreachable,
+)
 from tidemark.failpoints import FailpointHit
 from tidemark.member.job import start_job
 from tidemark.model.batch import Batch
@@ -123,6 +130,87 @@ def test_unless_told_a_refused_row_stops_the_run(desk: Desk) -> None:
     with pytest.raises(TargetRefused, match="the_guard"):
         work(desk, GOOD)
     assert (in_target(desk), desk.dead_letters()) == ([], [])
+
+
+WIDE = """
+CREATE OR REPLACE FUNCTION public.wide(v int) RETURNS text IMMUTABLE LANGUAGE sql AS $$
+    SELECT string_agg(md5(n::text), '') FROM generate_series(1, CASE v WHEN 1 THEN 200 ELSE 1 END) n
+$$;
+CREATE INDEX ON {target} (public.wide(v))
+"""
+"""An index whose entry for v = 1 is too long."""
+
+RAISES = """
+CREATE OR REPLACE FUNCTION public.raises() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF to_jsonb(coalesce(NEW, OLD)) ->> 'v' = '1' THEN
+        RAISE 'secret' USING ERRCODE = TG_ARGV[0];
+    END IF;
+    RETURN coalesce(NEW, OLD);
+END $$;
+CREATE TRIGGER raises BEFORE {event} ON {target}
+FOR EACH ROW EXECUTE FUNCTION public.raises('{code}')
+"""
+
+
+def guarded(desk: Desk, code: str, event: str = "INSERT") -> None:
+    """The target answers with the code where v is 1."""
+    guard = WIDE if code == "54000" else RAISES
+    desk.sql(guard.format(target=desk.target, code=code, event=event))
+
+
+CODES = ["54000", "45000", "P0002", "38001", "42501"]
+
+
+@pytest.mark.parametrize("becomes_dead_letter", [False, True], ids=["stop", "dead_letter"])
+@pytest.mark.parametrize("code", CODES)
+def test_a_target_may_refuse_by_any_code(desk: Desk, code: str, becomes_dead_letter: bool) -> None:
+    """B16: an index, or a trigger with a code of its own, is no outage of the server."""
+    desk.mover = replace(desk.mover, refused_become_dead_letters=becomes_dead_letter)
+    guarded(desk, code)
+    if becomes_dead_letter:
+        assert work(desk, GOOD).refused == 1
+        [(partition, offset, _, said, _)] = refused(desk)
+        assert (partition, offset) == (0, 1)
+    else:
+        with pytest.raises(TargetRefused) as caught:
+            work(desk, GOOD)
+        said = str(caught.value)
+        assert in_target(desk) == []
+    assert f"SQLSTATE {code}" in said
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize("code", ["40001", "53100", "57014", "55P03", "58030"])
+def test_a_server_in_trouble_refuses_no_row(desk: Desk, code: str) -> None:
+    guarded(desk, code)
+    with pytest.raises(Unreachable):
+        work(desk, GOOD)
+    assert (in_target(desk), refused(desk)) == ([], [])
+
+
+def test_a_statement_that_fails_for_every_row_refuses_none(desk: Desk) -> None:
+    """B16: or a table that lost a column would turn its batches into dead letters."""
+    desk.sql(f"ALTER TABLE {desk.target} DROP COLUMN v")
+    with pytest.raises(Refused):
+        work(desk, GOOD)
+    assert refused(desk) == []
+
+
+def test_a_right_that_is_gone_refuses_no_row(desk: Desk) -> None:
+    desk.sql(f"REVOKE INSERT ON {desk.target} FROM CURRENT_USER")
+    with pytest.raises(Refused, match="names what to grant"):
+        work(desk, GOOD)
+    assert refused(desk) == []
+
+
+@pytest.mark.parametrize("code", ["45000", "P0002", "42501"])
+def test_a_rewind_may_be_refused_by_any_code(desk: Desk, code: str) -> None:
+    guarded(desk, code, "DELETE")
+    work(desk, GOOD)
+    with pytest.raises(TargetRefused, match=f"SQLSTATE {code}") as caught:
+        desk.rewind(0)
+    assert "secret" not in str(caught.value)
+    assert in_target(desk) == GOOD
 
 
 def test_a_record_is_either_rows_or_a_dead_letter(desk: Desk) -> None:

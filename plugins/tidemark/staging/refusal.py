@@ -1,0 +1,75 @@
+"""What it means that the target refuses a row, judged by SQLSTATE, told without the row's data."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg2
+import psycopg2.errorcodes
+
+from tidemark.errors import TargetRefused
+from tidemark.staging.target import Target
+
+SERVERS_TROUBLE = ("08", "25", "40", "53", "57", "58", "XX", "55P03")
+"""How an SQLSTATE begins that says nothing about rows: the server is gone, gave up, or is full."""
+
+
+def is_refusal(error: psycopg2.Error) -> bool:
+    """Whether an INSERT into the target, or a DELETE, failed for what its table demands of rows.
+
+    The SQLSTATE decides and not psycopg2's class: a trigger may raise any code.
+    """
+    code = error.pgcode
+    if code is None or code.startswith(SERVERS_TROUBLE):
+        return False
+    # 42 outside of a trigger is the statement: a right or a column is gone, for every row alike
+    return not code.startswith("42") or error.diag.context is not None
+
+
+@contextmanager
+def naming_refusals(target: Target) -> Iterator[None]:
+    """Around a statement on the target: what it refuses is said without the row's data.
+
+    Raises:
+        TargetRefused: in place of an error that is a refusal.
+    """
+    try:
+        yield
+    except psycopg2.Error as error:
+        if not is_refusal(error):
+            raise
+        # the DETAIL of the server's error quotes the row: it goes no further
+        raise target_refused(error, target) from None
+
+
+def target_refused(error: psycopg2.Error, target: Target) -> TargetRefused:
+    """Say which constraint, column or type of the target refuses, without the row's data.
+
+    Raise it `from None`: the DETAIL of the server's error quotes the row.
+    """
+    return TargetRefused(
+        f"{target} refuses a row of the batch: {guard(error)}; nothing of the batch is published."
+        " Correct the rows in the transform, or change the table, then run again"
+    )
+
+
+def guard(error: psycopg2.Error) -> str:
+    """What of the target refuses, without the row's data."""
+    code = error.pgcode or "unknown"
+    return f"{_named(error)} (SQLSTATE {code} {_condition(code)})"
+
+
+def _named(error: psycopg2.Error) -> str:
+    named = {
+        "constraint": error.diag.constraint_name,
+        "column": error.diag.column_name,
+        "type": error.diag.datatype_name,
+        "table": ".".join(filter(None, (error.diag.schema_name, error.diag.table_name))),
+    }
+    return ", ".join(f"{kind} {name}" for kind, name in named.items() if name) or "a value"
+
+
+def _condition(code: str) -> str:
+    try:
+        return psycopg2.errorcodes.lookup(code)
+    except KeyError:
+        return "of the target's own"
