@@ -31,7 +31,7 @@ from tidemark.errors import by_code
 from tidemark.local.airflow import SETTINGS
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
-from tidemark.staging import refused_rows
+from tidemark.staging import refused_records
 
 OPERATING = ROOT / "docs" / "operating.md"
 TESTING = ROOT / "docs" / "testing.md"
@@ -117,7 +117,7 @@ def test_every_error_that_is_named_exists() -> None:
 
 def test_every_reason_of_a_dead_letter_is_described() -> None:
     described = [row[0].strip("`") for row in table_rows(OPERATING, "reason", "the record")]
-    assert described == [*map(str, Reason), refused_rows.REASON]
+    assert described == [*map(str, Reason), refused_records.REASON]
 
 
 def test_the_configuration_reference_is_what_the_code_says() -> None:

@@ -55,6 +55,7 @@ COMPOSED = {
     "staging/count.py": "the target's name",
     "staging/move.py": "the names of target, staging tables and columns",
     "staging/reads.py": "the name of a staging table",
+    "staging/refused_records.py": "the name of a staging table",
     "staging/refused_rows.py": "the names of target, staging tables and columns",
     "staging/rewind.py": "the target's name",
     "verify/multiset.py": "two statements that are compared",

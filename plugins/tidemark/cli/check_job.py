@@ -10,7 +10,7 @@ from tidemark.postgres.transaction import autocommit, connect
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Format, OnRefused, Pipeline
 from tidemark.staging.columns import Column, columns_of
-from tidemark.staging.refused_rows import refuse_without_coordinates
+from tidemark.staging.refused_records import refuse_without_coordinates
 from tidemark.staging.target import Target, ensure
 
 

@@ -12,7 +12,7 @@ from tidemark.postgres.transaction import transaction
 from tidemark.settings.pipeline import OnRefused, Pipeline
 from tidemark.staging.columns import columns_of
 from tidemark.staging.mover import Mover
-from tidemark.staging.refused_rows import refuse_without_coordinates
+from tidemark.staging.refused_records import refuse_without_coordinates
 from tidemark.staging.target import Target, ensure
 
 

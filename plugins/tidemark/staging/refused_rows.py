@@ -1,9 +1,10 @@
-"""Rows that the target refuses: found by halving, inside the publish, and kept as dead letters.
+"""The search for rows that the target refuses: by halving, inside the publish.
 
 Records are taken in the order of their coordinates, in slices. A slice that the target refuses is
 rolled back and halved, until a single record is refused: all of its rows stay out, so that a
 record is either rows or a dead letter. What went in before stands, so of two rows that exclude
-each other the first stays, wherever the slices are cut.
+each other the first stays, wherever the slices are cut. What was refused is tried again as long
+as that helps: a row may refer to one that came later.
 """
 
 import time
@@ -17,59 +18,21 @@ import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import InvalidSettings, TargetRefused
+from tidemark.errors import TargetRefused
 from tidemark.model.batch import Batch, Moved
 from tidemark.staging.columns import Column
 from tidemark.staging.move import insert_rows, move_rows, of_winners
 from tidemark.staging.refusal import guard, is_refusal
+from tidemark.staging.refused_records import Record, Refused, write_letters
 from tidemark.staging.target import Target
-
-COORDINATES = {"kafka_topic": "text", "kafka_partition": "integer", "kafka_offset": "bigint"}
-"""Columns that name a row's record, as Postgres holds them."""
-
-REASON = "TARGET_REFUSED"
-"""Of the dead letters made here."""
 
 SEARCH_SECONDS = 300.0
 """For the search in one batch: others wait for the region lock, for up to lock_timeout."""
-
-ROW = sql.SQL("(to_jsonb(staged) - ARRAY['member', 'attempt'])")
-"""A staged row as a dead letter keeps it."""
 
 _RECORDS = sql.SQL("""
 SELECT kafka_topic, kafka_partition, kafka_offset, staged.ctid::text
 FROM {rows} AS staged WHERE {chosen} ORDER BY kafka_topic COLLATE "C", 2, 3
 """)
-_LETTERS = sql.SQL("""
-INSERT INTO tidemark.dead_letters
-    (region, partition_id, topic, partition, "offset", seq, reason, detail, refused_rows)
-SELECT s.region, s.partition_id, s.topic, s.partition, r."offset", s.seq, {reason}, r.detail,
-       jsonb_agg({row} ORDER BY {row}::text)
-FROM unnest({topics}::text[], {partitions}::int[], {offsets}::bigint[], {details}::text[],
-            {ctids}::tid[]) AS r (topic, partition, "offset", detail, ctid)
-JOIN tidemark.spans s ON s.region = {region} AND s.seq = {seq} AND s.topic = r.topic
-    AND s.partition = r.partition AND r."offset" >= s.start_offset AND r."offset" < s.end_offset
-JOIN {rows} AS staged ON staged.ctid = r.ctid
-GROUP BY s.region, s.partition_id, s.topic, s.partition, r."offset", s.seq, r.detail
-""")
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A record by its coordinates, with the places of its staged rows."""
-
-    topic: str
-    partition: int
-    offset: int
-    ctids: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A record of which the target refuses a row, and what of the target does."""
-
-    record: Record
-    detail: str
 
 
 class _SliceRefused(Exception):
@@ -78,22 +41,6 @@ class _SliceRefused(Exception):
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
         self.detail = detail
-
-
-def missing_coordinates(columns: Sequence[Column]) -> list[str]:
-    """Which of the columns that name a row's record are not there as they came."""
-    types = {column.name: column.postgres_type for column in columns}
-    return [name for name, kind in COORDINATES.items() if types.get(name) != kind]
-
-
-def refuse_without_coordinates(columns: Sequence[Column]) -> None:
-    """Raise InvalidSettings if a refused row could not name its record."""
-    if missing := missing_coordinates(columns):
-        raise InvalidSettings(
-            f"target.on_refused: dead_letter needs the columns {', '.join(COORDINATES)}"
-            f" unchanged; the transform drops or changes {', '.join(missing)}. Keep them, or set"
-            " on_refused: stop"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +69,27 @@ class Search:
                     move_rows(self.cursor, staging, self.target, self.columns, seq, self.winners)
                 )
         except _SliceRefused:
-            rows, refused = self._halve(room)
-        letters = self._write_letters(refused) if refused else 0
+            rows, refused = self._search(room)
+        letters = write_letters(self.cursor, self.batch, self.target, refused) if refused else 0
         return Moved(rows, sum(len(one.record.ctids) for one in refused), len(refused), letters)
 
-    def _halve(self, room: int | None) -> tuple[int, list[Refused]]:
-        moved, refused = 0, list[Refused]()
+    def _search(self, room: int | None) -> tuple[int, list[Refused]]:
+        """Pass after pass over what is still refused, until a pass takes no record of it."""
         until = time.monotonic() + SEARCH_SECONDS
         self.cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        slices = _halves(self._records())
+        moved, refused = self._halve(_halves(self._records()), room, until)
+        while refused and (room is None or len(refused) <= room):
+            known = len(refused)
+            more, refused = self._halve([[one.record for one in refused]], room, until)
+            moved += more
+            if len(refused) == known:
+                break
+        return moved, refused
+
+    def _halve(
+        self, slices: list[Sequence[Record]], room: int | None, until: float
+    ) -> tuple[int, list[Refused]]:
+        moved, refused = 0, list[Refused]()
         while slices and (room is None or len(refused) <= room):
             self._refuse_late(until, len(refused))
             some = slices.pop()
@@ -160,37 +119,6 @@ class Search:
         chosen = sql.SQL("staged.ctid = ANY ({}::tid[])").format(sql.Literal(f"{{{ctids}}}"))
         staging, seq = self.batch.staging, self.batch.seq
         return insert_rows(self.cursor, staging, self.target, self.columns, seq, chosen)
-
-    def _write_letters(self, refused: Sequence[Refused]) -> int:
-        """Write a dead letter for each; the rows stand there as the transform made them.
-
-        The record as it came is not at hand: Kafka is not asked inside a transaction, and a second
-        one after COMMIT could be lost. Its coordinates tell where it is.
-        """
-        each = [(one, ctid) for one in refused for ctid in one.record.ctids]
-        self.cursor.execute(
-            _LETTERS.format(
-                rows=self._rows,
-                row=ROW,
-                reason=sql.Literal(REASON),
-                region=sql.Literal(self.batch.region),
-                seq=sql.Literal(self.batch.seq),
-                topics=sql.Literal([one.record.topic for one, _ in each]),
-                partitions=sql.Literal([one.record.partition for one, _ in each]),
-                offsets=sql.Literal([one.record.offset for one, _ in each]),
-                details=sql.Literal([one.detail for one, _ in each]),
-                ctids=sql.Literal([ctid for _, ctid in each]),
-            )
-        )
-        if self.cursor.rowcount != len(refused):
-            raise TargetRefused(
-                f"{self.target} refuses rows of the batch, first by {refused[0].detail}; they can't"
-                f" become dead letters: {', '.join(COORDINATES)} of"
-                f" {len(refused) - self.cursor.rowcount} of them are not those of a record of"
-                " the batch. Nothing is published. Keep these columns unchanged in the transform,"
-                " then run again"
-            )
-        return self.cursor.rowcount
 
     def _refuse_late(self, until: float, found: int) -> None:
         if time.monotonic() > until:

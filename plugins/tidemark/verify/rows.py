@@ -11,7 +11,7 @@ from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.columns import BATCH_SEQ, Column
 from tidemark.staging.move import move_rows
 from tidemark.staging.refusal import naming_refusals
-from tidemark.staging.refused_rows import ROW, missing_coordinates
+from tidemark.staging.refused_records import ROW, missing_coordinates
 from tidemark.staging.target import Target
 from tidemark.verify.multiset import Multisets
 
