@@ -77,7 +77,8 @@ CREATE TABLE tidemark.members (
 CREATE INDEX members_by_epoch ON tidemark.members (region, epoch);
 
 -- One history of a partition. When records were lost and a person says so, it goes on as a new history
--- with an initial offset of its own; the ended one keeps what was read of it.
+-- with an initial offset of its own; the ended one keeps what was read of it. A history that an open ended,
+-- and those before it, are of a log that may hold other records now; a corrupt range leaves the log as it is.
 CREATE TABLE tidemark.partitions (
     partition_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     region         text   NOT NULL REFERENCES tidemark.regions,
@@ -89,7 +90,8 @@ CREATE TABLE tidemark.partitions (
     record_end     bigint,                         -- offset after the last record consumed
     leader_epoch   int,                            -- of that record: it holds for record_end alone (KIP-320)
     seq            bigint NOT NULL DEFAULT 0,      -- checkpoint that moved it last
-    ended_epoch    bigint,                         -- the open that was told to go on without it
+    ended_epoch    bigint,                         -- the run that was told to go on without it
+    ended_seq      bigint,                         -- the head when a corrupt range ended it; null: an open did
     CONSTRAINT next_is_not_before_initial CHECK (next_offset >= initial_offset AND initial_offset >= 0),
     CONSTRAINT record_end_is_not_after_next_offset CHECK (record_end <= next_offset)
 );

@@ -1,5 +1,8 @@
--- The spans of a checkpoint with what was counted in them, and whether their history has ended since.
+-- The spans of a checkpoint with what was counted in them, and whether an open has ended their history
+-- or a later one since: then other records may be there.
 SELECT s.topic, s.partition, s.start_offset, s.end_offset, s.topic_id, s.records, s.dead_letters,
-       p.ended_epoch IS NOT NULL
-FROM tidemark.spans s JOIN tidemark.partitions p USING (partition_id)
+       EXISTS (SELECT FROM tidemark.partitions e
+               WHERE e.region = s.region AND e.topic = s.topic AND e.partition = s.partition
+                 AND e.partition_id >= s.partition_id AND e.ended_epoch IS NOT NULL AND e.ended_seq IS NULL)
+FROM tidemark.spans s
 WHERE s.region = %(region)s AND s.seq = %(seq)s AND s.live ORDER BY s.topic, s.partition

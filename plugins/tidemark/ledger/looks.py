@@ -37,7 +37,7 @@ class PublishedSpan:
     records: int
     dead_letters: int
     is_ended: bool = False
-    """Its history has ended: a person accepted that Kafka lost records of it."""
+    """A person has accepted since that Kafka lost records of its log: others may be there now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 from tests.support.damage import HEADER, StoredBatch, batch_header, stored_batches
+from tests.support.desk import TOPIC, Desk, is_good
 from tests.support.reading import read_apart
 from tests.support.world import World
 
@@ -12,9 +13,11 @@ from tidemark.errors import CorruptRecord, InvalidSettings, Refused
 from tidemark.kafka.corrupt import DIED
 from tidemark.kafka.locate import located
 from tidemark.kafka.probe import probing
+from tidemark.ledger.looks import Looks
 from tidemark.local.stack import LocalStack
+from tidemark.model.bounds import Bounds
 from tidemark.model.corruption import ACCEPT_CORRUPT
-from tidemark.model.offsets import Span
+from tidemark.model.offsets import Span, TopicPartition
 from tidemark.verify.verify import verify
 
 Topic = Callable[..., str]
@@ -231,3 +234,42 @@ def test_a_batch_that_became_corrupt_after_it_was_published_is_not_verifiable(
     (proof,) = report.batches
     assert (proof.verdict, report.wrong) == ("not verifiable", 0)
     assert "@10 is corrupt" in proof.unverifiable[0]
+
+
+PASSED = TopicPartition(TOPIC, 0)
+
+
+def passed(desk: Desk, *ranges: tuple[int, int]) -> Desk:
+    """Thirty offsets of one partition, read by one run without these ranges, in three batches."""
+    desk.ends, desk.log_starts = {PASSED: 30}, {PASSED: 0}
+    told = tuple(f"{ACCEPT_CORRUPT} {Span(*PASSED, *one)}" for one in ranges)
+    epoch = desk.open("told", Bounds(10), told).epoch
+    while desk.plan(epoch):
+        desk.work(epoch)
+    desk.close("told")
+    left_out = {at for one in ranges for at in range(*one)}
+    assert [at for _, at in desk.rows()] == [
+        at for at in range(30) if is_good(at) and at not in left_out
+    ]
+    return desk
+
+
+ONE = ((15, 20),)
+TWO = ((5, 10), (15, 20))
+NEIGHBOURS = ((15, 20), (20, 22))
+
+
+@pytest.mark.parametrize("ranges", [ONE, TWO, NEIGHBOURS])
+def test_what_lies_before_a_range_that_was_left_out_is_still_compared(
+    desk: Desk, ranges: tuple[tuple[int, int], ...]
+) -> None:
+    """Its log is as it was; once the topic is created again it is another one."""
+    looks = Looks(passed(desk, *ranges).engine)
+
+    def ended() -> list[bool]:
+        return [one.is_ended for n in (1, 2, 3) for one in looks.published_spans(desk.region, n)]
+
+    assert (ended(), looks.broken_chains(desk.region)) == ([False] * 3, [])
+    desk.topic_id = "id-2"
+    desk.open("again", overrides=("accept_data_loss",))
+    assert ended() == [True] * 3
