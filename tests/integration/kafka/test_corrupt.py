@@ -273,3 +273,19 @@ def test_what_lies_before_a_range_that_was_left_out_is_still_compared(
     desk.topic_id = "id-2"
     desk.open("again", overrides=("accept_data_loss",))
     assert ended() == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("ranges", "expected"),
+    [
+        (ONE, {5: 0, 10: 1, 12: 1, 15: 2, 17: 2, 29: 2, 30: 3}),
+        (TWO, {4: 0, 5: 1, 7: 1, 12: 1, 15: 2, 17: 2, 30: 3}),
+        (NEIGHBOURS, {5: 0, 12: 1, 17: 2, 21: 2, 29: 2, 30: 3}),
+    ],
+)
+def test_a_time_before_a_range_that_was_left_out_means_the_checkpoint_of_then(
+    desk: Desk, ranges: tuple[tuple[int, int], ...], expected: dict[int, int]
+) -> None:
+    passed(desk, *ranges)
+    found = {at: desk.ledger.checkpoint_before(desk.region, {PASSED: at}) for at in expected}
+    assert found == expected
