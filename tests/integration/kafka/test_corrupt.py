@@ -289,3 +289,13 @@ def test_a_time_before_a_range_that_was_left_out_means_the_checkpoint_of_then(
     passed(desk, *ranges)
     found = {at: desk.ledger.checkpoint_before(desk.region, {PASSED: at}) for at in expected}
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("ranges", "expected"), [(ONE, [10, 15, 30]), (TWO, [5, 15, 30]), (NEIGHBOURS, [10, 15, 30])]
+)
+def test_a_checkpoint_before_a_range_that_was_left_out_shows_its_own_offset(
+    desk: Desk, ranges: tuple[tuple[int, int], ...], expected: list[int]
+) -> None:
+    looks = Looks(passed(desk, *ranges).engine)
+    assert [looks.offsets_at(desk.region, n)[PASSED] for n in (1, 2, 3)] == expected
