@@ -34,7 +34,7 @@ class RewindPlan:
     dead_letters: int
     """Those that are there."""
     beyond: list[str]
-    """Partitions with rows after the checkpoint that were read from a log that is gone."""
+    """Partitions with rows after the checkpoint whose history has ended since."""
     places: dict[TopicPartition, Place]
     published: Removal
     """What the ledger published after the checkpoint."""
@@ -52,12 +52,15 @@ class RewindPlan:
                 f"{where}: there is no such checkpoint{oldest}, the head is {state.head_seq}"
                 " (`tidemark checkpoints` lists them)"
             )
-        faults = [f"{name} was read from a log that is gone" for name in self.beyond]
+        faults = [
+            f"the history of {name} has ended since: offsets were left out or lost there, and no"
+            " rewind goes back behind them"
+            for name in self.beyond
+        ]
         faults += self._not_held(facts)
         if faults:
             raise Refused(
-                f"{where}: {'; '.join(faults)}. The rows removed could not be read again. Nothing"
-                " was changed. Rewind to a newer checkpoint"
+                f"{where}: {'; '.join(faults)}. Nothing was changed. Rewind to a newer checkpoint"
             )
 
     @property
@@ -77,7 +80,8 @@ class RewindPlan:
             if facts.topic_ids.get(tp.topic) != place.topic_id or tp not in facts.ends:
                 faults.append(f"{tp} is gone from Kafka or was created again")
             elif place.offset < (start := facts.log_starts[tp]):
-                faults.append(f"{Span(*tp, place.offset, start)} is below Kafka's log start")
+                lost = Span(*tp, place.offset, start)
+                faults.append(f"{lost} is below Kafka's log start and can't be read again")
         return faults
 
 

@@ -299,3 +299,15 @@ def test_a_checkpoint_before_a_range_that_was_left_out_shows_its_own_offset(
 ) -> None:
     looks = Looks(passed(desk, *ranges).engine)
     assert [looks.offsets_at(desk.region, n)[PASSED] for n in (1, 2, 3)] == expected
+
+
+def test_no_rewind_goes_back_behind_a_range_that_was_left_out(desk: Desk) -> None:
+    """To the range's end it goes, and what lay behind it is read again."""
+    rows = passed(desk, *ONE).rows()
+    for seq in (0, 1):
+        with pytest.raises(Refused, match=r"made_up\[0\] has ended since: offsets were left out"):
+            desk.rewind(seq)
+    desk.rewind(2)
+    assert desk.offsets() == desk.group.offsets == {PASSED: 20}
+    desk.work(desk.open("again").epoch)
+    assert desk.rows() == rows

@@ -295,7 +295,7 @@ def test_a_rewind_past_a_history_that_ended_is_refused(worked: Desk) -> None:
     """Rows of a topic that was created again can't be read again."""
     worked.topic_id = "id-2"
     worked.open("told", overrides=("accept_data_loss",))
-    with pytest.raises(Refused, match=r"made_up\[0\] was read from a log that is gone"):
+    with pytest.raises(Refused, match=r"the history of made_up\[0\] has ended since"):
         worked.rewind(1)
 
 
