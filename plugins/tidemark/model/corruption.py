@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from tidemark.errors import InvalidSettings, Refused
 from tidemark.model.offsets import Offsets, Span
@@ -37,11 +38,18 @@ def accepted_ranges(overrides: Iterable[str]) -> tuple[Span, ...]:
 def check_accepted(
     region: str, ranges: Sequence[Span], next_offsets: Offsets, ends: Offsets
 ) -> None:
-    """Refuse to leave out what was read, or what the run does not come to.
+    """Refuse to leave out what was read, what the run does not come to, or an offset twice.
 
     Raises:
-        Refused: a range does not lie between the ledger's offset and the run's target offset.
+        Refused: a range does not lie between the ledger's offset and the run's target offset, or
+            two overlap.
     """
+    for one, other in pairwise(sorted(ranges)):
+        if one.topic_partition == other.topic_partition and other.start < one.end:
+            raise Refused(
+                f"region {region}: {one} and {other} overlap. Give each corrupt batch once, with"
+                " the range that CORRUPT_RECORD named"
+            )
     for span in ranges:
         at, end = next_offsets.get(span.topic_partition), ends.get(span.topic_partition)
         if at is None or end is None or not at <= span.start < span.end <= end:
@@ -63,10 +71,15 @@ def reached(ranges: Iterable[Span], next_offsets: Offsets) -> list[Span]:
     return found
 
 
+def ahead(ranges: Iterable[Span], next_offsets: Offsets) -> list[Span]:
+    """The ranges that do not begin before the next offset of their partition."""
+    return [span for span in ranges if span.start >= next_offsets.get(span.topic_partition, 0)]
+
+
 def stopped(targets: Offsets, next_offsets: Offsets, ranges: Iterable[Span]) -> Offsets:
     """The target offsets, each at most where the next range begins: what lies before it is read."""
-    ahead = [span for span in ranges if span.start >= next_offsets.get(span.topic_partition, 0)]
-    nearest = {span.topic_partition: span.start for span in sorted(ahead, reverse=True)}
+    coming = sorted(ahead(ranges, next_offsets), reverse=True)
+    nearest = {span.topic_partition: span.start for span in coming}
     return {tp: min(end, nearest.get(tp, end)) for tp, end in targets.items()}
 
 

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 from tidemark.errors import Refused, Superseded
 from tidemark.model.bounds import Bounds
-from tidemark.model.corruption import accepted_ranges, check_accepted
+from tidemark.model.corruption import accepted_ranges, ahead, check_accepted
 from tidemark.model.dead_letters import Limits
 from tidemark.model.facts import (
     Facts,
@@ -100,7 +100,8 @@ class OpenRequest:
         tx.write_initial_offsets(initial, self.facts.topic_ids)
         tx.write_made_with(self.fingerprint, self.facts.cluster_id, self.target)
         next_offsets = {tp: partition.next_offset for tp, partition in known.items()} | initial
-        left = backlog(next_offsets, self.facts.ends) - sum(s.width for s in self.left_out)
+        passed = sum(span.width for span in ahead(self.left_out, next_offsets))
+        left = backlog(next_offsets, self.facts.ends) - passed
         tx.write_run(epoch, self, left, remarks)
         tx.write_targets(epoch, self.facts, stuck)
 
