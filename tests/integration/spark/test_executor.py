@@ -249,7 +249,7 @@ def test_lost_data_comes_out_as_what_it_is(
     name = topic()
     produce(kafka, name, documents(20))
     admin.delete_records([TopicPartition(name, 0, 8)])[TopicPartition(name, 0)].result(20)
-    with pytest.raises(DataLost, match=rf"^{name}\[0\]@3 is needed .*begins at 8"):
+    with pytest.raises(DataLost, match=rf"^{name}\[0\]@3 is needed, .*begins at 8"):
         run([Span(name, 0, 3, 20)], transform)
 
 
