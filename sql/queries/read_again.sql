@@ -2,6 +2,6 @@
 SELECT s.topic, s.partition, min(s.start_offset), max(s.end_offset), sum(s.records)::bigint,
        (array_agg(s.end_offset ORDER BY s.seq))[1], (array_agg(s.records ORDER BY s.seq))[1]
 FROM tidemark.spans s JOIN tidemark.partitions p USING (partition_id)
-JOIN tidemark.batches b ON b.region = s.region AND b.seq = s.seq AND b.state = 'published'
+JOIN tidemark.regions r ON r.region = s.region AND s.seq <= r.head_seq  -- not of the unpublished batch
 WHERE s.region = %(region)s AND s.seq > %(seq)s AND s.live AND p.ended_epoch IS NULL
 GROUP BY s.topic, s.partition ORDER BY s.topic, s.partition

@@ -15,11 +15,13 @@ from tests.support.fakes import FakeGroup
 from tidemark.errors import Fenced, Unreachable
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka import description
+from tidemark.kafka.config import kafka_config
 from tidemark.kafka.group import Group as KafkaGroup
 from tidemark.kafka.member import Member
 from tidemark.model.membership import GroupProtocol, Membership
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.protocol.mirror import Group
+from tidemark.settings.connections import Connection
 
 
 class Subject(ABC):
@@ -197,9 +199,11 @@ def test_a_mirror_does_not_bear_a_static_name_that_the_connection_has(
 ) -> None:
     """A KIP-848 group would take the mirror for that member, and refuse it."""
     name = topic(partitions=2)
-    config = {"bootstrap.servers": kafka, "group.instance.id": "theirs"}
+    extra = {"bootstrap.servers": kafka, "group.instance.id": "theirs"}
+    config = kafka_config(Connection("k", "kafka", extra=extra))
+    assert "group.instance.id" not in config
     membership = Membership(group_protocol=GroupProtocol.consumer)
-    with Member(config, group, [name], "a-member", membership) as member:
+    with Member(extra, group, [name], "a-member", membership) as member:
         while not member.assigned():
             member.wait(10)
         subject = KafkaSubject(kafka, name, group)
