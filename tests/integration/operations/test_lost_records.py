@@ -177,7 +177,9 @@ def test_an_override_is_used_up_by_the_open_that_was_given_it(
     world.drain("second")
     world.close("second")
     lose(world, admin, 6, upto=12)
-    with pytest.raises(DataLost, match=rf"@\[9, 12\) is below the log start.*{spent}: a cleared run"):
+    with pytest.raises(
+        DataLost, match=rf"@\[9, 12\) is below the log start.*{spent}: a cleared run"
+    ):
         world.open("second")
     world.run("third")
     assert [offset for _, offset in world.rows()] == [0, 1, 2, 7, 8, 12, 13, 14]
