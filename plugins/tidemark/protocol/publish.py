@@ -87,10 +87,10 @@ def _share(tx: Deciding) -> tuple[Span, ...]:
 
     A corrupt range is passed where the ledger stands at its start, when all before it is published.
     """
-    accepted = tx.accepted_corrupt()
-    for span in reached(accepted, tx.next_offsets()):
+    accepted, next_offsets, bounds = tx.accepted_corrupt(), tx.next_offsets(), tx.bounds()
+    for span in reached(accepted, next_offsets):
         tx.pass_over(span)
-    next_offsets, bounds = tx.next_offsets(), tx.bounds()
+        next_offsets[span.topic_partition] = span.end
     targets = stopped(tx.target_offsets(), next_offsets, accepted)
     most = slow_start(bounds.max_records, tx.batches_since_reset())
     if bounds.max_bytes is None:
