@@ -45,7 +45,7 @@ class StallDetector:
         self._since = time.monotonic()
 
     def progress(self) -> Progress:
-        """How far the run is; a change of it renews the stall.
+        """How far the run is; after a change the wait begins anew.
 
         Raises:
             NoProgress: nothing has changed for too long; names the spans and who holds them.
