@@ -4,12 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Engine
-
+from tidemark.ledger.lookup import Lookup
 from tidemark.model.batch import DeadLetter
 from tidemark.model.offsets import Offsets, Span, TopicPartition
-from tidemark.postgres.queries import query
-from tidemark.postgres.transaction import autocommit
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +96,8 @@ class KeptLetter:
     """What the transform made of a record that the target refused; else none."""
 
 
-class Looks:
+class Looks(Lookup):
     """Looks at one ledger through an engine."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
     def ledger_is_there(self) -> bool:
         """Whether any ledger was ever made in the database."""
@@ -158,11 +152,6 @@ class Looks:
     def dead_letters(self, region: str, limit: int | None = None) -> list[KeptLetter]:
         """Dead letters, newest batch first."""
         return [_kept(row) for row in self._rows("dead_letters", region=region, limit=limit)]
-
-    def _rows(self, name: str, **values: object) -> list[tuple[Any, ...]]:
-        with autocommit(self._engine) as cursor:
-            cursor.execute(query(name), values)
-            return list(cursor.fetchall())
 
 
 def _kept(row: tuple[Any, ...]) -> KeptLetter:

@@ -1,18 +1,15 @@
 """What a process reads of the ledger without the region lock: it decides nothing by it."""
 
 from dataclasses import dataclass
-from typing import Any
-
-from sqlalchemy import Engine
 
 from tidemark.errors import Fenced
 from tidemark.ledger import regions, rewinds
+from tidemark.ledger.lookup import Lookup
 from tidemark.ledger.planning import Planning
 from tidemark.ledger.rewinds import ReadAgain
 from tidemark.model.batch import Batch, Checkpoint
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.state import Partition, RegionState, Run
-from tidemark.postgres.queries import query
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.reset import RewindPlan
 
@@ -30,11 +27,8 @@ class Progress:
     """Nothing is unpublished, and the target offsets or the run's bound are reached."""
 
 
-class Reader:
+class Reader(Lookup):
     """The ledger as an engine sees it now."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
 
     def rewind_is_under_way(self, region: str) -> bool:
         """A rewind has lowered Kafka and not yet the ledger, or died in between; a look."""
@@ -142,8 +136,3 @@ class Reader:
         """The epoch of a reset of this run that was decided and not finished, as a look."""
         rows = self._rows("unfinished_reset", region=region, run_id=run_id)
         return rows[0][0] if rows else None
-
-    def _rows(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
-        with autocommit(self.engine) as cursor:
-            cursor.execute(query(name), values)
-            return list(cursor.fetchall())

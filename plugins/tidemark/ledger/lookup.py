@@ -1,0 +1,20 @@
+"""A lookup: one statement of the ledger in its own transaction, without the region lock."""
+
+from typing import Any
+
+from sqlalchemy import Engine
+
+from tidemark.postgres.queries import query
+from tidemark.postgres.transaction import autocommit
+
+
+class Lookup:
+    """Asks the ledger through an engine; nothing is decided by the answers."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def _rows(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
+        with autocommit(self.engine) as cursor:
+            cursor.execute(query(name), values)
+            return list(cursor.fetchall())
