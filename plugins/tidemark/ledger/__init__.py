@@ -1,1 +1,1 @@
-"""The ledger: the Postgres tables that hold the only truth."""
+"""The ledger: the Postgres tables that are the source of truth."""

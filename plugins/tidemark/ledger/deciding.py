@@ -1,4 +1,4 @@
-"""What a transaction may decide under the region lock and the region's epoch."""
+"""A deciding transaction: all changes that it may make under the region lock and the epoch."""
 
 from tidemark.errors import Fenced
 from tidemark.ledger import rewinds
@@ -8,28 +8,28 @@ from tidemark.protocol.removal import Removal
 
 
 class Deciding(Planning, Publishing):
-    """All that an epoch may decide: its batches, its run's end, what is removed and pruned."""
+    """All changes that an epoch may make: plan, publish, close, rewind and prune."""
 
     __slots__ = ()
 
     def published(self) -> tuple[int, int, int, int]:
-        """Batches, rows, dead letters and records that this epoch has published."""
+        """Return how many batches, rows, dead letters and records this epoch has published."""
         self._run("published_in")
         return self.cursor.fetchone()  # type: ignore[return-value]
 
     def close_run(self, state: str, reason: str | None) -> None:
-        """The ledger's word on how the run ended."""
+        """Record the run's final state and the reason."""
         self._run("close_run", state=state, reason=reason)
 
     def published_after(self, seq: int) -> Removal:
-        """What a rewind to a seq has to remove."""
+        """What a rewind to a seq must remove."""
         return rewinds.published_after(self.cursor, self.region, seq)
 
     def rewind(self, to_seq: int) -> int:
-        """Take the ledger back to a checkpoint; return how many dead letters went.
+        """Restore the ledger to a checkpoint; return how many dead letters were deleted.
 
         Raises:
-            Fenced: the region's row was not this epoch's.
+            Fenced: the region has another epoch.
         """
         dead_letters = self._run("rewind_dead_letters", seq=to_seq)
         self._run("rewind_spans", seq=to_seq)
@@ -40,17 +40,18 @@ class Deciding(Planning, Publishing):
         return dead_letters
 
     def finish_reset(self, removed: Removal) -> None:
-        """The reset of this epoch is complete; the server raises if it removed something else."""
+        """Mark this epoch's reset as finished; a constraint refuses other counts than planned."""
         self._run("finish_reset", rows=removed.rows, dead_letters=removed.dead_letters)
 
     def abandon_reset(self) -> None:
-        """The reset of this epoch is at its end and has changed nothing."""
+        """Mark this epoch's reset as abandoned: it changed nothing."""
         self._run("abandon_reset")
 
     def prune(self, retain: int, step: int) -> bool:
-        """Delete what lies before the newest `retain` checkpoints, but no partition's boundary.
+        """Delete what is older than the newest `retain` checkpoints; True if more may be left.
 
-        Of checkpoints, runs and members at most `step` each; whether there may be more to delete.
+        Keeps each partition's newest boundary. Deletes at most `step` checkpoints, `step` runs
+        and `step` members.
         """
         last, up_to = self._one("prune_up_to", retain=retain, step=step) or (0, 0)
         oldest = up_to or last

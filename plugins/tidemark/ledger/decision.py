@@ -1,4 +1,4 @@
-"""A transaction under the region lock and the region's epoch, and how it runs statements."""
+"""A transaction that holds the region lock and the current epoch, and runs named statements."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from tidemark.postgres.queries import query
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One deciding transaction of one epoch; its statements stand or fall together."""
+    """One deciding transaction of one epoch: all of its statements take effect, or none."""
 
     cursor: Cursor
     region: str
@@ -19,12 +19,12 @@ class Decision:
     next_seq: int
 
     def _unpublished_seq(self) -> tuple[int, int] | None:
-        """Seq and epoch of the unpublished batch."""
+        """Seq and epoch of the unpublished batch; None if there is none."""
         found = self._one("unpublished_seq")
         return (found[0], found[1]) if found else None
 
     def _run(self, name: str, **values: object) -> int:
-        """The rows that the statement touched, or found."""
+        """Run a statement; return the number of rows that it changed or found."""
         self.cursor.execute(query(name), {"region": self.region, "epoch": self.epoch, **values})
         return self.cursor.rowcount
 

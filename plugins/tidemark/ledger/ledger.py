@@ -1,4 +1,4 @@
-"""The ledger: its deciding transactions, and what is written without one."""
+"""The ledger: its deciding transactions, and the writes that need none."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from tidemark.postgres.transaction import autocommit, transaction
 
 
 class Ledger(Reader):
-    """The Postgres tables that are the only truth, through one engine."""
+    """The ledger's tables, through one SQLAlchemy engine."""
 
     @contextmanager
     def deciding(self, region: str, epoch: int, name: str) -> Iterator[Deciding]:
@@ -69,17 +69,17 @@ class Ledger(Reader):
                 )
 
     def outcome(self, batch: Batch, member: int) -> str | None:
-        """What became of a batch whose COMMIT had no answer, looked up under the region lock.
+        """The state of a batch whose COMMIT got no answer, read under the region lock.
 
         Returns `published`, `contributed` (by this member, not yet published), `planned`,
-        or None when the batch is gone.
+        or None if the batch was discarded.
         """
         values = {"seq": batch.seq, "member": member}
         found: str | None = self._settled("outcome_of_batch", region=batch.region, **values)
         return found
 
     def find_settled(self, kind: str, uuid: UUID, region: str) -> int | None:
-        """The epoch of an open or a reset whose COMMIT had no answer; None if it did not happen."""
+        """The epoch of an open or a reset whose COMMIT got no answer; None if it did not commit."""
         values = {"region": region, "uuid": str(uuid)}
         if kind == "opening":
             found: int | None = self._settled("find_settled_opening", **values)
@@ -88,12 +88,12 @@ class Ledger(Reader):
         return found
 
     def reset_state(self, uuid: UUID, region: str) -> str | None:
-        """What became of a rewind whose COMMIT had no answer, looked up under the region lock."""
+        """The state of a rewind whose COMMIT got no answer, read under the region lock."""
         found: str | None = self._settled("reset_state", region=region, uuid=str(uuid))
         return found
 
     def register_member(self, region: str, epoch: int, uuid: UUID, name: str) -> int:
-        """A member's number, which keys its staged rows and is never given twice."""
+        """Register a member; return its number, which keys its staged rows and is never reused."""
         values = {"region": region, "epoch": epoch, "uuid": str(uuid), "name": name}
         with autocommit(self.engine) as cursor:
             cursor.execute(query("register_member"), values)
@@ -106,7 +106,7 @@ class Ledger(Reader):
         partitions: list[str] | None = None,
         drain_ms: int | None = None,
     ) -> None:
-        """Tell the ledger what a member does, for display only."""
+        """Record what a member does; for display only."""
         values = {
             "member": member,
             "state": state,
@@ -117,20 +117,20 @@ class Ledger(Reader):
             cursor.execute(query("show_member"), values)
 
     def remark(self, region: str, epoch: int, remarks: Sequence[str]) -> None:
-        """The run bears these remarks, each once; for display only."""
+        """Add remarks to the run, each once; for display only."""
         if remarks:
             values = {"region": region, "epoch": epoch, "remarks": list(remarks)}
             with autocommit(self.engine) as cursor:
                 cursor.execute(query("remark"), values)
 
     def finish_reset(self, region: str, epoch: int) -> None:
-        """The reset of this epoch is complete."""
+        """Mark this epoch's reset, which removed nothing, as finished."""
         values = {"region": region, "epoch": epoch, "rows": 0, "dead_letters": 0}
         with autocommit(self.engine) as cursor:
             cursor.execute(query("finish_reset"), values)
 
     def _settled(self, name: str, *, region: str, **values: object) -> Any:
-        """The one value of what stands once the region lock is free; None if there is none."""
+        """Wait for the region lock, then return the statement's value; None if it finds no row."""
         with transaction(self.engine, "outcome") as cursor:
             _lock_region(cursor, region)
             cursor.execute(query(name), {"region": region, **values})
@@ -139,12 +139,12 @@ class Ledger(Reader):
 
 
 def never_opened(region: str) -> Refused:
-    """What is said of a region that the ledger does not know."""
+    """The error for a region that the ledger does not know."""
     return Refused(f"region {region} is not in the ledger yet: start its first run")
 
 
 def _other_region_of(cursor: Cursor, values: dict[str, str]) -> list[tuple[str, str, str]]:
-    """Regions that have this group or this target."""
+    """Other regions with this group or this target."""
     cursor.execute(query("other_region_of"), values)
     return cursor.fetchall()
 

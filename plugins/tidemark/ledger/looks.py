@@ -1,4 +1,4 @@
-"""Looks: what the ledger tells people and proofs. They take no lock and decide nothing."""
+"""Looks: reads for people and for `verify`. They take no lock, and no decision uses them."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +11,7 @@ from tidemark.model.offsets import Offsets, Span, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A checkpoint as the ledger counted it."""
+    """A checkpoint with the ledger's counts."""
 
     seq: int
     epoch: int
@@ -22,24 +22,24 @@ class Published:
     published_at: datetime
     spans: int
     refused: int
-    """Of the dead letters, those whose rows the target refused."""
+    """The dead letters among them whose rows the target refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedSpan:
-    """A span of a checkpoint: the topic it was read from and what was counted in it."""
+    """A span of a checkpoint, with its topic's id and its counts."""
 
     span: Span
     topic_id: str
     records: int
     dead_letters: int
     is_ended: bool = False
-    """A person has accepted since that Kafka lost records of its log: others may be there now."""
+    """A person has since accepted a loss in this log: other records may have these offsets now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Published batches, and what they hold."""
+    """How many batches, and how many rows and dead letters they hold."""
 
     batches: int
     rows: int
@@ -48,7 +48,10 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class BrokenChain:
-    """A place where a partition's spans do not join: `seq` begins at `found`; None is its end."""
+    """A gap or an overlap: batch `seq` begins at `found`, the spans before it end at `expected`.
+
+    `seq` is None if the last span does not end at the ledger's next offset, which is `found`.
+    """
 
     partition: TopicPartition
     seq: int | None
@@ -70,7 +73,7 @@ class BrokenChain:
 
 @dataclass(frozen=True, slots=True)
 class ShownMember:
-    """A member as it last told the ledger; no decision reads it."""
+    """A member's last report to the ledger; for display only."""
 
     number: int
     name: str
@@ -87,20 +90,20 @@ class ShownMember:
 
 @dataclass(frozen=True, slots=True)
 class KeptLetter:
-    """A dead letter of the ledger; headers as their JSON array says them, values in base64."""
+    """A dead letter of the ledger; headers as the stored JSON array, values in base64."""
 
     seq: int
     letter: DeadLetter
     headers: list[dict[str, Any]]
     refused_rows: list[dict[str, Any]] | None
-    """What the transform made of a record that the target refused; else none."""
+    """The record's rows as the transform made them, if the target refused them; else None."""
 
 
 class Looks(Lookup):
-    """Looks at one ledger through an engine."""
+    """Reads of one ledger through an engine."""
 
     def ledger_is_there(self) -> bool:
-        """Whether any ledger was ever made in the database."""
+        """Whether the database has a ledger."""
         return bool(self._rows("ledger_is_there")[0][0])
 
     def checkpoints(self, region: str, last: int | None = None) -> list[Published]:
@@ -109,7 +112,7 @@ class Looks(Lookup):
         return [Published(*row) for row in rows]
 
     def counted_after(self, region: str, seq: int) -> Counted:
-        """The published batches after a seq, counted."""
+        """Count the published batches after a seq, their rows and their dead letters."""
         return Counted(*self._rows("counted_after", region=region, seq=seq)[0])
 
     def is_restorable(self, region: str, seq: int) -> bool:
@@ -117,7 +120,7 @@ class Looks(Lookup):
         return bool(self._rows("is_restorable", region=region, seq=seq)[0][0])
 
     def head_and_newest(self, region: str) -> tuple[int, int]:
-        """The head's seq, and that of the newest published batch (0: none), of one snapshot."""
+        """The seqs of the head and of the newest published batch (0: none), in one snapshot."""
         head, newest = self._rows("head_and_newest", region=region)[0]
         return head, newest
 
@@ -132,20 +135,20 @@ class Looks(Lookup):
         return {TopicPartition(topic, number): offset for topic, number, offset in rows}
 
     def now(self) -> datetime:
-        """What time it is by the server's clock: ages of what it has written are told by it."""
+        """The server's time: with it the age of a time in the ledger is computed."""
         found: datetime = self._rows("now")[0][0]
         return found
 
     def members_at(self, region: str, epoch: int) -> list[ShownMember]:
-        """The members that have joined under an epoch, in that order."""
+        """The members that joined under an epoch, in the order of joining."""
         return [ShownMember(*row) for row in self._rows("members_at", region=region, epoch=epoch)]
 
     def left_out(self, region: str) -> list[tuple[Span, int]]:
-        """The offsets that were accepted as lost, each with the epoch that went on without them."""
+        """The spans that a person accepted as lost, each with the epoch that skipped it."""
         return [(Span(*row[:4]), row[4]) for row in self._rows("left_out", region=region)]
 
     def broken_chains(self, region: str) -> list[BrokenChain]:
-        """Gaps and overlaps of the spans between initial and next offset; none is right."""
+        """Gaps and overlaps of the spans between initial and next offset; there should be none."""
         rows = self._rows("broken_chains", region=region)
         return [BrokenChain(TopicPartition(row[0], row[1]), *row[2:]) for row in rows]
 

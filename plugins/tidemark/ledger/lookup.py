@@ -9,7 +9,7 @@ from tidemark.postgres.transaction import autocommit
 
 
 class Lookup:
-    """Asks the ledger through an engine; nothing is decided by the answers."""
+    """Reads the ledger through an engine; no decision uses the result."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine

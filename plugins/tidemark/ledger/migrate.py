@@ -23,16 +23,16 @@ MIGRATION_LOCK = 0x7469_6465  # "tide": one migration at a time in a database
 
 
 def migrate(engine: Engine) -> str:
-    """Bring the ledger's schema to the newest revision; return it. Nothing to do is well done.
+    """Migrate the ledger's schema to the newest revision, if it is older; return that revision.
 
-    If it crashes: one transaction, so all of it stands or nothing.
+    If it crashes: all of it took effect or nothing, because it is one transaction.
 
     Raises:
         Unreachable: Postgres does not answer.
-        Refused: the role may not create what is missing, or a newer Tidemark was here.
+        Refused: the role lacks a right, or a newer Tidemark has migrated the ledger.
     """
     with _connected(engine) as connection:
-        # Closed at the end: what failed inside a spelled-out BEGIN must not go back to the pool.
+        # Detached, so closed at the end: a connection that failed after BEGIN must not be pooled.
         connection.detach()
         connection.execute(text("BEGIN"))
         _lock_migrations(connection)
@@ -48,28 +48,28 @@ def migrate(engine: Engine) -> str:
 
 
 def is_current(engine: Engine) -> bool:
-    """The ledger's schema is the one that this version of Tidemark knows.
+    """Whether the ledger's schema is at the newest revision that this version knows.
 
     Raises:
         Unreachable: Postgres does not answer.
-        Refused: the role may not look, or a newer Tidemark was here.
+        Refused: the role may not read it, or a newer Tidemark has migrated it.
     """
     return present(engine) == newest()
 
 
 def present(engine: Engine) -> str | None:
-    """The revision at which the ledger stands; None where there is no ledger.
+    """The ledger's revision; None if there is no ledger.
 
     Raises:
         Unreachable: Postgres does not answer.
-        Refused: the role may not look, or a newer Tidemark was here.
+        Refused: the role may not read it, or a newer Tidemark has migrated it.
     """
     with _connected(engine) as connection:
         return _present(connection)
 
 
 def migration_sql(since: str | None = None) -> str:
-    """The statements after a revision, or all, for a person who runs them by hand; maybe none."""
+    """The SQL after a revision, or all of it, to run by hand; empty if there is nothing to do."""
     if since == newest():
         return ""
     out = StringIO()
@@ -110,7 +110,7 @@ def _known() -> set[str]:
 
 @contextmanager
 def _connected(engine: Engine) -> Iterator[Connection]:
-    """A connection of SQLAlchemy's own kind, whose errors come in our words too."""
+    """A SQLAlchemy connection whose errors are translated into Tidemark's."""
     try:
         with engine.connect() as connection:
             yield connection

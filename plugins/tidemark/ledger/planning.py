@@ -17,7 +17,7 @@ class Planning(Decision):
     __slots__ = ()
 
     def unpublished_batch(self) -> Batch | None:
-        """The batch that this epoch works on; discarded with the epoch, never adopted."""
+        """The batch that this epoch works on, or None; a later epoch discards it."""
         found = self._unpublished_seq()
         if found is None:
             return None
@@ -39,7 +39,7 @@ class Planning(Decision):
         return regions.target_offsets(self.cursor, self.region, self.epoch)
 
     def bound_reached(self) -> str | None:
-        """The bound of the run that forbids another batch; none of time before the first."""
+        """The run's bound that is reached, or None; a time bound counts after the first batch."""
         found = self._one("bound_reached")
         return found[0] if found else None
 
@@ -58,16 +58,16 @@ class Planning(Decision):
         return found[0] if found else None
 
     def bytes_per_offset(self) -> dict[TopicPartition, float]:
-        """What an offset of each partition weighed when it was read last."""
+        """Bytes per offset of each partition, as measured when it was read last."""
         self._run("bytes_per_offset")
         return {TopicPartition(topic, n): weight for topic, n, weight in self.cursor.fetchall()}
 
     def accepted_corrupt(self) -> tuple[Span, ...]:
-        """The corrupt ranges that the run was told to leave out."""
+        """The corrupt ranges that a person allowed this run to skip."""
         return accepted_ranges(self._run_at().overrides)
 
     def pass_over(self, span: Span) -> None:
-        """The partition's history ends where the range begins, a new one begins where it ends."""
+        """Skip a corrupt range: the partition's history ends before it, a new one follows it."""
         where = {"topic": span.topic, "partition": span.partition}
         if self._run("pass_over", **where, start=span.start, end=span.end) != 1:
             raise LookupError(f"{span.topic_partition} does not stand at {span.start}")
@@ -76,7 +76,7 @@ class Planning(Decision):
         )
 
     def write_batch(self, spans: Sequence[Span]) -> Batch:
-        """Write the plan under a seq of its own; it is fixed for as long as the epoch lives."""
+        """Write the plan under a new seq; it does not change within the epoch."""
         seq = self._give_out_seq()
         self._run("write_batch", seq=seq)
         written = self._run(

@@ -1,4 +1,4 @@
-"""What a transaction decides about the unpublished batch: whose work counts, what is visible."""
+"""What a transaction decides about the unpublished batch: claims, and the publish."""
 
 from tidemark.errors import TargetRefused
 from tidemark.ledger.decision import Decision
@@ -13,14 +13,14 @@ class Publishing(Decision):
     __slots__ = ()
 
     def is_unpublished(self, batch: Batch) -> bool:
-        """The batch is still the one that this epoch works on: the fence of every contribution."""
+        """Whether this epoch still works on the batch; this check fences every contribution."""
         return self._unpublished_seq() == (batch.seq, self.epoch)
 
     def claim(self, batch: Batch, contribution: Contribution) -> None:
         """Claim all spans of the contribution, or none.
 
         Raises:
-            SpanAlreadyClaimed: another contribution was accepted for one of them.
+            SpanAlreadyClaimed: another contribution has claimed one of them.
         """
         reads = contribution.reads
         claimed = self._run(
@@ -51,11 +51,11 @@ class Publishing(Decision):
         )
 
     def unclaimed_spans(self, batch: Batch) -> int:
-        """Spans that nobody has contributed yet."""
+        """The number of spans that no contribution has claimed yet."""
         return self._number("unclaimed_spans", seq=batch.seq)
 
     def winners(self, batch: Batch) -> list[tuple[int, int]]:
-        """(member, attempt) of the staged rows that count, over all members."""
+        """(member, attempt) of the winning task attempts of all members."""
         self._run("winners", seq=batch.seq)
         return list(self.cursor.fetchall())
 
@@ -65,26 +65,26 @@ class Publishing(Decision):
         return list(self.cursor.fetchall())
 
     def contributed_rows(self, batch: Batch) -> int:
-        """Rows that the batch's contributions have staged, as they counted them."""
+        """The number of staged rows, as the batch's contributions counted them."""
         return self._number("contributed_rows", seq=batch.seq)
 
     def advance_partitions(self, batch: Batch) -> None:
-        """Move every partition from its span's start to its end; the server raises otherwise."""
+        """Advance each partition from its span's start to its end; else the server raises."""
         self._run("advance_partitions", seq=batch.seq)
 
     def count_dead_letters(self, batch: Batch) -> Counted:
-        """What the batch's claimed spans counted, over all members, beside the run's limits."""
+        """The counts of the batch's claimed spans, of all members, with the run's limits."""
         self._run("count_dead_letters", seq=batch.seq, judged_from=JUDGED_FROM)
         own, letters, before, letters_before, *limits = self.cursor.fetchone()  # type: ignore[misc]
         return Counted(own, letters, before, letters_before, Limits(*limits))
 
     def commonest_reasons(self, batch: Batch) -> list[Reason]:
-        """Why records of the batch became dead letters, as far as they were moved."""
+        """The commonest reasons of the batch's dead letters that were moved."""
         self._run("commonest_reasons", seq=batch.seq)
         return [Reason(*row) for row in self.cursor.fetchall()]
 
     def publish_batch(self, batch: Batch, moved: Moved, dead_letters_moved: int) -> int:
-        """Write the counts, which named constraints compare; return the records of the batch."""
+        """Publish with these counts, which named constraints check; return the batch's records."""
         return self._number(
             "publish_batch",
             seq=batch.seq,
@@ -95,12 +95,12 @@ class Publishing(Decision):
         )
 
     def keep_target(self, schema: str, table: str) -> None:
-        """The table that bears this name is the one that the region has always published to.
+        """Check that this name still is the table that the region has always published to.
 
-        Asked after its rows were inserted or deleted: the lock of that holds the name still.
+        Call it after rows were inserted or deleted: their lock keeps the table from being renamed.
 
         Raises:
-            TargetRefused: it is another one.
+            TargetRefused: it is another table.
         """
         if self._run("keep_target", schema=schema, table=table) != 1:
             raise TargetRefused(
@@ -111,5 +111,5 @@ class Publishing(Decision):
             )
 
     def advance_head(self, batch: Batch) -> int:
-        """Make the batch the region's head; returns how many rows that touched: one."""
+        """Make the batch the region's head; return the number of changed rows, which must be 1."""
         return self._run("advance_head", seq=batch.seq)

@@ -1,4 +1,4 @@
-"""What a process reads of the ledger without the region lock: it decides nothing by it."""
+"""Reads of the ledger without the region lock: results may be stale, so they decide nothing."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from tidemark.protocol.reset import RewindPlan
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run has come, as a look tells it."""
+    """How far a run has come, in one snapshot."""
 
     epoch: int
     """The region's epoch; the rest holds only while it is the run's."""
@@ -28,24 +28,24 @@ class Progress:
 
 
 class Reader(Lookup):
-    """The ledger as an engine sees it now."""
+    """Reads of the ledger's present state, through an engine."""
 
     def rewind_is_under_way(self, region: str) -> bool:
-        """A rewind has lowered Kafka and not yet the ledger, or died in between; a look."""
+        """Whether a rewind has lowered Kafka and not yet the ledger; it may have crashed there."""
         return bool(self._rows("rewind_is_under_way", region=region)[0][0])
 
     def target_oid(self, target: str) -> int | None:
-        """The table that bears a name now, as a look."""
+        """The OID of the table that has this name now; None if there is none."""
         with autocommit(self.engine) as cursor:
             return regions.target_oid(cursor, target)
 
     def rewind_plan(self, region: str, to_seq: int) -> RewindPlan:
-        """What a rewind to a checkpoint would take back, as a look."""
+        """What a rewind to a checkpoint would remove and restore."""
         with autocommit(self.engine) as cursor:
             return rewinds.rewind_plan(cursor, region, to_seq)
 
     def read_again(self, region: str, to_seq: int) -> list[ReadAgain]:
-        """What a rewind to a checkpoint reads again of each partition, as a look."""
+        """What a rewind to a checkpoint would read again of each partition."""
         with autocommit(self.engine) as cursor:
             return rewinds.read_again(cursor, region, to_seq)
 
@@ -61,10 +61,10 @@ class Reader(Lookup):
         return int(rows[0][0])
 
     def progress(self, region: str, epoch: int) -> Progress:
-        """How far a run has come, in one snapshot: what members that wait look at.
+        """How far a run has come, in one snapshot; waiting members poll it.
 
         Raises:
-            Fenced: the run passed so long ago that the ledger no longer retains it.
+            Fenced: the run is so old that the ledger no longer retains it.
         """
         rows = self._rows("progress", region=region, epoch=epoch)
         if not rows:
@@ -80,14 +80,14 @@ class Reader(Lookup):
         return RegionState(region, *rows[0]) if rows else None
 
     def epoch(self, region: str) -> int | None:
-        """The region's current epoch, as a look."""
+        """The region's current epoch; None before its first open."""
         rows = self._rows("epoch", region=region)
         return rows[0][0] if rows else None
 
     def merged_checkpoint(self, region: str, at: int | None = None) -> Checkpoint:
-        """Epoch, seq and partition -> next offset, of one snapshot.
+        """The merged checkpoint with its epoch and seq, in one snapshot.
 
-        Of the head; or, with the seq of an older checkpoint, where a rewind to it leads.
+        That of the head; or, with `at`, the one that a rewind to that seq restores.
         """
         if at is None:
             rows = self._rows("merged_checkpoint", region=region)
@@ -104,17 +104,17 @@ class Reader(Lookup):
             return regions.partitions(cursor, region)
 
     def run_of(self, region: str, run_id: str) -> Run | None:
-        """The newest epoch's run with this run id."""
+        """The newest run with this run id; None if there is none."""
         rows = self._rows("run_of", region=region, run_id=run_id)
         return Run(region, *rows[0]) if rows else None
 
     def run_at(self, region: str, epoch: int) -> Run | None:
-        """The run that holds this epoch; None if a reset holds it."""
+        """The run of this epoch; None if it is the epoch of a reset."""
         rows = self._rows("run_at", region=region, epoch=epoch)
         return Run(region, *rows[0]) if rows else None
 
     def used_overrides(self, region: str, run_id: str) -> dict[str, int]:
-        """Overrides that earlier opens of this run were given: override -> the epoch it went to."""
+        """Overrides that earlier opens of this run have used: override -> epoch."""
         return dict(self._rows("used_overrides", region=region, run_id=run_id))
 
     def target_offsets(self, region: str, epoch: int) -> Offsets:
@@ -123,16 +123,16 @@ class Reader(Lookup):
             return regions.target_offsets(cursor, region, epoch)
 
     def unpublished_batch(self, region: str) -> Batch | None:
-        """The unpublished batch with its claims, as a look: it decides nothing."""
+        """The unpublished batch with its claims; None if there is none."""
         with autocommit(self.engine) as cursor:
             return Planning(cursor, region, 0, 0, 0).unpublished_batch()
 
     def unpublished_seq(self, region: str) -> int | None:
-        """The seq of the unpublished batch, as a look."""
+        """The seq of the unpublished batch; None if there is none."""
         rows = self._rows("unpublished_seq", region=region)
         return rows[0][0] if rows else None
 
     def unfinished_reset(self, region: str, run_id: str | None) -> int | None:
-        """The epoch of a reset of this run that was decided and not finished, as a look."""
+        """The epoch of this run's reset that was decided and not finished, or None."""
         rows = self._rows("unfinished_reset", region=region, run_id=run_id)
         return rows[0][0] if rows else None

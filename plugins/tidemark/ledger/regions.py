@@ -1,4 +1,4 @@
-"""What a cursor sees of a region, under its lock or without."""
+"""Reads of a region through a cursor, with the region lock or without it."""
 
 from psycopg2.extensions import cursor as Cursor
 
@@ -24,7 +24,7 @@ def target_offsets(cursor: Cursor, region: str, epoch: int) -> Offsets:
 
 
 def target_oid(cursor: Cursor, target: str) -> int | None:
-    """The table that bears a name; None if there is none."""
+    """The OID of the table that has this name; None if there is none."""
     schema, table = parse_table(target)
     cursor.execute(query("target_oid"), {"schema": schema, "table": table})
     found = cursor.fetchone()

@@ -1,4 +1,4 @@
-"""What a rewind to a checkpoint removes and reads again, as a cursor sees the ledger."""
+"""What a rewind to a checkpoint removes, restores and reads again: reads through a cursor."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +13,10 @@ from tidemark.protocol.reset import Place, RewindPlan
 
 @dataclass(frozen=True, slots=True)
 class ReadAgain:
-    """What a rewind reads again of a partition, as the ledger counted it when it was read."""
+    """What a rewind reads again of a partition, with the counts of the first time."""
 
     span: Span
-    """As far as the ledger has its spans; older ones may be pruned."""
+    """Covers the spans that the ledger still has; older ones may be pruned."""
     records: int
     first: Span
     """The oldest of these spans."""
@@ -24,7 +24,7 @@ class ReadAgain:
 
 
 def read_again(cursor: Cursor, region: str, seq: int) -> list[ReadAgain]:
-    """What a rewind to a seq reads again."""
+    """What a rewind to a seq reads again of each partition."""
     cursor.execute(query("read_again"), {"region": region, "seq": seq})
     return [
         ReadAgain(
@@ -38,19 +38,19 @@ def read_again(cursor: Cursor, region: str, seq: int) -> list[ReadAgain]:
 
 
 def published_after(cursor: Cursor, region: str, seq: int) -> Removal:
-    """What a rewind to a seq has to remove."""
+    """What a rewind to a seq must remove."""
     cursor.execute(query("published_after"), {"region": region, "seq": seq})
     return Removal(*(cursor.fetchone() or (0, 0)))
 
 
 def restored_checkpoint(cursor: Cursor, region: str, seq: int) -> list[tuple[Any, ...]]:
-    """Epoch, seq, topic, partition, offset, topic id and next offset: where a rewind leads."""
+    """What a rewind restores: epoch, seq, topic, partition, offset, topic id and next offset."""
     cursor.execute(query("restored_checkpoint"), {"region": region, "seq": seq})
     return cursor.fetchall()
 
 
 def rewind_plan(cursor: Cursor, region: str, to_seq: int) -> RewindPlan:
-    """What a rewind to a checkpoint would take back."""
+    """What a rewind to a checkpoint would remove and restore."""
     cursor.execute(query("rewind_plan"), {"region": region, "seq": to_seq})
     is_checkpoint, batches, dead_letters, beyond = cursor.fetchone() or (False, 0, 0, [])
     places = {

@@ -19,7 +19,7 @@ from tidemark.protocol.reset import Finished, ResetRequest, RewindPlan, RewindRe
 
 @dataclass(slots=True)
 class Settling:
-    """One transaction that takes the region's next epoch and says for what."""
+    """One transaction that takes the region's next epoch, for a run or a reset."""
 
     cursor: Cursor
     state: RegionState
@@ -30,20 +30,20 @@ class Settling:
         return self.state.region
 
     def take_epoch(self, seen: Mirrored) -> int:
-        """Fence everyone: the epoch by compare-and-set on the server, past what Kafka has seen."""
+        """Fence everyone: take the next epoch by compare-and-set, above the one seen in Kafka."""
         self._run("take_epoch_seq", seen=seen.seq)
         self._run("take_epoch", epoch=self.state.epoch, seen=seen.epoch)
         return int(self.cursor.fetchone()[0])  # type: ignore[index]
 
     def discard_unpublished_batch(self) -> int | None:
-        """Drop the plan of the passed epoch; return its seq. Its seq is not used again."""
+        """Discard the plan of the epoch before; return its seq, which is never reused, or None."""
         self._run("discard_unpublished_batch")
         found = self.cursor.fetchone()
         self._supersede()
         return found[0] if found else None
 
     def _supersede(self) -> None:
-        """Who was open, or resetting, is so no longer."""
+        """Mark open runs and unfinished resets as superseded."""
         self._run("supersede_runs")
         self._run("supersede_resets")
 
@@ -52,7 +52,7 @@ class Settling:
         return regions.partitions(self.cursor, self.region)
 
     def write_initial_offsets(self, initial: Offsets, topic_ids: Mapping[str, str]) -> None:
-        """Write where new partitions begin; known ones keep what they have."""
+        """Write the initial offsets of new partitions; known partitions keep theirs."""
         self._run(
             "write_initial_offsets",
             topics=[partition.topic for partition in initial],
@@ -62,7 +62,7 @@ class Settling:
         )
 
     def end_histories(self, epoch: int, partitions: list[TopicPartition]) -> None:
-        """What was read of these partitions stays; a new history may begin."""
+        """End the history of these partitions: what was read stays, a new history may begin."""
         self._run(
             "end_histories",
             epoch=epoch,
@@ -71,11 +71,11 @@ class Settling:
         )
 
     def target_oid(self, target: str) -> int | None:
-        """The table that bears this name now."""
+        """The OID of the table that has this name now; None if there is none."""
         return regions.target_oid(self.cursor, target)
 
     def write_made_with(self, fingerprint: Mapping[str, Any], cluster_id: str, target: str) -> None:
-        """Keep what the rows are made with from now on, from where, and where they go."""
+        """Record the fingerprint, cluster and target of all rows from now on."""
         self._run(
             "write_made_with",
             fingerprint=Json(dict(fingerprint)),
@@ -85,7 +85,7 @@ class Settling:
         )
 
     def write_run(self, epoch: int, request: OpenRequest, backlog: int, remarks: list[str]) -> None:
-        """Write the run; its target offsets follow."""
+        """Write the run; `write_targets` writes its target offsets."""
         bounds = request.bounds
         self._run(
             "write_run",
@@ -104,14 +104,14 @@ class Settling:
         )
 
     def log_ends(self) -> dict[TopicPartition, LogEnd]:
-        """Where the logs ended when the newest run opened; none before the first."""
+        """Where the logs ended when the newest run opened; empty before the first run."""
         self._run("log_ends")
         return {TopicPartition(r[0], r[1]): LogEnd(*r[2:]) for r in self.cursor.fetchall()}
 
     def write_targets(
         self, epoch: int, facts: Facts, stuck: Mapping[TopicPartition, datetime]
     ) -> None:
-        """Write the run's target offsets and what lies behind them; `stuck` as before the run."""
+        """Write the run's target offsets and high watermarks; `stuck` is that of `stuck_since`."""
         targets = facts.ends
         self._run(
             "write_targets",
@@ -124,11 +124,11 @@ class Settling:
         )
 
     def rewind_plan(self, to_seq: int) -> RewindPlan:
-        """What a rewind to a checkpoint would take back."""
+        """What a rewind to a checkpoint would remove and restore."""
         return rewinds.rewind_plan(self.cursor, self.region, to_seq)
 
     def finished_reset(self, request_id: str) -> Finished | None:
-        """The reset that this request has finished, if it has."""
+        """The reset that this request has already finished; None if it has not."""
         self._run("finished_reset", request_id=request_id)
         found = self.cursor.fetchone()
         return Finished(*found) if found else None

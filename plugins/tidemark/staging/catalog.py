@@ -1,4 +1,4 @@
-"""What Postgres says about a table: its kind, our rights, its columns."""
+"""What Postgres' catalog says about a table: its kind, its columns and our rights."""
 
 from dataclasses import dataclass
 
@@ -13,21 +13,21 @@ _EVENTS = {"INSERT": (4, "3"), "DELETE": (8, "4")}
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table, or something else of that name."""
+    """A table, or another relation with its name."""
 
     kind: str
-    """As pg_class has it: r table, p partitioned table, v view, m materialized view …"""
+    """As in pg_class: r table, p partitioned table, v view, m materialized view …"""
     persistence: str
     """p permanent, u unlogged, t temporary."""
     schema_is_usable: bool
     has_row_security: bool
-    """Whether policies apply to the current user: rows may be hidden from it."""
+    """Whether policies apply to the current user and may hide rows from it."""
     user: str
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column of a table as Postgres has it."""
+    """A column of a table, from Postgres' catalog."""
 
     name: str
     type_name: str
@@ -41,7 +41,7 @@ class TableColumn:
     is_writable: bool
     """Whether the current user may insert it."""
     primary_key: str | None
-    """The name of the primary key that it is part of."""
+    """The name of the primary key that it is part of, if it is."""
 
     @property
     def fills_itself(self) -> bool:
@@ -68,14 +68,14 @@ class TableRights:
 
 
 def find_relation(cursor: Cursor, schema: str, table: str) -> Relation | None:
-    """Return what bears the name, None if nothing does."""
+    """Return the relation that has this name; None if there is none."""
     cursor.execute(query("find_relation"), {"schema": schema, "table": table})
     row = cursor.fetchone()
     return None if row is None else Relation(*row)
 
 
 def find_interfering(cursor: Cursor, schema: str, table: str, event: str) -> list[str]:
-    """`trigger x` and `rule y` of the table that can keep rows from an INSERT or a DELETE."""
+    """Each `trigger x` and `rule y` of the table that can suppress an INSERT or a DELETE."""
     trigger, rule = _EVENTS[event]
     values = {"schema": schema, "table": table, "trigger": trigger, "rule": rule}
     cursor.execute(query("find_interfering"), values)

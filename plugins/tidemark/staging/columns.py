@@ -1,4 +1,4 @@
-"""The DataFrame's columns as Postgres holds them; what can't be written is refused here."""
+"""The DataFrame's columns with their Postgres types; refuses those that Postgres can't hold."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ class Column:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the DataFrame knows no type, only nulls (`lit(None)`)."""
+        """Whether the column has no type, only nulls (`lit(None)`)."""
         return bool(pa.types.is_null(self.arrow_type))
 
     @property
@@ -62,7 +62,7 @@ class Column:
 
     @property
     def staged_name(self) -> str:
-        """The name in the staging table, where `member` and `attempt` are taken."""
+        """The name in the staging table, which has columns `member` and `attempt` of its own."""
         return f"{self.name} (data)" if self.name in KEYS else self.name
 
     @property
@@ -72,7 +72,7 @@ class Column:
 
     @property
     def needs_zone(self) -> bool:
-        """Whether the move must give UTC back to the elements of an array."""
+        """Whether the move must restore the time zone, UTC, of an array's elements."""
         return self.postgres_type == f"{_TIMESTAMPTZ}[]"
 
 
@@ -80,7 +80,7 @@ def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
     """Return the columns that rows of `schema` have in Postgres, in the same order.
 
     Raises:
-        SchemaMismatch: names or types that no table can hold; all of them, with a remedy.
+        SchemaMismatch: Postgres can't hold a name or a type; lists all of them, with a remedy.
     """
     faults = [*_faults_of_names(schema.names), *_faults_of_types(schema)]
     if faults:
@@ -119,7 +119,7 @@ def _faults_of_types(schema: pa.Schema) -> Iterator[str]:
 
 
 def _type_of(arrow: pa.DataType) -> str:
-    """The Postgres type, or an empty text if there is none."""
+    """The Postgres type; empty if there is none."""
     if scalar := _scalar(arrow):
         return scalar
     if _is_list(arrow) and (element := _scalar(arrow.value_type)):
@@ -147,12 +147,12 @@ def _fits_json(arrow: pa.DataType) -> bool:
 
 
 def _field_fits_json(field: pa.Field) -> bool:
-    # Spark's VARIANT comes as a struct of its own binary encoding
+    # Spark's VARIANT arrives as a struct in its own binary encoding
     return b"variant" not in (field.metadata or {}) and _fits_json(field.type)
 
 
 def _stored(arrow: pa.DataType) -> pa.DataType:
-    """The type with UTC as its zone: Spark labels the same instants with its session's zone."""
+    """The type with UTC as its zone: Spark names its session's zone, the instants are the same."""
     if pa.types.is_timestamp(arrow) and arrow.tz:
         return pa.timestamp("us", "UTC")
     if _is_list(arrow) and _scalar(arrow.value_type):

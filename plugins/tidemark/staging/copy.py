@@ -1,4 +1,4 @@
-"""What executors stage: rows and dead letters, keyed by member and task attempt."""
+"""Stage rows and dead letters on an executor, keyed by member and task attempt."""
 
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
@@ -41,17 +41,17 @@ def copy_rows(
     member: int,
     attempt: int,
 ) -> int:
-    """Stage all rows of `batches` under (member, attempt), commit, and return how many they are.
+    """Stage all rows of `batches` under (member, attempt), commit, and return their number.
 
     The connection is the writer's own and idle; the call is one transaction. Batches have the
-    columns of `schema` in its order and are taken one at a time. What the iterator raises comes
-    out unchanged.
+    columns of `schema` in its order and are fetched one at a time. An exception of the iterator
+    passes through unchanged.
 
-    If it crashes or raises: nothing of the attempt is staged, unless the COMMIT's answer was
-    lost; then the rows of an attempt that nobody names lie there until the tables are dropped.
+    If it crashes or raises: nothing of the attempt is staged, unless only the answer to COMMIT was
+    lost. Then its rows stay until the tables are dropped, but no contribution names the attempt.
 
     Raises:
-        SchemaMismatch: `schema` has columns that can't be written; before any batch is taken.
+        SchemaMismatch: `schema` has columns that can't be written; no batch was fetched.
         TargetRefused: Postgres can't hold a value, such as a NUL in a text.
         StagingLost: the staging table is gone, or took fewer rows than were sent.
     """
@@ -77,8 +77,8 @@ def copy_dead_letters(
 
     Keys and values are stored byte for byte. Headers become a JSON array of
     {"key": text, "value": base64 or null}, with "key_base64" where the text is not exactly the
-    key's bytes. In texts a NUL is written `\x00` and a lone surrogate
-    `\ud800`, because Postgres holds neither.
+    key's bytes. In texts a NUL is written `\x00` and a lone surrogate `\ud800`, because Postgres
+    can store neither.
 
     Raises:
         StagingLost: the staging table is gone, or took fewer letters than were sent.
@@ -140,7 +140,7 @@ def _headers_json(letter: DeadLetter) -> str:
 
 
 def _key_json(key: str | bytes) -> dict[str, str | None]:
-    """The key as text; where that is not exactly it, its bytes as well."""
+    """The key as text; with its bytes as well where the text is not exactly them."""
     raw = key.encode("utf-8", "surrogatepass") if isinstance(key, str) else key
     text = _storable(raw.decode("utf-8", "backslashreplace"))
     exact = {} if text.encode() == raw else {"key_base64": b64encode(raw).decode()}

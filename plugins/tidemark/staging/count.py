@@ -1,4 +1,4 @@
-"""The rows of a target beside those that the ledger moved there."""
+"""The number of rows in a target, and the number that the ledger counted."""
 
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
@@ -14,8 +14,8 @@ SELECT (SELECT coalesce(sum(rows_moved), 0)::bigint FROM tidemark.batches
 
 
 def count_beside_ledger(cursor: Cursor, target: Target, region: str, since: int) -> tuple[int, int]:
-    """Rows that the ledger moved from a checkpoint on, and those that are there: one snapshot."""
-    # literals, because psycopg2 takes a % in a name for a placeholder beside parameters
+    """Rows from a checkpoint on: as the ledger counted them, and in the target; one snapshot."""
+    # literals: if there are parameters, psycopg2 reads a % in a name as a placeholder
     statement = _BOTH.format(
         target=target.identifier,
         batch_seq=sql.Identifier(BATCH_SEQ),

@@ -1,4 +1,4 @@
-"""Whether the DataFrame's columns fit a table that exists, and the ALTER TABLE that would help."""
+"""Whether the DataFrame's columns fit an existing table, and the ALTER TABLE to make them fit."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ _INSTANT = re.compile(r"timestamp(\(\d\))? with(out)? time zone")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that keeps rows out of the table, and the actions of ALTER TABLE against it."""
+    """One reason why rows don't fit the table, and the ALTER TABLE actions that remove it."""
 
     column: str
     fact: str
@@ -32,7 +32,7 @@ class Difference:
 
 
 def differences(columns: Sequence[Column], table: Sequence[TableColumn]) -> Iterator[Difference]:
-    """Yield all that keeps rows of `columns`, with their batch_seq, from being inserted."""
+    """Yield every reason why rows of `columns`, with their batch_seq, can't be inserted."""
     wanted = {column.name: column.postgres_type for column in columns} | {BATCH_SEQ: "bigint"}
     empty = {column.name for column in columns if column.is_empty}
     found = {own.name: own for own in table}
@@ -49,7 +49,7 @@ def differences(columns: Sequence[Column], table: Sequence[TableColumn]) -> Iter
 
 
 def holds(have: str, need: str) -> bool:
-    """Tell whether a column of type `have` takes every value of type `need` unchanged."""
+    """Whether a column of type `have` stores every value of type `need` unchanged."""
     if have.endswith("[]") and need.endswith("[]"):
         return holds(have[:-2], need[:-2])
     return have == need or have in _WIDER.get(need, ()) or _numeric_holds(have, need)
@@ -77,7 +77,7 @@ def _digits(type_name: str) -> tuple[int, int] | None:
 
 def _missing(name: str, type_name: str) -> Difference:
     if name == BATCH_SEQ:
-        # rows from before belong to no batch: 0 is below every one, so no rewind removes them
+        # existing rows belong to no batch: 0 is below every seq, so no rewind removes them
         action = f"ADD COLUMN {quoted(name)} bigint NOT NULL DEFAULT 0"
         return Difference(name, "the table lacks it; rewinds delete by it", (action,))
     action = f"ADD COLUMN {quoted(name)} {type_name}"
@@ -133,12 +133,12 @@ def _retype(own: TableColumn, type_name: str) -> Iterator[str]:
 def _using(name: str, old: str, new: str) -> str:
     if _INSTANT.fullmatch(old) and _INSTANT.fullmatch(new) and not _is_same_instant(old, new):
         return f" USING {name} AT TIME ZONE 'UTC'"
-    # by way of text a value that would change is refused instead of rounded
+    # a cast through text refuses a value that it would change, instead of rounding it
     return "" if _casts_itself(old, new) else f" USING {name}::text::{new}"
 
 
 def _casts_itself(old: str, new: str) -> bool:
-    """Whether values and a default become the new type without being told how."""
+    """Whether values and a default convert to the new type without a USING clause."""
     numbers = _NUMBER.fullmatch(old) and _NUMBER.fullmatch(new)
     return new == "text" or bool(numbers) or _is_same_instant(old, new)
 
@@ -149,5 +149,5 @@ def _is_same_instant(old: str, new: str) -> bool:
 
 
 def quoted(name: str) -> str:
-    """The name as an identifier in a statement that a person may run."""
+    """The name as a quoted identifier, for a statement that a person may run."""
     return '"' + name.replace('"', '""') + '"'

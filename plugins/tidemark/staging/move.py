@@ -1,4 +1,4 @@
-"""The move of a batch's staged rows into the target, of its dead letters into the ledger."""
+"""Move a batch's staged rows into the target, and its dead letters into the ledger."""
 
 from collections.abc import Sequence
 
@@ -53,10 +53,10 @@ def move_rows(
     """Insert the winners' staged rows into the target as batch `seq`; return how many went in.
 
     `winners` are (member, attempt). Runs in the caller's transaction; staging keeps its rows.
-    Deferred constraints are checked here, so that COMMIT can't fail for the target's sake.
+    Deferred constraints are checked here, so that the target can't make COMMIT fail.
 
     Raises:
-        psycopg2.Error: the target refuses a row, if `is_refusal` says so.
+        psycopg2.Error: the target refuses a row if `is_refusal` is true of it.
     """
     moved = insert_rows(cursor, staging, target, columns, seq, of_winners(winners))
     cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
@@ -80,8 +80,8 @@ def move_dead_letters(
 
 
 def of_winners(winners: Sequence[tuple[int, int]]) -> sql.Composable:
-    """The condition that a staged row is of one of the (member, attempt) that count."""
-    # literals, because psycopg2 takes a % in a column's name for a placeholder beside parameters
+    """The SQL condition that a staged row is of a winning (member, attempt)."""
+    # literals: if there are parameters, psycopg2 reads a % in a name as a placeholder
     return _OF_WINNERS.format(
         members=sql.Literal([member for member, _ in winners]),
         attempts=sql.Literal([attempt for _, attempt in winners]),
@@ -96,7 +96,7 @@ def insert_rows(
     seq: int,
     chosen: sql.Composable,
 ) -> int:
-    """Insert the staged rows that meet the condition; return how many went in."""
+    """Insert the staged rows that meet `chosen`; return how many went in."""
     statement = _MOVE.format(
         target=target.identifier,
         names=sql.SQL(", ").join(sql.Identifier(column.name) for column in columns),
@@ -118,10 +118,10 @@ def refuse_kept_out(
     moved: Moved,
     contributed: int,
 ) -> None:
-    """Tell a target that keeps rows out from staging that was lost, of which nothing is said here.
+    """Raise if the target kept rows out; return if staged rows are missing, which is lost staging.
 
     Raises:
-        TargetRefused: all rows are staged and not all went in; names the triggers and rules.
+        TargetRefused: all rows are staged but not all went in; names the triggers and rules.
     """
     rows = sql.Identifier(staging.schema, staging.rows)
     cursor.execute(_COUNT.format(rows=rows, chosen=of_winners(winners)))

@@ -1,4 +1,4 @@
-"""The target of a pipeline as the publish sees it: moves staged rows and dead letters."""
+"""The mover: what a publish uses to move staged rows and dead letters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ class Mover:
     target: Target
     columns: Sequence[Column]
     refused_become_dead_letters: bool = False
-    """Where the target refuses a row; else the batch is refused."""
+    """Whether a row that the target refuses becomes a dead letter; else the batch is refused."""
 
     def move_rows(self, transaction: Deciding, batch: Batch, room: int | None = None) -> Moved:
         """Insert the winners' rows under the batch's seq.
 
-        Where refused rows become dead letters, those of more than `room` records are too many: the
-        search for them ends, and the caller has to refuse the batch.
+        Where refused rows become dead letters, at most `room` records may: with more, the search
+        for them ends early and the caller must refuse the batch.
 
         Raises:
             TargetRefused: a constraint of the target refuses a row, a trigger keeps it out, or

@@ -1,8 +1,9 @@
-"""Structs, maps and lists of them as JSON text, the shape in which they are staged.
+"""Structs, maps and lists of them as JSON text, in which form they are staged.
 
-An object keeps its fields, null ones too; a map becomes an object whose keys are texts. Bytes are
-base64, dates and timestamps ISO 8601 (UTC ends in Z), decimals are numbers with all their
-digits. NaN and the infinities, which JSON lacks, are the strings "NaN", "Infinity", "-Infinity".
+A struct becomes an object with all fields, also those that are null; a map becomes an object with
+texts as keys. Bytes become base64, dates and timestamps ISO 8601 (UTC ends in Z), decimals numbers
+with all their digits. NaN and the infinities, which JSON lacks, become the strings "NaN",
+"Infinity", "-Infinity".
 """
 
 from collections.abc import Callable
@@ -37,7 +38,7 @@ def _read(array: pa.Array) -> list[Any]:
 
 
 def _conversion(kind: pa.DataType) -> Conversion | None:
-    """What turns a value of this type into one that JSON can hold; None if nothing need."""
+    """The function that makes a value of this type valid in JSON; None if none is needed."""
     if pa.types.is_floating(kind):
         return _number
     if pa.types.is_timestamp(kind) and kind.tz:

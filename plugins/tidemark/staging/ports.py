@@ -1,4 +1,4 @@
-"""What staging asks of the deciding transaction that it works in: the ledger's."""
+"""What staging needs of the ledger's deciding transaction."""
 
 from typing import Protocol
 
@@ -6,11 +6,11 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import Batch
 
-# ruff: noqa: D102 -- what a method does stands where it is done: in the ledger
+# ruff: noqa: D102 -- the ledger's methods have the docstrings
 
 
 class Deciding(Protocol):
-    """A ledger transaction that holds the region lock under the region's own epoch."""
+    """A ledger transaction that holds the region lock and the current epoch."""
 
     @property
     def cursor(self) -> Cursor: ...

@@ -1,4 +1,4 @@
-"""The reads of spans that are complete: what readers record, and what counts."""
+"""Complete reads of spans: readers record them, the driver takes one for each span."""
 
 from collections.abc import Sequence
 
@@ -22,10 +22,10 @@ ON CONFLICT DO NOTHING
 
 
 def record_read(cursor: Cursor, staging: Staging, read: SpanRead) -> bool:
-    """Record a complete read of a span; False if this attempt has recorded it before.
+    """Record a complete read of a span; False if this attempt has already recorded it.
 
-    Then its dead letters stand already and must not be staged twice: a transform that uses the
-    source twice may read a span twice in one task.
+    If False, its dead letters are already staged: do not stage them again. One task may read a
+    span twice, if the transform uses the source twice.
     """
     span = read.span
     values = {
@@ -65,7 +65,7 @@ def complete_reads(
 
 
 def rows_read(cursor: Cursor, staging: Staging, member: int) -> dict[tuple[str, int, int], int]:
-    """Rows that each complete read of this member gave, by topic, partition and attempt."""
+    """The number of rows of each complete read of this member, by topic, partition, attempt."""
     cursor.execute(
         sql.SQL(
             "SELECT topic, partition, attempt, records - dead_letters FROM {reads}"

@@ -1,4 +1,4 @@
-"""What it means that the target refuses a row, judged by SQLSTATE, told without the row's data."""
+"""A target that refuses a row: recognised by SQLSTATE, reported without the row's data."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,39 +10,39 @@ from tidemark.errors import TargetRefused
 from tidemark.staging.target import Target
 
 SERVERS_TROUBLE = ("08", "25", "40", "53", "57", "58", "XX", "55P03")
-"""How an SQLSTATE begins that says nothing about rows: the server is gone, gave up, or is full."""
+"""SQLSTATEs that begin so do not concern rows: the server is gone, gave up, or is full."""
 
 
 def is_refusal(error: psycopg2.Error) -> bool:
-    """Whether an INSERT into the target, or a DELETE, failed for what its table demands of rows.
+    """Whether an INSERT into the target, or a DELETE, failed because the table refuses a row.
 
-    The SQLSTATE decides and not psycopg2's class: a trigger may raise any code.
+    The SQLSTATE decides, not psycopg2's class of exception: a trigger may raise any code.
     """
     code = error.pgcode
     if code is None or code.startswith(SERVERS_TROUBLE):
         return False
-    # 42 outside of a trigger is the statement: a right or a column is gone, for every row alike
+    # 42 outside a trigger concerns the statement, not a row: a right or a column is gone
     return not code.startswith("42") or error.diag.context is not None
 
 
 @contextmanager
 def naming_refusals(target: Target) -> Iterator[None]:
-    """Around a statement on the target: what it refuses is said without the row's data.
+    """Raise TargetRefused, without the row's data, where a statement on the target is refused.
 
     Raises:
-        TargetRefused: in place of an error that is a refusal.
+        TargetRefused: the target refuses a row; other errors pass through unchanged.
     """
     try:
         yield
     except psycopg2.Error as error:
         if not is_refusal(error):
             raise
-        # the DETAIL of the server's error quotes the row: it goes no further
+        # not chained: the DETAIL of the server's error quotes the row
         raise target_refused(error, target) from None
 
 
 def target_refused(error: psycopg2.Error, target: Target) -> TargetRefused:
-    """Say which constraint, column or type of the target refuses, without the row's data.
+    """The error that names the target's constraint, column or type, without the row's data.
 
     Raise it `from None`: the DETAIL of the server's error quotes the row.
     """
@@ -53,7 +53,7 @@ def target_refused(error: psycopg2.Error, target: Target) -> TargetRefused:
 
 
 def guard(error: psycopg2.Error) -> str:
-    """What of the target refuses, without the row's data."""
+    """What of the target refuses (a constraint, column or type), without the row's data."""
     code = error.pgcode or "unknown"
     return f"{_named(error)} (SQLSTATE {code} {_condition(code)})"
 

@@ -1,4 +1,4 @@
-"""Records whose rows the target refused: how they are named, and kept as dead letters."""
+"""Records whose rows the target refused: their coordinates, and their dead letters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from tidemark.staging.columns import Column
 from tidemark.staging.target import Target
 
 COORDINATES = {"kafka_topic": "text", "kafka_partition": "integer", "kafka_offset": "bigint"}
-"""Columns that name a row's record, as Postgres holds them."""
+"""Columns that identify a row's record, with their Postgres types."""
 
 REASON = "TARGET_REFUSED"
-"""Of the dead letters made here."""
+"""The reason of the dead letters written here."""
 
 ROW = sql.SQL("(to_jsonb(staged) - ARRAY['member', 'attempt'])")
-"""A staged row as a dead letter keeps it."""
+"""A staged row as a dead letter stores it."""
 
 _LETTERS = sql.SQL("""
 INSERT INTO tidemark.dead_letters
@@ -36,7 +36,7 @@ GROUP BY s.region, s.partition_id, s.topic, s.partition, r."offset", s.seq, r.de
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record by its coordinates, with the places of its staged rows."""
+    """A record by its coordinates, with the ctids of its staged rows."""
 
     topic: str
     partition: int
@@ -46,20 +46,20 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A record of which the target refuses a row, and what of the target does."""
+    """A record of which the target refuses a row; `detail` names what of the target refuses it."""
 
     record: Record
     detail: str
 
 
 def missing_coordinates(columns: Sequence[Column]) -> list[str]:
-    """Which of the columns that name a row's record are not there as they came."""
+    """Which coordinate columns are missing or have another type."""
     types = {column.name: column.postgres_type for column in columns}
     return [name for name, kind in COORDINATES.items() if types.get(name) != kind]
 
 
 def refuse_without_coordinates(columns: Sequence[Column]) -> None:
-    """Raise InvalidSettings if a refused row could not name its record."""
+    """Raise InvalidSettings if rows lack the coordinates of their record."""
     if missing := missing_coordinates(columns):
         raise InvalidSettings(
             f"target.on_refused: dead_letter needs the columns {', '.join(COORDINATES)}"
@@ -69,13 +69,13 @@ def refuse_without_coordinates(columns: Sequence[Column]) -> None:
 
 
 def write_letters(cursor: Cursor, batch: Batch, target: Target, refused: Sequence[Refused]) -> int:
-    """Write a dead letter for each; the rows stand there as the transform made them.
+    """Write a dead letter for each record, with its rows as the transform made them.
 
-    The record as it came is not at hand: Kafka is not asked inside a transaction, and a second
-    one after COMMIT could be lost. Its coordinates tell where it is.
+    It lacks the raw record: Kafka is never asked inside a transaction, and a second transaction
+    after COMMIT could be lost. Its coordinates say where the record is in Kafka.
 
     Raises:
-        TargetRefused: a refused row names no record of the batch.
+        TargetRefused: the coordinates of a refused row are not those of a record of the batch.
     """
     each = [(one, ctid) for one in refused for ctid in one.record.ctids]
     cursor.execute(

@@ -1,10 +1,10 @@
-"""The search for rows that the target refuses: by halving, inside the publish.
+"""Find the rows that the target refuses, by halving, inside the publish.
 
-Records are taken in the order of their coordinates, in slices. A slice that the target refuses is
-rolled back and halved, until a single record is refused: all of its rows stay out, so that a
-record is either rows or a dead letter. What went in before stands, so of two rows that exclude
-each other the first stays, wherever the slices are cut. What was refused is tried again as long
-as that helps: a row may refer to one that came later.
+Records are inserted in the order of their coordinates, in slices. A slice that the target refuses
+is rolled back and halved, down to a single record. If that is refused, none of its rows goes in:
+a record becomes either rows or a dead letter. Rows that went in stay, so of two rows that exclude
+each other the first wins, wherever the slices are cut. Refused records are tried again as long as
+that inserts more: a row may refer to one that came later.
 """
 
 import time
@@ -27,7 +27,7 @@ from tidemark.staging.refused_records import Record, Refused, write_letters
 from tidemark.staging.target import Target
 
 SEARCH_SECONDS = 300.0
-"""For the search in one batch: others wait for the region lock, for up to lock_timeout."""
+"""Limit of the search in one batch: it holds the region lock, others wait up to lock_timeout."""
 
 _RECORDS = sql.SQL("""
 SELECT kafka_topic, kafka_partition, kafka_offset, staged.ctid::text
@@ -36,7 +36,7 @@ FROM {rows} AS staged WHERE {chosen} ORDER BY kafka_topic COLLATE "C", 2, 3
 
 
 class _SliceRefused(Exception):
-    """The target refuses a row of a slice; nothing of the slice stands."""
+    """The target refuses a row of a slice; the slice was rolled back."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -45,7 +45,7 @@ class _SliceRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The move of one batch into a target that may refuse rows of it."""
+    """Moves one batch into a target that may refuse some of its rows."""
 
     cursor: Cursor
     batch: Batch
@@ -54,10 +54,10 @@ class Search:
     winners: Sequence[tuple[int, int]]
 
     def move(self, room: int | None) -> Moved:
-        """Move what the target takes; the others' records are dead letters of the ledger.
+        """Move the rows that the target accepts; write dead letters for the other records.
 
-        The whole is tried first. The search ends where more than `room` records are refused: the
-        caller has to refuse the batch.
+        Tries the whole batch first. The search ends early if more than `room` records are
+        refused; then the caller must refuse the batch.
 
         Raises:
             TargetRefused: the search takes too long, or a refused row names no record of the batch.
@@ -74,7 +74,7 @@ class Search:
         return Moved(rows, sum(len(one.record.ctids) for one in refused), len(refused), letters)
 
     def _search(self, room: int | None) -> tuple[int, list[Refused]]:
-        """Pass after pass over what is still refused, until a pass takes no record of it."""
+        """Try the refused records again, pass after pass, until a pass inserts none of them."""
         until = time.monotonic() + SEARCH_SECONDS
         self.cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         moved, refused = self._halve(_halves(self._records()), room, until)
@@ -104,7 +104,7 @@ class Search:
         return moved, refused
 
     def _records(self) -> list[Record]:
-        """The staged records in order."""
+        """The staged records in the order of their coordinates."""
         statement = _RECORDS.format(rows=self._rows, chosen=of_winners(self.winners))
         self.cursor.execute(statement)
         by_record = groupby(self.cursor.fetchall(), key=itemgetter(0, 1, 2))
@@ -115,7 +115,7 @@ class Search:
 
     def _insert(self, records: Sequence[Record]) -> int:
         ctids = ",".join(f'"{ctid}"' for record in records for ctid in record.ctids)
-        # one literal: Postgres plans an array of many for seconds
+        # one literal: Postgres needs seconds to plan an array of many
         chosen = sql.SQL("staged.ctid = ANY ({}::tid[])").format(sql.Literal(f"{{{ctids}}}"))
         staging, seq = self.batch.staging, self.batch.seq
         return insert_rows(self.cursor, staging, self.target, self.columns, seq, chosen)
@@ -135,7 +135,7 @@ class Search:
 
 
 def _halves(records: Sequence[Record]) -> list[Sequence[Record]]:
-    """Both halves, the later one first: they are taken from the end."""
+    """Both halves, the later one first: slices are popped from the end."""
     middle = len(records) // 2
     return [half for half in (records[middle:], records[:middle]) if half]
 

@@ -1,4 +1,4 @@
-"""Taking published rows back out of the target: what a rewind removes."""
+"""Remove published rows from the target, for a rewind."""
 
 from dataclasses import dataclass
 
@@ -23,15 +23,15 @@ _DELETE = sql.SQL("DELETE FROM {} WHERE {} > {}")
 
 @dataclass(frozen=True, slots=True)
 class PublishedRows:
-    """The rows of a target by the batch that made them visible."""
+    """The published rows of a target, by batch."""
 
     target: Target
 
     def count_rows(self, cursor: Cursor, after_seq: int) -> int:
-        """How many rows came after a checkpoint.
+        """Count the rows that were published after a checkpoint.
 
         Raises:
-            Refused: the role may not delete or see them, or the table does not say what came when.
+            Refused: the role may not delete or see them, or the table has no batch_seq.
         """
         if not self._is_there(cursor):
             return 0
@@ -43,11 +43,11 @@ class PublishedRows:
         return self._count(cursor, after_seq)
 
     def remove_rows(self, transaction: Deciding, after_seq: int) -> int:
-        """Delete the rows that came after a checkpoint; return how many. None of them is left.
+        """Delete all rows that were published after a checkpoint; return how many.
 
         Raises:
             TargetRefused: a constraint of the target, a table that refers to it, a trigger or a
-                rule keeps one; or the region has published to another table.
+                rule keeps a row; or the region has published to another table.
         """
         cursor = transaction.cursor
         if not self._is_there(cursor):
@@ -75,7 +75,7 @@ class PublishedRows:
         return int((cursor.fetchone() or (0,))[0])
 
     def _after(self, statement: sql.SQL, after_seq: int) -> sql.Composed:
-        # a literal, because psycopg2 takes a % in a name for a placeholder beside parameters
+        # a literal: if there are parameters, psycopg2 reads a % in a name as a placeholder
         return statement.format(
             self.target.identifier, sql.Identifier(BATCH_SEQ), sql.Literal(after_seq)
         )

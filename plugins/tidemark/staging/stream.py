@@ -24,8 +24,8 @@ class CopyStream:
     """Rows for COPY, keyed by (member, attempt).
 
     `rows` are the arrays of `fields`, batch by batch; `documents` names those that hold JSON text.
-    Each batch is a COPY of its own and is fetched before it begins: so the session is idle, or in
-    a short statement, whenever its process stands still, and its time-outs end it.
+    Each batch is a COPY of its own, and is fetched before that begins. So, if the process hangs,
+    its session is idle or in a short statement, and its time-outs end it.
     """
 
     def __init__(
@@ -44,16 +44,16 @@ class CopyStream:
         self._failure: BaseException | None = None
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next encoded piece, whatever size is asked for; nothing at the end."""
+        """Return the next encoded piece, whatever `size` is; empty at the end."""
         try:
             return next(self._chunks, b"")
         except BaseException as error:
             self._failure = error
-            # psycopg2 sends this text to the server's log; the real one may quote data
+            # psycopg2 sends this text to the server's log; the real text may quote data
             raise OSError("the rows to copy ended early") from None
 
     def copy_into(self, cursor: Cursor, schema: str, table: str) -> int:
-        """Copy every batch; return their rows, which are as many as were sent."""
+        """Copy every batch; return the number of rows, which is the number sent."""
         statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(
             sql.Identifier(schema, table),
             sql.SQL(", ").join(map(sql.Identifier, self._schema.names)),
@@ -70,7 +70,7 @@ class CopyStream:
         return copied
 
     def explain(self, error: psycopg2.Error) -> NoReturn:
-        """Raise what really happened: the exception of the rows themselves, or ours for `error`."""
+        """Raise the real cause: the exception of `rows`, or `error` translated into Tidemark's."""
         if self._failure is not None:
             raise self._failure from self._failure.__cause__
         if isinstance(error, psycopg2.errors.UndefinedTable):
@@ -81,9 +81,9 @@ class CopyStream:
         raise error
 
     def _next(self) -> int | None:
-        """Make the next batch the one to read; return its rows, None at the end."""
+        """Fetch the next batch for `read`; return its number of rows, None at the end."""
         for batch in self._batches:
-            # an empty read would end the COPY, and pgpq holds small batches back
+            # an empty read would end the COPY, and pgpq buffers small batches
             self._chunks = filter(None, self._encoded(batch))
             return int(batch.num_rows)
         return None

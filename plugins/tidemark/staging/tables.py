@@ -1,4 +1,4 @@
-"""A batch's own staging tables: made when its drain begins, dropped when it is retired."""
+"""A batch's own staging tables: created when its drain begins, dropped when it is retired."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from tidemark.staging.catalog import find_columns
 from tidemark.staging.columns import Column
 
 DROP_WAIT_MS = 500
-"""How long a drop waits for a zombie that still writes."""
+"""Milliseconds that a drop waits for a zombie that still writes."""
 
 _ROWS = sql.SQL("""
 CREATE UNLOGGED TABLE IF NOT EXISTS {rows} (
@@ -58,12 +58,12 @@ CREATE TABLE IF NOT EXISTS {reads} (
 
 
 def create(cursor: Cursor, staging: Staging, columns: Sequence[Column]) -> None:
-    """Make the batch's staging tables exist with `columns`, in the caller's transaction.
+    """Create the batch's staging tables with `columns` if absent, in the caller's transaction.
 
-    Members may call it at once: who comes second waits for the first one's COMMIT and finds them.
+    Members may call it at the same time: the second waits for the first one's COMMIT.
 
     Raises:
-        SchemaMismatch: another member has made them for other columns.
+        SchemaMismatch: another member has created them with other columns.
     """
     lock_name(cursor, f"tidemark {staging.rows}")
     names = _names(staging)

@@ -1,4 +1,4 @@
-"""The target table: made from the DataFrame's columns when absent, checked against them else."""
+"""The target table: created from the DataFrame's columns if absent, else checked against them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,13 +31,13 @@ _KINDS = {
     "c": "a composite type",
 }
 _CREATE = sql.SQL("CREATE TABLE {target} ({columns}, {batch_seq} bigint NOT NULL)")
-# BRIN: rows arrive in the order of their batches, so it finds them and costs inserts nothing
+# BRIN: rows arrive in the order of their batches, so it finds them at almost no cost to inserts
 _INDEX = sql.SQL("CREATE INDEX ON {target} USING brin ({batch_seq}) WITH (autosummarize = on)")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A table by its exact names: case and blanks count."""
+    """A table by its exact names; case and spaces matter."""
 
     schema: str
     table: str
@@ -61,15 +61,15 @@ class Target:
 
 
 def ensure(cursor: Cursor, target: Target, columns: Sequence[Column]) -> bool:
-    """Make the target take rows of `columns` with a batch_seq; True if it had to be created.
+    """Ensure that the target accepts rows of `columns` with a batch_seq; True if it was created.
 
     Runs in the caller's transaction and holds a lock to its end, so that two callers at once see
     one table. A table that exists is never altered.
 
     Raises:
-        SchemaMismatch: the table does not fit; every difference, and the ALTER TABLE against it.
-        Refused: the name is no table, the table is unlogged or hides rows, a rule replaces
-            inserts, a right is missing.
+        SchemaMismatch: the table does not fit; names each difference and the ALTER TABLE for it.
+        Refused: the name is not a table, the table is unlogged or hides rows, a rule replaces
+            inserts, or a right is missing.
     """
     lock_name(cursor, f"tidemark {target}")
     relation = find_relation(cursor, target.schema, target.table)
@@ -124,7 +124,7 @@ def refuse_row_security(target: Target, relation: Relation) -> None:
     """Refuse a table whose policies apply to this role: it can't count or remove what it wrote.
 
     Raises:
-        Refused: with the statements that would help.
+        Refused: with the statements that help.
     """
     if relation.has_row_security:
         user = quoted(relation.user)
@@ -137,10 +137,10 @@ def refuse_row_security(target: Target, relation: Relation) -> None:
 
 
 def refuse_rules(target: Target, interfering: Sequence[str]) -> None:
-    """Refuse a table whose rules replace an INSERT; `interfering` as `find_interfering` has it.
+    """Refuse a table whose rules replace an INSERT; `interfering` is from `find_interfering`.
 
     Raises:
-        Refused: with the statements that would help.
+        Refused: with the statements that help.
     """
     rules = [name.removeprefix("rule ") for name in interfering if name.startswith("rule ")]
     if rules:

@@ -1,4 +1,4 @@
-"""Two multisets of rows in Postgres: how many differ, and the first of them in our words."""
+"""Two multisets of rows in Postgres: how many rows differ, and the first of them named."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from psycopg2.extensions import cursor as Cursor
 from tidemark.verify.report import Difference, Kind
 
 FIRST = 10
-"""Differences that are shown of a batch."""
+"""Differences that are shown for each batch."""
 _SAMPLE = sql.Literal(200)
 _SHOWN_CHARS = 60
 
@@ -30,24 +30,25 @@ SELECT to_jsonb(difference)::text AS row_text FROM difference ORDER BY {order} L
 
 @dataclass(frozen=True, slots=True)
 class Multisets:
-    """What should be and what is: two SELECTs of the same columns.
+    """The expected rows and the rows found: two SELECTs of the same columns.
 
-    Their values are literals: psycopg2 takes a % in a name for a placeholder beside parameters.
+    Their values are literals: if there are parameters, psycopg2 reads a % in a name as a
+    placeholder.
     """
 
     what: str
     expected: sql.Composable
     found: sql.Composable
     coordinates: tuple[str, str, str] | None
-    """The columns of topic, partition and offset, where there are such."""
+    """The columns of topic, partition and offset, if the rows have them."""
 
     def differences(
         self, cursor: Cursor, seq: int, *, is_whole: bool
     ) -> tuple[int, tuple[Difference, ...]]:
-        """How many rows are missing or too many, and the first ones named.
+        """How many rows are missing or surplus, and the first ones by name.
 
-        Where what is expected is not the whole (records were compacted away), a row too many
-        proves nothing: only missing ones count.
+        If the expected rows are not complete (records were compacted away), a surplus row proves
+        nothing: only missing rows count.
         """
         missing, absent = self._without(cursor, self.expected, self.found)
         surplus, extra = self._without(cursor, self.found, self.expected)
@@ -56,7 +57,7 @@ class Multisets:
         if not is_whole:
             named = [one for one in named if one.kind in (Kind.lost, Kind.altered)]
             return missing, tuple(named[:FIRST])
-        # an altered row is missing as it was and surplus as it is: one thing is wrong
+        # an altered row counts as missing and as surplus, but is one fault
         altered = sum(one.kind is Kind.altered for one in named)
         return missing + surplus - altered, tuple(named[:FIRST])
 
@@ -68,7 +69,7 @@ class Multisets:
         return (rows[0][0] if rows else 0), [_row(text) for _, text in rows]
 
     def _doubled(self, cursor: Cursor) -> list[Row]:
-        """Rows that should be there, and are there too often."""
+        """Expected rows that are there too often."""
         cursor.execute(_AMONG.format(left=self.found, right=self.expected, **self._cut))
         return [_row(text) for (text,) in cursor.fetchall()]
 
@@ -93,7 +94,7 @@ class Multisets:
             yield self._difference(Kind.lost, seq, row, _shown(row))
 
     def _original(self, row: Row, lost: Sequence[Row]) -> Row | None:
-        """The lost row of which this one is an altered copy: of the same record, or most alike."""
+        """The lost row that this row was: the one of the same record, or the most similar one."""
         if self.coordinates:
             same = [one for one in lost if all(one[c] == row[c] for c in self.coordinates)]
             if same:

@@ -1,4 +1,4 @@
-"""The proof of one batch: its spans are read again, and everything counted is compared."""
+"""The proof of one batch: its spans are read again; rows, dead letters and counts compared."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -42,9 +42,9 @@ class Prover:
     """Starts the executor when it is first called."""
 
     def proof_of(self, published: Published) -> BatchProof | None:
-        """The batch was read again and compared, or only counted where Kafka lacks its records.
+        """Read the batch again and compare it; only count it where Kafka lacks its records.
 
-        None if it differs because a prune or a rewind took it meanwhile: that proves nothing.
+        None if it differs because a prune or a rewind removed it meanwhile: that proves nothing.
         """
         looks = Looks(self.region.ledger.engine)
         proof = self._proof(published, looks.published_spans(self.region.name, published.seq))
@@ -60,7 +60,7 @@ class Prover:
             return proof
         try:
             return self._compared(proof, spans)
-        except (CorruptRecord, DataLost) as error:  # the disk or retention was faster
+        except (CorruptRecord, DataLost) as error:  # Kafka lost them after `missing` was asked
             return replace(proof, unverifiable=(str(error),))
 
     def _compared(self, proof: BatchProof, spans: Spans) -> BatchProof:
@@ -94,7 +94,7 @@ class Prover:
 
 
 def _counted(published: Published, spans: Spans, there: int) -> Iterator[Difference]:
-    """Where the ledger's counts contradict each other or the target; needs no Kafka."""
+    """Each contradiction among the ledger's counts, or with the target's; needs no Kafka."""
     records = sum(one.records for one in spans)
     letters = sum(one.dead_letters for one in spans) + published.refused
     for what, count, found, who in (
@@ -108,7 +108,7 @@ def _counted(published: Published, spans: Spans, there: int) -> Iterator[Differe
 
 
 def _miscounted(spans: Spans, reads: Sequence[SpanRead]) -> Iterator[Difference]:
-    """Where a span gives other counts than the ledger's."""
+    """Each span whose counts, read again, are not the ledger's."""
     counted = {read.span: (read.records, read.dead_letters) for read in reads}
     for one in spans:
         records, letters = counted[one.span]

@@ -8,17 +8,17 @@ class Kind(StrEnum):
     """What is wrong with a row, a dead letter or the ledger."""
 
     lost = "lost"
-    """Kafka has it, the target (or the ledger's dead letters) has not."""
+    """Kafka has it; the target (or the ledger's dead letters) does not."""
     doubled = "doubled"
     """It is there more often than Kafka has it."""
     altered = "altered"
     """It is there with other values."""
     foreign = "foreign"
-    """It is there and no record of the batch made it."""
+    """It is there, but comes from no record of the batch."""
     miscounted = "miscounted"
-    """The ledger counted something else."""
+    """The ledger has another count."""
     broken = "broken"
-    """The spans of a partition do not join, or the head is not the newest checkpoint."""
+    """A partition's spans have a gap or an overlap, or the head is not the newest checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class BatchProof:
-    """A checkpoint beside what its spans gave when they were read again."""
+    """A checkpoint compared with what its spans gave when read again."""
 
     seq: int
     records: int
@@ -46,11 +46,11 @@ class BatchProof:
     """The first ones; `wrong` counts them all."""
     wrong: int = 0
     unverifiable: tuple[str, ...] = ()
-    """What Kafka no longer holds: with it rows can't be compared, only counted."""
+    """What Kafka no longer holds; if anything, rows are only counted, not compared."""
 
     @property
     def verdict(self) -> str:
-        """One word for a person."""
+        """The result, for a person."""
         if self.wrong:
             return "differs"
         return "not verifiable" if self.unverifiable else "equal"
@@ -58,7 +58,7 @@ class BatchProof:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The proof of a region: its batches, and what concerns the whole table and ledger."""
+    """The proof of a region: its batches, and the faults of the whole table and ledger."""
 
     region: str
     epoch: int
@@ -71,10 +71,10 @@ class Report:
 
     @property
     def wrong(self) -> int:
-        """Everything that is wrong."""
+        """The number of all faults."""
         return self.wrong_beyond + sum(batch.wrong for batch in self.batches)
 
     @property
     def unverifiable(self) -> int:
-        """Batches that Kafka no longer holds whole."""
+        """The number of batches that Kafka no longer holds completely."""
         return sum(bool(batch.unverifiable) for batch in self.batches)

@@ -1,4 +1,4 @@
-"""What Kafka no longer holds of a batch: without it rows can be counted and not compared."""
+"""What Kafka no longer holds of a batch: without it, rows are only counted, not compared."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""A batch's rows and dead letters beside those that its spans gave when they were read again."""
+"""A batch's rows and dead letters, and those that its spans give when read again."""
 
 from collections.abc import Sequence
 
@@ -33,7 +33,7 @@ _LEDGER_LETTERS = sql.SQL(
     "SELECT {names} FROM tidemark.dead_letters"
     " WHERE region = {region} AND seq = {seq} AND refused_rows IS NULL"
 )
-# no task attempt has this number: rows under it are moved nowhere
+# no task attempt has the number -1, so these rows are never moved
 _SET_ASIDE = sql.SQL("""
 UPDATE {rows} AS staged SET attempt = -1 FROM tidemark.dead_letters d
 WHERE d.region = {region} AND d.seq = {seq} AND d.refused_rows IS NOT NULL
@@ -58,10 +58,10 @@ def rows_of(
     columns: Sequence[Column],
     winners: Sequence[Attempt],
 ) -> Multisets:
-    """The batch's rows as the target's own types hold them, and the target's.
+    """The batch's rows as read again, in the target's types, and the target's rows.
 
-    Makes the table `expected` in the caller's transaction; the same move as in a publish fills it,
-    so that a value is rounded or widened alike.
+    Creates the table `expected` in the caller's transaction and fills it by the same move as a
+    publish, so that values are rounded or widened in the same way.
 
     Raises:
         SchemaMismatch: the target lacks a column that the transform returns.
@@ -93,10 +93,10 @@ def rows_of(
 def refused_of(
     cursor: Cursor, region: str, batch: Batch, columns: Sequence[Column]
 ) -> Multisets | None:
-    """The records whose rows the target refused: as they were read again, and the ledger's.
+    """The records whose rows the target refused: as read again, and the ledger's.
 
-    Their rows are set aside, as the publish left them out: call it before `rows_of`. None where
-    the rows do not name their records: then none can have been set aside.
+    Sets their rows aside, as the publish did: call it before `rows_of`. None if the rows lack
+    their record's coordinates: then the publish set none aside.
     """
     if missing_coordinates(columns):
         return None
@@ -111,7 +111,7 @@ def refused_of(
 
 
 def letters_of(region: str, batch: Batch, reads: Sequence[SpanRead]) -> Multisets:
-    """The batch's dead letters as they were read again, and the ledger's."""
+    """The batch's dead letters as read again, and the ledger's."""
     names = sql.SQL(", ").join(map(sql.Identifier, _LETTER_COLUMNS))
     staged = sql.Identifier(batch.staging.schema, batch.staging.dead_letters)
     read_by: dict[str, sql.Composable] = {
@@ -129,12 +129,12 @@ def letters_of(region: str, batch: Batch, reads: Sequence[SpanRead]) -> Multiset
 
 
 def _comparable(own: TableColumn) -> sql.Composable:
-    """The column's value with an equality that sees every byte."""
+    """The column's value, so that `=` compares every byte."""
     name = sql.Identifier(own.name)
     if own.type_name == "json":
         return sql.SQL("{0}::jsonb AS {0}").format(name)  # json itself has no equality
     if own.type_name in _TEXTS:
-        # a nondeterministic collation calls different texts equal
+        # a nondeterministic collation may call different texts equal
         return sql.SQL('{0}::text COLLATE "C" AS {0}').format(name)
     return name
 

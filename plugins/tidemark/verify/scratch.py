@@ -1,4 +1,4 @@
-"""Scratch: the tables into which batches are read again; nobody else ever meets them."""
+"""Scratch: one verification's own tables, into which batches are read again."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -27,7 +27,7 @@ class Scratch:
     name: str
 
     def batch(self, seq: int, spans: list[PublishedSpan]) -> Batch:
-        """A batch with the same spans, whose staging tables are scratch."""
+        """A batch with the same spans, whose staging tables are scratch tables."""
         planned = tuple(PlannedSpan(published.span, published.topic_id) for published in spans)
         return Batch(self.name, 0, seq, planned)
 
@@ -38,10 +38,10 @@ class Scratch:
 
 @contextmanager
 def scratch_of(engine: Engine) -> Iterator[Scratch]:
-    """Names of this verification alone; its tables are gone afterwards.
+    """Yield names for this verification alone; drop its tables at the end.
 
-    If it crashes: the tables stay until the next verification, which sees by the advisory lock
-    of their name that nobody works on them.
+    If it crashes: the tables stay until the next verification, which drops all tables whose
+    advisory lock is free.
     """
     name = _PREFIX + token_hex(4)
     with autocommit(engine) as cursor:
@@ -57,7 +57,7 @@ def scratch_of(engine: Engine) -> Iterator[Scratch]:
 def _drop_abandoned(cursor: Cursor) -> None:
     tables = _scratch_tables(cursor)
     for owner in {_owner(table) for table in tables}:
-        # Our own lock would be given again: nothing of ours is there yet.
+        # Our own lock would be granted again, but no table of ours exists yet.
         if try_lock_name(cursor, owner):
             _drop(cursor, [table for table in tables if _owner(table) == owner])
             unlock_name(cursor, owner)

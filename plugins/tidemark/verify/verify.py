@@ -1,10 +1,10 @@
 """Verify a region: read its batches again and compare them with target, ledger and dead letters.
 
-  1 whole     the target's rows belong to published batches, the spans of each partition join
-  2 retained  batches that Kafka no longer holds whole are named, and counted instead of compared
-  3 again     each other batch is read through the same decode, transform and staging, into scratch
+  1 whole     the target's rows belong to published batches; spans have no gap and no overlap
+  2 retained  a batch that Kafka no longer holds completely is only counted, and the report says so
+  3 again     each other batch is read by the same decode, transform and staging, into scratch
   4 compare   rows and dead letters as multisets, both ways; the counts with the ledger's
-Nothing but scratch tables is written, and they are gone at the end.
+Only scratch tables are written, and they are dropped at the end.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ from tidemark.verify.scratch import Scratch, scratch_of
 from tidemark.verify.whole import Whole, whole_of
 
 Tell = Callable[[BatchProof | None, int], None]
-"""Takes the number of batches with None at first, then with each proof."""
+"""Called with (None, number of batches) first, then with each proof and that number."""
 
 
 def verify(
@@ -35,11 +35,11 @@ def verify(
     last: int | None = None,
     tell: Tell = lambda proof, batches: None,
 ) -> Report:
-    """Every batch (or the last ones) was compared with what Kafka holds; the report says how.
+    """Compare every batch, or the last ones, with what Kafka still holds; return the report.
 
-    The transform must be deterministic: what it makes of a record today, it made of it then.
-    Runs may go on meanwhile: batches published after the start are not looked at, and those that
-    a prune or a rewind took before they were compared are left out, with a note.
+    The transform must be deterministic: the same record must give the same rows again.
+    Runs may go on meanwhile: batches published after the start are not compared, and those that
+    a prune or a rewind removes before they are compared are left out, with a note.
 
     Raises:
         Refused: the region is not in the ledger.
@@ -84,7 +84,7 @@ def _left_out(chosen: Sequence[Published], proofs: Sequence[BatchProof]) -> Iter
 def _executor(
     pipeline: Pipeline, connections: Connections, executor_of: ExecutorOf
 ) -> Iterator[Callable[[], JobExecutor]]:
-    """One executor, started by whoever asks for it first; closed at the end."""
+    """One executor, started when it is first asked for; closed at the end."""
     started: list[JobExecutor] = []
 
     def executor() -> JobExecutor:

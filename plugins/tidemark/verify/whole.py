@@ -1,4 +1,4 @@
-"""What concerns the whole target and ledger, and not one batch."""
+"""Checks of the whole target and ledger, not of one batch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from tidemark.staging.target import Target
 from tidemark.verify.multiset import FIRST
 from tidemark.verify.report import Difference, Kind
 
-# One statement, one snapshot: a batch published, pruned or rewound meanwhile is so in rows and
-# ledger, or in neither.
+# One statement is one snapshot: a publish, prune or rewind meanwhile shows in both rows and ledger,
+# or in neither.
 _BY_BATCH = sql.SQL("""
 WITH oldest AS (SELECT r.oldest_seq AS seq FROM tidemark.regions r WHERE r.region = {region})
 SELECT {batch_seq}, count(*),
@@ -34,18 +34,18 @@ _SAMPLE = sql.SQL(
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """Rows of the target by batch, and what is wrong beyond single batches."""
+    """Rows of the target by batch, and the faults that belong to no single batch."""
 
     rows: dict[int, int]
     differences: tuple[Difference, ...]
     wrong: int
     notes: tuple[str, ...]
     is_comparable: bool = True
-    """Whether there is a table with batches at all."""
+    """Whether the target exists and has a batch_seq."""
 
 
 def whole_of(engine: Engine, region: str, target: Target) -> Whole:
-    """The target has rows of published batches alone, the spans form chains, the head is right."""
+    """Check that all rows belong to published batches, that spans join, and the head."""
     broken = [*_ledger_faults(Looks(engine), region)]
     with autocommit(engine) as cursor:
         if find_relation(cursor, target.schema, target.table) is None:
@@ -64,7 +64,7 @@ def _whole(
     batch_seq: TableColumn,
     broken: list[Difference],
 ) -> Whole:
-    # literals, because psycopg2 takes a % in a name for a placeholder beside parameters
+    # literals: if there are parameters, psycopg2 reads a % in a name as a placeholder
     names = {"target": target.identifier, "batch_seq": sql.Identifier(BATCH_SEQ)}
     cursor.execute(_BY_BATCH.format(**names, region=sql.Literal(region)))
     rows: dict[int, int] = {}
