@@ -1,14 +1,18 @@
 """The regions that integration tests drive: with Kafka, and without."""
 
-import os
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 from sqlalchemy import Engine
 from tests.support.cluster import Cluster
 from tests.support.databases import database_of
 from tests.support.desk import Desk
+from tests.support.filled import copied, filled
+from tests.support.sharing import worker
+from tests.support.topics import create_topic
 from tests.support.world import World
 
 from tidemark.ledger.migrate import migrate
@@ -22,12 +26,21 @@ def world(kafka: str, warehouse: dict[str, Any], topic: Callable[..., str], grou
     return World(kafka, warehouse, topic(partitions=2), group)
 
 
+@pytest.fixture(scope="module")
+def origin(kafka: str, admin: AdminClient, stack: LocalStack) -> Iterator[World]:
+    """One filled region of a file's tests; each works on a copy of its database."""
+    name = f"filled_{uuid.uuid4().hex[:12]}"
+    create_topic(admin, NewTopic(name, 2, 1))
+    with copied(stack) as parameters:
+        yield filled(World(kafka, parameters, name, name))
+    admin.delete_topics([name])[name].exception(30)
+
+
 @pytest.fixture(scope="session")
 def cluster(stack: LocalStack) -> Iterator[Cluster]:
     """Three real brokers beside the stack's one; none of their processes is left at the end."""
     state = stack.folder.root
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-    cluster = Cluster(state.with_name(f"{state.name}-cluster{worker}"))
+    cluster = Cluster(state.with_name(f"{state.name}-cluster{worker()}"))
     try:
         cluster.start()
         yield cluster

@@ -16,12 +16,11 @@ from typing import Any
 import pytest
 import yaml
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 from tests.support.commands import answer, commit, settle_in, tidemark, write_pipeline
-from tests.support.filled import copied, filled
+from tests.support.filled import copied
 from tests.support.produce import numbered, produce, produce_transaction
 from tests.support.region import ask, kafka_connection, postgres_connection
-from tests.support.topics import create_topic
 from tests.support.world import World, dump
 
 from tidemark.kafka.group import Group, Holder
@@ -31,16 +30,6 @@ from tidemark.local.stack import LocalStack
 from tidemark.operations import run as run_module
 
 SCRIPT = "import sys; from tidemark.cli.main import app; app(sys.argv[1:])"
-
-
-@pytest.fixture(scope="module")
-def origin(kafka: str, admin: AdminClient, stack: LocalStack) -> Iterator[World]:
-    """One filled region, whose database no test changes."""
-    name = f"c_{uuid.uuid4().hex[:12]}"
-    create_topic(admin, NewTopic(name, 2, 1))
-    with copied(stack) as parameters:
-        yield filled(World(kafka, parameters, name, name))
-    admin.delete_topics([name])[name].exception(30)
 
 
 @pytest.fixture

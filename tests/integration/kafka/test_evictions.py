@@ -2,11 +2,11 @@
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.members import Told, apart, partitions, share, until
+from tests.support.members import Apart, Told, apart, partitions, share, until
 
 from tidemark.errors import InvalidSettings
 from tidemark.kafka.group import Group
@@ -22,39 +22,42 @@ def told(caplog: pytest.LogCaptureFixture) -> Told:
     return Told(caplog)
 
 
-def test_the_partitions_of_a_killed_member_go_to_the_other_after_its_session(
+@pytest.fixture
+def sharing(
     kafka: str, topic: Callable[..., str], group: str, tmp_path: Path
-) -> None:
-    """S21, S23."""
+) -> Iterator[tuple[Member, Apart]]:
+    """A member here and one in its own process, with two partitions each."""
     name = topic(partitions=4)
-    whole = partitions(name, 4)
     with Member({"bootstrap.servers": kafka}, group, [name], "here", COOPERATIVE) as member:
-        until(lambda: member.assigned() == whole)
+        until(lambda: len(member.assigned()) == 4)
         with apart(tmp_path, kafka, group, name, "there", SESSION_MS) as other:
             until(lambda: other.holds(name) and len(member.assigned()) == 2)
-            other.signal(signal.SIGKILL)
-            until(lambda: member.assigned() == whole, seconds=SESSION_MS / 1000 + 10)
-            [holder] = Group({"bootstrap.servers": kafka}, group).holders()
-            assert holder.client_id == "here"
+            yield member, other
+
+
+def test_the_partitions_of_a_killed_member_go_to_the_other_after_its_session(
+    sharing: tuple[Member, Apart], kafka: str, group: str
+) -> None:
+    """S21, S23."""
+    member, other = sharing
+    other.signal(signal.SIGKILL)
+    until(lambda: len(member.assigned()) == 4, seconds=SESSION_MS / 1000 + 10)
+    [holder] = Group({"bootstrap.servers": kafka}, group).holders()
+    assert holder.client_id == "here"
 
 
 def test_a_stopped_member_is_evicted_named_and_joins_again_when_it_goes_on(
-    kafka: str, topic: Callable[..., str], group: str, tmp_path: Path
+    sharing: tuple[Member, Apart],
 ) -> None:
     """S33: the session time-out."""
-    name = topic(partitions=4)
-    whole = partitions(name, 4)
-    with Member({"bootstrap.servers": kafka}, group, [name], "here", COOPERATIVE) as member:
-        until(lambda: member.assigned() == whole)
-        with apart(tmp_path, kafka, group, name, "there", SESSION_MS) as other:
-            until(lambda: other.holds(name) and len(member.assigned()) == 2)
-            other.signal(signal.SIGSTOP)
-            until(lambda: member.assigned() == whole, seconds=SESSION_MS / 1000 + 10)
-            assert not other.told(Event.LOST)
-            other.signal(signal.SIGCONT)
-            until(lambda: other.told(Event.SESSION_TIMED_OUT))
-            until(lambda: len(member.assigned()) == 2)
-            assert not other.told(Event.POLL_INTERVAL_EXCEEDED)
+    member, other = sharing
+    other.signal(signal.SIGSTOP)
+    until(lambda: len(member.assigned()) == 4, seconds=SESSION_MS / 1000 + 10)
+    assert not other.told(Event.LOST)
+    other.signal(signal.SIGCONT)
+    until(lambda: other.told(Event.SESSION_TIMED_OUT))
+    until(lambda: len(member.assigned()) == 2)
+    assert not other.told(Event.POLL_INTERVAL_EXCEEDED)
 
 
 def test_who_held_nothing_when_it_was_evicted_is_named_too(

@@ -12,7 +12,8 @@ from tidemark.errors import (
 from tidemark.failpoints import FailpointHit
 
 
-def test_a_reset_restores_the_merged_checkpoint_and_drops_staging(world: World) -> None:
+def a_failed_run_and_drift(world: World, kafka: int) -> None:
+    """One checkpoint, then a run that staged nothing; Kafka's offset of partition 0 is `kafka`."""
     world.produce(3)
     world.run("first")
     world.produce(3, start=3)
@@ -21,7 +22,11 @@ def test_a_reset_restores_the_merged_checkpoint_and_drops_staging(world: World) 
     with pytest.raises(JobFailed):
         world.drain("second")
     with world.group.writer() as writer:
-        writer.commit({world.partition(0): 99}, "someone's mistake")
+        writer.commit({world.partition(0): kafka}, "drift")
+
+
+def test_a_reset_restores_the_merged_checkpoint_and_drops_staging(world: World) -> None:
+    a_failed_run_and_drift(world, kafka=99)
     report = world.reset("second")
     assert (report.applied, report.discards_seq, report.head_seq) == (True, 2, 1)
     assert world.kafka_offsets() == world.ledger_offsets() == report.offsets
@@ -91,15 +96,7 @@ def test_a_first_open_that_died_before_its_decision_can_be_reset(world: World) -
 
 
 def test_a_dry_run_leaves_no_trace(world: World) -> None:
-    world.produce(3)
-    world.run("first")
-    world.produce(3, start=3)
-    world.open("second")
-    world.before = fail
-    with pytest.raises(JobFailed):
-        world.drain("second")
-    with world.group.writer() as writer:
-        writer.commit({world.partition(0): 1}, "drift")
+    a_failed_run_and_drift(world, kafka=1)
     before, offsets = dump(world.warehouse), world.kafka_offsets()
     report = world.reset(apply=False)
     assert (dump(world.warehouse), world.kafka_offsets()) == (before, offsets)

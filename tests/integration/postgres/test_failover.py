@@ -1,12 +1,12 @@
 """A fail-over of Postgres to a replica, with two real servers: one connection names both."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
 from tests.support.cluster import until
 from tests.support.replica import Pair
+from tests.support.sharing import worker
 from tests.support.world import World
 
 from tidemark.errors import Unreachable
@@ -20,8 +20,7 @@ from tidemark.spark.postgres import connected, postgres_errors
 def pair(stack: LocalStack) -> Iterator[Pair]:
     """A primary and its replica; neither is left at the end."""
     state = stack.folder.root
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-    pair = Pair(state.with_name(f"{state.name}-replica{worker}"))
+    pair = Pair(state.with_name(f"{state.name}-replica{worker()}"))
     try:
         pair.start()
         yield pair

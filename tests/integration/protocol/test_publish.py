@@ -11,7 +11,7 @@ from tests.support.world import dump
 
 from tidemark.errors import ClaimsLost, CommitRefused, Fenced, StagingLost, TargetRefused
 from tidemark.failpoints import FailpointHit
-from tidemark.model.batch import Attempt, Contribution
+from tidemark.model.batch import Attempt, Batch, Contribution
 from tidemark.model.bounds import Bounds
 from tidemark.postgres.transaction import transaction
 from tidemark.protocol.publish import Result
@@ -21,6 +21,13 @@ def visible(desk: Desk) -> tuple[Any, ...]:
     """All that a publish may change."""
     state = desk.ledger.region_state(desk.region)
     return desk.rows(), desk.dead_letters(), desk.offsets(), state
+
+
+def staged(desk: Desk) -> tuple[int, Batch, Contribution]:
+    """The epoch of a new run, its first batch, and the contribution of a member that staged it."""
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    return epoch, batch, desk.stage(batch, desk.join(epoch))
 
 
 def test_a_published_batch_is_rows_dead_letters_offsets_and_head_at_once(desk: Desk) -> None:
@@ -91,9 +98,7 @@ def test_a_contribution_of_other_bounds_than_planned_is_refused(desk: Desk) -> N
 
 
 def test_the_second_of_two_equal_contributions_is_refused(desk: Desk) -> None:
-    epoch = desk.open().epoch
-    batch = desk.must_plan(epoch)
-    one = desk.stage(batch, desk.join(epoch))
+    epoch, batch, one = staged(desk)
     other = desk.stage(batch, desk.join(epoch))
     assert desk.publish(batch, one).result is Result.published
     assert desk.publish(batch, other).result is Result.refused
@@ -141,9 +146,7 @@ def test_staging_that_was_emptied_is_staging_lost(
     desk: Desk, emptied: tuple[str, ...], guard: str
 ) -> None:
     """H1: recovery empties UNLOGGED tables; the publish would move nothing and advance."""
-    epoch = desk.open().epoch
-    batch = desk.must_plan(epoch)
-    contribution = desk.stage(batch, desk.join(epoch))
+    _, batch, contribution = staged(desk)
     before = visible(desk)
     for table in emptied:
         desk.sql(f"TRUNCATE {batch.staging.schema}.{getattr(batch.staging, table)}")
@@ -163,9 +166,7 @@ def test_a_winner_nobody_staged_is_staging_lost(desk: Desk) -> None:
 
 
 def test_after_staging_was_lost_the_same_batch_can_be_drained_again(desk: Desk) -> None:
-    epoch = desk.open().epoch
-    batch = desk.must_plan(epoch)
-    contribution = desk.stage(batch, desk.join(epoch))
+    epoch, batch, contribution = staged(desk)
     desk.lose_staging()
     with pytest.raises(StagingLost):
         desk.publish(batch, contribution)
@@ -190,9 +191,7 @@ def test_staging_that_was_lost_under_claims_that_stand_ends_the_epoch(desk: Desk
 
 def test_a_zombie_member_cannot_publish(desk: Desk) -> None:
     """B2, S31."""
-    epoch = desk.open().epoch
-    batch = desk.must_plan(epoch)
-    contribution = desk.stage(batch, desk.join(epoch))
+    _, batch, contribution = staged(desk)
     desk.open("next")
     before = visible(desk)
     with pytest.raises(Fenced):
@@ -210,9 +209,7 @@ def test_a_zombie_member_cannot_plan(desk: Desk) -> None:
 
 def test_a_zombie_cannot_publish_into_the_next_epochs_batch(desk: Desk) -> None:
     """The batch of the next epoch has the same spans and another seq."""
-    epoch = desk.open().epoch
-    old = desk.must_plan(epoch)
-    contribution = desk.stage(old, desk.join(epoch))
+    _, old, contribution = staged(desk)
     new_epoch = desk.open("next").epoch
     new = desk.must_plan(new_epoch)
     assert [p.span for p in new.spans] == [p.span for p in old.spans]
@@ -225,9 +222,7 @@ def test_a_zombie_cannot_publish_into_the_next_epochs_batch(desk: Desk) -> None:
 
 def test_a_partition_that_was_moved_by_hand_stops_the_publish(desk: Desk) -> None:
     """The second line of defence: offsets by compare-and-set on the server."""
-    epoch = desk.open().epoch
-    batch = desk.must_plan(epoch)
-    contribution = desk.stage(batch, desk.join(epoch))
+    _, batch, contribution = staged(desk)
     desk.sql(f"UPDATE tidemark.partitions SET next_offset = 1 WHERE partition = 1 AND {desk.here}")
     with pytest.raises(Fenced, match="partition_stands_at_span_start"):
         desk.publish(batch, contribution)
@@ -236,9 +231,7 @@ def test_a_partition_that_was_moved_by_hand_stops_the_publish(desk: Desk) -> Non
 
 def test_a_batch_with_an_older_seq_than_the_head_is_not_published(desk: Desk) -> None:
     """The last update must touch exactly one row."""
-    epoch = desk.open().epoch
-    batch = desk.must_plan(epoch)
-    contribution = desk.stage(batch, desk.join(epoch))
+    _, batch, contribution = staged(desk)
     desk.sql(f"UPDATE tidemark.regions SET head_seq = 5, next_seq = 6 WHERE {desk.here}")
     with pytest.raises(Fenced, match="head"):
         desk.publish(batch, contribution)
@@ -256,9 +249,7 @@ def test_a_batch_with_an_older_seq_than_the_head_is_not_published(desk: Desk) ->
 def test_a_target_that_refuses_a_row_stops_the_publish(
     desk: Desk, constraint: str, definition: str
 ) -> None:
-    epoch = desk.open().epoch
-    batch = desk.must_plan(epoch)
-    contribution = desk.stage(batch, desk.join(epoch))
+    _, batch, contribution = staged(desk)
     desk.sql(f"ALTER TABLE {desk.target} ADD CONSTRAINT {constraint} {definition}")
     before = visible(desk)
     with pytest.raises(TargetRefused, match=constraint):
@@ -271,9 +262,7 @@ def test_a_target_that_refuses_a_row_stops_the_publish(
 )
 def test_a_crash_before_commit_leaves_nothing(desk: Desk, point: str) -> None:
     """H8: contribute and publish are one transaction, so there is no last contributor to lose."""
-    epoch = desk.open().epoch
-    batch = desk.must_plan(epoch)
-    contribution = desk.stage(batch, desk.join(epoch))
+    _, batch, contribution = staged(desk)
     before = dump(desk.warehouse)
     with failpoint(point), pytest.raises(FailpointHit):
         desk.publish(batch, contribution)
@@ -282,9 +271,7 @@ def test_a_crash_before_commit_leaves_nothing(desk: Desk, point: str) -> None:
 
 
 def test_a_crash_after_commit_leaves_the_checkpoint(desk: Desk) -> None:
-    epoch = desk.open().epoch
-    batch = desk.must_plan(epoch)
-    contribution = desk.stage(batch, desk.join(epoch))
+    epoch, batch, contribution = staged(desk)
     with failpoint("publish.commit.after"), pytest.raises(FailpointHit):
         desk.publish(batch, contribution)
     assert desk.rows() == desk.expected_rows() != []
@@ -292,9 +279,7 @@ def test_a_crash_after_commit_leaves_the_checkpoint(desk: Desk) -> None:
 
 
 def test_a_commit_that_never_arrived_is_done_again(desk: Desk) -> None:
-    epoch = desk.open().epoch
-    batch = desk.must_plan(epoch)
-    contribution = desk.stage(batch, desk.join(epoch))
+    _, batch, contribution = staged(desk)
     with failpoint("publish.commit.lost"):
         outcome = desk.publish(batch, contribution)
     assert outcome.result is Result.published
@@ -302,9 +287,7 @@ def test_a_commit_that_never_arrived_is_done_again(desk: Desk) -> None:
 
 
 def test_a_commit_whose_answer_was_lost_is_found_published(desk: Desk) -> None:
-    epoch = desk.open().epoch
-    batch = desk.must_plan(epoch)
-    contribution = desk.stage(batch, desk.join(epoch))
+    _, batch, contribution = staged(desk)
     with failpoint("publish.commit.sent"):
         outcome = desk.publish(batch, contribution)
     assert (outcome.result, outcome.rows, outcome.dead_letters) == (Result.published, 14, 2)
@@ -325,9 +308,7 @@ def test_a_part_whose_answer_was_lost_is_found_contributed(desk: Desk, point: st
 def test_a_lost_commit_is_refused_if_another_claimed_its_spans_meanwhile(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    epoch = desk.open().epoch
-    batch = desk.must_plan(epoch)
-    contribution = desk.stage(batch, desk.join(epoch))
+    epoch, batch, contribution = staged(desk)
     part = desk.stage(batch, desk.join(epoch), spans=[batch.spans[0].span])
     look_up = desk.ledger.outcome
 
@@ -344,9 +325,7 @@ def test_a_lost_commit_is_refused_if_another_claimed_its_spans_meanwhile(
 def test_a_lost_commit_is_fenced_if_the_epoch_passed_meanwhile(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    epoch = desk.open().epoch
-    batch = desk.must_plan(epoch)
-    contribution = desk.stage(batch, desk.join(epoch))
+    _, batch, contribution = staged(desk)
     look_up = desk.ledger.outcome
 
     def after_a_reset(*values: Any) -> str | None:

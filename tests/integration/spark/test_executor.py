@@ -35,6 +35,7 @@ from tidemark.model.batch import Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.settings.fields import arrow_schema
 from tidemark.spark.executor import SparkExecutor
+from tidemark.spark.reader import ReadSpec
 from tidemark.spark.session import retrying, session
 from tidemark.spark.source import frame_of
 from tidemark.spark.transform import Transform
@@ -43,6 +44,7 @@ pytestmark = pytest.mark.spark
 
 Topic = Callable[..., str]
 Drained = tuple[Batch, list[Attempt]]
+Ready = Callable[..., tuple[SparkExecutor, Batch]]
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +60,22 @@ def batches(kafka: str, warehouse: dict[str, Any]) -> Batches:
 
 
 @pytest.fixture
-def run(spark: SparkSession, batches: Batches) -> Callable[..., Drained]:
+def ready(spark: SparkSession, batches: Batches) -> Ready:
+    """Makes an executor, and a batch of these spans for it to drain."""
+
+    def made(
+        spans: Sequence[Span], transform: Transform | None, spec: ReadSpec | None = None
+    ) -> tuple[SparkExecutor, Batch]:
+        executor = SparkExecutor(spec or batches.spec(), transform, lambda: spark.sparkContext)
+        return executor, batches.new(spans, executor.output_schema())
+
+    return made
+
+
+@pytest.fixture
+def run(ready: Ready) -> Callable[..., Drained]:
     def drained(spans: Sequence[Span], transform: Transform | None = identity) -> Drained:
-        executor = SparkExecutor(batches.spec(), transform, lambda: spark.sparkContext)
-        batch = batches.new(spans, executor.output_schema())
+        executor, batch = ready(spans, transform)
         return batch, executor.drain(batch, spans)
 
     return drained
@@ -119,20 +133,15 @@ def test_the_columns_are_the_same_with_and_without_a_transform(
 
 @with_and_without_a_transform
 def test_metadata_and_nested_fields_are_staged(
-    transform: Transform | None,
-    spark: SparkSession,
-    kafka: str,
-    topic: Topic,
-    batches: Batches,
+    transform: Transform | None, kafka: str, topic: Topic, batches: Batches, ready: Ready
 ) -> None:
     name = topic()
     values = [b'{"l":["2024-02-29T12:00:00Z",null],"s":{"d":"2024-02-29"}}', b"{}"]
     produce(kafka, name, values)
     fields = arrow_schema({"l": "array<timestamp>", "s": "struct<d:date>"})
     spec = replace(batches.spec("key", "timestamp", "headers"), fields=fields)
-    executor = SparkExecutor(spec, transform, lambda: spark.sparkContext)
     span = Span(name, 0, 0, 2)
-    batch = batches.new([span], executor.output_schema())
+    executor, batch = ready([span], transform, spec)
     (winner,) = executor.drain(batch, [span])
     assert winner.rows == 2
     assert batches.staged(batch, "kafka_offset, l, s") == [
@@ -180,12 +189,12 @@ def test_a_killed_worker_leaves_only_the_winners_rows(
     kafka: str,
     topic: Topic,
     batches: Batches,
+    ready: Ready,
 ) -> None:
     name = topic()
     produce(kafka, name, [*documents(200), b"bad"])
-    executor = SparkExecutor(batches.spec(), transform, lambda: spark.sparkContext)
     span = Span(name, 0, 0, 201)
-    batch = batches.new([span], executor.output_schema())
+    executor, batch = ready([span], transform)
     with workers_stop_at(spark, point), ThreadPoolExecutor(1) as thread:
         job = thread.submit(executor.drain, batch, [span])
         first = stopped_worker(job)
@@ -264,13 +273,12 @@ def test_a_value_that_postgres_refuses_comes_out_as_what_it_is(
 
 @with_and_without_a_transform
 def test_a_discarded_batch_comes_out_as_what_it_is(
-    transform: Transform | None, spark: SparkSession, kafka: str, topic: Topic, batches: Batches
+    transform: Transform | None, kafka: str, topic: Topic, batches: Batches, ready: Ready
 ) -> None:
     name = topic()
     produce(kafka, name, documents(2))
     span = Span(name, 0, 0, 2)
-    executor = SparkExecutor(batches.spec(), transform, lambda: spark.sparkContext)
-    batch = batches.new([span], executor.output_schema())
+    executor, batch = ready([span], transform)
     batches.drop(batch)
     with pytest.raises(StagingLost, match="a newer epoch has discarded the batch"):
         executor.drain(batch, [span])
@@ -341,7 +349,7 @@ def test_other_columns_than_at_the_start_are_refused(
 
 
 def test_a_job_is_cancelled_from_another_thread(
-    spark: SparkSession, kafka: str, topic: Topic, batches: Batches
+    spark: SparkSession, kafka: str, topic: Topic, batches: Batches, ready: Ready
 ) -> None:
     name = topic()
     produce(kafka, name, documents(2))
@@ -354,8 +362,7 @@ def test_a_job_is_cancelled_from_another_thread(
 
         return rows.mapInArrow(sleep, rows.schema)
 
-    executor = SparkExecutor(batches.spec(), slow, lambda: spark.sparkContext)
-    batch = batches.new([span], executor.output_schema())
+    executor, batch = ready([span], slow)
     with ThreadPoolExecutor(1) as thread:
         job = thread.submit(executor.drain, batch, [span])
         deadline = time.monotonic() + 100
@@ -373,13 +380,12 @@ def test_a_job_is_cancelled_from_another_thread(
 
 
 def test_a_job_without_a_transform_is_cancelled_in_the_middle_of_a_read(
-    spark: SparkSession, kafka: str, topic: Topic, batches: Batches
+    spark: SparkSession, kafka: str, topic: Topic, batches: Batches, ready: Ready
 ) -> None:
     name = topic()
     produce(kafka, name, documents(2))
     span = Span(name, 0, 0, 2)
-    executor = SparkExecutor(batches.spec(), None, lambda: spark.sparkContext)
-    batch = batches.new([span], executor.output_schema())
+    executor, batch = ready([span], None)
     with workers_stop_at(spark, "read.middle"), ThreadPoolExecutor(1) as thread:
         job = thread.submit(executor.drain, batch, [span])
         stopped_worker(job)

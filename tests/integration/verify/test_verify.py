@@ -1,6 +1,5 @@
 """Verify: clean after any run, and every doctored row, dead letter and ledger row is found."""
 
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -13,11 +12,9 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
-    NewTopic,
 )
 from tests.support.filled import copied, filled
 from tests.support.produce import produce
-from tests.support.topics import create_topic
 from tests.support.world import World
 
 from tidemark.errors import Refused
@@ -29,16 +26,6 @@ from tidemark.operations.status import TargetStatus, counted
 from tidemark.postgres.transaction import connect
 from tidemark.verify.report import Difference, Kind, Report
 from tidemark.verify.verify import verify
-
-
-@pytest.fixture(scope="module")
-def origin(kafka: str, admin: AdminClient, stack: LocalStack) -> Iterator[World]:
-    """One filled region, which no test changes."""
-    name = f"v_{uuid.uuid4().hex[:12]}"
-    create_topic(admin, NewTopic(name, 2, 1))
-    with copied(stack) as parameters:
-        yield filled(World(kafka, parameters, name, name))
-    admin.delete_topics([name])[name].exception(30)
 
 
 @pytest.fixture
