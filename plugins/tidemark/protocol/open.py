@@ -1,8 +1,11 @@
-"""Opening a run: what stops it, what only an override passes, and what it writes."""
+"""Opening a run: what stops it, what only an override passes, and what it writes.
+
+1 open        Kafka's facts first, then the ledger transaction of settle.py, in which this is
+              `check` and `write`; then the mirror
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, ClassVar
 from uuid import UUID, uuid4
 
@@ -20,9 +23,12 @@ from tidemark.model.facts import (
     stuck_since,
     unknown_partitions,
 )
-from tidemark.model.offsets import Span, TopicPartition
+from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
+from tidemark.protocol.changes import changes
+from tidemark.protocol.histories import end_left, end_lost
 from tidemark.protocol.ports import KnownRegion, Settling
+from tidemark.protocol.remarks import hanging, restored
 
 ACCEPT_DATA_LOSS = "accept_data_loss"
 """The override that goes on where Kafka lost what the ledger needs."""
@@ -66,43 +72,40 @@ class OpenRequest:
             Refused: the runs before were reset too often, or the configuration has changed.
             DataLost: Kafka no longer holds what the ledger needs.
         """
+        known = self._read(tx)
         self._check_epoch(tx.state)
         self._check_resets(tx.state)
         self._check_target(tx.state)
         self._check_changes(tx)
         if ACCEPT_DATA_LOSS not in self.overrides:
-            known, region = self._read(tx), tx.state.region
-            check_left(region, self.facts)
-            check_cluster(region, tx.state.cluster_id, self.facts)
-            topic_ids = ((tp.topic, partition.topic_id) for tp, partition in known.items())
-            check_topic_ids(region, topic_ids, self.facts)
-            check_retained(region, {tp: p.next_offset for tp, p in known.items()}, self.facts)
-        known_offsets = {tp: p.next_offset for tp, p in self._read(tx).items()}
-        next_offsets = (self.facts.starts or self.facts.log_starts) | known_offsets
+            self._check_losses(tx.state, known)
+        next_offsets = (self.facts.starts or self.facts.log_starts) | _next_offsets(known)
         check_accepted(tx.state.region, self.left_out, next_offsets, self.facts.ends)
 
     def write(self, tx: Settling, epoch: int, discarded: int | None) -> None:
-        """Write initial offsets, the run and its target offsets."""
+        """Write the run under its new epoch.
+
+        Where a loss is accepted, the histories that it broke end first. Then: the initial offsets
+        of new partitions; what rows are made with from now on; the run and its target offsets.
+        """
         stuck = stuck_since(self.facts, tx.log_ends())
         remarks = [
             *self.spent(),
-            *self._restored(tx.state),
-            *(f"accepted: {change}" for change in self._changes(tx)),
-            *self._hanging(stuck),
+            *restored(tx.state, self.mirrored),
+            *(f"accepted: {one}" for one in changes(tx, self.fingerprint, self.target)),
+            *hanging(self.facts, stuck),
         ]
         is_first = not tx.partitions()
         if ACCEPT_DATA_LOSS in self.overrides:
-            remarks += [*self._go_on(tx, epoch), *self._leave(tx, epoch)]
+            remarks += end_lost(tx, epoch, self._read(tx), self.facts)
+            remarks += end_left(tx, epoch, self.facts)
         known = tx.partitions()
         # Partitions that appear later start at the beginning, whatever the start position was.
         positions = self.facts.starts if is_first else self.facts.log_starts
         initial = {tp: positions[tp] for tp in unknown_partitions(known, self.facts)}
         tx.write_initial_offsets(initial, self.facts.topic_ids)
         tx.write_made_with(self.fingerprint, self.facts.cluster_id, self.target)
-        next_offsets = {tp: partition.next_offset for tp, partition in known.items()} | initial
-        passed = sum(span.width for span in ahead(self.left_out, next_offsets))
-        left = backlog(next_offsets, self.facts.ends) - passed
-        tx.write_run(epoch, self, left, remarks)
+        tx.write_run(epoch, self, self._backlog(_next_offsets(known) | initial), remarks)
         tx.write_targets(epoch, self.facts, stuck)
 
     @property
@@ -147,89 +150,27 @@ class OpenRequest:
             )
 
     def _check_changes(self, tx: KnownRegion) -> None:
-        changes = [*self._changes(tx)]
-        if changes and ACCEPT_CHANGES not in self.overrides:
+        found = [*changes(tx, self.fingerprint, self.target)]
+        if found and ACCEPT_CHANGES not in self.overrides:
             raise Refused(
-                f"region {tx.state.region}: {'; '.join(changes)}. The checkpoint was made with the"
+                f"region {tx.state.region}: {'; '.join(found)}. The checkpoint was made with the"
                 " old values. Restore them, use a new region, or start a run with --accept-changes:"
                 " new rows are made with the new values, old rows stay as they are"
             )
 
-    def _changes(self, tx: KnownRegion) -> Iterator[str]:
-        """Each setting that differs from the checkpoint's, and a target that is another table."""
-        yield from changed_fields(tx.state, self.fingerprint)
-        known, found = tx.state.target_oid, tx.target_oid(self.target)
-        if tx.state.head_seq and known is not None and found != known:
-            now = "is not there" if found is None else f"has {found}"
-            yield (
-                f"target.table {self.target} had oid {known} and {now}: it was renamed, dropped or"
-                " made anew, or the database was restored from a dump, which gives tables new oids"
-            )
+    def _check_losses(self, state: RegionState, known: Mapping[TopicPartition, Partition]) -> None:
+        region, facts = state.region, self.facts
+        check_left(region, facts)
+        check_cluster(region, state.cluster_id, facts)
+        topic_ids = ((tp.topic, partition.topic_id) for tp, partition in known.items())
+        check_topic_ids(region, topic_ids, facts)
+        check_retained(region, _next_offsets(known), facts)
 
-    def _restored(self, state: RegionState) -> Iterator[str]:
-        seen = self.mirrored
-        if seen.epoch > state.epoch or seen.seq > state.head_seq:
-            yield (
-                f"the ledger is older than its mirror: it is at epoch {state.epoch}, batch"
-                f" {state.head_seq}, Kafka's offsets are of epoch {seen.epoch}, batch {seen.seq}."
-                " Was Postgres restored from a backup? The run goes on from the ledger"
-            )
-
-    def _hanging(self, stuck: Mapping[TopicPartition, datetime]) -> Iterator[str]:
-        for tp, since in sorted(stuck.items()):
-            end = self.facts.ends[tp]
-            where = f"--topic {tp.topic} --partition {tp.partition}"
-            yield (
-                f"{tp}: a transaction has been open at offset {end} since"
-                f" {since.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC or longer; until it ends, nobody"
-                f" can read the {self.facts.high_watermarks[tp] - end} offsets from there. If its"
-                " producer hangs, end it: kafka-transactions.sh --bootstrap-server HOST:PORT"
-                f" describe-producers {where} names it, abort {where} --start-offset {end} ends it"
-                " (the client library can't ask for it)"
-            )
-
-    def _leave(self, tx: Settling, epoch: int) -> Iterator[str]:
-        """End the histories of topics that the pipeline left and Kafka lost."""
-        ended = [tp for tp in tx.partitions() if tp.topic in self.facts.gone]
-        if ended:
-            tx.end_histories(epoch, ended)
-            yield f"no longer read, and gone from Kafka: {', '.join(map(str, sorted(ended)))}"
-
-    def _go_on(self, tx: Settling, epoch: int) -> Iterator[str]:
-        """End the history of each partition that lost something; a new one begins where it can."""
-        known, facts = self._read(tx), self.facts
-        is_other_cluster = facts.cluster_id != tx.state.cluster_id
-        on: dict[TopicPartition, int] = {}
-        ended = []
-        for tp, partition in sorted(known.items()):
-            is_other_log = is_other_cluster or facts.topic_ids.get(tp.topic) != partition.topic_id
-            at = _where_to_go_on(tp, partition, facts, is_other_log=is_other_log)
-            # A new history knows no leader epoch yet; the others stay protected (KIP-320).
-            if at != partition.next_offset or is_other_log or tp in facts.rewritten:
-                ended.append(tp)
-                on |= {} if at is None else {tp: at}
-                where = "is gone" if at is None else f"goes on at {at}"
-                where = f"was rewritten and {where}" if tp in facts.rewritten else where
-                yield f"accepted: {tp} {where}, the ledger stood at {partition.next_offset}"
-        tx.end_histories(epoch, ended)
-        tx.write_initial_offsets(on, facts.topic_ids)
+    def _backlog(self, next_offsets: Offsets) -> int:
+        """Offsets that the run has to read; not those of corrupt ranges that it passes."""
+        passed = sum(span.width for span in ahead(self.left_out, next_offsets))
+        return backlog(next_offsets, self.facts.ends) - passed
 
 
-def changed_fields(state: RegionState, now: Mapping[str, Any]) -> Iterator[str]:
-    """Each field of the fingerprint that differs, with both values; none without a checkpoint."""
-    known = state.fingerprint
-    if not known or not now or not state.head_seq:
-        return
-    for name in sorted({*known, *now}):
-        if known.get(name) != now.get(name):
-            yield f"{name} was {known.get(name)!r} and is {now.get(name)!r}"
-
-
-def _where_to_go_on(
-    tp: TopicPartition, partition: Partition, facts: Facts, *, is_other_log: bool
-) -> int | None:
-    """The next offset that Kafka can give; None where the partition is gone."""
-    if tp not in facts.ends:
-        return None
-    start, end = facts.log_starts[tp], facts.ends[tp]
-    return start if is_other_log else min(max(partition.next_offset, start), end)
+def _next_offsets(known: Mapping[TopicPartition, Partition]) -> Offsets:
+    return {tp: partition.next_offset for tp, partition in known.items()}
