@@ -10,12 +10,11 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from tidemark.errors import DataLost, Unreachable
+from tidemark.kafka.complaints import Complaints
 from tidemark.kafka.config import reader_config
-from tidemark.kafka.corrupt import PASSING, Unreadable, disorder
+from tidemark.kafka.corrupt import Unreadable, disorder
 from tidemark.kafka.partition_log import PartitionLog
 from tidemark.kafka.position import next_offset
-from tidemark.model.facts import GO_ON
 from tidemark.model.offsets import LogPosition, Span
 
 _LIST = 2000
@@ -23,19 +22,6 @@ _POLL_SECONDS = 0.5
 _ABANDONED: list[Consumer] = []
 """Consumers that met a corrupt batch: their threads may never end, and whoever closes one waits for
 them, or the process is aborted."""
-_GONE = {
-    KafkaError._AUTO_OFFSET_RESET,
-    KafkaError._LOG_TRUNCATION,
-    KafkaError.OFFSET_OUT_OF_RANGE,
-}
-_REFUSED = {
-    KafkaError._FATAL,
-    KafkaError._AUTHENTICATION,
-    KafkaError._SSL,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-}
 
 
 class Reading:
@@ -52,15 +38,14 @@ class Reading:
         self._read_up_to = read_up_to
         self._position = span.start
         self._seconds = no_progress_seconds
-        self._complaint = "no error was reported"
         self._unreadable: Unreadable | None = None
         self.log_end = inf
         self._end_seen = span.start
-        self._brokers = config.get("bootstrap.servers")
+        self._complaints = Complaints(span.topic_partition, config.get("bootstrap.servers"))
         self._consumer = Consumer(
             # A client of its own for each span: one assigned anew is no faster, and so nothing
             # of one span can leak into the next.
-            {**reader_config(config), "error_cb": self._note}
+            {**reader_config(config), "error_cb": self._complaints.note}
         )
         self._log = PartitionLog(self._consumer, span.topic_partition)
         self.moved()
@@ -127,7 +112,7 @@ class Reading:
         if self._position > before or self._unreadable:
             self.moved()
         elif monotonic() > self._deadline:
-            raise self._silence()
+            raise self._complaints.silence(self._log, self._position, self._seconds)
         return self._inside(records, before)
 
     def _take(self) -> list[Message]:
@@ -148,26 +133,12 @@ class Reading:
         for message in taken:
             if message.error() is None:
                 records.append(message)
-            else:
-                self._heed(message)
-            if self._unreadable:
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                self._end_seen = message.offset()
+            elif found := self._complaints.unreadable(message, self._log, self._position):
+                self._unreadable = found
                 break
         return records
-
-    def _heed(self, event: Message) -> None:
-        """What the client says beside records; unknown words about the partition end the read."""
-        error = event.error()
-        if error.code() == KafkaError._PARTITION_EOF:
-            self._end_seen = event.offset()
-        elif error.code() in _GONE:
-            raise self._loss(error)
-        elif error.code() in _REFUSED or error.fatal():
-            self._note(error)
-            raise self._unreachable("Kafka refuses the read")
-        elif error.code() in PASSING or event.topic() is None:
-            self._note(error)
-        else:
-            self._unreadable = Unreadable(f"{error.name()}: {error.str()}", event.offset())
 
     def _sound(self, records: list[Message]) -> list[Message]:
         """The records up to the first whose offset can't be."""
@@ -204,30 +175,3 @@ class Reading:
         if records and records[0].offset() >= first and records[-1].offset() < self._span.end:
             return records
         return [record for record in records if first <= record.offset() < self._span.end]
-
-    def _note(self, error: KafkaError) -> None:
-        self._complaint = f"{error.name()}: {error.str()}"
-
-    def _silence(self) -> Exception:
-        if self._log.is_gone():
-            return DataLost(
-                f"{self._where} is gone: the topic or the partition no longer exists. If the"
-                f" topic was created again, its offsets name other records; {GO_ON}"
-            )
-        return self._unreachable(f"no progress for {self._seconds:g} s")
-
-    def _loss(self, error: KafkaError) -> DataLost:
-        return DataLost(
-            f"{self._where} is needed, but Kafka does not hold it: {self._log.range_in_words()}"
-            f" ({error.str()}). Nothing was skipped. Restore the records; {GO_ON}"
-        )
-
-    def _unreachable(self, fact: str) -> Unreachable:
-        return Unreachable(
-            f"{self._where}: {fact}, brokers {self._brokers}: {self._complaint};"
-            " check the brokers and the Kafka connection, then run again"
-        )
-
-    @property
-    def _where(self) -> str:
-        return f"{self._span.topic_partition}@{self._position}"

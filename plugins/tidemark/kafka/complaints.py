@@ -1,0 +1,74 @@
+"""What a consumer complains of while it reads a span, and the errors that end the read."""
+
+from confluent_kafka import KafkaError, Message
+
+from tidemark.errors import DataLost, Unreachable
+from tidemark.kafka.corrupt import PASSING, Unreadable
+from tidemark.kafka.partition_log import PartitionLog
+from tidemark.model.facts import GO_ON
+from tidemark.model.offsets import TopicPartition
+
+_GONE = {
+    KafkaError._AUTO_OFFSET_RESET,
+    KafkaError._LOG_TRUNCATION,
+    KafkaError.OFFSET_OUT_OF_RANGE,
+}
+_REFUSED = {
+    KafkaError._FATAL,
+    KafkaError._AUTHENTICATION,
+    KafkaError._SSL,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+}
+
+
+class Complaints:
+    """The last complaint of one consumer on one partition, and the errors made of it."""
+
+    def __init__(self, partition: TopicPartition, brokers: str | None) -> None:
+        self._partition = partition
+        self._brokers = brokers
+        self._last = "no error was reported"
+
+    def note(self, error: KafkaError) -> None:
+        """Keep it, to be named if the read fails."""
+        self._last = f"{error.name()}: {error.str()}"
+
+    def unreadable(self, event: Message, log: PartitionLog, position: int) -> Unreadable | None:
+        """None for an error that passes by itself; Unreadable for one that nobody knows.
+
+        Raises:
+            DataLost: Kafka does not hold the position.
+            Unreachable: Kafka refuses the read.
+        """
+        error = event.error()
+        if error.code() in _GONE:
+            raise DataLost(
+                f"{self._partition}@{position} is needed, but Kafka does not hold it:"
+                f" {log.range_in_words()} ({error.str()}). Nothing was skipped. Restore the"
+                f" records; {GO_ON}"
+            )
+        if error.code() in _REFUSED or error.fatal():
+            self.note(error)
+            raise self._unreachable(position, "Kafka refuses the read")
+        if error.code() in PASSING or event.topic() is None:
+            self.note(error)
+            return None
+        return Unreadable(f"{error.name()}: {error.str()}", event.offset())
+
+    def silence(self, log: PartitionLog, position: int, seconds: float) -> DataLost | Unreachable:
+        """The error of a read whose position has not moved for so long."""
+        if log.is_gone():
+            return DataLost(
+                f"{self._partition}@{position} is gone: the topic or the partition no longer"
+                " exists. If the topic was created again, its offsets name other records;"
+                f" {GO_ON}"
+            )
+        return self._unreachable(position, f"no progress for {seconds:g} s")
+
+    def _unreachable(self, position: int, fact: str) -> Unreachable:
+        return Unreachable(
+            f"{self._partition}@{position}: {fact}, brokers {self._brokers}: {self._last};"
+            " check the brokers and the Kafka connection, then run again"
+        )
