@@ -12,7 +12,8 @@ from tidemark.kafka import config, facts
 from tidemark.member import retire, watch
 from tidemark.model import membership, table_name
 from tidemark.postgres import parameters, transaction
-from tidemark.settings import connections, field_types, fields, pipeline
+from tidemark.settings import connections, field_types, fields
+from tidemark.settings.decode import Metadata
 from tidemark.spark import postgres as task_sessions
 from tidemark.spark.records import row_schema
 from tidemark.staging import refused_rows, tables
@@ -86,7 +87,7 @@ not as text, `1.0` not as a whole number.
 
 
 def _columns() -> str:
-    asked = tuple(pipeline.Metadata)
+    asked = tuple(Metadata)
     from_value = 1
     names = {f"kafka_{name}": name for name in asked}
     rows = [

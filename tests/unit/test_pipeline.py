@@ -6,7 +6,9 @@ import yaml
 
 from tidemark.errors import InvalidSettings
 from tidemark.model.bounds import Bounds
-from tidemark.settings.pipeline import FromTimestamp, Metadata, Pipeline
+from tidemark.settings.decode import Metadata
+from tidemark.settings.kafka import FromTimestamp
+from tidemark.settings.pipeline import Pipeline
 
 PROJECT = Path(__file__).resolve().parents[2]
 MINIMAL = """\

@@ -7,8 +7,10 @@ from tidemark.cli.project import connections_of, prepare_spark
 from tidemark.member.job import JobExecutor
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.transaction import autocommit, connect
+from tidemark.settings.decode import Format
 from tidemark.settings.fields import arrow_schema
-from tidemark.settings.pipeline import Format, OnRefused, Pipeline
+from tidemark.settings.pipeline import Pipeline
+from tidemark.settings.target import OnRefused
 from tidemark.staging.columns import Column, columns_of
 from tidemark.staging.refused_records import refuse_without_coordinates
 from tidemark.staging.target import Target, ensure

@@ -13,7 +13,8 @@ from tidemark.model.state import Partition, RegionState
 from tidemark.operations.open import open_request
 from tidemark.operations.opening_facts import opening_facts
 from tidemark.operations.region import Region, region_of
-from tidemark.settings.pipeline import Pipeline, StartPosition
+from tidemark.settings.kafka import StartPosition
+from tidemark.settings.pipeline import Pipeline
 
 
 def region_findings(pipeline: Pipeline) -> Iterator[Finding]:

@@ -9,7 +9,8 @@ import pyarrow as pa
 from tidemark.ledger.ledger import Ledger
 from tidemark.model.batch import Executor
 from tidemark.postgres.transaction import transaction
-from tidemark.settings.pipeline import OnRefused, Pipeline
+from tidemark.settings.pipeline import Pipeline
+from tidemark.settings.target import OnRefused
 from tidemark.staging.columns import columns_of
 from tidemark.staging.mover import Mover
 from tidemark.staging.refused_records import refuse_without_coordinates

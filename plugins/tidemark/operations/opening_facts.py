@@ -11,7 +11,7 @@ from tidemark.model.offsets import LogPosition, Offsets, TopicPartition
 from tidemark.model.state import Partition
 from tidemark.operations.region import Region, unsubscribed
 from tidemark.protocol.open import ACCEPT_DATA_LOSS
-from tidemark.settings.pipeline import FromTimestamp, StartPosition
+from tidemark.settings.kafka import FromTimestamp, StartPosition
 
 ADOPT_GROUP = "adopt_group"
 """The override that lets a new region replace the commits of its group."""

@@ -6,15 +6,12 @@ from typing import Annotated, Any, Self
 
 from pydantic import (
     AwareDatetime,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     field_validator,
     model_validator,
 )
 
-from tidemark.model.bounds import MOST
 from tidemark.model.membership import (
     BROKERS_SESSION_SECONDS,
     DEFAULT_ASSIGNMENT,
@@ -25,11 +22,9 @@ from tidemark.model.membership import (
     refuse_impossible,
 )
 from tidemark.model.topics import is_pattern
+from tidemark.settings.section import CONNECTION, Positive, Strict
 
-CONNECTION = r"^[A-Za-z0-9_.-]{1,100}$"
 TOPIC = r"[A-Za-z0-9._-]{1,249}"
-
-Positive = Annotated[int, Field(gt=0, le=MOST)]
 
 
 class StartPosition(StrEnum):
@@ -38,12 +33,6 @@ class StartPosition(StrEnum):
     beginning = "beginning"
     end = "end"
     committed = "committed"
-
-
-class Strict(BaseModel):
-    """A section of the file: unknown keys are refused, nothing changes once read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class FromTimestamp(Strict):

@@ -1,31 +1,19 @@
 """The pipeline file: one typed YAML per pipeline. Unknown keys are refused."""
 
-from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Self
 
-from pydantic import (
-    AfterValidator,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, PrivateAttr, ValidationError
 
 from tidemark.errors import InvalidSettings
 from tidemark.model.bounds import Bounds
 from tidemark.model.dead_letters import Limits
-from tidemark.model.table_name import spelled
 from tidemark.settings import yaml_file
-from tidemark.settings.field_types import check_names, parse_type
-from tidemark.settings.kafka import CONNECTION, KafkaSettings, Positive, Strict
-from tidemark.settings.kafka import FromTimestamp as FromTimestamp
-from tidemark.settings.kafka import StartPosition as StartPosition
+from tidemark.settings.decode import DecodeSettings
+from tidemark.settings.kafka import KafkaSettings
+from tidemark.settings.section import CONNECTION, Positive, Strict
+from tidemark.settings.target import TargetSettings
 
-T = TypeVar("T")
 REGION = r"^[a-z][a-z0-9_]{0,39}$"
 TRANSFORM = r"^[\w.]+:\w+$"
 
@@ -35,48 +23,6 @@ MATCHES = {
     TRANSFORM: "must be module:function, such as jobs.flights:transform",
 }
 """What a value is that matches a pattern, in words."""
-
-
-def valid(check: Callable[[Any], T]) -> Callable[[Any], T]:
-    """The same check, as pydantic wants its faults."""
-
-    def checked(value: Any) -> T:
-        try:
-            return check(value)
-        except InvalidSettings as error:
-            raise ValueError(str(error)) from error
-
-    return checked
-
-
-def _declared(text: str) -> str:
-    parse_type(text)
-    return text
-
-
-Declared = Annotated[str, AfterValidator(valid(_declared))]
-"""A field's type, by a name of Spark SQL's DDL."""
-
-
-class Format(StrEnum):
-    """How a record's value becomes columns."""
-
-    json = "json"
-    raw = "raw"
-
-
-class Mode(StrEnum):
-    """How rows enter the target."""
-
-    append = "append"
-
-
-class Metadata(StrEnum):
-    """Record metadata that the transform may ask for; each costs time on every record."""
-
-    key = "key"
-    timestamp = "timestamp"
-    headers = "headers"
 
 
 class BatchSettings(Strict):
@@ -96,13 +42,6 @@ class BatchSettings(Strict):
         return Bounds(self.max_records, self.max_batches, self.max_seconds, self.max_bytes)
 
 
-class OnRefused(StrEnum):
-    """What a row that the target refuses does."""
-
-    stop = "stop"
-    dead_letter = "dead_letter"
-
-
 class DeadLetterSettings(Strict):
     """How many records of a batch may become dead letters; more end the run."""
 
@@ -114,46 +53,6 @@ class DeadLetterSettings(Strict):
     def limits(self) -> Limits:
         """The same limits as the core knows them."""
         return Limits(self.max_ratio, self.max_count)
-
-
-class DecodeSettings(Strict):
-    """How records become columns."""
-
-    model_config = ConfigDict(populate_by_name=True)
-
-    format: Format = Format.json
-    """json: an object a record; raw: the bytes as they are."""
-    fields: Annotated[dict[str, Declared], Field(alias="schema")] = Field(default_factory=dict)
-    """Field name: type, for the format json. Every field may be null."""
-    metadata: tuple[Metadata, ...] = ()
-    """Record metadata wanted as columns kafka_key, kafka_timestamp, kafka_headers."""
-
-    @model_validator(mode="after")
-    def _supported(self) -> Self:
-        if self.format is Format.json and not self.fields:
-            raise ValueError("format json needs a schema: a list of field: type")
-        if self.format is Format.raw and self.fields:
-            raise ValueError("format raw takes no schema: its only column is value")
-        return self
-
-    @field_validator("fields")
-    @classmethod
-    def _named(cls, fields: dict[str, str]) -> dict[str, str]:
-        valid(check_names)(fields)
-        return fields
-
-
-class TargetSettings(Strict):
-    """Where rows go."""
-
-    connection: Annotated[str, Field(pattern=CONNECTION)]
-    """Airflow connection of type postgres; the ledger lives in the same database."""
-    table: Annotated[str, AfterValidator(valid(spelled))]
-    """Table with its schema: public.flights. Only this region may use it."""
-    mode: Mode = Mode.append
-    """append: every record adds its rows."""
-    on_refused: OnRefused = OnRefused.stop
-    """stop: a row that the table refuses ends the run; dead_letter: its record becomes one."""
 
 
 class SparkSettings(Strict):

@@ -10,8 +10,9 @@ from tidemark.kafka.config import kafka_config
 from tidemark.model.batch import Batch
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.settings.connections import Connection
+from tidemark.settings.decode import Format
 from tidemark.settings.fields import arrow_schema
-from tidemark.settings.pipeline import Format, Pipeline
+from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.writer import WriteSpec
 
