@@ -1,11 +1,10 @@
 """`tidemark preview`: what decode and transform make of real records."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidemark.cli.first_records import preview_of
 from tidemark.cli.output import (
     Format,
     Output,
@@ -19,45 +18,15 @@ from tidemark.cli.output import (
     text_of,
 )
 from tidemark.cli.progress import spinning
-from tidemark.cli.project import PipelineFile, connections_of, prepare_spark
-from tidemark.errors import TidemarkError
+from tidemark.cli.project import PipelineFile
 from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from tidemark.model.batch import DeadLetter
-    from tidemark.model.offsets import Span
-    from tidemark.settings.pipeline import Pipeline
-    from tidemark.spark.reader import ReadSpec
 
 CELL_CHARS = 40
-WIDER = 4
-"""Each look takes this many times as many offsets, where the last one held too few records."""
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """The rows that the transform makes of the first records, and the dead letters among them."""
-
-    rows: "pa.Table"
-    dead_letters: "list[DeadLetter]"
-    decoded: int
-    """Rows that the transform was given; with the dead letters these are the records read."""
-
-    @property
-    def records(self) -> int:
-        """Records read."""
-        return self.decoded + len(self.dead_letters)
-
-    @property
-    def told(self) -> str:
-        """The counts in a sentence: what was read, and what became of it."""
-        rows, letters = self.rows.num_rows, len(self.dead_letters)
-        left = self.decoded - rows
-        dropped = f", {left} dropped by the transform" if left > 0 else ""
-        added = f", {-left} more than it was given, made by the transform" if left < 0 else ""
-        return f"{self.records} records read: {rows} rows{added}{dropped}, {letters} dead letters"
 
 
 def preview(
@@ -86,91 +55,6 @@ def preview(
     _print_rows(found.rows)
     _print_letters(found.dead_letters)
     print_line(found.told)
-
-
-def preview_of(pipeline: "Pipeline", limit: int) -> Preview:
-    """What becomes of the first `limit` records."""
-    import pyarrow as pa
-
-    from tidemark.spark.specs import read_spec
-
-    prepare_spark(pipeline)
-    spec = read_spec(pipeline, connections_of(pipeline))
-    rows = pa.Table.from_batches([], spec.schema)
-    letters: list[DeadLetter] = []
-    for spans in _wider_spans(pipeline, spec, limit):
-        found, rejected = _first(*_read(spec, spans), limit - rows.num_rows - len(letters))
-        rows, letters = pa.concat_tables([rows, found]), [*letters, *rejected]
-        if rows.num_rows + len(letters) == limit:
-            break
-    return Preview(_transformed(pipeline, rows), letters, rows.num_rows)
-
-
-def _wider_spans(
-    pipeline: "Pipeline", spec: "ReadSpec", limit: int
-) -> "Iterator[tuple[Span, ...]]":
-    """Spans from the log's starts on, wider and wider: offsets without a record are many."""
-    from tidemark.kafka.facts import Broker
-    from tidemark.model.plan import plan
-
-    broker = Broker(spec.kafka)
-    facts = broker.facts(broker.topics(pipeline.kafka.topics))
-    offsets, width = dict(facts.log_starts), limit
-    while spans := plan(offsets, facts.ends, width, 0):
-        yield spans
-        offsets |= {span.topic_partition: span.end for span in spans}
-        width *= WIDER
-
-
-def _read(spec: "ReadSpec", spans: "tuple[Span, ...]") -> "tuple[pa.Table, list[DeadLetter]]":
-    import pyarrow as pa
-
-    from tidemark.spark.reader import read
-
-    letters: list[DeadLetter] = []
-    batches = list(read(spec, spans, 0, letters.extend))
-    return pa.Table.from_batches(batches, spec.schema), letters
-
-
-def _first(
-    rows: "pa.Table", letters: "list[DeadLetter]", most: int
-) -> "tuple[pa.Table, list[DeadLetter]]":
-    """What became of the first records of a look, in the order in which they were read."""
-    names = ("kafka_topic", "kafka_partition", "kafka_offset")
-    good = zip(*(rows[name].to_pylist() for name in names), strict=True)
-    bad = [(letter.topic, letter.partition, letter.offset) for letter in letters]
-    first = set(sorted([*good, *bad])[:most])
-    kept = [letter for letter, place in zip(letters, bad, strict=True) if place in first]
-    return rows[: len(first) - len(kept)], kept
-
-
-def _transformed(pipeline: "Pipeline", rows: "pa.Table") -> "pa.Table":
-    """The rows after the transform; Spark starts only if there is one.
-
-    Raises:
-        TransformFailed: the transform can't be imported, or raises.
-        IncompleteRead: it cuts its rows.
-        InvalidSettings: it returns no DataFrame.
-        JobFailed: Spark failed.
-    """
-    if pipeline.transform is None:
-        return rows
-    from tidemark.spark.failure import failed, new_token
-    from tidemark.spark.plans import as_source, refuse_cuts
-    from tidemark.spark.session import session
-    from tidemark.spark.transform import transform_of, transformed
-
-    transform, spark = transform_of(pipeline), session(f"tidemark preview {pipeline.region}")
-    try:
-        made = transformed(transform, as_source(spark.createDataFrame(rows)))
-        refuse_cuts(made)
-        return made.toArrow()
-    except TidemarkError:
-        raise
-    except Exception as error:
-        raise failed(error, new_token()) from error
-    finally:
-        spark.stop()
 
 
 def _print_rows(rows: "pa.Table") -> None:

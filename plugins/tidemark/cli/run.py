@@ -3,29 +3,20 @@
 import logging
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.cli.following import followed
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_line
-from tidemark.cli.progress import Move, moving
+from tidemark.cli.progress import moving
 from tidemark.cli.project import PipelineFile, connections_of, prepare_spark
-from tidemark.errors import TidemarkError
 from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
-    from tidemark.ledger.ledger import Ledger
-    from tidemark.operations.region import Connections
     from tidemark.protocol.close import Closed
     from tidemark.settings.pipeline import Pipeline
-
-log = logging.getLogger(__name__)
-
-LOOK_SECONDS = 1.0
 
 
 def run(
@@ -126,7 +117,7 @@ def _run(pipeline: "Pipeline", bounds: dict[str, int], overrides: list[str]) -> 
     limits = replace(pipeline.batch.bounds(), **bounds)
     connections = connections_of(pipeline)
     prepare_spark(pipeline)
-    with moving(f"opening {pipeline.region}") as move, _followed(pipeline, connections, move):
+    with moving(f"opening {pipeline.region}") as move, followed(pipeline, connections, move):
         return run_to_its_end(
             pipeline,
             connections,
@@ -149,46 +140,6 @@ def _log_batches() -> None:
     """Where no bar is shown each published batch is a line of the log."""
     if not sys.stderr.isatty():
         logging.getLogger("tidemark.member").setLevel(logging.INFO)
-
-
-@contextmanager
-def _followed(pipeline: "Pipeline", connections: "Connections", move: Move) -> Iterator[None]:
-    """While the block runs, the bar shows how far the ledger is; only for a person."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    ended = Event()
-    thread = Thread(target=_follow, args=(pipeline, connections, move, ended), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join(LOOK_SECONDS)
-
-
-def _follow(pipeline: "Pipeline", connections: "Connections", move: Move, ended: Event) -> None:
-    from tidemark.operations.region import region_of
-
-    with region_of(pipeline, connections) as region:
-        while not ended.wait(LOOK_SECONDS):
-            try:
-                _show_progress(region.ledger, pipeline.region, move)
-            except TidemarkError as error:  # a look that fails is made again
-                log.debug("progress: %s", error)
-
-
-def _show_progress(ledger: "Ledger", region: str, move: Move) -> None:
-    """Show how many of the open run's offsets are published."""
-    from tidemark.model.facts import backlog
-
-    state = ledger.region_state(region)
-    run = ledger.run_at(region, state.epoch) if state else None
-    if state is None or run is None or run.state != "open":
-        return
-    offsets = ledger.merged_checkpoint(region).offsets
-    left = backlog(offsets, ledger.target_offsets(region, state.epoch))
-    move(run.backlog - left, run.backlog, f"{region}: epoch {state.epoch}, batch {state.head_seq}")
 
 
 def _print(

@@ -21,7 +21,7 @@ from tests.support.region import kafka_connection, postgres_connection
 
 from tidemark.cli.check_job import job_findings
 from tidemark.cli.findings import State
-from tidemark.cli.preview import preview_of
+from tidemark.cli.first_records import preview_of
 from tidemark.errors import IncompleteRead, InvalidSettings
 from tidemark.local.stack import LocalStack
 from tidemark.model.offsets import Span
