@@ -20,6 +20,7 @@ from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
     from tidemark.operations.member_health import MemberHealth
+    from tidemark.operations.region import Connections
     from tidemark.settings.pipeline import Pipeline
 
 
@@ -103,7 +104,7 @@ def reset(
     who = f"{getpass.getuser()}@{socket.gethostname()}"
     given = {ACCEPT_CHANGES: accept_changes, ACCEPT_DATA_LOSS: accept_data_loss}
     with spinning("resetting" if apply else "looking at what a reset would change") as tell:
-        members = _members(pipeline)
+        members = _members(pipeline, connections)
         report = reset_region(
             pipeline,
             connections,
@@ -123,13 +124,13 @@ def reset(
     print_reset(report, members, pipeline.target.table)
 
 
-def _members(pipeline: "Pipeline") -> "list[MemberHealth]":
+def _members(pipeline: "Pipeline", connections: "Connections") -> "list[MemberHealth]":
     """Who is in the group now."""
     from tidemark.operations.member_health import members_of
     from tidemark.operations.region import region_of
     from tidemark.operations.status import in_ledger
 
-    with region_of(pipeline, connections_of(pipeline)) as region:
+    with region_of(pipeline, connections) as region:
         group, shown = region.group.describe(), in_ledger(region).members
         found = members_of(group, shown, region.name, pipeline.group)
         return [one for one in found if one.in_group]

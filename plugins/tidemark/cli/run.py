@@ -15,6 +15,7 @@ from tidemark.cli.project import PipelineFile, connections_of, prepare_spark
 from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
+    from tidemark.operations.region import Connections
     from tidemark.protocol.close import Closed
     from tidemark.settings.pipeline import Pipeline
 
@@ -88,6 +89,7 @@ def run(
     from tidemark.settings.pipeline import Pipeline
 
     loaded = Pipeline.load(pipeline)
+    connections = connections_of(loaded)
     given = {
         "max_records": max_records,
         "max_bytes": max_bytes,
@@ -105,17 +107,21 @@ def run(
     started = time.monotonic()
     overrides = [name for name, on in switches.items() if on]
     overrides += [f"{ACCEPT_CORRUPT} {text}" for text in accept_corrupt or ()]
-    closed = _run(loaded, chosen, overrides)
+    closed = _run(loaded, connections, chosen, overrides)
     seconds = round(time.monotonic() - started, 1)
-    _print(loaded.region, closed, _remarks(loaded, closed), seconds, output)
+    _print(loaded.region, closed, _remarks(loaded, connections, closed), seconds, output)
 
 
-def _run(pipeline: "Pipeline", bounds: dict[str, int], overrides: list[str]) -> "Closed":
+def _run(
+    pipeline: "Pipeline",
+    connections: "Connections",
+    bounds: dict[str, int],
+    overrides: list[str],
+) -> "Closed":
     from tidemark.operations.run import run as run_to_its_end
     from tidemark.spark.executor import spark_executor
 
     limits = replace(pipeline.batch.bounds(), **bounds)
-    connections = connections_of(pipeline)
     prepare_spark(pipeline)
     with moving(f"opening {pipeline.region}") as move, followed(pipeline, connections, move):
         return run_to_its_end(
@@ -127,11 +133,11 @@ def _run(pipeline: "Pipeline", bounds: dict[str, int], overrides: list[str]) -> 
         )
 
 
-def _remarks(pipeline: "Pipeline", closed: "Closed") -> list[str]:
+def _remarks(pipeline: "Pipeline", connections: "Connections", closed: "Closed") -> list[str]:
     """What was found at open and did not stop the run."""
     from tidemark.operations.region import region_of
 
-    with region_of(pipeline, connections_of(pipeline)) as region:
+    with region_of(pipeline, connections) as region:
         found = region.ledger.run_at(region.name, closed.checkpoint.epoch)
     return found.remarks if found else []
 
