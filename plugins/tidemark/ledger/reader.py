@@ -11,7 +11,7 @@ from tidemark.model.batch import Batch, Checkpoint
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.state import Partition, RegionState, Run
 from tidemark.postgres.transaction import autocommit
-from tidemark.protocol.reset import RewindPlan
+from tidemark.protocol.rewind_plan import RewindPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from psycopg2.extensions import cursor as Cursor
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.postgres.queries import query
 from tidemark.protocol.removal import Removal
-from tidemark.protocol.reset import Place, RewindPlan
+from tidemark.protocol.rewind_plan import Place, RewindPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from psycopg2.extras import Json
 from tidemark.ledger import regions, rewinds
 from tidemark.model.facts import Facts, LogEnd
 from tidemark.model.offsets import Offsets, TopicPartition
-from tidemark.model.state import Mirrored, Partition, RegionState
+from tidemark.model.state import FinishedReset, Mirrored, Partition, RegionState
 from tidemark.postgres.queries import query
-from tidemark.protocol.open import OpenRequest
-from tidemark.protocol.reset import Finished, ResetRequest, RewindPlan, RewindRequest
+from tidemark.protocol.ports import NewReset, NewRun
+from tidemark.protocol.rewind_plan import RewindPlan
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class Settling:
             target_oid=self.target_oid(target) if self.state.head_seq else None,
         )
 
-    def write_run(self, epoch: int, request: OpenRequest, backlog: int, remarks: list[str]) -> None:
+    def write_run(self, epoch: int, request: NewRun, backlog: int, remarks: list[str]) -> None:
         """Write the run; `write_targets` writes its target offsets."""
         bounds = request.bounds
         self._run(
@@ -127,18 +127,16 @@ class Settling:
         """What a rewind to a checkpoint would remove and restore."""
         return rewinds.rewind_plan(self.cursor, self.region, to_seq)
 
-    def finished_reset(self, request_id: str) -> Finished | None:
+    def finished_reset(self, request_id: str) -> FinishedReset | None:
         """The reset that this request has already finished; None if it has not."""
         self._run("finished_reset", request_id=request_id)
         found = self.cursor.fetchone()
-        return Finished(*found) if found else None
+        return FinishedReset(*found) if found else None
 
-    def write_reset(
-        self, epoch: int, request: ResetRequest | RewindRequest, discarded: int | None
-    ) -> None:
+    def write_reset(self, epoch: int, request: NewReset, discarded: int | None) -> None:
         """Write the audit row of a reset."""
         head = self.state.head_seq
-        to_seq = request.to_seq if isinstance(request, RewindRequest) else head
+        to_seq = head if request.to_seq is None else request.to_seq
         removal = rewinds.published_after(self.cursor, self.region, to_seq)
         self._run(
             "write_reset",

@@ -1,4 +1,4 @@
-"""What the ledger says of a region, its partitions and its runs."""
+"""What the ledger says of a region, its partitions, its runs and its resets."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -86,3 +86,21 @@ class Mirrored:
 
 
 NEVER_MIRRORED = Mirrored()
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedReset:
+    """A reset that is complete, as its audit row says."""
+
+    epoch: int
+    from_seq: int
+    to_seq: int
+    rows: int
+    """That were removed."""
+    at: datetime
+
+    def __str__(self) -> str:
+        return (
+            f"epoch {self.epoch}, batch {self.from_seq} -> {self.to_seq}, {self.rows} rows"
+            f" removed, {self.at:%Y-%m-%d %H:%M:%S %Z}"
+        )

@@ -12,7 +12,7 @@ from tidemark.ledger.looks import Looks
 from tidemark.ledger.rewinds import ReadAgain
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.operations.region import Region
-from tidemark.protocol.reset import RewindPlan
+from tidemark.protocol.rewind_plan import RewindPlan
 
 Tell = Callable[[str], None]
 """Takes how far it has come, every few seconds."""

@@ -11,7 +11,8 @@ from tidemark.operations.region import Region, facts_left, topics_gone
 from tidemark.operations.reset_report import Removed, ResetReport, completed, dry_run
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
-from tidemark.protocol.reset import RewindPlan, RewindRequest
+from tidemark.protocol.reset import RewindRequest
+from tidemark.protocol.rewind_plan import RewindPlan
 from tidemark.protocol.settle import rewind
 from tidemark.staging.rewind import PublishedRows
 from tidemark.staging.target import Target

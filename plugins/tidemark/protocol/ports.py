@@ -3,22 +3,53 @@
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from tidemark.model.batch import Batch, Checkpoint, Contribution, Moved
 from tidemark.model.bounds import Bounds
-from tidemark.model.dead_letters import Counted, Reason
+from tidemark.model.dead_letters import Counted, Limits, Reason
 from tidemark.model.facts import Facts, LogEnd
 from tidemark.model.offsets import Offsets, Span, TopicPartition
-from tidemark.model.state import Mirrored, Partition, RegionState, Run
+from tidemark.model.state import FinishedReset, Mirrored, Partition, RegionState, Run
 from tidemark.protocol.removal import Removal
-
-if TYPE_CHECKING:
-    from tidemark.protocol.open import OpenRequest
-    from tidemark.protocol.reset import Finished, ResetRequest, RewindPlan, RewindRequest
+from tidemark.protocol.rewind_plan import RewindPlan
 
 # ruff: noqa: D102 -- what a method does stands where it is done: in the ledger, in staging, in kafka
+
+
+class NewRun(Protocol):
+    """What the ledger keeps of an open's request."""
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def bounds(self) -> Bounds: ...
+    @property
+    def limits(self) -> Limits: ...
+    @property
+    def overrides(self) -> tuple[str, ...]: ...
+    @property
+    def uuid(self) -> UUID: ...
+
+
+class NewReset(Protocol):
+    """What the ledger keeps of the request for a reset or a rewind."""
+
+    @property
+    def who(self) -> str: ...
+    @property
+    def why(self) -> str: ...
+    @property
+    def run_id(self) -> str | None: ...
+    @property
+    def request_id(self) -> str | None: ...
+    @property
+    def to_seq(self) -> int | None: ...
+    @property
+    def overrides(self) -> tuple[str, ...]: ...
+    @property
+    def uuid(self) -> UUID: ...
 
 
 class KnownRegion(Protocol):
@@ -40,18 +71,14 @@ class Settling(KnownRegion, Protocol):
     def write_made_with(
         self, fingerprint: Mapping[str, Any], cluster_id: str, target: str
     ) -> None: ...
-    def write_run(
-        self, epoch: int, request: "OpenRequest", backlog: int, remarks: list[str]
-    ) -> None: ...
+    def write_run(self, epoch: int, request: NewRun, backlog: int, remarks: list[str]) -> None: ...
     def log_ends(self) -> dict[TopicPartition, LogEnd]: ...
     def write_targets(
         self, epoch: int, facts: Facts, stuck: Mapping[TopicPartition, datetime]
     ) -> None: ...
-    def rewind_plan(self, to_seq: int) -> "RewindPlan": ...
-    def finished_reset(self, request_id: str) -> "Finished | None": ...
-    def write_reset(
-        self, epoch: int, request: "ResetRequest | RewindRequest", discarded: int | None
-    ) -> None: ...
+    def rewind_plan(self, to_seq: int) -> RewindPlan: ...
+    def finished_reset(self, request_id: str) -> FinishedReset | None: ...
+    def write_reset(self, epoch: int, request: NewReset, discarded: int | None) -> None: ...
 
 
 class Deciding(Protocol):
