@@ -13,7 +13,7 @@ import psutil
 
 from tidemark.errors import NotStarted
 from tidemark.local.folder import Folder, write_private
-from tidemark.local.watch import reason
+from tidemark.local.watch import reason, start_logged
 
 MARK = "TIDEMARK_LOCAL_STACK"
 """Environment variable naming the state folder: all that a stack's processes start inherits it."""
@@ -58,17 +58,8 @@ class Daemon:
         marks |= {"SPT_NOENV": "1"}  # setproctitle must not wipe the marks
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".log.1"))
-        with self.log.open("ab") as output:
-            self._child = subprocess.Popen(  # noqa: S603
-                [str(word) for word in argv],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                cwd=cwd,
-                env={**(os.environ if env is None else env), **marks},
-                **options,
-            )
+        env = {**(os.environ if env is None else env), **marks}
+        self._child = start_logged(argv, self.log, cwd=cwd, env=env, **options)
         process = psutil.Process(self._child.pid)
         note = {"pid": process.pid, "created": process.create_time()}
         write_private(self._pid_file, json.dumps(note))

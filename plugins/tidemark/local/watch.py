@@ -70,26 +70,30 @@ class Watch:
         Raises:
             NotStarted: it failed or took too long; names the log and its last line.
         """
-        with log.open("ab") as output:
-            process = subprocess.Popen(  # noqa: S603
-                [str(word) for word in argv],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env=env,
-                **options,
+        process = start_logged(argv, log, env=env, **options)
+        try:
+            self.until(
+                lambda: process.poll() is not None,
+                within=within,
+                otherwise=f"{what} does not end",
             )
-            try:
-                self.until(
-                    lambda: process.poll() is not None,
-                    within=within,
-                    otherwise=f"{what} does not end",
-                )
-            finally:
-                _end(process)
+        finally:
+            _end(process)
         if process.returncode != 0:
             raise NotStarted(f"{what} failed: {reason(log)} (all of it: {log})")
+
+
+def start_logged(argv: Sequence[str | Path], log: Path, **options: Any) -> subprocess.Popen[bytes]:
+    """A process in a session of its own has started; its output is appended to the log."""
+    with log.open("ab") as output:
+        return subprocess.Popen(  # noqa: S603
+            [str(word) for word in argv],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            **options,
+        )
 
 
 def reason(log: Path) -> str:
