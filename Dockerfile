@@ -19,7 +19,8 @@ COPY plugins ./plugins
 COPY sql ./sql
 COPY dags ./dags
 COPY jobs ./jobs
-RUN pip install --no-cache-dir --constraint requirements.txt ".[airflow,spark]"
+RUN pip install --no-cache-dir --constraint requirements.txt ".[airflow,spark]" \
+    && python -m tidemark.spark.archive
 
 USER airflow
 ENTRYPOINT ["airflow"]

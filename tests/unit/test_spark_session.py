@@ -1,17 +1,18 @@
 """How the JVM of a driver is started."""
 
 import os
+from pathlib import Path
 
 import pytest
 from pyspark import SparkContext
 
 from tidemark.errors import JobFailed
-from tidemark.spark import words
+from tidemark.spark import archive, words
 from tidemark.spark.session import QUICK, context
 
 
 @pytest.fixture(autouse=True)
-def not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def not_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Stop before a JVM is started: what it would be given stands in the environment."""
 
     def start(**_: object) -> None:
@@ -19,21 +20,40 @@ def not_started(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(SparkContext, "_gateway", None)
     monkeypatch.setattr(words, "launch_gateway", start)
+    monkeypatch.setattr(archive.sys, "prefix", str(tmp_path))
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "")
     monkeypatch.delenv("SPARK_SUBMIT_OPTS")
 
 
-@pytest.mark.parametrize(("for_rows", "options"), [(False, QUICK), (True, None)])
-def test_only_a_jvm_that_no_row_passes_through_compiles_less(
-    for_rows: bool, options: str | None
-) -> None:
+def options(*, for_rows: bool) -> str:
+    """What a JVM would be started with."""
     with pytest.raises(JobFailed, match="Spark did not start"):
         context("test", for_rows=for_rows)
-    assert os.environ.get("SPARK_SUBMIT_OPTS") == options
+    return os.environ["SPARK_SUBMIT_OPTS"]
+
+
+def test_only_a_jvm_that_no_row_passes_through_compiles_less() -> None:
+    assert options(for_rows=True) == ""
+    del os.environ["SPARK_SUBMIT_OPTS"]
+    assert options(for_rows=False) == QUICK
 
 
 def test_options_that_are_set_stand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Xmx512m")
-    with pytest.raises(JobFailed, match="Spark did not start"):
-        context("test", for_rows=False)
-    assert os.environ["SPARK_SUBMIT_OPTS"] == "-Xmx512m"
+    assert options(for_rows=False) == "-Xmx512m"
+
+
+def test_an_archive_is_used_if_it_is_there(tmp_path: Path) -> None:
+    made = archive.archive()
+    made.parent.mkdir(parents=True)
+    made.touch()
+    first = options(for_rows=False)
+    assert first.startswith(f'{QUICK} "-XX:SharedArchiveFile={made}"')
+    assert options(for_rows=False) == first
+
+
+def test_an_archive_of_the_users_own_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    archive.archive().parent.mkdir(parents=True)
+    archive.archive().touch()
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Xshare:off")
+    assert options(for_rows=False) == "-Xshare:off"

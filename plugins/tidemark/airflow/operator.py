@@ -19,6 +19,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from tidemark.airflow.credentials import resolve
 from tidemark.airflow.failures import names_by_exit_code
 from tidemark.settings.pipeline import Pipeline
+from tidemark.spark.archive import OPTIONS, with_archive
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -123,11 +124,11 @@ def _own_words(given: dict[str, str]) -> dict[str, str]:
     known = os.environ | given
     words = known.get(WORDS) or f"{tempfile.gettempdir()}/tidemark-spark-{uuid4()}.log"
     options = [
-        known.get("SPARK_SUBMIT_OPTS", ""),
+        with_archive(known.get(OPTIONS, "")),
         f"-Dlog4j2.configurationFile={LOG4J.as_uri()}",
         f"-Dtidemark.spark.log={words}",
     ]
-    return {WORDS: words, "SPARK_SUBMIT_OPTS": " ".join(filter(None, options))}
+    return {WORDS: words, OPTIONS: " ".join(filter(None, options))}
 
 
 def entry_point() -> Path:

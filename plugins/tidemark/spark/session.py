@@ -10,6 +10,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from tidemark.errors import JobFailed
+from tidemark.spark.archive import OPTIONS, with_archive
 from tidemark.spark.words import start_jvm, words_file
 
 DEFAULTS = {
@@ -47,8 +48,7 @@ def context(name: str, *, for_rows: bool = True) -> SparkContext:
         JobFailed: Spark does not start.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if not for_rows:
-        os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK)
+    os.environ[OPTIONS] = with_archive(os.environ.get(OPTIONS, "" if for_rows else QUICK))
     try:
         start_jvm()  # only then does SparkConf know what spark-submit set
         return _context(SparkConf().setAppName(name))

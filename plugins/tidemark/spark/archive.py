@@ -1,0 +1,113 @@
+"""Java's archive of Spark's classes: a JVM that maps it starts with half the CPU time.
+
+Most of what a start of Spark costs is the loading of some ten thousand classes. Java can map them
+as an earlier JVM had them (class data sharing, JEP 350). An archive belongs to one Java and one
+pyspark; a JVM to which it does not belong leaves it aside and loads as ever.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidemark.errors import JobFailed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+OPTIONS = "SPARK_SUBMIT_OPTS"
+"""What spark-submit, and pyspark, give the driver's JVM."""
+SILENT = "-Xlog:disable -Xlog:all=error:stderr"
+"""Java warns of an archive that it can't use."""
+
+
+def archive() -> Path:
+    """Where the archive of the installed Spark stands, if somebody has made it."""
+    return Path(sys.prefix) / "share" / "tidemark" / f"spark-{version('pyspark')}.jsa"
+
+
+def with_archive(options: str) -> str:
+    """The options of the driver's JVM, and the archive if one was made and they name none."""
+    path = archive()
+    if "-Xshare" in options or "Archive" in options or not path.exists():
+        return options
+    return f'{options} "-XX:SharedArchiveFile={path}" {SILENT}'.lstrip()
+
+
+def make_archive() -> Path:
+    """The archive exists, as the JVM of a small job left it; this process has run Spark.
+
+    Raises:
+        JobFailed: Spark did not run, or does not start from what it left.
+    """
+    path = archive()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    os.environ[OPTIONS] = f'"-XX:ArchiveClassesAtExit={new}" -XX:TieredStopAtLevel=1 {SILENT}'
+    _run_spark()
+    try_archive(new)
+    return new.replace(path)
+
+
+def try_archive(path: Path) -> None:
+    """A JVM starts from the archive: one that is cut off would crash each of them.
+
+    Raises:
+        JobFailed: it does not; the file is deleted.
+    """
+    driver = "from tidemark.spark.session import context; context('tidemark archive')"
+    options = {OPTIONS: f'"-XX:SharedArchiveFile={path}"', "PYTHONPATH": os.pathsep.join(sys.path)}
+    tried = subprocess.run(  # noqa: S603 (our own program)
+        [sys.executable, "-c", driver],
+        env=os.environ | options,
+        cwd=path.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if tried.returncode or not path.exists():
+        path.unlink(missing_ok=True)
+        last = tried.stderr.strip().rpartition("\n")[2]
+        raise JobFailed(f"Spark does not start from the archive {path}, so it was deleted: {last}")
+
+
+def _run_spark() -> None:
+    """Load what batches load: a job without rows in the JVM, and one through a transform."""
+    from pyspark import SparkContext
+
+    from tidemark.spark.session import session
+
+    spark = session("tidemark archive")
+    spark.sparkContext.parallelize([1, 2], 2).map(abs).collect()
+    _transform(spark)
+    gateway = SparkContext._gateway
+    spark.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()  # it writes the archive as its last act
+
+
+def _transform(spark: "SparkSession") -> None:
+    from pyspark.sql import functions as F
+
+    from tidemark.spark.plans import as_source, refuse_cuts
+
+    numbers = spark.range(0, 4, 1, 2).mapInArrow(_same, "id long")
+    rows = as_source(numbers, F.collect_set("id").alias("marks")).withColumn(
+        "even", F.col("id") % 2
+    )
+    refuse_cuts(rows)
+    rows.where("even = 0").mapInArrow(_same, rows.schema).collect()
+
+
+def _same(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    yield from batches
+
+
+if __name__ == "__main__":
+    print(f"tidemark: Spark will start from {make_archive()}")

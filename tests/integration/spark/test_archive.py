@@ -1,0 +1,54 @@
+"""The archive of Spark's classes: a driver's JVM maps it, and one that is no good harms nobody."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tidemark.errors import JobFailed
+from tidemark.spark.archive import OPTIONS, SILENT, archive, try_archive
+
+pytestmark = pytest.mark.spark
+
+DRIVER = """
+from pathlib import Path
+from tidemark.spark.session import context
+spark = context("archive", for_rows=False)
+[jvm] = [line.split("@")[0] for line in [spark._jvm.java.lang.management.ManagementFactory
+         .getRuntimeMXBean().getName()]]
+print(spark.parallelize([1, 2, 3], 1).sum(), ".jsa" in Path(f"/proc/{jvm}/maps").read_text())
+"""
+
+
+def driver(words: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """A driver in a process of its own, to its end."""
+    env = {name: value for name, value in os.environ.items() if name != OPTIONS}
+    env |= {"TIDEMARK_SPARK_LOG": str(words), "SPARK_LOCAL_IP": "127.0.0.1", **environment}
+    argv = [sys.executable, "-c", DRIVER]
+    return subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc shows what is mapped")
+def test_a_jvm_maps_the_archive_that_the_installation_made(tmp_path: Path) -> None:
+    assert archive().exists(), "make .venv/.ready makes it"
+    told = driver(tmp_path / "words")
+    assert (told.stdout, told.stderr) == ("6 True\n", "")
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc shows what is mapped")
+def test_an_archive_of_another_java_is_left_aside_in_silence(tmp_path: Path) -> None:
+    other, words = tmp_path / "other.jsa", tmp_path / "words"
+    other.write_bytes(bytes(100_000))
+    told = driver(words, **{OPTIONS: f"-XX:SharedArchiveFile={other} {SILENT}"})
+    assert (told.stdout, told.stderr) == ("6 False\n", "")
+    assert "archive" not in words.read_text()
+
+
+def test_an_archive_that_was_cut_off_is_deleted_before_it_is_used(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.jsa"
+    cut.write_bytes(archive().read_bytes()[:100_000])
+    with pytest.raises(JobFailed, match="does not start from the archive"):
+        try_archive(cut)
+    assert not cut.exists()
