@@ -2,12 +2,21 @@
 
 import signal
 import time
+from collections.abc import Sequence
+from threading import Barrier
 
 import psutil
+import pytest
 from tests.faults.broken import SECONDS, Broken, resume
 from tests.faults.region import FaultRegion
+from tests.support.executor import LocalExecutor, nothing
+from tests.support.members import until
+from tests.support.world import World
 
-from tidemark.errors import Fenced
+from tidemark.errors import Fenced, StagingLost, Unreachable
+from tidemark.local.postgres import Postgres
+from tidemark.model.batch import Batch
+from tidemark.model.offsets import Span
 
 
 def until_stopped(*members: Broken) -> list[psutil.Process]:
@@ -75,6 +84,37 @@ def test_a_reader_that_slept_beyond_its_members_session_changes_nothing(
     code, words = sleeper.end()
     assert code in (0, 1), words
     closes_in_its_epoch(region, 1)
+
+
+def test_members_whose_staging_a_crash_of_postgres_emptied_drain_again_in_their_epoch(
+    region: FaultRegion, breakable: Postgres
+) -> None:
+    """H1: neither claims what is gone, so their retries need no new epoch."""
+    world = World(region.kafka, region.warehouse, region.topic, region.region, region.settings)
+    both, at_once = Barrier(3), Barrier(3)
+
+    def share(executor: LocalExecutor, _: Batch, spans: Sequence[Span]) -> None:
+        until(lambda: sum(bool(one.partitions) for one in world.group.holders()) == 2)
+        if len(spans) == region.partitions:
+            assert executor.interrupted.wait(SECONDS)
+
+    def stand_by(*_: object) -> None:
+        both.wait(SECONDS)
+        at_once.wait(SECONDS)
+
+    world.before, world.after = share, stand_by
+    epoch = world.open().epoch
+    members = [world.member(slot) for slot in (1, 2)]
+    both.wait(SECONDS)
+    breakable.stop("immediate")
+    breakable.start()
+    at_once.wait(SECONDS)
+    for member in members:
+        with pytest.raises((StagingLost, Unreachable)):
+            member.result(SECONDS)
+    world.before = world.after = nothing
+    assert world.drain().rows > 0
+    closes_in_its_epoch(region, epoch)
 
 
 def test_members_alive_while_a_reset_dies_are_fenced(region: FaultRegion) -> None:

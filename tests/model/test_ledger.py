@@ -100,6 +100,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.next_seq = 1
         self.plans: dict[int, tuple[Span, ...]] = {}
         self.lost: set[int | None] = set()
+        self.emptied: list[tuple[Batch, Contribution]] = []
         self.offsets: Offsets = {}
 
     # --- the world ---
@@ -160,6 +161,7 @@ class LedgerMachine(RuleBasedStateMachine):
         """Recovery empties UNLOGGED tables."""
         self.desk.lose_staging()
         self.lost.add(self.desk.ledger.unpublished_seq(self.desk.region))
+        self.emptied += [staged for member in self.members for staged in member.staged]
 
     @rule()
     def retire(self) -> None:
@@ -407,12 +409,15 @@ class LedgerMachine(RuleBasedStateMachine):
         in_plan = {p.span for p in batch.spans}
         if any(s.partition not in unclaimed or s not in in_plan for s in wanted):
             return {Result.refused}
+        is_something = contribution.rows or contribution.dead_letters
+        if is_something and (batch, contribution) in self.emptied:
+            return {StagingLost}
         if unclaimed - {span.partition for span in wanted}:
             return {Result.contributed}
-        if planned not in self.lost:
-            return {Result.published}
         has_claims = len(unclaimed) < len(in_plan)
-        return {Result.published, ClaimsLost if has_claims else StagingLost}
+        if has_claims and planned in self.lost:
+            return {Result.published, ClaimsLost}
+        return {Result.published}
 
     def _is_done(self, epoch: int) -> bool:
         if self.desk.ledger.unpublished_seq(self.desk.region) is not None:

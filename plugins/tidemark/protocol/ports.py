@@ -140,6 +140,9 @@ class Ledger(Protocol[DecidingT_co]):
 class Target(Protocol[DecidingT_contra]):
     """Moves what is staged to where it becomes visible, inside the caller's transaction."""
 
+    def count_staged(
+        self, transaction: DecidingT_contra, batch: Batch, contribution: Contribution
+    ) -> tuple[int, int]: ...
     def move_rows(self, transaction: DecidingT_contra, batch: Batch, room: int | None) -> Moved: ...
     def move_dead_letters(self, transaction: DecidingT_contra, batch: Batch) -> int: ...
 

@@ -35,6 +35,10 @@ class SpanAlreadyClaimed(TidemarkError):
     """Another contribution was accepted for one of the spans: this one never was."""
 
 
+class OwnRowsLost(TidemarkError):
+    """What the contribution has staged is not all there: nothing of it was claimed."""
+
+
 class Result(StrEnum):
     """What became of a contribution."""
 
@@ -109,9 +113,9 @@ def contribute_and_publish(
 
     Raises:
         Fenced: the epoch has passed or the batch is no longer its unpublished one.
-        StagingLost: moved rows or dead letters are not what was contributed; this member may
+        StagingLost: what this member has staged is not all there; nothing is claimed, and it may
             drain its spans again.
-        ClaimsLost: the same, and other claims of the batch stand: their spans nobody drains again.
+        ClaimsLost: what lies under earlier claims is not: their spans nobody drains again.
         TargetRefused: a constraint of the target refuses a row.
         TooManyDeadLetters: more of the batch's records are dead letters than its run allows.
     """
@@ -120,9 +124,10 @@ def contribute_and_publish(
         return _contribute_or_look_up(ledger, target, batch, contribution)
     except SpanAlreadyClaimed:
         return Outcome(Result.refused)
+    except OwnRowsLost as error:
+        raise StagingLost(str(error)) from error
     except StagingLost as error:
-        left = ledger.unpublished_batch(batch.region)
-        if left is None or len(left.unclaimed) == len(left.spans):
+        if _is_whole(batch, contribution):
             raise
         raise ClaimsLost(
             f"region {batch.region}, epoch {batch.epoch}, batch {batch.seq}: {error}. Spans"
@@ -148,6 +153,8 @@ def _contribute(
             raise SpanAlreadyClaimed(f"batch {batch.seq} is no longer the unpublished one")
         tx.claim(batch, contribution)
         failpoints.hit("publish.claimed")
+        if not _is_whole(batch, contribution):
+            _refuse_lost(tx, target, batch, contribution)
         if tx.unclaimed_spans(batch):
             return Outcome(Result.contributed)
         counted = tx.count_dead_letters(batch)
@@ -162,6 +169,24 @@ def _contribute(
         if tx.advance_head(batch) != 1:
             raise Fenced(f"region {batch.region}: batch {batch.seq} can't become the head")
     return Outcome(Result.published, moved.rows, dead_letters, moved.refused_records)
+
+
+def _is_whole(batch: Batch, contribution: Contribution) -> bool:
+    """Nobody else has claimed a span: what the publish counts is this contribution alone."""
+    return len(contribution.reads) == len(batch.spans)
+
+
+def _refuse_lost(
+    tx: DecidingT, target: Target[DecidingT], batch: Batch, contribution: Contribution
+) -> None:
+    rows, dead_letters = target.count_staged(tx, batch, contribution)
+    if (rows, dead_letters) != (contribution.rows, contribution.dead_letters):
+        raise OwnRowsLost(
+            f"region {batch.region}, epoch {batch.epoch}, batch {batch.seq}: {rows} of"
+            f" {contribution.rows} staged rows and {dead_letters} of"
+            f" {contribution.dead_letters} staged dead letters are there, as after a crash of"
+            " Postgres. Nothing of them was claimed; a retry or the next run drains them again"
+        )
 
 
 def _look_up(

@@ -6,7 +6,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import TargetRefused
-from tidemark.model.batch import Moved, Staging
+from tidemark.model.batch import Moved, SpanRead, Staging
 from tidemark.staging.catalog import find_interfering
 from tidemark.staging.columns import BATCH_SEQ, Column
 from tidemark.staging.target import Target
@@ -21,6 +21,11 @@ INSERT INTO {target} ({names}, {batch_seq})
 SELECT {values}, {seq}::bigint FROM {rows} AS staged WHERE {chosen}
 """)
 _COUNT = sql.SQL("SELECT count(*) FROM {rows} AS staged WHERE {chosen}")
+_COUNT_LETTERS = sql.SQL("""
+SELECT count(*) FROM {dead_letters}
+JOIN unnest(%s::bigint[], %s::bigint[], %s::text[], %s::int[])
+    AS r (member, attempt, topic, partition) USING (member, attempt, topic, partition)
+""")
 _MOVE_LETTERS = sql.SQL("""
 INSERT INTO tidemark.dead_letters
     (region, partition_id, topic, partition, "offset", seq,
@@ -88,6 +93,27 @@ def of_winners(winners: Sequence[tuple[int, int]]) -> sql.Composable:
     )
 
 
+def count_rows(cursor: Cursor, staging: Staging, winners: Sequence[tuple[int, int]]) -> int:
+    """How many staged rows are of one of the (member, attempt) that count."""
+    rows = sql.Identifier(staging.schema, staging.rows)
+    cursor.execute(_COUNT.format(rows=rows, chosen=of_winners(winners)))
+    return int((cursor.fetchone() or (0,))[0])
+
+
+def count_dead_letters(cursor: Cursor, staging: Staging, reads: Sequence[SpanRead]) -> int:
+    """How many dead letters of the reads are in staging."""
+    cursor.execute(
+        _COUNT_LETTERS.format(dead_letters=sql.Identifier(staging.schema, staging.dead_letters)),
+        (
+            [read.member for read in reads],
+            [read.attempt for read in reads],
+            [read.span.topic for read in reads],
+            [read.span.partition for read in reads],
+        ),
+    )
+    return int((cursor.fetchone() or (0,))[0])
+
+
 def insert_rows(
     cursor: Cursor,
     staging: Staging,
@@ -123,9 +149,7 @@ def refuse_kept_out(
     Raises:
         TargetRefused: all rows are staged but not all went in; names the triggers and rules.
     """
-    rows = sql.Identifier(staging.schema, staging.rows)
-    cursor.execute(_COUNT.format(rows=rows, chosen=of_winners(winners)))
-    staged = int((cursor.fetchone() or (0,))[0])
+    staged = count_rows(cursor, staging, winners)
     if staged != contributed:
         return
     found = find_interfering(cursor, target.schema, target.table, "INSERT")

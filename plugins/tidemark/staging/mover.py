@@ -5,9 +5,15 @@ from dataclasses import dataclass
 
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.model.batch import Batch, Moved
+from tidemark.model.batch import Batch, Contribution, Moved
 from tidemark.staging.columns import Column
-from tidemark.staging.move import move_dead_letters, move_rows, refuse_kept_out
+from tidemark.staging.move import (
+    count_dead_letters,
+    count_rows,
+    move_dead_letters,
+    move_rows,
+    refuse_kept_out,
+)
 from tidemark.staging.ports import Deciding
 from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.refused_rows import Search
@@ -22,6 +28,15 @@ class Mover:
     columns: Sequence[Column]
     refused_become_dead_letters: bool = False
     """Whether a row that the target refuses becomes a dead letter; else the batch is refused."""
+
+    def count_staged(
+        self, transaction: Deciding, batch: Batch, contribution: Contribution
+    ) -> tuple[int, int]:
+        """How many rows and dead letters of the contribution are in staging."""
+        cursor, staging = transaction.cursor, batch.staging
+        winners = [(winner.member, winner.attempt) for winner in contribution.winners]
+        letters = count_dead_letters(cursor, staging, contribution.reads)
+        return count_rows(cursor, staging, winners), letters
 
     def move_rows(self, transaction: Deciding, batch: Batch, room: int | None = None) -> Moved:
         """Insert the winners' rows under the batch's seq.

@@ -174,6 +174,41 @@ def test_after_staging_was_lost_the_same_batch_can_be_drained_again(desk: Desk) 
     assert desk.rows() == desk.expected_rows()
 
 
+@pytest.mark.parametrize("emptied", ["rows", "dead_letters"])
+def test_a_contribution_whose_staging_was_emptied_claims_nothing(desk: Desk, emptied: str) -> None:
+    """H1: of two members; both drain again, and the batch is published in the same epoch."""
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    spans = [[p.span] for p in batch.spans]
+    staged = [desk.stage(batch, desk.join(epoch), spans=some) for some in spans]
+    desk.sql(f"TRUNCATE {batch.staging.schema}.{getattr(batch.staging, emptied)}")
+    before = visible(desk)
+    for contribution in staged:
+        with pytest.raises(StagingLost, match=r"0 of . staged .*Nothing of them was claimed"):
+            desk.publish(batch, contribution)
+    assert visible(desk) == before
+    again = [desk.stage(batch, desk.join(epoch), spans=some) for some in spans]
+    results = [desk.publish(batch, contribution).result for contribution in again]
+    assert results == [Result.contributed, Result.published]
+    assert desk.rows() == desk.expected_rows()
+    assert desk.dead_letters() == [(0, 3), (1, 3)]
+
+
+def test_the_last_contribution_drains_again_where_only_its_own_rows_are_lost(desk: Desk) -> None:
+    """Claims that stand over rows that are there are no reason to end the epoch."""
+    epoch = desk.open().epoch
+    batch = desk.must_plan(epoch)
+    first, second = ([p.span] for p in batch.spans)
+    staged = desk.stage(batch, desk.join(epoch), spans=second)
+    desk.lose_staging()
+    desk.publish(batch, desk.stage(batch, desk.join(epoch), spans=first))
+    with pytest.raises(StagingLost):
+        desk.publish(batch, staged)
+    again = desk.stage(batch, desk.join(epoch), spans=second)
+    assert desk.publish(batch, again).result is Result.published
+    assert desk.rows() == desk.expected_rows()
+
+
 def test_staging_that_was_lost_under_claims_that_stand_ends_the_epoch(desk: Desk) -> None:
     """H1: no retry drains what another member has claimed."""
     epoch = desk.open().epoch
