@@ -228,7 +228,8 @@ CREATE TABLE tidemark.resets (
     discarded_seq bigint,
     from_seq      bigint NOT NULL,
     to_seq        bigint NOT NULL,
-    rows_expected bigint NOT NULL DEFAULT 0,       -- published after to_seq, when the reset began
+    batches       bigint NOT NULL DEFAULT 0,       -- published after to_seq, when the reset began
+    rows_expected bigint NOT NULL DEFAULT 0,       -- of these batches
     rows_removed  bigint NOT NULL DEFAULT 0,
     dead_letters_expected bigint NOT NULL DEFAULT 0,
     dead_letters_removed  bigint NOT NULL DEFAULT 0,

@@ -180,6 +180,12 @@ def test_a_rewind_tells_what_it_took_back(resets: Found) -> None:
     ]  # fmt: skip
 
 
+def test_a_rewind_that_was_told_is_not_told_again(resets: Found) -> None:
+    """The stand-in reports the same epoch again, as a cleared task does."""
+    cleared = resets["the same checkpoint, cleared"]
+    assert (cleared["state"], cleared["events"]) == ("success", [])
+
+
 @pytest.mark.parametrize("form", ["as it comes up", "the initial state", "as it comes up, applied"])
 def test_neither_a_dry_run_nor_a_reset_that_removes_nothing_tells_anybody(
     resets: Found, form: str

@@ -18,17 +18,17 @@ log = logging.getLogger(__name__)
 Extra = dict[str, Any]
 
 
-def newest_seq(context: Context, asset: Asset) -> int:
-    """The checkpoint that the newest event told of; 0 if there is none.
+def newest(context: Context, asset: Asset) -> Extra:
+    """What the newest event says; nothing if there is none.
 
     Airflow is asked, for it knows what was sent: a run that failed published and told nobody.
     """
     try:
         found = context["inlet_events"][asset].ascending(False).limit(1)
-        return int(found[0].extra.get("seq", 0)) if len(found) else 0
+        return dict(found[0].extra) if len(found) else {}
     except AirflowRuntimeError as error:
         log.warning("the newest event is unknown, so one is sent: %s", error)
-        return 0
+        return {}
 
 
 def send(context: Context, asset: Asset, extra: Extra | None) -> None:
@@ -56,10 +56,15 @@ def published(closed: "Closed", after_seq: int, counted: "Counted") -> Extra:
     }
 
 
-def rewound(report: "ResetReport") -> Extra | None:
-    """Batches after `seq` are gone from the target; None where nothing was removed."""
+def rewound(report: "ResetReport", told: Extra) -> Extra | None:
+    """Batches after `seq` are gone from the target; None where nothing was removed.
+
+    None too where the newest event, `told`, says so: a task that is cleared reports again.
+    """
     back = report.removed
     if back is None or not report.applied:
+        return None
+    if (told.get("kind"), told.get("epoch")) == ("rewound", report.epoch):
         return None
     return {
         "kind": "rewound",

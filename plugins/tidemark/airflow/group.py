@@ -113,6 +113,7 @@ def reset_dag(
     """
     pipeline = Pipeline.load(path)
     dag_id = dag_kwargs.pop("dag_id", f"{pipeline.region}_reset")
+    asset = target_asset(pipeline)
     with _dag(dag_id, pipeline, reset_params(), schedule=None, **dag_kwargs) as dag:
         dag.doc_md = dag.doc_md or reset_doc(pipeline)
         _step(
@@ -120,7 +121,8 @@ def reset_dag(
             reset_by_hand,
             str(path),
             execution_timeout=reset_timeout,
-            outlets=[target_asset(pipeline)],
+            inlets=[asset],  # its newest event says what is known already
+            outlets=[asset],
         )
     return dag
 

@@ -90,6 +90,7 @@ def _removed(table_name: str, report: "ResetReport", back: "Removed | None") -> 
         [
             (at, back.offsets[at], to, back.offsets[at] - to, back.margins[at])
             for at, to in sorted(report.offsets.items())
+            if at in back.offsets  # unknown where a reset tells again what it did
         ],
     )
 

@@ -51,7 +51,7 @@ def close_run(path: str) -> results.Result:
     extra = None
     with as_airflow_failure(RunNotDone):
         closed = operation.close_run(pipeline, connections, run_id=_run_id(context))
-        after_seq = events.newest_seq(context, asset)
+        after_seq = int(events.newest(context, asset).get("seq", 0))
         if closed.checkpoint.seq != after_seq:
             counted = operation.counted_after(pipeline, connections, after_seq)
             extra = events.published(closed, after_seq, counted)
@@ -113,7 +113,8 @@ def reset_by_hand(path: str) -> results.Result:
             overrides=[name for name in OVERRIDES if context["params"].get(name)],
             request_id=_run_id(context),
         )
-    events.send(context, target_asset(pipeline), events.rewound(report))
+    asset = target_asset(pipeline)
+    events.send(context, asset, events.rewound(report, events.newest(context, asset)))
     _tell(results.reset_lines(pipeline.target.table, report))
     result: results.Result = plain(report)
     return result

@@ -9,7 +9,7 @@ from tidemark.ledger.planning import Planning
 from tidemark.ledger.rewinds import ReadAgain
 from tidemark.model.batch import Batch, Checkpoint
 from tidemark.model.offsets import Offsets, TopicPartition
-from tidemark.model.state import Partition, RegionState, Run
+from tidemark.model.state import FinishedReset, Partition, RegionState, Run
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.rewind_plan import RewindPlan
 
@@ -131,6 +131,11 @@ class Reader(Lookup):
         """The seq of the unpublished batch; None if there is none."""
         rows = self._rows("unpublished_seq", region=region)
         return rows[0][0] if rows else None
+
+    def finished_reset(self, region: str, request_id: str) -> FinishedReset | None:
+        """The reset that a request has finished; None if it has not."""
+        with autocommit(self.engine) as cursor:
+            return rewinds.finished_reset(cursor, region, request_id)
 
     def unfinished_reset(self, region: str, run_id: str | None) -> int | None:
         """The epoch of this run's reset that was decided and not finished, or None."""

@@ -6,6 +6,7 @@ from typing import Any
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.offsets import Span, TopicPartition
+from tidemark.model.state import FinishedReset
 from tidemark.postgres.queries import query
 from tidemark.protocol.removal import Removal
 from tidemark.protocol.rewind_plan import Place, RewindPlan
@@ -35,6 +36,13 @@ def read_again(cursor: Cursor, region: str, seq: int) -> list[ReadAgain]:
         )
         for topic, number, start, end, records, first_end, first_records in cursor.fetchall()
     ]
+
+
+def finished_reset(cursor: Cursor, region: str, request_id: str) -> FinishedReset | None:
+    """The reset that a request has finished, if it has."""
+    cursor.execute(query("finished_reset"), {"region": region, "request_id": request_id})
+    found = cursor.fetchone()
+    return FinishedReset(*found) if found else None
 
 
 def published_after(cursor: Cursor, region: str, seq: int) -> Removal:

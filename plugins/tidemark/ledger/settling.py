@@ -128,10 +128,8 @@ class Settling:
         return rewinds.rewind_plan(self.cursor, self.region, to_seq)
 
     def finished_reset(self, request_id: str) -> FinishedReset | None:
-        """The reset that this request has already finished; None if it has not."""
-        self._run("finished_reset", request_id=request_id)
-        found = self.cursor.fetchone()
-        return FinishedReset(*found) if found else None
+        """The reset that this request has finished, if it has."""
+        return rewinds.finished_reset(self.cursor, self.region, request_id)
 
     def write_reset(self, epoch: int, request: NewReset, discarded: int | None) -> None:
         """Write the audit row of a reset."""

@@ -93,10 +93,15 @@ class FinishedReset:
     """A reset that is complete, as its audit row says."""
 
     epoch: int
+    stands: bool
+    """No epoch came after it: the region is as the reset left it."""
     from_seq: int
     to_seq: int
+    discarded_seq: int | None
+    batches: int
+    """That were removed, with their rows and dead letters."""
     rows: int
-    """That were removed."""
+    dead_letters: int
     at: datetime
 
     def __str__(self) -> str:

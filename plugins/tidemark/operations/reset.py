@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from tidemark.errors import Fenced, Superseded
 from tidemark.operations.held import Tell
 from tidemark.operations.region import Connections, Region, region_of, topics_gone
-from tidemark.operations.reset_report import ResetReport, completed, dry_run
+from tidemark.operations.reset_report import ResetReport, completed, dry_run, reported_again
 from tidemark.operations.rewind import RewindOrder, rewind_region, seq_of
 from tidemark.protocol.destination import Destination
 from tidemark.protocol.mirror import mirror
@@ -36,14 +36,17 @@ def reset_region(
     rewinds: what was published after it is removed. `overrides` of a rewind are kept with it:
     accept_changes removes what is there, though it is not what the ledger published;
     accept_data_loss goes on though Kafka no longer gives all records again. Under one request_id a
-    region is reset once. A dry run (apply=False) writes nothing to Postgres or Kafka.
+    region is reset once; while no other epoch follows, asking again tells what that did. A dry run
+    (apply=False) writes nothing to Postgres or Kafka.
 
     Raises:
         Superseded: another epoch holds the region; nothing was done.
         Refused: there is no such checkpoint, or Kafka no longer holds what would be read again; or
-            the request was done before.
+            the request was done before, and other epochs followed.
     """
     with region_of(pipeline, connections) as region:
+        if apply and request_id and (report := reported_again(region, request_id)):
+            return report
         if to is not None:
             order = RewindOrder(who, why, tuple(overrides), request_id, tell)
             return rewind_region(region, seq_of(region, to), order, apply=apply)

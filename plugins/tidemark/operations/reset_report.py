@@ -1,5 +1,6 @@
 """What a reset or a rewind did, or would do."""
 
+import logging
 from dataclasses import dataclass, field, replace
 
 from tidemark.member.retire import retire
@@ -7,6 +8,8 @@ from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.operations.region import MirrorSeen, Region, mirror_seen
 from tidemark.protocol.removal import Removal
 from tidemark.protocol.settle import Settled
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,31 @@ def dry_run(region: Region) -> tuple[MirrorSeen, ResetReport]:
         discards_seq=region.ledger.unpublished_seq(region.name),
         offsets=checkpoint.offsets,
         drift=seen.drift,
+    )
+
+
+def reported_again(region: Region, request_id: str) -> ResetReport | None:
+    """What this request has done, if the region still stands where that put it; else None.
+
+    For a task that died between its reset and its answer. Nothing is changed: without a newer
+    epoch nobody can have worked in the region, so a second reset would find nothing to do.
+    """
+    done = region.ledger.finished_reset(region.name, request_id)
+    if done is None or not done.stands:
+        return None
+    log.info("%s was carried out before (%s): nothing is changed now", request_id, done)
+    retire(region.ledger.engine, region.name)
+    back = Removed(done.batches, done.rows, done.dead_letters, {}, {}) if done.batches else None
+    return ResetReport(
+        region=region.name,
+        applied=True,
+        epoch=done.epoch,
+        head_seq=done.from_seq,
+        to_seq=done.to_seq,
+        discards_seq=done.discarded_seq,
+        offsets=region.ledger.merged_checkpoint(region.name, done.to_seq).offsets,
+        drift=(),
+        removed=back,
     )
 
 

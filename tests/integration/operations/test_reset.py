@@ -1,15 +1,22 @@
 """Resets to the head, by a run and by hand, once or twice, late or dry."""
 
+from dataclasses import replace
+
 import pytest
 from tests.support.failpoint import failpoint
 from tests.support.world import World, dump, everything, fail, staging
 
+from tidemark.airflow.results import reset_lines
 from tidemark.errors import (
     Fenced,
     JobFailed,
+    Refused,
     Superseded,
 )
 from tidemark.failpoints import FailpointHit
+from tidemark.operations.reset import reset_region
+from tidemark.operations.reset_report import ResetReport
+from tidemark.protocol.removal import Removal
 
 
 def a_failed_run_and_drift(world: World, kafka: int) -> None:
@@ -72,6 +79,43 @@ def test_a_reset_that_died_before_its_mirror_is_finished_by_its_retry(world: Wor
     assert world.sql("SELECT epoch, state FROM tidemark.resets") == [(2, "finished")]
     with pytest.raises(Superseded):
         world.reset("first")
+
+
+def requested(world: World, to: int | None = None) -> ResetReport:
+    """The reset of one DAG run by hand."""
+    return reset_region(
+        world.pipeline,
+        world.connections,
+        run_id=None,
+        apply=True,
+        who="test",
+        why="a test",
+        to=to,
+        request_id="flights_reset/monday",
+    )
+
+
+@pytest.mark.parametrize("to", [None, 1])
+def test_a_request_whose_answer_was_lost_tells_it_again_until_an_epoch_follows(
+    world: World, to: int | None
+) -> None:
+    """A task that died between its reset and its answer; and one that is cleared long after."""
+    for run in ("first", "second"):
+        world.produce(3)
+        world.run(run)
+    first = requested(world, to)
+    before, offsets = dump(world.warehouse), world.kafka_offsets()
+    again = requested(world, to)
+    assert (dump(world.warehouse), world.kafka_offsets()) == (before, offsets)
+    assert replace(again, removed=None) == replace(first, removed=None)
+    counts = [one.removed and (one.removed.batches, one.removed.removal) for one in (first, again)]
+    assert counts == ([None, None] if to is None else [(1, Removal(3, 0))] * 2)
+    assert list(reset_lines("t", again))[:5] == list(reset_lines("t", first))[:5]
+    world.open("third")
+    before = dump(world.warehouse)
+    with pytest.raises(Refused, match="monday has already reset it"):
+        requested(world, to)
+    assert dump(world.warehouse) == before
 
 
 def test_a_reset_for_a_run_that_never_opened_does_nothing(world: World) -> None:
