@@ -56,7 +56,6 @@ COMPOSED = {
     "staging/move.py": "the names of target, staging tables and columns",
     "staging/reads.py": "the name of a staging table",
     "staging/refused_records.py": "the name of a staging table",
-    "staging/refused_rows.py": "the names of target, staging tables and columns",
     "staging/rewind.py": "the target's name",
     "verify/multiset.py": "two statements that are compared",
     "verify/rows.py": "the names of target, scratch tables and columns",

@@ -20,36 +20,41 @@ REASON = "TARGET_REFUSED"
 ROW = sql.SQL("(to_jsonb(staged) - ARRAY['member', 'attempt'])")
 """A staged row as a dead letter stores it."""
 
+# materialized: planned as one, the few refused rows come last, after every row of the batch
 _LETTERS = sql.SQL("""
-INSERT INTO tidemark.dead_letters
-    (region, partition_id, topic, partition, "offset", seq, reason, detail, refused_rows)
-SELECT s.region, s.partition_id, s.topic, s.partition, r."offset", s.seq, {reason}, r.detail,
-       jsonb_agg({row} ORDER BY {row}::text)
-FROM unnest({topics}::text[], {partitions}::int[], {offsets}::bigint[], {details}::text[],
-            {ctids}::tid[]) AS r (topic, partition, "offset", detail, ctid)
-JOIN tidemark.spans s ON s.region = {region} AND s.seq = {seq} AND s.topic = r.topic
-    AND s.partition = r.partition AND r."offset" >= s.start_offset AND r."offset" < s.end_offset
-JOIN {rows} AS staged ON staged.ctid = r.ctid
-GROUP BY s.region, s.partition_id, s.topic, s.partition, r."offset", s.seq, r.detail
+WITH refused AS MATERIALIZED (
+    SELECT staged.kafka_topic AS topic, staged.kafka_partition AS partition,
+           staged.kafka_offset AS "offset", r.detail, {row} AS content
+    FROM unnest({refused}::bigint[], {details}::text[]) AS r (place, detail)
+    JOIN {places} AS p USING (place) JOIN {rows} AS staged ON staged.ctid = p.at
+), written AS (
+    INSERT INTO tidemark.dead_letters
+        (region, partition_id, topic, partition, "offset", seq, reason, detail, refused_rows)
+    SELECT s.region, s.partition_id, s.topic, s.partition, r."offset", s.seq, {reason}, r.detail,
+           jsonb_agg(r.content ORDER BY r.content::text)
+    FROM refused r JOIN tidemark.spans s ON s.region = {region} AND s.seq = {seq}
+        AND s.topic = r.topic AND s.partition = r.partition
+        AND r."offset" >= s.start_offset AND r."offset" < s.end_offset
+    GROUP BY s.region, s.partition_id, s.topic, s.partition, r."offset", s.seq, r.detail
+    RETURNING jsonb_array_length(refused_rows) AS rows
+) SELECT count(*), coalesce(sum(rows), 0)::bigint FROM written
 """)
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """A record by its coordinates, with the ctids of its staged rows."""
+class Refused:
+    """A record by its place in the batch, and what of the target refuses a row of it."""
 
-    topic: str
-    partition: int
-    offset: int
-    ctids: list[str]
+    place: int
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """A record of which the target refuses a row; `detail` names what of the target refuses it."""
+class Written:
+    """Dead letters that were written, and the refused rows that they hold."""
 
-    record: Record
-    detail: str
+    letters: int
+    rows: int
 
 
 def missing_coordinates(columns: Sequence[Column]) -> list[str]:
@@ -68,36 +73,41 @@ def refuse_without_coordinates(columns: Sequence[Column]) -> None:
         )
 
 
-def write_letters(cursor: Cursor, batch: Batch, target: Target, refused: Sequence[Refused]) -> int:
-    """Write a dead letter for each record, with its rows as the transform made them.
+def write_letters(
+    cursor: Cursor,
+    batch: Batch,
+    target: Target,
+    places: sql.Identifier,
+    refused: Sequence[Refused],
+) -> Written:
+    """Write a dead letter for each; the rows stand there as the transform made them.
 
-    It lacks the raw record: Kafka is never asked inside a transaction, and a second transaction
-    after COMMIT could be lost. Its coordinates say where the record is in Kafka.
+    `places` has the rows of each place. The record as it came is not at hand: Kafka is not asked
+    inside a transaction, and a second one after COMMIT could be lost. Its coordinates tell where
+    it is.
 
     Raises:
         TargetRefused: the coordinates of a refused row are not those of a record of the batch.
     """
-    each = [(one, ctid) for one in refused for ctid in one.record.ctids]
     cursor.execute(
         _LETTERS.format(
             rows=sql.Identifier(batch.staging.schema, batch.staging.rows),
+            places=places,
             row=ROW,
             reason=sql.Literal(REASON),
             region=sql.Literal(batch.region),
             seq=sql.Literal(batch.seq),
-            topics=sql.Literal([one.record.topic for one, _ in each]),
-            partitions=sql.Literal([one.record.partition for one, _ in each]),
-            offsets=sql.Literal([one.record.offset for one, _ in each]),
-            details=sql.Literal([one.detail for one, _ in each]),
-            ctids=sql.Literal([ctid for _, ctid in each]),
+            refused=sql.Literal([one.place for one in refused]),
+            details=sql.Literal([one.detail for one in refused]),
         )
     )
-    if cursor.rowcount != len(refused):
+    written = Written(*(cursor.fetchone() or (0, 0)))
+    if written.letters != len(refused):
         raise TargetRefused(
             f"{target} refuses rows of the batch, first by {refused[0].detail}; they can't"
             f" become dead letters: {', '.join(COORDINATES)} of"
-            f" {len(refused) - cursor.rowcount} of them are not those of a record of"
+            f" {len(refused) - written.letters} of them are not those of a record of"
             " the batch. Nothing is published. Keep these columns unchanged in the transform,"
             " then run again"
         )
-    return cursor.rowcount
+    return written

@@ -1,6 +1,6 @@
 """Find the rows that the target refuses, by halving, inside the publish.
 
-Records are inserted in the order of their coordinates, in slices. A slice that the target refuses
+Postgres numbers the records by their coordinates. They are inserted in slices. A slice that the target refuses
 is rolled back and halved, down to a single record. If that is refused, none of its rows goes in:
 a record becomes either rows or a dead letter. Rows that went in stay, so of two rows that exclude
 each other the first wins, wherever the slices are cut. Refused records are tried again as long as
@@ -11,8 +11,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby
-from operator import itemgetter
 
 import psycopg2
 from psycopg2 import sql
@@ -23,16 +21,24 @@ from tidemark.model.batch import Batch, Moved
 from tidemark.staging.columns import Column
 from tidemark.staging.move import insert_rows, move_rows, of_winners
 from tidemark.staging.refusal import guard, is_refusal
-from tidemark.staging.refused_records import Record, Refused, write_letters
+from tidemark.staging.refused_records import Refused, write_letters
 from tidemark.staging.target import Target
 
 SEARCH_SECONDS = 300.0
 """Limit of the search in one batch: it holds the region lock, others wait up to lock_timeout."""
 
-_RECORDS = sql.SQL("""
-SELECT kafka_topic, kafka_partition, kafka_offset, staged.ctid::text
-FROM {rows} AS staged WHERE {chosen} ORDER BY kafka_topic COLLATE "C", 2, 3
+_PLACE = sql.SQL("""
+CREATE UNLOGGED TABLE {places} AS
+SELECT dense_rank() OVER (ORDER BY kafka_topic COLLATE "C", kafka_partition, kafka_offset) AS place,
+       ctid AS at
+FROM {rows} AS staged WHERE {chosen};
+CREATE INDEX ON {places} (place);
+ANALYZE {places};
+SELECT coalesce(max(place), 0) FROM {places}
 """)
+_AT = sql.SQL("staged.ctid = ANY (ARRAY(SELECT at FROM {places} WHERE place {which}))")
+_FROM_TO = sql.SQL("BETWEEN {} AND {}")
+_ANY = sql.SQL("= ANY ({}::bigint[])")
 
 
 class _SliceRefused(Exception):
@@ -70,24 +76,25 @@ class Search:
                 )
         except _SliceRefused:
             rows, refused = self._search(room)
-        letters = write_letters(self.cursor, self.batch, self.target, refused) if refused else 0
-        return Moved(rows, sum(len(one.record.ctids) for one in refused), len(refused), letters)
+        counts = write_letters(self.cursor, self.batch, self.target, self._places, refused)
+        self.cursor.execute(sql.SQL("DROP TABLE {}").format(self._places))
+        return Moved(rows, counts.rows, len(refused), counts.letters)
 
     def _search(self, room: int | None) -> tuple[int, list[Refused]]:
         """Try the refused records again, pass after pass, until a pass inserts none of them."""
         until = time.monotonic() + SEARCH_SECONDS
         self.cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        moved, refused = self._halve(_halves(self._records()), room, until)
+        moved, refused = self._halve(_halves(self._place_records()), room, until)
         while refused and (room is None or len(refused) <= room):
             known = len(refused)
-            more, refused = self._halve([[one.record for one in refused]], room, until)
+            more, refused = self._halve([[one.place for one in refused]], room, until)
             moved += more
             if len(refused) == known:
                 break
         return moved, refused
 
     def _halve(
-        self, slices: list[Sequence[Record]], room: int | None, until: float
+        self, slices: list[Sequence[int]], room: int | None, until: float
     ) -> tuple[int, list[Refused]]:
         moved, refused = 0, list[Refused]()
         while slices and (room is None or len(refused) <= room):
@@ -103,20 +110,18 @@ class Search:
                     slices += _halves(some)
         return moved, refused
 
-    def _records(self) -> list[Record]:
-        """The staged records in the order of their coordinates."""
-        statement = _RECORDS.format(rows=self._rows, chosen=of_winners(self.winners))
-        self.cursor.execute(statement)
-        by_record = groupby(self.cursor.fetchall(), key=itemgetter(0, 1, 2))
-        return [
-            Record(topic, partition, offset, [row[3] for row in rows])
-            for (topic, partition, offset), rows in by_record
-        ]
+    def _place_records(self) -> range:
+        """Give each staged record its place, in a table that lives as long as the search."""
+        chosen = of_winners(self.winners)
+        self.cursor.execute(_PLACE.format(places=self._places, rows=self._rows, chosen=chosen))
+        return range(1, (self.cursor.fetchone() or (0,))[0] + 1)
 
-    def _insert(self, records: Sequence[Record]) -> int:
-        ctids = ",".join(f'"{ctid}"' for record in records for ctid in record.ctids)
-        # one literal: Postgres needs seconds to plan an array of many
-        chosen = sql.SQL("staged.ctid = ANY ({}::tid[])").format(sql.Literal(f"{{{ctids}}}"))
+    def _insert(self, places: Sequence[int]) -> int:
+        if isinstance(places, range):
+            which = _FROM_TO.format(sql.Literal(places[0]), sql.Literal(places[-1]))
+        else:
+            which = _ANY.format(sql.Literal(list(places)))
+        chosen = _AT.format(places=self._places, which=which)
         staging, seq = self.batch.staging, self.batch.seq
         return insert_rows(self.cursor, staging, self.target, self.columns, seq, chosen)
 
@@ -130,14 +135,20 @@ class Search:
             )
 
     @property
+    def _places(self) -> sql.Identifier:
+        return sql.Identifier(
+            self.batch.staging.schema, f"{self.batch.region}_{self.batch.seq}_places"
+        )
+
+    @property
     def _rows(self) -> sql.Identifier:
         return sql.Identifier(self.batch.staging.schema, self.batch.staging.rows)
 
 
-def _halves(records: Sequence[Record]) -> list[Sequence[Record]]:
-    """Both halves, the later one first: slices are popped from the end."""
-    middle = len(records) // 2
-    return [half for half in (records[middle:], records[:middle]) if half]
+def _halves(places: Sequence[int]) -> list[Sequence[int]]:
+    """Both halves, the later one first: they are taken from the end."""
+    middle = len(places) // 2
+    return [half for half in (places[middle:], places[:middle]) if half]
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from sqlalchemy import Engine
 from tests.support.desk import TOPIC, Desk
 from tests.support.failpoint import failpoint
 from tests.support.produce import good, produce
-from tests.support.world import World
+from tests.support.world import World, staging
 
 from tidemark.errors import (
     InvalidSettings,
@@ -453,6 +453,7 @@ def test_a_run_sets_refused_records_aside_and_verify_knows_them(world: World) ->
     produce(world.kafka, world.topic, [good("x"), good("y"), b"bad"])
     closed = world.run("second")
     assert (closed.rows, closed.dead_letters, closed.records) == (1, 2, 3)
+    assert staging(world) == []
     assert (world.rows(), world.dead_letters()) == ([(0, 0), (0, 2)], [(0, 1), (0, 3)])
 
     def verdicts() -> list[str]:
