@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, Message
 
 from tidemark.kafka import reading as reading_module
 from tidemark.kafka.spans import read_span
-from tidemark.model.offsets import Span
+from tidemark.model.offsets import LogPosition, Span
 
 
 def record(offset: int) -> Message:
@@ -23,8 +23,12 @@ def end_of_partition(offset: int) -> Message:
 class Client:
     """A consumer that has everything at once: the records and the end of the partition."""
 
+    ends: tuple[int, ...] = (13,)
+    """Where the log ends, look by look; the last one stays."""
+
     def __init__(self, config: Any) -> None:
         self._left = [record(1), record(2), record(9), end_of_partition(13)]
+        self._ends = list(self.ends)
 
     def consume(self, count: int, timeout: float) -> list[Any]:
         taken, self._left = self._left[:count], self._left[count:]
@@ -34,7 +38,7 @@ class Client:
         return [SimpleNamespace(offset=-1001)]
 
     def get_watermark_offsets(self, *_: Any, **__: Any) -> tuple[int, int]:
-        return 0, 13
+        return 0, self._ends.pop(0) if len(self._ends) > 1 else self._ends[0]
 
     def assign(self, partitions: Any) -> None: ...
 
@@ -46,5 +50,33 @@ def test_an_end_that_arrives_beside_records_does_not_hide_them(
 ) -> None:
     """The end passes gaps behind the records, never the records."""
     monkeypatch.setattr(reading_module, "Consumer", Client)
-    found = [r.offset() for block in read_span({}, Span("t", 0, 1, 13)) for r in block]
-    assert found == [1, 2, 9]
+    assert offsets_read() == [1, 2, 9]
+
+
+class OneByOne(Client):
+    """A consumer of a partition whose leader has just been elected: each look brings one thing."""
+
+    def consume(self, count: int, timeout: float) -> list[Any]:
+        if len(self._ends) > 1 and self._ends[0] < 1:
+            return []  # such a leader gives nothing behind its end
+        return super().consume(1, timeout) if timeout else []
+
+
+LAGS_AT_FIRST, LAGS_LATER = (0, 0, 0, 13), (13, 2, 0, 13)
+
+
+@pytest.mark.parametrize("ends", [LAGS_AT_FIRST, LAGS_LATER])
+@pytest.mark.parametrize("read_up_to", [None, LogPosition(0, 4)])
+def test_an_end_that_a_new_leader_tells_too_low_is_no_corruption(
+    monkeypatch: pytest.MonkeyPatch, ends: tuple[int, ...], read_up_to: LogPosition | None
+) -> None:
+    """H14: it lags behind what was read, even behind where the read begins, and catches up."""
+    monkeypatch.setattr(reading_module, "Consumer", OneByOne)
+    monkeypatch.setattr(OneByOne, "ends", ends)
+    assert offsets_read(read_up_to) == [1, 2, 9]
+
+
+def offsets_read(read_up_to: LogPosition | None = None) -> list[int]:
+    """The offsets of the span that come."""
+    found = read_span({}, Span("t", 0, 1, 13), read_up_to=read_up_to)
+    return [record.offset() for block in found for record in block]

@@ -162,7 +162,8 @@ class Reading:
 
     def _pass(self, position: int) -> None:
         """What lies before the position holds no record that was not taken."""
-        if position > self.log_end:
+        # Up to the span's start the log was there, though a new leader may tell an earlier end.
+        if position > max(self._span.start, self.log_end):
             self._unreadable = Unreadable(
                 f"a batch claims to end at {position}, but the log ends at {self.log_end}"
             )
