@@ -167,7 +167,7 @@ class Drain:
 
     def _bear_outage(self) -> None:
         """An outage is nobody's lack of progress; but who is fenced needs not wait for its end."""
-        self._stall.renew()
+        self._stall.excuse()
         if self._run.is_fenced():
             raise self._run.fenced()
 

@@ -17,6 +17,10 @@ FOREIGN_SECONDS = 15.0
 JUDGE_PAUSE = 2.0
 """Between two questions to Kafka about who holds what."""
 
+EXCUSED = 2
+"""So many times no_progress_seconds after the last progress, outages no longer begin a wait anew: a
+broker that comes and goes holds no run for ever."""
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
@@ -36,13 +40,21 @@ class StallDetector:
         self._epoch = run.epoch
         self._seconds = run.pipeline.no_progress_seconds
         self._last: Progress | None = None
-        self._since = time.monotonic()
+        self._moved = self._since = time.monotonic()
         self._judged = self._since
         self._outage = Outage(self._seconds)
 
     def renew(self) -> None:
         """Something moved."""
-        self._since = time.monotonic()
+        self._moved = self._since = time.monotonic()
+
+    def excuse(self) -> bool:
+        """Nobody could move, as Kafka was away; whether the wait begins anew for that."""
+        now = time.monotonic()
+        is_excused = now - self._moved < EXCUSED * self._seconds
+        if is_excused:
+            self._since = now
+        return is_excused
 
     def progress(self) -> Progress:
         """How far the run is; after a change the wait begins anew.
@@ -86,8 +98,7 @@ class StallDetector:
         except Unreachable as error:
             self._outage.bear(error)
             return None
-        if self._outage.end():
-            self.renew()
+        if self._outage.end() and self.excuse():
             return None
         return found
 

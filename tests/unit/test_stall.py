@@ -1,0 +1,102 @@
+"""How long a member waits beside a broker that comes and goes."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.support.fakes import FakeGroup
+
+from tidemark.errors import NoProgress, Unreachable
+from tidemark.kafka.holders import Holder
+from tidemark.ledger.reader import Progress
+from tidemark.member import stall as stall_module
+from tidemark.member.drain import Drain
+
+SECONDS = 60
+
+
+class Run:
+    """A run that one member waits in, second by second, as its ledger and its group tell it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, is_away: Callable[[int], bool]) -> None:
+        self.now, self.claimed, self.is_away = 0, 0, is_away
+        monkeypatch.setattr(stall_module.time, "monotonic", lambda: float(self.now))
+        self.drain = Drain(self.run)
+
+    @property
+    def run(self) -> Any:
+        """What the member knows of it."""
+        ledger = SimpleNamespace(
+            progress=lambda *_: Progress(1, 0, self.claimed, False),
+            unpublished_batch=lambda *_: SimpleNamespace(seq=1, unclaimed=()),
+        )
+        pipeline = SimpleNamespace(no_progress_seconds=SECONDS)
+        group = Distant(self)
+        return SimpleNamespace(
+            ledger=ledger,
+            group=group,
+            region="r",
+            epoch=1,
+            pipeline=pipeline,
+            is_fenced=lambda: False,
+        )
+
+    def wait(self, until: int, claims_every: int = 0, asks: bool = False) -> None:
+        """The member waits; others may claim spans, and it may ask Kafka for a plan itself."""
+        while self.now < until:
+            self.now += 1
+            self.claimed += bool(claims_every) and self.now % claims_every == 0
+            if asks and self.is_away(self.now):
+                self.drain._bear_outage()
+            self.drain._stall.progress()
+
+
+class Distant(FakeGroup):
+    """A group whose broker is away for a while."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        self._run = run
+
+    def holders(self) -> list[Holder]:
+        if self._run.is_away(self._run.now):
+            raise Unreachable("no broker answered")
+        return super().holders()
+
+
+def comes_and_goes(now: int) -> bool:
+    """Away for 5 s of every 10."""
+    return now % 10 < 5
+
+
+def goes_between_questions(now: int) -> bool:
+    """Every other question about the group has no answer."""
+    return now // 3 % 2 == 1
+
+
+@pytest.mark.parametrize("is_away", [comes_and_goes, goes_between_questions])
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_broker_that_comes_and_goes_holds_no_run_for_ever(
+    monkeypatch: pytest.MonkeyPatch, is_away: Callable[[int], bool], asks: bool
+) -> None:
+    """S25: an outage begins the wait anew, but it is no progress."""
+    run = Run(monkeypatch, is_away)
+    with pytest.raises(NoProgress):
+        run.wait(1000, asks=asks)
+    assert 2 * SECONDS < run.now < 4 * SECONDS
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_run_that_moves_between_outages_goes_on(
+    monkeypatch: pytest.MonkeyPatch, asks: bool
+) -> None:
+    Run(monkeypatch, comes_and_goes).wait(1000, claims_every=SECONDS, asks=asks)
+
+
+def test_the_wait_begins_anew_after_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who was evicted by it needs time to come back."""
+    run = Run(monkeypatch, lambda now: 30 <= now < 80)
+    with pytest.raises(NoProgress, match=r"for 6\d s"):
+        run.wait(1000)
+    assert 80 + SECONDS < run.now < 90 + SECONDS
