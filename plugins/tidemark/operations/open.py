@@ -64,7 +64,7 @@ def open_run(
             target=pipeline.target.table,
             cluster_id=facts.cluster_id,
         )
-        confirm_corrupt(region.kafka, accepted_ranges(overrides), facts.ends)
+        confirm_corrupt(region.kafka, accepted_ranges(given), facts.ends)
         offsets = region.ledger.merged_checkpoint(region.name).offsets
         request = replace(
             open_request(region, run_id, bounds, facts, known.epoch if known else 0),

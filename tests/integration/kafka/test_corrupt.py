@@ -6,10 +6,12 @@ import pytest
 from confluent_kafka import Producer
 from tests.support.damage import HEADER, StoredBatch, batch_header, stored_batches
 from tests.support.desk import TOPIC, Desk, is_good
+from tests.support.failpoint import failpoint
 from tests.support.reading import read_apart
 from tests.support.world import World
 
 from tidemark.errors import CorruptRecord, InvalidSettings, Refused
+from tidemark.failpoints import FailpointHit
 from tidemark.kafka.corrupt import DIED
 from tidemark.kafka.locate import located
 from tidemark.kafka.probe import probing
@@ -201,6 +203,43 @@ def test_a_corrupt_end_of_the_log_is_left_out_by_a_run_that_publishes_nothing(
     assert world.run("after").rows == 40
 
 
+def test_a_cleared_run_leaves_out_what_is_new_and_does_not_look_at_what_is_used_up(
+    world: World, stack: LocalStack
+) -> None:
+    """B11: of its two ranges one was left out before, and could be read by now."""
+    fill(world.kafka, world.topic)
+    bad = spoilt(world, stack, 1)
+    accept(world, Span(world.topic, 0, 10, 20))
+    world.run("told")
+    bad.flip(-3)
+    fill(world.kafka, world.topic)
+    spoilt(world, stack, 6)
+    accept(world, Span(world.topic, 0, 10, 20), Span(world.topic, 0, 60, 70))
+    (remark,) = world.open("told").remarks
+    assert f"{world.overrides[0]} was used up by epoch 1 of run told" in remark
+    world.drain("told")
+    assert world.close("told").rows == 30
+    left = {*range(10, 20), *range(60, 70)}
+    assert world.rows() == [(0, n) for n in range(80) if n not in left]
+
+
+def test_a_range_goes_with_the_open_that_was_given_it_though_its_mirror_failed(
+    world: World, stack: LocalStack
+) -> None:
+    """B11: the open that is tried again says so, and its run stops at the range again."""
+    fill(world.kafka, world.topic)
+    bad = spoilt(world, stack, 1)
+    accept(world, Span(world.topic, 0, bad.start, bad.end))
+    with failpoint("mirror.before"), pytest.raises(FailpointHit):
+        world.open("told")
+    assert world.sql("SELECT epoch, overrides FROM tidemark.runs") == [(1, [*world.overrides])]
+    (remark,) = world.open("told").remarks
+    assert f"{world.overrides[0]} was used up by epoch 1 of run told" in remark
+    with pytest.raises(CorruptRecord, match=r"--accept-corrupt '.*@\[10, 20\)'"):
+        world.drain("told")
+    assert world.run("once more").rows == 30
+
+
 def test_what_can_be_read_is_not_left_out(world: World, stack: LocalStack) -> None:
     """Each end of the range is tried: a person may have mistyped it, or Kafka has mended it."""
     fill(world.kafka, world.topic)
@@ -299,6 +338,50 @@ def test_a_checkpoint_before_a_range_that_was_left_out_shows_its_own_offset(
 ) -> None:
     looks = Looks(passed(desk, *ranges).engine)
     assert [looks.offsets_at(desk.region, n)[PASSED] for n in (1, 2, 3)] == expected
+
+
+SECOND = TopicPartition(TOPIC, 1)
+
+
+@pytest.mark.parametrize(("ranges", "max_records"), [(TWO, 3), (NEIGHBOURS, 12)])
+def test_two_members_share_batches_smaller_than_a_range_and_batches_that_it_cuts(
+    desk: Desk, ranges: tuple[tuple[int, int], ...], max_records: int
+) -> None:
+    """B7: each reads one partition; whoever plans passes the range, once, and the other goes on."""
+    desk.ends = {PASSED: 30, SECOND: 9}
+    told = tuple(f"{ACCEPT_CORRUPT} {Span(*PASSED, *one)}" for one in ranges)
+    epoch = desk.open("told", Bounds(max_records), told).epoch
+    members = {tp: desk.join(epoch) for tp in desk.ends}
+    left_out = {at for one in ranges for at in range(*one)}
+    while batch := desk.plan(epoch):
+        spans = [planned.span for planned in batch.spans]
+        assert sum(span.width for span in spans) <= max_records
+        for span in spans:
+            assert desk.must_plan(epoch).seq == batch.seq
+            member = members[span.topic_partition]
+            desk.publish(batch, desk.stage(batch, member, spans=[span]))
+    desk.close("told")
+    good = {(0, at) for at in range(30) if at not in left_out} | {(1, at) for at in range(9)}
+    assert desk.rows() == sorted(one for one in good if is_good(one[1]))
+    assert desk.offsets() == desk.group.offsets == desk.ends
+    assert [*desk.ledger.run_at(desk.region, epoch).remarks] == [
+        f"accepted: {Span(*PASSED, *one)} is corrupt in Kafka and was left out" for one in ranges
+    ]
+
+
+def test_a_bound_that_ends_a_run_before_a_range_leaves_it_for_the_next_one(desk: Desk) -> None:
+    """Nothing is left out that the run did not come to; the next one has to be told again."""
+    desk.ends, desk.log_starts = {PASSED: 30}, {PASSED: 0}
+    told = (f"{ACCEPT_CORRUPT} {Span(*PASSED, 15, 20)}",)
+    epoch = desk.open("first", Bounds(10, max_batches=2), told).epoch
+    while desk.plan(epoch):
+        desk.work(epoch)
+    desk.close("first")
+    assert (desk.offsets(), desk.ledger.run_at(desk.region, epoch).remarks) == ({PASSED: 15}, [])
+    desk.work(desk.open("second", overrides=told).epoch)
+    assert [at for _, at in desk.rows()] == [
+        at for at in (*range(15), *range(20, 30)) if is_good(at)
+    ]
 
 
 def test_no_rewind_goes_back_behind_a_range_that_was_left_out(desk: Desk) -> None:
