@@ -3,23 +3,28 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from threading import Event
 from typing import Any
 
 import psycopg2
 import pyarrow as pa
 import pytest
+from psycopg2.extensions import connection as Connection
 from tests.support.desk import SCHEMA, Desk, row_batch
 from tests.support.executor import LocalExecutor
+from tests.support.members import until
+from tests.support.region import rows_of
 from tests.support.world import World
 
 from tidemark.errors import Unreachable
 from tidemark.ledger.deciding import Deciding
 from tidemark.ledger.migrate import migrate
+from tidemark.local.postgres import ADMIN
+from tidemark.local.stack import LocalStack
 from tidemark.member import retire as retire_module
 from tidemark.member.retire import retire
-from tidemark.model.batch import Batch
+from tidemark.model.batch import Batch, Staging
 from tidemark.model.offsets import Span
 from tidemark.postgres.transaction import SHORTER_MS, connect
 from tidemark.spark.writer import WriteSpec, stage
@@ -121,6 +126,60 @@ def test_a_writer_that_stopped_within_a_copy_is_ended_and_its_staging_goes(
         goes_on.set()
         with pytest.raises(Unreachable):
             writer.result(60)
+
+
+WRITES, READS = "ROW EXCLUSIVE", "ACCESS SHARE"
+
+
+def test_of_all_who_hold_staging_only_tasks_that_write_to_what_nobody_needs_are_ended(
+    stack: LocalStack, warehouse: dict[str, Any]
+) -> None:
+    """H10: not a person, not one who reads, not another role, and nobody of a batch at work."""
+    migrate(engine := connect(warehouse))
+    desk, another = Desk(engine, warehouse), Desk(engine, warehouse)
+    first, second, theirs = discarded(desk), discarded(desk), discarded(another)
+    at_work = staged(desk)
+    task = warehouse | {"application_name": "tidemark"}
+    admin = stack.postgres.parameters("postgres", ADMIN) | {"dbname": warehouse["dbname"]}
+    stopped = [(task, WRITES, getattr(second, kind)) for kind in ("rows", "dead_letters", "reads")]
+    spared = [
+        (admin | {"application_name": "tidemark"}, WRITES, first.rows),
+        (warehouse | {"application_name": "psql"}, WRITES, second.rows),
+        (task, READS, second.rows),
+        (task, WRITES, theirs.rows),
+        (task, WRITES, at_work.rows),
+    ]
+    with ExitStack() as sessions:
+        ended, alive = (
+            [sessions.enter_context(holding(*one)) for one in some] for some in (stopped, spared)
+        )
+        pids = [session.info.backend_pid for session in ended]
+        assert retire(engine, desk.region, wait_ms=50) == []
+        until(lambda: not desk.sql("SELECT 1 FROM pg_stat_activity WHERE pid = ANY (%s)", [pids]))
+        assert [rows_of(session, "SELECT 1") for session in alive] == [[(1,)]] * len(spared)
+
+
+def staged(desk: Desk) -> Staging:
+    """The staging of a batch that the desk's region works on."""
+    desk.grow(10)
+    batch = desk.must_plan(desk.open().epoch)
+    desk.stage(batch, 1)
+    return batch.staging
+
+
+def discarded(desk: Desk) -> Staging:
+    """The same, and nobody needs it any more."""
+    staging = staged(desk)
+    desk.reset()
+    return staging
+
+
+@contextmanager
+def holding(parameters: dict[str, Any], mode: str, table: str) -> Iterator[Connection]:
+    """A session that stands within a transaction and holds a staging table."""
+    with closing(psycopg2.connect(**parameters)) as session:
+        session.cursor().execute(f"LOCK TABLE tidemark_staging.{table} IN {mode} MODE")
+        yield session
 
 
 class TaskTimeout(BaseException):
