@@ -293,14 +293,24 @@ def test_a_refused_row_that_names_no_record_of_the_batch_stops_the_run(
     assert (in_target(desk), desk.dead_letters()) == ([], [])
 
 
-def test_staged_rows_that_are_gone_are_no_refused_ones(desk: Desk) -> None:
-    """B15, H1: moved and refused rows together are the contributed ones."""
+@pytest.mark.parametrize(
+    ("table", "which", "constraint"),
+    [
+        ("rows", "v = 11", "moved_rows_equal_contributed"),
+        ("dead_letters", "partition = 1", "moved_dead_letters_equal_contributed"),
+    ],
+)
+def test_staged_rows_that_are_gone_are_no_refused_ones(
+    desk: Desk, table: str, which: str, constraint: str
+) -> None:
+    """B15, H1: moved and refused rows together are the contributed ones; so are dead letters."""
     constrain(desk, "CHECK (v <> 1)")
     epoch = desk.open().epoch
     batch = desk.must_plan(epoch)
     contribution = desk.stage(batch, desk.join(epoch), rows=rows_of(*GOOD))
-    desk.sql(f"DELETE FROM {batch.staging.schema}.{batch.staging.rows} WHERE v = 11")
-    with pytest.raises(StagingLost, match="moved_rows_equal_contributed"):
+    staged = f"{batch.staging.schema}.{getattr(batch.staging, table)}"
+    desk.sql(f"DELETE FROM {staged} WHERE {which}")
+    with pytest.raises(StagingLost, match=constraint):
         desk.publish(batch, contribution)
     assert (in_target(desk), desk.dead_letters()) == ([], [])
 
