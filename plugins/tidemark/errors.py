@@ -73,6 +73,11 @@ class MirrorFailed(TidemarkError):
 class JobFailed(TidemarkError):
     """The job of a batch failed: a task, or Spark itself."""
 
+    is_of_dead_worker: bool = False
+    """A process that read or wrote ended without a word; what it read may have killed it."""
+    spans: tuple[Any, ...] = ()
+    """What the job had to read."""
+
 
 class NotStarted(TidemarkError):
     """A part of the local stack cannot be fetched or did not start."""

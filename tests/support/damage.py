@@ -4,10 +4,15 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from confluent_kafka import Producer
+
 from tidemark.local.stack import LocalStack
 
 HEADER = {"length": 8, "magic": 16, "checksum": 17, "attributes": 22, "delta": 26, "records": 57}
 """Where some fields of a batch stand (format 2). The checksum covers what follows it."""
+
+RECORDS = 10
+BATCHES = 4
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,16 @@ def stored_batches(stack: LocalStack, topic: str, partition: int = 0) -> list[St
     return batches
 
 
+def fill(kafka: str, topic: str, codec: str = "none", value: bytes = b"value", at: int = 0) -> None:
+    """Batches of ten records each are in the topic."""
+    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 5000, "compression.type": codec})
+    for batch in range(BATCHES):
+        for number in range(RECORDS):
+            name = b"%d " % (at + batch * RECORDS + number)
+            producer.produce(topic, name + value, partition=0)
+        assert producer.flush(20) == 0
+
+
 def batch_header(start: int, records: int) -> bytes:
     """A batch of so many offsets and no record, with a checksum that holds."""
     covered = struct.pack(">hiqqqhii", 0, records - 1, 0, 0, -1, -1, -1, 0)
@@ -61,3 +76,10 @@ def _crc32c(data: bytes) -> int:
 def with_checksum(batch: bytes) -> bytes:
     """The same bytes of one batch, with a checksum that holds."""
     return batch[:17] + struct.pack(">I", _crc32c(batch[21:])) + batch[21:]
+
+
+CRAFTED = b"".join(batch_header(30, 10) for _ in range(6))
+"""Where the client goes on after a checksum that fails, it may find this and pass ten offsets."""
+
+DEADLY = CRAFTED + b"x" * 5
+"""With it the client goes on in the middle of such a header, and aborts the process."""

@@ -15,7 +15,9 @@ from tidemark.spark.failure import WorkerError, cause, failed, marked, new_token
     ],
 )
 def test_only_what_would_raise_again_is_final(error: Exception, kind: type[Exception]) -> None:
-    assert type(failed(error, new_token())) is kind
+    found = failed(error, new_token())
+    assert type(found) is kind
+    assert not getattr(found, "is_of_dead_worker", False)
 
 
 @pytest.mark.parametrize(

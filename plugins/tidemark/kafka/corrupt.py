@@ -35,6 +35,10 @@ DIED = -2
 """In place of a batch's first offset: what stands there kills or hangs the client."""
 
 
+SAMPLES = 8
+"""Offsets tried within a range that kills the client, beside those that its end is found by."""
+
+
 class Unreadable(Exception):
     """What Kafka gave is no sound record batch, and the consumer that saw it may read no further.
 
@@ -60,11 +64,11 @@ def extent(found_at: Callable[[int], int | None], start: int, end: int) -> int:
     """Where the corrupt batch that `start` lies in ends; never too far.
 
     `found_at` says what reading from an offset meets first: the first offset of a corrupt batch,
-    UNTOLD, or None for what can be read. Only offsets that lead to the batch of `start` are counted
-    as its own.
+    UNTOLD or DIED, or None for what can be read. Only offsets that lead to the batch of `start` are
+    counted as its own; what kills the client names none, so offsets that all do are taken for one.
     """
     batch = found_at(start)
-    if batch is None or batch < 0:
+    if batch in (None, UNTOLD):
         return start + 1
     inside, outside = start, end
     while outside - inside > 1:
@@ -74,4 +78,8 @@ def extent(found_at: Callable[[int], int | None], start: int, end: int) -> int:
             inside = tried
         else:
             outside = tried
+    if batch == DIED:
+        inner = range(start, inside, max(1, (inside - start) // SAMPLES))[1:]
+        if (sound := next((at for at in inner if found_at(at) != DIED), None)) is not None:
+            return extent(found_at, start, sound)
     return inside + 1

@@ -1,31 +1,40 @@
 """Where a corrupt batch begins and ends: for the error, and before a person leaves it out."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tidemark.errors import CorruptRecord, Refused
+from tidemark.errors import CorruptRecord, JobFailed, Refused
 from tidemark.kafka.corrupt import DIED, UNTOLD, extent
 from tidemark.kafka.facts import Broker
-from tidemark.kafka.probe import probing
+from tidemark.kafka.probe import BATCH_BY_BATCH, Look, looking, probing
 from tidemark.model.corruption import leave_out
 from tidemark.model.offsets import Offsets, Span, TopicPartition
+
+log = logging.getLogger(__name__)
+
+TRIES = 3
+"""Looks that begin at an offset and get no further: one alone may have died of what lies behind."""
 
 
 @contextmanager
 def located(config: Mapping[str, Any]) -> Iterator[None]:
-    """A CorruptRecord that comes out of the block names the range of its batch, and the way on."""
+    """A CorruptRecord that comes out of the block names the range of its batch, and the way on.
+
+    A JobFailed of a worker that died becomes one if a look finds what its spans can't be read for;
+    else it comes out as it is. The looks take a few minutes at most.
+    """
     try:
         yield
     except CorruptRecord as error:
         if not error.where:
             raise
-        topic, number, offset = error.where
-        partition = TopicPartition(topic, number)
-        log_end = Broker(config).facts([topic]).ends[partition]
-        with probing(config, partition) as met_at:
-            span = Span(*partition, offset, extent(met_at, offset, log_end))
-        raise CorruptRecord(f"{error}; {leave_out(span)}", *error.where) from error
+        raise _with_range(config, error) from error
+    except JobFailed as error:
+        if found := _killer(config, error):
+            raise found from error
+        raise
 
 
 def confirm_corrupt(config: Mapping[str, Any], ranges: Sequence[Span], ends: Offsets) -> None:
@@ -40,6 +49,76 @@ def confirm_corrupt(config: Mapping[str, Any], ranges: Sequence[Span], ends: Off
                 f"{span} is not left out: {fault}. Nothing was changed. Run without"
                 " --accept-corrupt: CORRUPT_RECORD then names the range, if it is still corrupt"
             )
+
+
+def _with_range(config: Mapping[str, Any], error: CorruptRecord) -> CorruptRecord:
+    topic, number, offset = error.where
+    partition = TopicPartition(topic, number)
+    log_end = Broker(config).facts([topic]).ends[partition]
+    with probing(config, partition) as met_at:
+        span = Span(*partition, offset, extent(met_at, offset, log_end))
+    return CorruptRecord(f"{error}; {leave_out(span)}", *error.where)
+
+
+def _killer(config: Mapping[str, Any], error: JobFailed) -> CorruptRecord | None:
+    """What the worker died of, if that is something in Kafka. Raises nothing: `error` stands."""
+    if not error.is_of_dead_worker or not error.spans:
+        return None
+    log.warning("a worker died; other processes look for what it could not read. %s", error)
+    try:
+        if (where := _first_unreadable(config, error.spans)) is None:
+            log.warning("nothing was found that can't be read: the worker died of something else")
+            return None
+        partition, offset = where
+        return _with_range(
+            config,
+            CorruptRecord(
+                f"{partition}@{offset} is corrupt in Kafka: a worker died, and reading there ends"
+                " the process or gives no record. Nothing was skipped. Restore the records, then"
+                " run again",
+                *partition,
+                offset,
+            ),
+        )
+    except Exception as fault:
+        log.warning("what the worker could not read was not found", exc_info=fault)
+        return None
+
+
+def _first_unreadable(
+    config: Mapping[str, Any], spans: Sequence[Span]
+) -> tuple[TopicPartition, int] | None:
+    """Where the first corrupt batch begins that stops the read of a span.
+
+    It may lie behind the span: the client reads ahead.
+    """
+    ends = Broker(config).facts(sorted({span.topic for span in spans})).ends
+    with looking(config) as look, looking({**config, **BATCH_BY_BATCH}) as look_closely:
+        for span in spans:
+            partition = span.topic_partition
+            log_end = ends.get(partition, span.end)
+            behind = min(span.end + 1, log_end)
+            near = _stuck_at(look, partition, span.start, behind)
+            if near is not None:
+                near = _stuck_at(look_closely, partition, near, log_end)
+            if near is not None and near < log_end:
+                return partition, near
+    return None
+
+
+def _stuck_at(look: Look, partition: TopicPartition, start: int, end: int) -> int | None:
+    """The offset that looks get to and no further, even if they begin there; else None.
+
+    What stops them lies there or, in the same answer of the broker, behind.
+    """
+    at, tries = start, 0
+    while at < end and tries < TRIES:
+        position, met = look(Span(*partition, at, end))
+        if met in (None, UNTOLD):
+            return None
+        tries = tries + 1 if position == at else 0
+        at = position
+    return at
 
 
 def _fault(config: Mapping[str, Any], span: Span, log_end: int) -> str | None:

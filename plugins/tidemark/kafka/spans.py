@@ -1,15 +1,14 @@
 """Reading one span: every visible record of [start, end), or an error; never a part in silence."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from confluent_kafka import Message
 
 from tidemark.errors import CorruptRecord, DataLost, Unreachable
 from tidemark.kafka.corrupt import UNTOLD, Unreadable
-from tidemark.kafka.position import span_of_one
 from tidemark.kafka.reading import Reading
-from tidemark.model.offsets import LogPosition, Span, TopicPartition
+from tidemark.model.offsets import LogPosition, Span
 
 _PROBE_SECONDS = 5.0
 
@@ -47,18 +46,20 @@ def read_span(
         ) from error
 
 
-def met_at(config: Mapping[str, Any], partition: TopicPartition, offset: int) -> int | None:
-    """What reading from this offset meets first: None is a record, or the end of the log.
+def met_in(
+    config: Mapping[str, Any], span: Span, tell: Callable[[int], None]
+) -> tuple[int, int | None]:
+    """Up to where the span can be read, and what reading it meets there: None is its end.
 
     Else the first offset of a corrupt batch; or UNTOLD, also if for 5 s nothing came at all.
-    After a corrupt batch the process must end.
+    `tell` hears each position. After a corrupt batch the process must end.
     """
-    span = span_of_one(partition, offset)
+    reading = Reading(config, span, None, _PROBE_SECONDS)
     try:
-        for _ in Reading(config, span, None, _PROBE_SECONDS).lists():
-            return None
+        for _ in reading.lists():
+            tell(reading.position)
     except Unreadable as error:
-        return error.batch
+        return reading.position, error.batch
     except (DataLost, Unreachable):
-        return UNTOLD
-    return None
+        return reading.position, UNTOLD
+    return reading.position, None

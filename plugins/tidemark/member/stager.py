@@ -61,7 +61,8 @@ class Stager:
         try:
             with self.active_read.reading(spans):
                 return self.executor.drain(batch, spans)
-        except JobFailed:
+        except JobFailed as error:
+            error.spans = tuple(spans)
             lost = self.active_read.lost
             if not lost or self._run.is_fenced():
                 raise

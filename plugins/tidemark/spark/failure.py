@@ -15,7 +15,7 @@ from pathlib import Path
 from secrets import token_hex
 from traceback import format_exception
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import QueryExecutionException, UnknownException
 
 from tidemark import errors
@@ -37,6 +37,10 @@ _MAY_PASS = (OSError, MemoryError, Py4JError, QueryExecutionException, UnknownEx
 """What Spark, the machine or the network raises. Everything else that ends a job is an exception
 of the transform, or of a function of it in a task: Spark has tried that task again, and a retry
 gives it the same records. The next run tries it anew in any case."""
+
+_LOST = "org.apache.spark.SparkException"
+_RUNNER = "org.apache.spark.api.python.BasePythonRunner"
+"""What throws `_LOST` if a worker's pipe ends; what a worker raised is a PythonException."""
 
 
 class WorkerError(Exception):
@@ -78,14 +82,31 @@ def failed(error: Exception, token: str) -> TidemarkError:
     if ours := recognised(str(error), token):
         return ours
     if isinstance(error, _MAY_PASS):
-        return JobFailed(
+        told = JobFailed(
             f"the job failed: {cause(error)}. Correct the cause, then run again; nothing of the"
             f" batch became visible. Spark's log is {words_file()}"
         )
+        told.is_of_dead_worker = _is_of_dead_worker(error)
+        return told
     return TransformFailed(
         f"the transform failed: {cause(error)}. Correct it, then run again; nothing of the batch"
         " became visible"
     )
+
+
+def _is_of_dead_worker(error: Exception) -> bool:
+    """Whether Spark lost a Python worker that raised nothing, told by what threw in the JVM."""
+    try:
+        thrown = error.java_exception if isinstance(error, Py4JJavaError) else None
+        while thrown is not None:
+            frames = thrown.getStackTrace()
+            place = frames[0].getClassName() if len(frames) else ""
+            if (thrown.getClass().getName(), place.startswith(_RUNNER)) == (_LOST, True):
+                return True
+            thrown = thrown.getCause()
+    except Py4JError:  # the JVM is gone
+        return False
+    return False
 
 
 def cause(error: Exception) -> str:

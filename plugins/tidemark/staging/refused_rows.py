@@ -1,10 +1,10 @@
 """Find the rows that the target refuses, by halving, inside the publish.
 
-Postgres numbers the records by their coordinates. They are inserted in slices. A slice that the target refuses
-is rolled back and halved, down to a single record. If that is refused, none of its rows goes in:
-a record becomes either rows or a dead letter. Rows that went in stay, so of two rows that exclude
-each other the first wins, wherever the slices are cut. Refused records are tried again as long as
-that inserts more: a row may refer to one that came later.
+Postgres numbers the records by their coordinates, and they go in slice by slice. A slice that the
+target refuses is rolled back and halved, down to a single record. If that is refused, none of its
+rows goes in: a record becomes either rows or a dead letter. Rows that went in stay, so of two rows
+that exclude each other the first wins, wherever the slices are cut. Refused records are tried again
+as long as that inserts more: a row may refer to one that came later.
 """
 
 import time

@@ -3,18 +3,26 @@
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Producer
-from tests.support.damage import HEADER, StoredBatch, batch_header, stored_batches
+from tests.support.damage import (
+    BATCHES,
+    CRAFTED,
+    DEADLY,
+    HEADER,
+    RECORDS,
+    StoredBatch,
+    fill,
+    stored_batches,
+)
 from tests.support.desk import TOPIC, Desk, is_good
 from tests.support.failpoint import failpoint
 from tests.support.reading import read_apart
 from tests.support.world import World
 
-from tidemark.errors import CorruptRecord, InvalidSettings, Refused
+from tidemark.errors import CorruptRecord, Fenced, InvalidSettings, JobFailed, Refused
 from tidemark.failpoints import FailpointHit
-from tidemark.kafka.corrupt import DIED
+from tidemark.kafka.corrupt import DIED, UNTOLD
 from tidemark.kafka.locate import located
-from tidemark.kafka.probe import probing
+from tidemark.kafka.probe import looking, probing
 from tidemark.ledger.looks import Looks
 from tidemark.local.stack import LocalStack
 from tidemark.model.bounds import Bounds
@@ -24,25 +32,12 @@ from tidemark.verify.verify import verify
 
 Topic = Callable[..., str]
 
-RECORDS = 10
-BATCHES = 4
-
 
 @pytest.fixture
 def world(world: World) -> World:
     """Its records are taken as they come: what is damaged may hold any bytes."""
     world.settings = {"decode": {"format": "raw", "schema": {}}}
     return world
-
-
-def fill(kafka: str, topic: str, codec: str = "none", value: bytes = b"value", at: int = 0) -> None:
-    """Batches of ten records each are in the topic."""
-    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 5000, "compression.type": codec})
-    for batch in range(BATCHES):
-        for number in range(RECORDS):
-            name = b"%d " % (at + batch * RECORDS + number)
-            producer.produce(topic, name + value, partition=0)
-        assert producer.flush(20) == 0
 
 
 def read(kafka: str, span: Span) -> tuple[list[int], str | None]:
@@ -55,12 +50,6 @@ def read(kafka: str, span: Span) -> tuple[list[int], str | None]:
         raise CorruptRecord(*arguments)
     return offsets, str(caught.value)
 
-
-CRAFTED = b"".join(batch_header(30, 10) for _ in range(6))
-"""Where the client goes on after a checksum that fails, it may find this and pass ten offsets."""
-
-DEADLY = CRAFTED + b"x" * 5
-"""With it the client goes on in the middle of such a header, and aborts the process."""
 
 LAYOUTS = {
     "short values, checksum": ("none", b"v", 2, HEADER["checksum"]),
@@ -148,6 +137,95 @@ def test_a_corrupt_batch_that_kills_the_client_can_be_left_out(
     accept(world, Span(world.topic, 0, bad.start, bad.end))
     world.open("told")
     assert world.sql("SELECT backlog FROM tidemark.runs") == [(40 - 10,)]
+
+
+def of_dead_worker(*spans: Span) -> JobFailed:
+    """The error of a job whose worker died without a word."""
+    error = JobFailed("the job failed: a worker died")
+    error.is_of_dead_worker, error.spans = True, spans
+    return error
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "found"),
+    [(10, 20, (20, 30)), (25, 40, (25, 30)), (30, 40, None)],
+    ids=["right before it", "from within it", "behind it"],
+)
+def test_what_a_worker_died_of_is_looked_for(
+    stack: LocalStack, kafka: str, topic: Topic, start: int, end: int, found: tuple[int, int] | None
+) -> None:
+    """B16: a client that reads ahead dies of the next batch as well; else the error stands."""
+    name = topic()
+    fill(kafka, name, value=DEADLY)
+    stored_batches(stack, name)[2].flip(HEADER["checksum"])
+    error = of_dead_worker(Span(name, 0, start, end))
+    with (
+        pytest.raises((CorruptRecord, JobFailed)) as caught,
+        located({"bootstrap.servers": kafka}),
+    ):
+        raise error
+    if found is None:
+        assert caught.value is error
+    else:
+        assert named(Span(name, 0, *found)) in str(caught.value)
+        assert caught.value.__cause__ is error
+
+
+def test_a_look_that_fails_hides_no_error(kafka: str) -> None:
+    error = of_dead_worker(Span("no-such-topic", 0, 0, 1))
+    with pytest.raises(JobFailed) as caught, located({"bootstrap.servers": kafka}):
+        raise error
+    assert caught.value is error
+
+
+def test_looks_end_with_their_time(stack: LocalStack, kafka: str, topic: Topic) -> None:
+    """What was not met in time is not called deadly."""
+    name = topic()
+    fill(kafka, name, value=DEADLY)
+    stored_batches(stack, name)[2].flip(HEADER["checksum"])
+    span = Span(name, 0, 20, 30)
+    with looking({"bootstrap.servers": kafka}) as look:
+        assert look(span) == (20, DIED)
+    with looking({"bootstrap.servers": kafka}, seconds=0) as look:
+        assert look(span) == (20, UNTOLD)
+    with looking({"bootstrap.servers": kafka, "no.such.key": "1"}) as look:
+        assert look(span) == (20, UNTOLD)
+
+
+@pytest.mark.parametrize("is_of_dead_worker", [True, False])
+def test_only_a_dead_worker_makes_a_member_look(
+    world: World, stack: LocalStack, is_of_dead_worker: bool
+) -> None:
+    """B16: any other failed job is told as it was, though something is corrupt."""
+
+    def dies(executor: object, batch: object, spans: object) -> None:
+        error = JobFailed("the job failed")
+        error.is_of_dead_worker = is_of_dead_worker
+        raise error
+
+    fill(world.kafka, world.topic)
+    spoilt(world, stack, 2)
+    world.before = dies
+    world.open()
+    with pytest.raises(CorruptRecord if is_of_dead_worker else JobFailed) as caught:
+        world.drain()
+    span = Span(world.topic, 0, 20, 30)
+    assert (named(span) in str(caught.value)) == is_of_dead_worker
+
+
+def test_a_member_that_was_fenced_looks_for_nothing(world: World, stack: LocalStack) -> None:
+    def dies(executor: object, batch: object, spans: object) -> None:
+        world.reset()
+        error = JobFailed("the job was killed")
+        error.is_of_dead_worker = True
+        raise error
+
+    fill(world.kafka, world.topic)
+    spoilt(world, stack, 2)
+    world.before = dies
+    world.open()
+    with pytest.raises(Fenced):
+        world.drain()
 
 
 def named(span: Span) -> str:

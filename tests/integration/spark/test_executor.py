@@ -19,9 +19,12 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.support.batches import Batches, document, documents
+from tests.support.damage import DEADLY, HEADER, fill, stored_batches
 from tests.support.produce import produce
+from tests.support.world import World
 
 from tidemark.errors import (
+    CorruptRecord,
     DataLost,
     InvalidSettings,
     JobFailed,
@@ -31,13 +34,17 @@ from tidemark.errors import (
     TransformFailed,
 )
 from tidemark.failpoints import VARIABLE
+from tidemark.local.stack import LocalStack
 from tidemark.model.batch import Attempt, Batch
 from tidemark.model.offsets import Span
+from tidemark.operations.region import Connections
 from tidemark.settings.fields import arrow_schema
+from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.executor import SparkExecutor
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.session import retrying, session
 from tidemark.spark.source import frame_of
+from tidemark.spark.specs import read_spec
 from tidemark.spark.transform import Transform
 
 pytestmark = pytest.mark.spark
@@ -212,14 +219,71 @@ def test_a_killed_worker_leaves_only_the_winners_rows(
     assert len(batches.dead_letters(batch)) == len(batches.reads(batch)) >= 1
 
 
+@with_and_without_a_transform
+def test_a_job_whose_workers_die_on_every_try_says_so(
+    transform: Transform | None,
+    spark: SparkSession,
+    kafka: str,
+    topic: Topic,
+    run: Callable[..., Drained],
+) -> None:
+    name = topic()
+    produce(kafka, name, documents(2))
+    with (
+        failpoints(spark, "read.middle=kill"),
+        pytest.raises(JobFailed, match="exited unexpectedly") as caught,
+    ):
+        run([Span(name, 0, 0, 2)], transform)
+    assert caught.value.is_of_dead_worker
+
+
+class KeptSpark(SparkExecutor):
+    """An executor that leaves the module's Spark running."""
+
+    def close(self) -> None: ...
+
+
+def test_a_batch_that_kills_the_workers_ends_the_run_with_its_range(
+    spark: SparkSession, world: World, stack: LocalStack
+) -> None:
+    """B16: the client's own assertion fails; the range that it names can be left out."""
+
+    def executor_of(pipeline: Pipeline, connections: Connections, member: int) -> KeptSpark:
+        spec = read_spec(pipeline, connections, member)
+        return KeptSpark(spec, None, lambda: spark.sparkContext)
+
+    world.settings = {"decode": {"format": "raw", "schema": {}}}
+    fill(world.kafka, world.topic, value=DEADLY)
+    world.run("before it", max_records=20, max_batches=1)
+    stored_batches(stack, world.topic)[2].flip(HEADER["checksum"])
+    world.open()
+    accepted = rf"--accept-corrupt '{world.topic}\[0\]@\[20, 30\)'"
+    with pytest.raises(CorruptRecord, match=accepted) as caught:
+        world.join("run", "m1", executor_of, 1)
+    assert "exited unexpectedly" in str(caught.value.__cause__)
+    world.reset()
+    world.overrides = (f"accept_corrupt {Span(world.topic, 0, 20, 30)}",)
+    world.open("told")
+    world.join("told", "m1", executor_of, 1)
+    assert world.rows() == [(0, n) for n in (*range(20), *range(30, 40))]
+
+
 @contextmanager
-def workers_stop_at(spark: SparkSession, point: str) -> Iterator[None]:
+def failpoints(spark: SparkSession, rules: str) -> Iterator[None]:
     environment = spark.sparkContext.environment
-    environment[VARIABLE] = f"{point}=stop"
+    environment[VARIABLE] = rules
     try:
         yield
     finally:
         del environment[VARIABLE]
+
+
+@contextmanager
+def workers_stop_at(spark: SparkSession, point: str) -> Iterator[None]:
+    try:
+        with failpoints(spark, f"{point}=stop"):
+            yield
+    finally:
         for worker in stopped():
             worker.kill()
 
