@@ -22,6 +22,7 @@ from tests.support.topics import create_topic
 from tidemark.local.airflow import Airflow
 from tidemark.local.postgres import Postgres
 from tidemark.local.stack import LocalStack
+from tidemark.spark.archive import OPTIONS, with_archive
 
 PROJECT = Path(__file__).resolve().parent.parent
 OLD_POSTGRES = Path("/usr/lib/postgresql/15/bin")
@@ -52,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     # The JVMs of tests live for seconds: they would end before a second compiler had paid.
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+    os.environ.setdefault(OPTIONS, with_archive("-XX:TieredStopAtLevel=1"))
     quick = [QuickSession()] if config.getoption("--quick") else []
     for plugin in (sharing, report, *quick):
         config.pluginmanager.register(plugin)
