@@ -90,7 +90,7 @@ def dead_letter(record: Message, rejected: Rejected, headers_of_record: HeadersO
         timestamp_ms=_timestamp_ms(record),
         key=record.key(),
         value=record.value(),
-        headers=tuple((_text(key), value) for key, value in headers or ()),
+        headers=tuple(headers or ()),
         reason=rejected.reason,
         detail=rejected.detail if headers is not None else f"{rejected.detail}; {_NO_HEADERS}",
     )
@@ -133,9 +133,9 @@ def _headers_fault(headers: Headers | None) -> tuple[Reason, str] | None:
     if headers is None:
         return Reason.INVALID_UTF8, f"a header's key is not valid UTF-8; {_NO_HEADERS}"
     for key, _ in headers:
-        if isinstance(_text(key), bytes):
+        if isinstance(key, bytes):
             return Reason.INVALID_UTF8, f"the key of a header is not valid UTF-8: {key[:50]!r}"
-        if b"\0" in key:
+        if "\0" in key:
             return Reason.NUL_IN_TEXT, f"the key of a header holds U+0000: {key[:50]!r}"
     return None
 
@@ -147,28 +147,10 @@ def _asked_once() -> HeadersOf:
     def headers(record: Message) -> Headers | None:
         offset = record.offset()
         if offset not in known:
-            known[offset] = _headers_bytes(record)
+            known[offset] = headers_of(record)
         return known[offset]
 
     return headers
-
-
-def _headers_bytes(record: Message) -> Headers | None:
-    """The headers, keys as bytes; None if the client can't give them."""
-    found = headers_of(record)
-    if found is not None:
-        return found
-    try:
-        return tuple((key.encode(), value) for key, value in record.headers() or ())
-    except SystemError:  # and never again: the next call would give a list with a hole
-        return None
-
-
-def _text(key: bytes) -> str | bytes:
-    try:
-        return key.decode()
-    except UnicodeDecodeError:
-        return key
 
 
 def _column(field: pa.Field, records: list[Message], headers: HeadersOf) -> pa.Array:
@@ -183,7 +165,7 @@ def _column(field: pa.Field, records: list[Message], headers: HeadersOf) -> pa.A
         case "kafka_timestamp":
             return pa.array(map(_timestamp_us, records), pa.int64()).cast(_UTC)
         case _:
-            return pa.array([_named(headers(record)) for record in records], _HEADERS)
+            return pa.array([headers(record) or () for record in records], _HEADERS)
 
 
 def _constant(field: pa.Field, records: list[Message]) -> pa.Array:
@@ -192,10 +174,6 @@ def _constant(field: pa.Field, records: list[Message]) -> pa.Array:
     first = records[0]
     value = first.topic() if field.name == "kafka_topic" else first.partition()
     return pa.repeat(pa.scalar(value, field.type), len(records))
-
-
-def _named(headers: Headers | None) -> list[dict[str, object]]:
-    return [{"key": key.decode(), "value": value} for key, value in headers or ()]
 
 
 def _timestamp_ms(record: Message) -> int | None:

@@ -8,6 +8,8 @@ from confluent_kafka import Producer
 from tests.support.batches import Batches, document
 from tests.support.damage import stored_batches, with_checksum
 
+from tidemark.kafka.headers import headers_of
+from tidemark.kafka.spans import read_span
 from tidemark.local.stack import LocalStack
 from tidemark.model.batch import DeadLetter
 from tidemark.model.offsets import Span
@@ -28,6 +30,37 @@ def odd_headers(stack: LocalStack, kafka: str, topic: str, value: bytes) -> None
     (batch,) = stored_batches(stack, topic)
     data = batch.file.read_bytes().replace(b"<>key", b"\xff\xfekey").replace(b"a!b", b"a\0b")
     batch.file.write_bytes(with_checksum(data))
+
+
+SHAPES: list[list[tuple[str | bytes, bytes | None]]] = [
+    [("a\0b", b"1"), ("plain", b"2")],
+    [("c\0", None)],
+    [(b"\xff\xfekey", b"1"), ("a\0b", b"2")],
+    [("ключ", b"x" * 63), ("k" * 63, b"x" * 64), ("k" * 64, b"x" * 9000), ("é" * 40, b"\0")],
+    [("", None), ("", b""), ("same", b"1"), ("same", b"1")],
+    [],
+]
+
+
+def test_headers_of_any_shape_come_out_exactly(stack: LocalStack, kafka: str, topic: Topic) -> None:
+    """B16: also where the client itself cuts a key and raises nothing."""
+    name = topic()
+    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 5000})
+    odd = {"a!b": b"a\0b", "c!": b"c\0", "<>key": b"\xff\xfekey"}
+    written = {real.decode("latin-1"): plain for plain, real in odd.items()}
+    for shape in SHAPES:
+        keys = [key if isinstance(key, str) else key.decode("latin-1") for key, _ in shape]
+        values = [value for _, value in shape]
+        headers = [(written.get(key, key), one) for key, one in zip(keys, values, strict=True)]
+        producer.produce(name, b"v", partition=0, headers=headers)
+    assert producer.flush(20) == 0
+    (batch,) = stored_batches(stack, name)
+    data = batch.file.read_bytes()
+    for plain, real in odd.items():
+        data = data.replace(plain.encode(), real)
+    batch.file.write_bytes(with_checksum(data))
+    lists = read_span({"bootstrap.servers": kafka}, Span(name, 0, 0, len(SHAPES)))
+    assert [list(headers_of(one) or ()) for some in lists for one in some] == SHAPES
 
 
 def headers_json() -> list[dict[str, Any]]:
