@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Message
 
+from tidemark.errors import CorruptRecord
 from tidemark.kafka import reading as reading_module
 from tidemark.kafka.spans import read_span
 from tidemark.model.offsets import LogPosition, Span
@@ -51,6 +52,39 @@ def test_an_end_that_arrives_beside_records_does_not_hide_them(
     """The end passes gaps behind the records, never the records."""
     monkeypatch.setattr(reading_module, "Consumer", Client)
     assert offsets_read() == [1, 2, 9]
+
+
+class GoesOn(Client):
+    """A consumer that goes on behind a corrupt batch, in the same breath."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        error = KafkaError(KafkaError._BAD_MSG)
+        self._left[1] = Message(topic="t", partition=0, offset=2, error=error)
+
+
+class Jumps(Client):
+    """A consumer that was led past the log's end by a batch without records."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self._left = [record(1)]
+
+    def position(self, partitions: Any) -> list[Any]:
+        return [SimpleNamespace(offset=99)]
+
+
+@pytest.mark.parametrize("client", [GoesOn, Jumps])
+def test_nothing_behind_what_is_corrupt_is_taken_or_passed(
+    monkeypatch: pytest.MonkeyPatch, client: type[Client]
+) -> None:
+    """B16: the client takes offsets from the bytes of a record, or from a batch's first offset."""
+    monkeypatch.setattr(reading_module, "Consumer", client)
+    monkeypatch.setattr(reading_module, "_ABANDONED", [])
+    blocks = read_span({}, Span("t", 0, 1, 13))
+    assert [record.offset() for record in next(blocks)] == [1]
+    with pytest.raises(CorruptRecord, match=r"t\[0\]@2 is corrupt in Kafka"):
+        next(blocks)
 
 
 class OneByOne(Client):
