@@ -159,6 +159,18 @@ def test_of_all_who_hold_staging_only_tasks_that_write_to_what_nobody_needs_are_
         assert [rows_of(session, "SELECT 1") for session in alive] == [[(1,)]] * len(spared)
 
 
+def test_a_retire_whose_time_is_over_leaves_the_rest_for_the_next(
+    warehouse: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S18: else a close takes as long as there are tables."""
+    migrate(engine := connect(warehouse))
+    discarded(desk := Desk(engine, warehouse))
+    with monkeypatch.context() as late:
+        late.setattr(retire_module, "TIDYING_SECONDS", -1)
+        assert retire(engine, desk.region) == []
+    assert retire(engine, desk.region) == [1]
+
+
 def staged(desk: Desk) -> Staging:
     """The staging of a batch that the desk's region works on."""
     desk.grow(10)
