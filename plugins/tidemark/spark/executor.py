@@ -8,8 +8,6 @@ nothing crosses into the JVM.
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from threading import Event
-from uuid import uuid4
 
 import psycopg2
 import pyarrow as pa
@@ -17,16 +15,13 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from tidemark.errors import (
-    JobFailed,
-    SchemaMismatch,
-    TidemarkError,
-)
+from tidemark.errors import SchemaMismatch, TidemarkError
 from tidemark.model.batch import Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.failure import failed, marked, new_token
+from tidemark.spark.jobs import Jobs
 from tidemark.spark.packing import pack
 from tidemark.spark.plans import refuse_cuts
 from tidemark.spark.postgres import postgres_errors
@@ -41,8 +36,6 @@ from tidemark.staging.reads import rows_read
 
 log = logging.getLogger(__name__)
 
-
-CANCEL_SECONDS = 0.2
 _WINNER = pa.schema([("member", pa.int64()), ("attempt", pa.int64()), ("rows", pa.int64())])
 
 
@@ -56,10 +49,7 @@ class SparkExecutor:
         self._transform = transform
         self._start = start
         self._token = new_token()
-        self._group = f"tidemark-{uuid4()}"
-        self._idle = Event()
-        self._idle.set()
-        self._cancelled = False
+        self._jobs = Jobs()
         self._spark: SparkContext | None = None
         self._schema: pa.Schema | None = None
         self._remarks: tuple[str, ...] = ()
@@ -95,13 +85,14 @@ class SparkExecutor:
         """
         schema = self.output_schema()
         reading, writing = specs_of_batch(self._spec, batch, schema)
-        with self._job(batch), self._failures():
+        spark, what = self._context, f"region {batch.region}, batch {batch.seq}"
+        with self._jobs.running(spark, what), self._failures():
             if self._transform is None:
-                return _copied(self._context, spans, _copying(reading, writing, self._token))
-            frame = frame_of(SparkSession(self._context), reading, spans, self._token)
+                return _copied(spark, spans, _copying(reading, writing, self._token))
+            frame = frame_of(SparkSession(spark), reading, spans, self._token)
             rows = transformed(self._transform, frame)
             _refuse_other_columns(_columns(rows), schema, batch)
-            self._refuse_cancelled()
+            self._jobs.refuse_cancelled()
             staged = rows.mapInArrow(_staging(writing, self._token), from_arrow_schema(_WINNER))
             refuse_cuts(staged)
             winners = [Attempt(*winner) for winner in staged.collect()]
@@ -110,20 +101,12 @@ class SparkExecutor:
         return winners
 
     def cancel(self) -> None:
-        """Stop the running job and refuse further ones; returns when none is running.
-
-        Raises nothing and may be called from another thread. A job that is about to start is
-        met by cancelling again.
-        """
-        self._cancelled = True
-        while not self._idle.wait(CANCEL_SECONDS):
-            if self._spark is not None:
-                self._spark.cancelJobGroup(self._group)
+        """Stop the running job and refuse further ones; for another thread, see `Jobs.cancel`."""
+        self._jobs.cancel()
 
     def interrupt(self) -> None:
-        """Stop the running job: it fails; a later one may run. Raises nothing, for any thread."""
-        if not self._idle.is_set() and self._spark is not None:
-            self._spark.cancelJobGroup(self._group)
+        """Stop the running job; for another thread, see `Jobs.interrupt`."""
+        self._jobs.interrupt()
 
     def close(self) -> None:
         """Stop Spark, if it was started; a JVM that is gone already is no error."""
@@ -158,17 +141,6 @@ class SparkExecutor:
             return rows_read(cursor, batch.staging, self._spec.member)
 
     @contextmanager
-    def _job(self, batch: Batch) -> Iterator[None]:
-        what = f"region {batch.region}, batch {batch.seq}"
-        self._idle.clear()
-        try:
-            self._refuse_cancelled()
-            self._context.setJobGroup(self._group, what, interruptOnCancel=True)
-            yield
-        finally:
-            self._idle.set()
-
-    @contextmanager
     def _failures(self) -> Iterator[None]:
         """Whatever fails inside comes out as one of our errors, in a paragraph."""
         try:
@@ -176,13 +148,9 @@ class SparkExecutor:
         except TidemarkError:
             raise
         except Exception as error:
-            self._refuse_cancelled()
+            self._jobs.refuse_cancelled()
             log.debug("the job failed", exc_info=error)
             raise failed(error, self._token) from None
-
-    def _refuse_cancelled(self) -> None:
-        if self._cancelled:
-            raise JobFailed("the job was cancelled; nothing of the batch became visible")
 
 
 def spark_executor(
