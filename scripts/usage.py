@@ -88,10 +88,11 @@ class _Sampler:
 
     def _look(self, process: psutil.Process, memory: dict[str, float]) -> None:
         try:
-            role = _role(process)
+            # what has ended has no command line any more
+            role = _role(process) if process.cmdline() else self._by_process[process.pid][0]
             times = process.cpu_times()
             memory[role] = memory.get(role, 0.0) + process.memory_full_info().pss / 2**20
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
+        except (KeyError, psutil.NoSuchProcess, psutil.AccessDenied):
             return
         self._by_process[process.pid] = (role, times.user + times.system)
 

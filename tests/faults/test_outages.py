@@ -164,5 +164,5 @@ def test_two_drivers_outlive_an_outage(
     for driver in drivers:
         code, words = driver.end()
         assert code == 0, words
-    assert away._ask("SELECT epoch FROM tidemark.regions") == [(1,)]
+    assert away.sql("SELECT epoch FROM tidemark.regions") == [(1,)]
     assert away.faults_found() == []
