@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 OPTIONS = "SPARK_SUBMIT_OPTS"
 """What spark-submit, and pyspark, give the driver's JVM."""
-SILENT = "-Xlog:disable -Xlog:all=error:stderr"
-"""Java warns of an archive that it can't use."""
+SILENT = "-Xlog:cds*=off"
+"""Java warns of an archive that it can't use. What else a user has it log stands."""
 
 
 def archive() -> Path:
@@ -61,10 +61,9 @@ def try_archive(path: Path) -> None:
         JobFailed: it does not; the file is deleted.
     """
     driver = "from tidemark.spark.session import context; context('tidemark archive')"
-    options = {OPTIONS: f'"-XX:SharedArchiveFile={path}"', "PYTHONPATH": os.pathsep.join(sys.path)}
     tried = subprocess.run(  # noqa: S603 (our own program)
         [sys.executable, "-c", driver],
-        env=os.environ | options,
+        env=os.environ | {OPTIONS: f'"-XX:SharedArchiveFile={path}"'},
         cwd=path.parent,
         capture_output=True,
         text=True,

@@ -1,6 +1,7 @@
 """The archive of Spark's classes: a driver's JVM maps it, and one that is no good harms nobody."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tidemark.errors import JobFailed
-from tidemark.spark.archive import OPTIONS, SILENT, archive, try_archive
+from tidemark.local.java import java
+from tidemark.spark.archive import OPTIONS, SILENT, archive, try_archive, with_archive
 
 pytestmark = pytest.mark.spark
 
@@ -44,6 +46,13 @@ def test_an_archive_of_another_java_is_left_aside_in_silence(tmp_path: Path) -> 
     told = driver(words, **{OPTIONS: f"-XX:SharedArchiveFile={other} {SILENT}"})
     assert (told.stdout, told.stderr) == ("6 False\n", "")
     assert "archive" not in words.read_text()
+
+
+def test_what_a_user_has_java_log_stands(tmp_path: Path) -> None:
+    log = tmp_path / "gc.log"
+    options = shlex.split(with_archive(f"-Xlog:gc:file={log}"))
+    subprocess.run([java(), *options, "-version"], capture_output=True, check=True)
+    assert log.read_text()
 
 
 def test_an_archive_that_was_cut_off_is_deleted_before_it_is_used(tmp_path: Path) -> None:
