@@ -89,7 +89,7 @@ class _Sampler:
     def _look(self, process: psutil.Process, memory: dict[str, float]) -> None:
         try:
             # what has ended has no command line any more
-            role = _role(process) if process.cmdline() else self._by_process[process.pid][0]
+            role = _role(process) or self._by_process[process.pid][0]
             times = process.cpu_times()
             memory[role] = memory.get(role, 0.0) + process.memory_full_info().pss / 2**20
         except (KeyError, psutil.NoSuchProcess, psutil.AccessDenied):
@@ -97,8 +97,11 @@ class _Sampler:
         self._by_process[process.pid] = (role, times.user + times.system)
 
 
-def _role(process: psutil.Process) -> str:
+def _role(process: psutil.Process) -> str | None:
+    """The role that its command line tells; None where there is none."""
     words = process.cmdline()
+    if not words:
+        return None
     if "java" in process.name():
         return "Spark JVM"
     return "Python workers" if any(word.endswith("spark.daemon") for word in words) else "driver"

@@ -99,6 +99,7 @@ class DrivenRegion:
         apply: bool = True,
         to: Destination = None,
         overrides: Sequence[str] = (),
+        request_id: str | None = None,
     ) -> ResetReport:
         """The reset task, or a reset or rewind by hand."""
         return reset_region(
@@ -110,6 +111,7 @@ class DrivenRegion:
             why="a test",
             to=to,
             overrides=overrides,
+            request_id=request_id,
         )
 
     def sql(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

@@ -14,7 +14,6 @@ from tidemark.errors import (
     Superseded,
 )
 from tidemark.failpoints import FailpointHit
-from tidemark.operations.reset import reset_region
 from tidemark.operations.reset_report import ResetReport
 from tidemark.protocol.removal import Removal
 
@@ -83,16 +82,7 @@ def test_a_reset_that_died_before_its_mirror_is_finished_by_its_retry(world: Wor
 
 def requested(world: World, to: int | None = None) -> ResetReport:
     """The reset of one DAG run by hand."""
-    return reset_region(
-        world.pipeline,
-        world.connections,
-        run_id=None,
-        apply=True,
-        who="test",
-        why="a test",
-        to=to,
-        request_id="flights_reset/monday",
-    )
+    return world.reset(to=to, request_id="flights_reset/monday")
 
 
 @pytest.mark.parametrize("to", [None, 1])
