@@ -16,8 +16,8 @@ NO_ANSWER = (psycopg2.OperationalError, psycopg2.InterfaceError, psycopg2.Intern
 """What psycopg2 raises where the server is gone, gave up, or is a standby."""
 
 LOST = (
-    "{}: staged rows are gone or changed, as after a crash of Postgres. Nothing was published; a"
-    " retry or the next run drains the batch again"
+    "{}: staged rows are gone or changed, as after a crash of Postgres. Nothing was published: the"
+    " records must be drained again"
 )
 EDITED = (
     "; the ledger was edited by hand, or only a part of it was restored. Nothing was written."

@@ -130,9 +130,8 @@ def contribute_and_publish(
         if _is_whole(batch, contribution):
             raise
         raise ClaimsLost(
-            f"region {batch.region}, epoch {batch.epoch}, batch {batch.seq}: {error}. Spans"
-            " that are claimed can't be drained again in this epoch; a reset, or the next run,"
-            " ends it"
+            f"region {batch.region}, epoch {batch.epoch}, batch {batch.seq}: {error}. Some are"
+            " claimed and can't be drained again in this epoch; a reset, or the next run, ends it"
         ) from error
 
 
