@@ -1,6 +1,9 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test quick check bench faults up down lock clean
 
+# Hundreds of processes import the package: each would compile it anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 READY := .venv/.ready
 # Tests mostly wait; WORKERS=0 runs them one after another.

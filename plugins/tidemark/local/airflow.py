@@ -33,9 +33,8 @@ SETTINGS = {
     "CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
     "CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
     "API__HOST": "127.0.0.1",
-    # A changed DAG file is seen in seconds.
+    # A changed DAG file is seen in seconds; one that has not changed is parsed twice a minute.
     "DAG_PROCESSOR__REFRESH_INTERVAL": "10",
-    "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "5",
     "DAG_PROCESSOR__PARSING_PROCESSES": "1",
     # A killed task or scheduler is noticed in a minute, not in five.
     "WORKERS__SOCKET_CLEANUP_TIMEOUT": "15",
