@@ -20,14 +20,17 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 
 def until(
-    condition: Callable[[], object], seconds: float = 30, told: Callable[[], object] = str
+    condition: Callable[[], object],
+    seconds: float = 30,
+    told: Callable[[], object] = str,
+    pause: float = 0.05,
 ) -> None:
     """Return when the condition holds; `told` says how things stand if it never does."""
     deadline = time.monotonic() + seconds
     tick = threading.Event()
     while not condition():
         assert time.monotonic() < deadline, f"it did not come to hold in {seconds} s: {told()}"
-        tick.wait(0.05)
+        tick.wait(pause)
 
 
 def partitions(topic: str, count: int) -> frozenset[TopicPartition]:

@@ -256,6 +256,7 @@ def test_the_next_run_goes_on_though_it_is_cleared_in_the_middle(world: World, r
         lambda: world.epoch() > before and world.published(world.epoch()) >= 2,
         300,
         lambda: (world.epoch() - before, world.api.tasks("flights", run_id), world.ledger()),
+        pause=0.5,  # each look makes connections, which cost what the run needs
     )
     old = world.epoch()
     world.api.clear("flights", run_id, "drain", dry_run=False)
