@@ -127,6 +127,7 @@ class Drain:
         self._display.show("draining")
         contribution = stager.staged(batch, spans)
         if contribution is None:
+            self._stall.excuse()  # it worked, for others to go on
             return
         facts = self._facts()
         check_topic_ids(batch.region, ((p.span.topic, p.topic_id) for p in batch.spans), facts)

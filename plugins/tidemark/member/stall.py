@@ -18,8 +18,8 @@ JUDGE_PAUSE = 2.0
 """Between two questions to Kafka about who holds what."""
 
 EXCUSED = 2
-"""So many times no_progress_seconds after the last progress, outages no longer begin a wait anew: a
-broker that comes and goes holds no run for ever."""
+"""So many times no_progress_seconds after the last progress, nothing is an excuse any more: brokers
+and members that come and go hold no run for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class StallDetector:
         self._moved = self._since = time.monotonic()
 
     def excuse(self) -> bool:
-        """Nobody could move, as Kafka was away; whether the wait begins anew for that."""
+        """Kafka was away, or a rebalance ended the job; whether the wait begins anew for that."""
         now = time.monotonic()
         is_excused = now - self._moved < EXCUSED * self._seconds
         if is_excused:

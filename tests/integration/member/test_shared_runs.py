@@ -13,7 +13,7 @@ from tests.support.executor import LocalExecutor
 from tests.support.failpoint import meanwhile
 from tests.support.produce import numbered, produce
 from tests.support.topics import add_partitions, create_topic
-from tests.support.world import World
+from tests.support.world import World, fail
 
 from tidemark.errors import Fenced, JobFailed, NoProgress, Refused
 from tidemark.member import stall as stall_module
@@ -140,6 +140,30 @@ def test_partitions_that_go_to_another_member_end_just_the_job_that_reads_them(
     assert len(interrupted) == 1
     assert shared.close().checkpoint.epoch == epoch
     assert shared.rows() == all_rows()
+
+
+def test_a_member_whose_long_job_a_rebalance_ended_has_not_stood_still(shared: World) -> None:
+    """It worked for longer than no_progress_seconds and claims nothing: the wait begins anew."""
+    shared.settings = {"no_progress_seconds": 8}
+    long, started = Event(), Event()
+
+    def hook(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        if not started.is_set() and len(spans) == PARTITIONS:
+            started.set()
+            assert not executor.interrupted.wait(9)
+            long.set()
+            assert executor.interrupted.wait(SECONDS)
+
+    shared.open(max_records=8)
+    shared.before = fail
+    with pytest.raises(JobFailed):
+        shared.drain()  # the batch is planned: the ledger shows nothing new for a while
+    shared.before = hook
+    first = shared.member(1)
+    assert long.wait(SECONDS)
+    second = shared.member(2)
+    assert first.result(SECONDS).rows + second.result(SECONDS).rows == 40
+    assert shared.close().rows == 40
 
 
 def test_a_rebalance_without_work_in_flight_changes_nothing(shared: World) -> None:
