@@ -50,6 +50,8 @@ SCALARS: list[Typed] = [
     (pa.large_string(), TEXT),
     (pa.binary(), st.binary(max_size=12)),
     (pa.large_binary(), st.binary(max_size=12)),
+    (pa.string_view(), TEXT),
+    (pa.binary_view(), st.binary(max_size=12)),
     (pa.date32(), DAYS),
     (pa.timestamp("us", "UTC"), MICROSECONDS),
     (pa.timestamp("us", "America/Lima"), MICROSECONDS),
@@ -57,7 +59,7 @@ SCALARS: list[Typed] = [
 ]
 # in JSON the calendar ends where Python's does
 IN_JSON: list[Typed] = [
-    *SCALARS[:11],
+    *SCALARS[:13],
     (pa.date32(), st.integers(-719_162, 2_932_896)),
     (pa.timestamp("us", "UTC"), st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999)),
 ]

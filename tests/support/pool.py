@@ -15,13 +15,14 @@ from threading import Lock
 from typing import cast
 
 import pyarrow as pa
-from tests.support.pool_task import ArrowTransform, PoolTask, work
+from tests.support.pool_task import PoolTask, work
 
 from tidemark.errors import JobFailed
 from tidemark.model.batch import Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
+from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.packing import pack
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.specs import read_spec, specs_of_batch
@@ -30,7 +31,7 @@ MOST_TRIES = 2
 
 
 class PoolExecutor:
-    """Drains batches in a few long-lived processes; the transform is a pure Arrow function."""
+    """Drains batches in a few long-lived processes; an Arrow transform, or none."""
 
     def __init__(
         self, spec: ReadSpec, transform: ArrowTransform | None = None, processes: int = 2
@@ -45,8 +46,8 @@ class PoolExecutor:
 
     def output_schema(self) -> pa.Schema:
         """The columns that the transform returns; nothing is read."""
-        empty = pa.RecordBatch.from_pylist([], schema=self._spec.schema)
-        return (self._transform(empty) if self._transform else empty).schema
+        given = self._spec.schema
+        return self._transform.schema(given) if self._transform else given
 
     def remarks(self) -> tuple[str, ...]:
         """Nothing: a function of one Arrow batch is given."""

@@ -1,17 +1,14 @@
 """One task of the pool: what a worker process imports, unpickles and runs."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 
-import pyarrow as pa
-
 from tidemark.model.batch import Attempt
 from tidemark.model.offsets import Span
-from tidemark.spark.reader import ReadSpec, read
-from tidemark.spark.writer import WriteSpec, stage
-
-ArrowTransform = Callable[[pa.RecordBatch], pa.RecordBatch]
+from tidemark.spark.arrow import ArrowTransform
+from tidemark.spark.direct import Direct
+from tidemark.spark.reader import ReadSpec
+from tidemark.spark.writer import WriteSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +22,10 @@ class PoolTask:
     attempt: int
 
     def run(self) -> Attempt:
-        """Read, transform and stage, as a task of Spark does in its two workers."""
-        batches = read(self.reading, self.spans, self.attempt)
-        rows = batches if self.transform is None else map(self.transform, batches)
-        return stage(self.writing, rows, self.attempt)
+        """Read, transform and stage, as a task of Spark does in one worker."""
+        given = self.reading.schema
+        direct = Direct(self.reading, self.writing, given, self.transform, "a batch")
+        return direct.run(self.spans, self.attempt).attempt
 
 
 def work(pipe: Pipe) -> None:

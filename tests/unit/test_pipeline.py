@@ -93,6 +93,8 @@ def test_metadata_is_asked_for_by_name(tmp_path: Path) -> None:
         ({"target": {"mode": "upsert"}}, "target.mode: must be 'append', got 'upsert'"),
         ({"target": {"table": "a.b.c"}}, "target.table"),
         ({"transform": "jobs/flights.py"}, "transform"),
+        ({"transform": "a:b", "transform_kind": "pandas"}, "transform_kind: must be 'arrow' or"),
+        ({"transform_kind": "arrow"}, "transform_kind: there is no transform: name one"),
         ({"members": 0}, "members"),
     ],
 )

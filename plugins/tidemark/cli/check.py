@@ -24,7 +24,11 @@ MARKS = {
 def check(
     pipeline: PipelineFile,
     no_spark: Annotated[
-        bool, typer.Option("--no-spark", help="Do not start Spark: the output is not checked.")
+        bool,
+        typer.Option(
+            "--no-spark",
+            help="Do not start Spark: the output is checked only of an Arrow transform.",
+        ),
     ] = False,
     output: Format = Output.table,
     verbose: Verbose = False,

@@ -1,6 +1,7 @@
 """The job's part of `tidemark check`: decode, transform, and whether its output fits."""
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from tidemark.cli.findings import Finding, State, finding
 from tidemark.cli.project import connections_of, prepare_spark
@@ -15,6 +16,9 @@ from tidemark.staging.columns import Column, columns_of
 from tidemark.staging.refused_records import refuse_without_coordinates
 from tidemark.staging.target import Target, ensure
 
+if TYPE_CHECKING:
+    from tidemark.spark.arrow import ArrowTransform
+
 
 def job_findings(pipeline: Pipeline, *, with_spark: bool) -> Iterator[Finding]:
     """The declared fields, the transform, its output beside the target."""
@@ -22,12 +26,14 @@ def job_findings(pipeline: Pipeline, *, with_spark: bool) -> Iterator[Finding]:
     yield fields
     transform = finding("transform", lambda: _transform(pipeline))
     yield transform
-    if not with_spark:
+    if fields.state is not State.ok or transform.state is not State.ok:
+        return
+    if not with_spark and _arrow(pipeline) is None:
         yield Finding("output", State.skipped, "not checked, as asked: Spark was not started")
-    elif fields.state is State.ok and transform.state is State.ok:
-        remarks: list[str] = []
-        yield finding("output", lambda: _output(pipeline, remarks))
-        yield from (Finding("batches", State.warned, remark) for remark in remarks)
+        return
+    remarks: list[str] = []
+    yield finding("output", lambda: _output(pipeline, remarks, with_spark=with_spark))
+    yield from (Finding("batches", State.warned, remark) for remark in remarks)
 
 
 def _fields(pipeline: Pipeline) -> str:
@@ -39,19 +45,31 @@ def _fields(pipeline: Pipeline) -> str:
 def _transform(pipeline: Pipeline) -> str:
     if pipeline.transform is None:
         return "none: the columns are passed on"
+    kind = "RecordBatch" if _arrow(pipeline) else "DataFrame"
+    return f"{pipeline.transform} can be imported: {kind} to {kind}"
+
+
+def _arrow(pipeline: Pipeline) -> "ArrowTransform | None":
+    """The transform, if it is one whose columns are found without Spark."""
+    from tidemark.spark.arrow import ArrowTransform
     from tidemark.spark.transform import transform_of
 
     prepare_spark(pipeline)
-    transform_of(pipeline)
-    return f"{pipeline.transform} can be imported"
+    transform = transform_of(pipeline)
+    return transform if isinstance(transform, ArrowTransform) else None
 
 
-def _output(pipeline: Pipeline, remarks: list[str]) -> str:
-    from tidemark.spark.executor import spark_executor
+def _output(pipeline: Pipeline, remarks: list[str], *, with_spark: bool) -> str:
+    from tidemark.spark.executor import direct_schema, spark_executor
+    from tidemark.spark.specs import read_spec
 
     prepare_spark(pipeline)
     connections = connections_of(pipeline)
-    columns = _columns(lambda: spark_executor(pipeline, connections, 0), remarks)
+    if with_spark:
+        columns = _columns(lambda: spark_executor(pipeline, connections, 0), remarks)
+    else:
+        spec = read_spec(pipeline, connections)
+        columns = columns_of(direct_schema(spec, _arrow(pipeline)))
     if pipeline.target.on_refused is OnRefused.dead_letter:
         refuse_without_coordinates(columns)
     target = Target.parse(pipeline.target.table)

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from tidemark.model.batch import DeadLetter
     from tidemark.model.offsets import Span
     from tidemark.settings.pipeline import Pipeline
+    from tidemark.spark.arrow import ArrowTransform
     from tidemark.spark.reader import ReadSpec
+    from tidemark.spark.transform import FrameTransform
 
 WIDER = 4
 """Each try reads this many times as many offsets, if the last one held too few records."""
@@ -100,22 +102,43 @@ def _first(
 
 
 def _transformed(pipeline: "Pipeline", rows: "pa.Table") -> "pa.Table":
-    """The rows after the transform; Spark starts only if there is one.
+    """The rows after the transform; Spark starts only if it is one of DataFrames.
 
     Raises:
         TransformFailed: the transform can't be imported, or raises.
         IncompleteRead: it cuts its rows.
-        InvalidSettings: it returns no DataFrame.
+        InvalidSettings: it returns no DataFrame, or no record batch.
+        SchemaMismatch: its columns depend on the data.
         JobFailed: Spark failed.
     """
-    if pipeline.transform is None:
+    from tidemark.spark.arrow import ArrowTransform
+    from tidemark.spark.transform import transform_of
+
+    transform = transform_of(pipeline)
+    if transform is None:
         return rows
+    if isinstance(transform, ArrowTransform):
+        return _of_arrow(transform, rows)
+    return _of_frame(transform, rows, f"tidemark preview {pipeline.region}")
+
+
+def _of_arrow(transform: "ArrowTransform", rows: "pa.Table") -> "pa.Table":
+    import pyarrow as pa
+
+    from tidemark.spark.source import wire_schema
+
+    given = rows.cast(wire_schema(rows.schema))
+    schema = transform.schema(given.schema)
+    return pa.Table.from_batches(transform.rows(given.to_batches(), schema, "preview"), schema)
+
+
+def _of_frame(transform: "FrameTransform", rows: "pa.Table", name: str) -> "pa.Table":
     from tidemark.spark.failure import failed, new_token
+    from tidemark.spark.frame import transformed
     from tidemark.spark.plans import as_source, refuse_cuts
     from tidemark.spark.session import session
-    from tidemark.spark.transform import transform_of, transformed
 
-    transform, spark = transform_of(pipeline), session(f"tidemark preview {pipeline.region}")
+    spark = session(name)
     try:
         made = transformed(transform, as_source(spark.createDataFrame(rows)))
         refuse_cuts(made)

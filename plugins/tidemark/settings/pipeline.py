@@ -1,9 +1,10 @@
 """The pipeline file: one typed YAML per pipeline. Unknown keys are refused."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import Field, PrivateAttr, ValidationError
+from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
 from tidemark.errors import InvalidSettings
 from tidemark.model.bounds import Bounds
@@ -55,6 +56,13 @@ class DeadLetterSettings(Strict):
         return Limits(self.max_ratio, self.max_count)
 
 
+class TransformKind(StrEnum):
+    """What a transform takes and returns."""
+
+    arrow = "arrow"
+    dataframe = "dataframe"
+
+
 class SparkSettings(Strict):
     """Where the job of a batch runs."""
 
@@ -78,7 +86,10 @@ class Pipeline(Strict):
     dead_letters: DeadLetterSettings = DeadLetterSettings()
     """How many records of a batch may become dead letters; more end the run."""
     transform: Annotated[str, Field(pattern=TRANSFORM)] | None = None
-    """Function module:function, DataFrame to DataFrame; none: the columns stay as they are."""
+    """Function module:function of DataFrames or of Arrow; none: the columns stay as they are."""
+    transform_kind: TransformKind | None = None
+    """dataframe: pyspark DataFrame to DataFrame; arrow: pyarrow RecordBatch to RecordBatch. Needed
+    where the function's annotations do not say it; dataframe, if nothing does."""
     spark: SparkSettings = SparkSettings()
     """Where the job of a batch runs."""
     members: Annotated[int, Field(ge=1, le=1000)] = 1
@@ -90,6 +101,15 @@ class Pipeline(Strict):
     max_consecutive_resets: Positive = 5
     """Resets in a row after which no run opens until a reset by hand."""
     _file: Path = PrivateAttr(Path("pipeline.yaml"))  # of the current folder, if never loaded
+
+    @field_validator("transform_kind")
+    @classmethod
+    def _of_a_transform(
+        cls, kind: TransformKind | None, info: ValidationInfo
+    ) -> TransformKind | None:
+        if kind and info.data.get("transform", "") is None:
+            raise ValueError("there is no transform: name one, or remove this key")
+        return kind
 
     @property
     def group(self) -> str:

@@ -1,7 +1,7 @@
 """The Spark executor: one job a batch, from the source through the transform into staging.
 
-Without a transform no row needs Spark: its tasks read and stage in one Python process each, and
-nothing crosses into the JVM.
+With a DataFrame transform the rows pass through the JVM (frame.py). With an Arrow transform or
+none each task reads, transforms and stages in one Python process (direct.py).
 """
 # ruff: noqa: TID253 -- imported only once there is something to read
 
@@ -12,31 +12,30 @@ from contextlib import closing, contextmanager
 import psycopg2
 import pyarrow as pa
 from pyspark import SparkContext
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql import SparkSession
 
-from tidemark.errors import SchemaMismatch, TidemarkError
+from tidemark.errors import TidemarkError
 from tidemark.model.batch import Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
+from tidemark.spark.arrow import ArrowTransform
+from tidemark.spark.direct import Direct, Done, Rows, refuse_untransformed
 from tidemark.spark.failure import failed, marked, new_token
+from tidemark.spark.frame import columns, staged, transformed
 from tidemark.spark.jobs import Jobs
 from tidemark.spark.packing import pack
 from tidemark.spark.plans import refuse_cuts
 from tidemark.spark.postgres import postgres_errors
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.session import context
-from tidemark.spark.source import Arrow, attempt_id, frame_of, read_as_spark, wire_schema
+from tidemark.spark.source import attempt_id, frame_of, wire_schema
 from tidemark.spark.specs import read_spec, specs_of_batch
-from tidemark.spark.taken import Rows, refuse_untaken, taken
-from tidemark.spark.transform import Transform, transform_of, transformed
-from tidemark.spark.writer import WriteSpec, stage
+from tidemark.spark.taken import refuse_untaken, taken
+from tidemark.spark.transform import Transform, transform_of
 from tidemark.staging.reads import rows_read
 
 log = logging.getLogger(__name__)
-
-_WINNER = pa.schema([("member", pa.int64()), ("attempt", pa.int64()), ("rows", pa.int64())])
 
 
 class SparkExecutor:
@@ -60,7 +59,7 @@ class SparkExecutor:
         Raises:
             TransformFailed: the transform raises, and would raise again.
             JobFailed: Spark failed, or what the transform asked did not answer.
-            InvalidSettings: it returns no DataFrame.
+            InvalidSettings: it returns no DataFrame, or no record batch.
             IncompleteRead: it cuts its rows.
         """
         if self._schema is None:
@@ -85,18 +84,18 @@ class SparkExecutor:
         """
         schema = self.output_schema()
         reading, writing = specs_of_batch(self._spec, batch, schema)
-        spark, what = self._context, f"region {batch.region}, batch {batch.seq}"
-        with self._jobs.running(spark, what), self._failures():
-            if self._transform is None:
-                return _copied(spark, spans, _copying(reading, writing, self._token))
-            frame = frame_of(SparkSession(spark), reading, spans, self._token)
-            rows = transformed(self._transform, frame)
-            _refuse_other_columns(_columns(rows), schema, batch)
+        what = f"region {batch.region}, batch {batch.seq}"
+        with self._jobs.running(self._context, what), self._failures():
+            if isinstance(self._transform, ArrowTransform | None):
+                given = wire_schema(reading.schema)
+                direct = Direct(reading, writing, given, self._transform, what)
+                return self._drain_directly(batch, spans, direct)
+            frame = frame_of(SparkSession(self._context), reading, spans, self._token)
+            written = staged(self._transform, frame, writing, self._token, what)
             self._jobs.refuse_cancelled()
-            staged = rows.mapInArrow(_staging(writing, self._token), from_arrow_schema(_WINNER))
-            refuse_cuts(staged)
-            winners = [Attempt(*winner) for winner in staged.collect()]
-            took = taken(staged)
+            refuse_cuts(written)
+            winners = [Attempt(*winner) for winner in written.collect()]
+            took = taken(written)
         refuse_untaken(batch, spans, self._read(batch), took)
         return winners
 
@@ -124,13 +123,26 @@ class SparkExecutor:
         return self._spark
 
     def _found_schema(self, spark: SparkContext) -> pa.Schema:
-        """A SparkSession's first use costs seconds: only a transform needs it."""
-        if self._transform is None:
-            return wire_schema(self._spec.schema)
+        """A SparkSession's first use costs seconds: only a DataFrame transform needs it."""
+        if isinstance(self._transform, ArrowTransform | None):
+            return direct_schema(self._spec, self._transform)
         empty = frame_of(SparkSession(spark), self._spec, (), self._token)
         rows = transformed(self._transform, empty)
         self._remarks = refuse_cuts(rows)
-        return _columns(rows)
+        return columns(rows)
+
+    def _drain_directly(self, batch: Batch, spans: Sequence[Span], direct: Direct) -> list[Attempt]:
+        spark, token = self._context, self._token
+
+        def run(spans: Sequence[Span]) -> Done:
+            with marked(token):
+                return direct.run(spans, attempt_id())
+
+        tasks = pack(spans, spark.defaultParallelism)
+        done = spark.parallelize(tasks, len(tasks)).map(run).collect()
+        if direct.transform is not None:
+            refuse_untransformed(direct.what, done, self._read(batch))
+        return [one.attempt for one in done]
 
     def _read(self, batch: Batch) -> Rows:
         with (
@@ -161,54 +173,20 @@ def spark_executor(
     Raises:
         InvalidSettings, TransformFailed: the transform can't be imported, see `transform_of`.
     """
+    transform = transform_of(pipeline)
+    for_rows = not isinstance(transform, ArrowTransform | None)
     return SparkExecutor(
         read_spec(pipeline, connections, member),
-        transform_of(pipeline) if pipeline.transform else None,
-        lambda: context(f"tidemark {pipeline.region}", for_rows=pipeline.transform is not None),
+        transform,
+        lambda: context(f"tidemark {pipeline.region}", for_rows=for_rows),
     )
 
 
-def _copied(
-    spark: SparkContext, spans: Sequence[Span], copying: Callable[[Sequence[Span]], Attempt]
-) -> list[Attempt]:
-    """Each task stages what it reads: its rows stay in the process that decodes them."""
-    tasks = pack(spans, spark.defaultParallelism)
-    return list(spark.parallelize(tasks, len(tasks)).map(copying).collect())
+def direct_schema(spec: ReadSpec, transform: ArrowTransform | None) -> pa.Schema:
+    """The columns that an Arrow transform returns, or that are read; Spark is not needed.
 
-
-def _copying(
-    reading: ReadSpec, writing: WriteSpec, token: str
-) -> Callable[[Sequence[Span]], Attempt]:
-    def copied(spans: Sequence[Span]) -> Attempt:
-        with marked(token):
-            attempt = attempt_id()
-            return stage(writing, read_as_spark(reading, spans, attempt), attempt)
-
-    return copied
-
-
-def _staging(spec: WriteSpec, token: str) -> Arrow:
-    def staged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with marked(token):
-            winner = stage(spec, batches, attempt_id())
-        row = {"member": winner.member, "attempt": winner.attempt, "rows": winner.rows}
-        yield pa.RecordBatch.from_pylist([row], schema=_WINNER)
-
-    return staged
-
-
-def _columns(rows: DataFrame) -> pa.Schema:
-    return to_arrow_schema(rows.schema, timezone="UTC")
-
-
-def _refuse_other_columns(found: pa.Schema, expected: pa.Schema, batch: Batch) -> None:
-    if found != expected:
-        raise SchemaMismatch(
-            f"region {batch.region}, batch {batch.seq}: the transform returned"
-            f" {_named(found)}, at the start {_named(expected)}; its columns must not depend on"
-            " the data"
-        )
-
-
-def _named(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)
+    Raises:
+        TransformFailed, JobFailed, InvalidSettings: see `ArrowTransform.schema`.
+    """
+    given = wire_schema(spec.schema)
+    return given if transform is None else transform.schema(given)

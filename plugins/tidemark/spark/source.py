@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from tidemark.model.offsets import Span
+from tidemark.spark.columns import spelled
 from tidemark.spark.failure import marked
 from tidemark.spark.packing import pack
 from tidemark.spark.reader import ReadSpec, read
@@ -37,9 +38,7 @@ def frame_of(spark: SparkSession, spec: ReadSpec, spans: Sequence[Span], token: 
 
 def read_as_spark(spec: ReadSpec, spans: Sequence[Span], attempt: int) -> Iterator[pa.RecordBatch]:
     """What `read` yields, in the columns as Spark spells them."""
-    wire = wire_schema(spec.schema)
-    for batch in read(spec, spans, attempt):
-        yield batch if batch.schema.equals(wire) else batch.cast(wire)
+    return spelled(read(spec, spans, attempt), wire_schema(spec.schema))
 
 
 def wire_schema(schema: pa.Schema) -> pa.Schema:

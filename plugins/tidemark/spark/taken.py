@@ -11,7 +11,7 @@ its own node and must have taken everything.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -20,12 +20,10 @@ from pyspark.sql import functions as F
 from tidemark.model.batch import Batch
 from tidemark.model.incomplete_read import incomplete_read
 from tidemark.model.offsets import Span
+from tidemark.spark.direct import Rows
 from tidemark.spark.plans import as_source, is_source, nodes
 
 MARK = pa.field("tidemark_mark", pa.string())
-
-Rows = Mapping[tuple[str, int, int], int]
-"""Rows by topic, partition and task attempt."""
 
 
 def with_marks(batches: Iterable[pa.RecordBatch], attempt: int) -> Iterator[pa.RecordBatch]:

@@ -1,32 +1,32 @@
-"""The user's transform: found by its name, and what it returns."""
-# ruff: noqa: TID253 -- imported only once there is something to read
+"""The user's transform, found by its name."""
 
 import importlib
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame
+from tidemark.errors import InvalidSettings, TransformFailed
+from tidemark.settings.pipeline import Pipeline, TransformKind
+from tidemark.spark.arrow import ArrowTransform
+from tidemark.spark.cause import cause
+from tidemark.spark.kind import kind_of
 
-from tidemark.errors import (
-    InvalidSettings,
-    TransformFailed,
-)
-from tidemark.settings.pipeline import Pipeline
-from tidemark.spark.failure import cause
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
-Transform = Callable[[DataFrame], DataFrame]
+FrameTransform = Callable[["DataFrame"], "DataFrame"]
+Transform = FrameTransform | ArrowTransform
 
 
-def transform_of(pipeline: Pipeline) -> Transform:
-    """The pipeline's transform; the identity where it names none.
+def transform_of(pipeline: Pipeline) -> Transform | None:
+    """The pipeline's transform; None where it names none.
 
     Raises:
-        InvalidSettings: there is no such module or function.
+        InvalidSettings: there is no such module or function, or its kind is not clear.
         TransformFailed: its module raises when it is imported.
     """
     if pipeline.transform is None:
-        return lambda frame: frame
+        return None
     module, _, name = pipeline.transform.partition(":")
     try:
         found: Any = getattr(_imported(module, pipeline.transform), name)
@@ -35,7 +35,8 @@ def transform_of(pipeline: Pipeline) -> Transform:
             f"transform {pipeline.transform}: {error}; name an importable module:function"
             f" (its project, {pipeline.project}, must be on PYTHONPATH)"
         ) from error
-    return found  # type: ignore[no-any-return]
+    kind = kind_of(found, pipeline.transform, pipeline.transform_kind)
+    return ArrowTransform(found) if kind is TransformKind.arrow else found
 
 
 def _imported(module: str, transform: str) -> ModuleType:
@@ -47,17 +48,3 @@ def _imported(module: str, transform: str) -> ModuleType:
         raise TransformFailed(
             f"transform {transform} cannot be imported: {cause(error)}. Correct it, then run again"
         ) from None
-
-
-def transformed(transform: Transform, frame: DataFrame) -> DataFrame:
-    """What the transform returns.
-
-    Raises:
-        InvalidSettings: it is no DataFrame.
-    """
-    rows = transform(frame)
-    if not isinstance(rows, DataFrame):
-        raise InvalidSettings(
-            f"the transform returned {type(rows).__name__}; it must return a DataFrame"
-        )
-    return rows

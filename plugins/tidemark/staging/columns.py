@@ -1,4 +1,4 @@
-"""The DataFrame's columns with their Postgres types; refuses those that Postgres can't hold."""
+"""The columns of rows with their Postgres types; refuses those that Postgres can't hold."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -27,13 +27,17 @@ _PLAIN = {
     pa.float64(): "double precision",
     pa.string(): "text",
     pa.large_string(): "text",
+    pa.string_view(): "text",
     pa.binary(): "bytea",
     pa.large_binary(): "bytea",
+    pa.binary_view(): "bytea",
     pa.date32(): "date",
 }
+_WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 _SUPPORTED = (
     "boolean, tinyint to bigint, float, double, decimal, string, binary, date, timestamp, "
-    "and arrays, structs and maps of these"
+    "and arrays, structs and maps of these (in Arrow: bool, int8 to int64, float32, float64, "
+    "decimal128, string, binary, date32, timestamp[us], list, struct, map)"
 )
 
 
@@ -85,7 +89,7 @@ def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
     faults = [*_faults_of_names(schema.names), *_faults_of_types(schema)]
     if faults:
         raise SchemaMismatch(
-            "the DataFrame can't be written to Postgres:\n  " + "\n  ".join(faults)
+            "the transform's columns can't be written to Postgres:\n  " + "\n  ".join(faults)
         )
     return tuple(Column(field.name, _stored(field.type), _type_of(field.type)) for field in schema)
 
@@ -152,12 +156,12 @@ def _field_fits_json(field: pa.Field) -> bool:
 
 
 def _stored(arrow: pa.DataType) -> pa.DataType:
-    """The type with UTC as its zone: Spark names its session's zone, the instants are the same."""
+    """The same values in a type that COPY encodes: texts and bytes as one piece, zones as UTC."""
     if pa.types.is_timestamp(arrow) and arrow.tz:
         return pa.timestamp("us", "UTC")
     if _is_list(arrow) and _scalar(arrow.value_type):
         return pa.list_(_stored(arrow.value_type))
-    return arrow
+    return _WITHOUT_VIEWS.get(arrow, arrow)
 
 
 def _is_list(arrow: pa.DataType) -> bool:

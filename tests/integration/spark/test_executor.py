@@ -40,6 +40,7 @@ from tidemark.model.offsets import Span
 from tidemark.operations.region import Connections
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
+from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.executor import SparkExecutor
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.session import retrying, session
@@ -92,12 +93,17 @@ def identity(rows: DataFrame) -> DataFrame:
     return rows
 
 
+ARROW = ArrowTransform(lambda rows: rows)
+
 with_and_without_a_transform = pytest.mark.parametrize(
     "transform", [identity, None], ids=["transform", "no-transform"]
 )
+with_each_kind_of_transform = pytest.mark.parametrize(
+    "transform", [identity, None, ARROW], ids=["transform", "no-transform", "arrow"]
+)
 
 
-@with_and_without_a_transform
+@with_each_kind_of_transform
 def test_every_record_is_staged_once_by_the_winners(
     transform: Transform | None,
     kafka: str,
@@ -133,12 +139,12 @@ def test_the_columns_are_the_same_with_and_without_a_transform(
     spec = replace(spec, fields=arrow_schema(kinds))
     schemas = [
         SparkExecutor(spec, way, lambda: spark.sparkContext).output_schema()
-        for way in (identity, None)
+        for way in (identity, None, ARROW)
     ]
-    assert schemas[0] == schemas[1]
+    assert schemas[0] == schemas[1] == schemas[2]
 
 
-@with_and_without_a_transform
+@with_each_kind_of_transform
 def test_metadata_and_nested_fields_are_staged(
     transform: Transform | None, kafka: str, topic: Topic, batches: Batches, ready: Ready
 ) -> None:
@@ -187,8 +193,14 @@ READER = ["read.before", "read.middle", "read.staged", "read.after"]
 WRITER = ["stage.before", "stage.copy", "stage.commit", "stage.after"]
 
 
-@with_and_without_a_transform
-@pytest.mark.parametrize("point", READER + WRITER)
+@pytest.mark.parametrize(
+    ("transform", "point"),
+    [
+        *((identity, point) for point in READER + WRITER),
+        *((None, point) for point in READER + WRITER),
+        *((ARROW, point) for point in ("read.middle", "stage.copy", "stage.after")),
+    ],
+)
 def test_a_killed_worker_leaves_only_the_winners_rows(
     point: str,
     transform: Transform | None,
@@ -219,7 +231,7 @@ def test_a_killed_worker_leaves_only_the_winners_rows(
     assert len(batches.dead_letters(batch)) == len(batches.reads(batch)) >= 1
 
 
-@with_and_without_a_transform
+@with_each_kind_of_transform
 def test_a_job_whose_workers_die_on_every_try_says_so(
     transform: Transform | None,
     spark: SparkSession,
@@ -311,7 +323,7 @@ def stopped_worker(job: "Future[Any]", besides: psutil.Process | None = None) ->
     raise AssertionError("no worker reached the failpoint")
 
 
-@with_and_without_a_transform
+@with_each_kind_of_transform
 def test_lost_data_comes_out_as_what_it_is(
     transform: Transform | None,
     kafka: str,
@@ -335,7 +347,7 @@ def test_a_value_that_postgres_refuses_comes_out_as_what_it_is(
         run([Span(name, 0, 0, 2)], lambda rows: rows.withColumn("text", F.lit("a\0b")))
 
 
-@with_and_without_a_transform
+@with_each_kind_of_transform
 def test_a_discarded_batch_comes_out_as_what_it_is(
     transform: Transform | None, kafka: str, topic: Topic, batches: Batches, ready: Ready
 ) -> None:

@@ -18,6 +18,7 @@ from tests.support.produce import produce
 
 from tidemark.errors import DataLost, JobFailed
 from tidemark.model.offsets import Span
+from tidemark.spark.arrow import ArrowTransform
 
 Topic = Callable[..., str]
 
@@ -60,7 +61,7 @@ def test_a_transform_is_a_function_of_arrow(kafka: str, topic: Topic, batches: B
     name = topic()
     produce(kafka, name, documents(3))
     span = Span(name, 0, 0, 3)
-    executor = PoolExecutor(batches.spec(), without_text, processes=1)
+    executor = PoolExecutor(batches.spec(), ArrowTransform(without_text), processes=1)
     assert "text" not in executor.output_schema().names
     batch = batches.new([span], executor.output_schema())
     assert batches.numbers(batch, executor.drain(batch, [span])) == [0, 1, 2]

@@ -1,0 +1,83 @@
+"""The way without the JVM: one process reads rows, applies an Arrow transform and stages them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidemark.errors import IncompleteRead
+from tidemark.model.batch import Attempt
+from tidemark.model.offsets import Span
+from tidemark.spark.arrow import ArrowTransform
+from tidemark.spark.columns import spelled
+from tidemark.spark.reader import ReadSpec, read
+from tidemark.spark.writer import WriteSpec, stage
+
+Rows = Mapping[tuple[str, int, int], int]
+"""Rows by topic, partition and task attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What one task attempt has done."""
+
+    spans: tuple[Span, ...]
+    attempt: Attempt
+    taken: int
+    """Rows that left the reader and were dealt with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """What a task needs besides its spans; it travels pickled, secrets and all."""
+
+    reading: ReadSpec
+    writing: WriteSpec
+    given: pa.Schema
+    """The columns that the transform is given."""
+    transform: ArrowTransform | None
+    what: str
+    """The batch, for errors."""
+
+    def run(self, spans: Sequence[Span], attempt: int) -> Done:
+        """All rows that the transform makes of the spans are staged; see `read` and `stage`.
+
+        Raises:
+            TransformFailed, JobFailed, InvalidSettings, SchemaMismatch: see `ArrowTransform.rows`.
+        """
+        read_rows = _Counted(spelled(read(self.reading, spans, attempt), self.given))
+        made: Iterable[pa.RecordBatch] = read_rows
+        if self.transform is not None:
+            made = self.transform.rows(read_rows, self.writing.schema, self.what)
+        winner = stage(self.writing, made, attempt)
+        return Done(tuple(spans), winner, read_rows.taken)
+
+
+class _Counted:
+    """The same batches; a batch counts once the next one, or the end, is asked for."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.taken = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            yield batch
+            self.taken += batch.num_rows
+
+
+def refuse_untransformed(what: str, done: Iterable[Done], read: Rows) -> None:
+    """The transform was given every row that the reads of its task counted.
+
+    Raises:
+        IncompleteRead: it was not.
+    """
+    for one in done:
+        counts = [read.get((*span.topic_partition, one.attempt.attempt)) for span in one.spans]
+        if None in counts or sum(filter(None, counts)) != one.taken:
+            raise IncompleteRead(
+                f"{what}: the transform was given {one.taken} rows of"
+                f" {', '.join(map(str, one.spans))}, and {sum(filter(None, counts))} were read;"
+                " nothing of the batch became visible. No transform can cause this: it is a"
+                " defect of Tidemark, report it"
+            )

@@ -1,0 +1,55 @@
+"""The kind of a transform: told by the pipeline file, or by the function's annotations."""
+
+import inspect
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from tidemark.errors import InvalidSettings
+from tidemark.settings.pipeline import TransformKind
+
+_KINDS = {
+    ("pyarrow", "RecordBatch"): TransformKind.arrow,
+    ("pyspark", "DataFrame"): TransformKind.dataframe,
+}
+_BY_NAME = {name: kind for (_, name), kind in _KINDS.items()}
+
+
+def kind_of(
+    function: Callable[..., Any], name: str, declared: TransformKind | None
+) -> TransformKind:
+    """What the function called `name` takes and returns; a DataFrame where nothing says it.
+
+    Raises:
+        InvalidSettings: the annotations contradict each other, or what was declared.
+    """
+    told = set(filter(None, map(_kind, _annotations(function))))
+    if len(told) > 1:
+        raise InvalidSettings(
+            f"transform {name} is annotated with a DataFrame and with a RecordBatch: it returns"
+            " what it takes, the one or the other; correct its annotations"
+        )
+    found = next(iter(told), declared or TransformKind.dataframe)
+    if declared not in (None, found):
+        raise InvalidSettings(
+            f"transform_kind is {declared}, and transform {name} is annotated as {found}: correct"
+            " the setting, or the annotations"
+        )
+    return found
+
+
+def _annotations(function: Callable[..., Any]) -> list[object]:
+    """Of the first parameter and of the result; texts where they can't be evaluated."""
+    for evaluated in (True, False):
+        with suppress(Exception):  # a name may exist for type checkers alone
+            signature = inspect.signature(function, eval_str=evaluated)
+            parameters = list(signature.parameters.values())[:1]
+            return [*(one.annotation for one in parameters), signature.return_annotation]
+    return []
+
+
+def _kind(annotation: object) -> TransformKind | None:
+    if isinstance(annotation, str):
+        return _BY_NAME.get(annotation.rpartition(".")[2])
+    package = getattr(annotation, "__module__", "").partition(".")[0]
+    return _KINDS.get((package, getattr(annotation, "__name__", "")))

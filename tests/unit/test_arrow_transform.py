@@ -1,0 +1,237 @@
+"""B17: the guards of an Arrow transform, which need no Spark, and the helper for users' tests."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from tidemark.errors import (
+    IncompleteRead,
+    InvalidSettings,
+    JobFailed,
+    SchemaMismatch,
+    TransformFailed,
+)
+from tidemark.model.batch import Attempt
+from tidemark.model.offsets import Span
+from tidemark.spark import direct
+from tidemark.spark.arrow import ArrowTransform
+from tidemark.spark.direct import Direct, Done, refuse_untransformed
+from tidemark.spark.testing import assert_cuts_change_nothing
+
+Function = Callable[[pa.RecordBatch], Any]
+
+
+def batch(*numbers: int | None) -> pa.RecordBatch:
+    """Rows of one column."""
+    return pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64())], ["n"])
+
+
+GIVEN = batch().schema
+
+
+def rows(function: Function, *batches: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """What a task makes of batches."""
+    transform = ArrowTransform(function)
+    return list(transform.rows(batches, transform.schema(GIVEN), "batch 3"))
+
+
+def only_odd(given: pa.RecordBatch) -> pa.RecordBatch:
+    return given.filter(pc.equal(pc.bit_wise_and(given["n"], 1), 1))
+
+
+def each_twice(given: pa.RecordBatch) -> pa.RecordBatch:
+    return given.take(
+        pa.array([place for place in range(given.num_rows) for _ in (1, 2)]).cast("int64")
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "made"),
+    [
+        (lambda given: given, [[1, 2], [3]]),
+        (only_odd, [[1], [3]]),
+        (each_twice, [[1, 1, 2, 2], [3, 3]]),
+        (lambda given: given.slice(0, 0), [[], []]),
+    ],
+)
+def test_fewer_rows_none_and_more_are_fine(function: Function, made: list[list[int]]) -> None:
+    """B17."""
+    assert [one["n"].to_pylist() for one in rows(function, batch(1, 2), batch(3))] == made
+
+
+@pytest.mark.parametrize(
+    ("returned", "says"),
+    [
+        (None, "returned NoneType; it must return a pyarrow.RecordBatch; is a return missing?"),
+        ([1], "returned list; it must return a pyarrow.RecordBatch$"),
+        (pa.table(batch(1)), "returned Table; .* of a table make a batch by pyarrow.RecordBatch"),
+    ],
+)
+def test_what_is_no_record_batch_is_refused(returned: object, says: str) -> None:
+    """B17: at the start, and of each batch."""
+    with pytest.raises(InvalidSettings, match=says):
+        rows(lambda given: returned)
+    with pytest.raises(InvalidSettings, match=says):
+        rows(lambda given: returned if given.num_rows else given, batch(1))
+
+
+def test_the_remedy_for_a_table_makes_the_same_batch() -> None:
+    """B17: also of one without rows or without chunks, which `to_batches()[0]` does not."""
+    for table in (pa.table(batch(1, None)), GIVEN.empty_table(), pa.table(batch())):
+        columns = [column.combine_chunks() for column in table.columns]
+        made = pa.RecordBatch.from_arrays(columns, schema=table.schema)
+        assert pa.table(made) == table
+
+
+def by_first(given: pa.RecordBatch) -> pa.RecordBatch:
+    name = f"of_{given['n'][0]}" if given.num_rows else "of_nothing"
+    return given.rename_columns([name])
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (
+            by_first,
+            "batch 3: the transform returned of_7 int64, at the start of_nothing int64; its",
+        ),
+        (
+            lambda given: given.cast(pa.schema([pa.field("n", "int64", not bool(given.num_rows))])),
+            "returned n int64 not null, at the start n int64;",
+        ),
+        (
+            lambda given: given.cast(pa.schema([("n", "int64" if given.num_rows else "int32")])),
+            "returned n int64, at the start n int32;",
+        ),
+    ],
+)
+def test_columns_that_depend_on_the_data_are_refused(function: Function, says: str) -> None:
+    """B17."""
+    with pytest.raises(SchemaMismatch, match=says):
+        rows(function, batch(7))
+
+
+def fails(given: pa.RecordBatch) -> pa.RecordBatch:
+    if given.num_rows:
+        raise KeyError("no such\nairport")
+    return given
+
+
+def needs_a_row(given: pa.RecordBatch) -> pa.RecordBatch:
+    return given.append_column("first", pa.array([given["n"][0].as_py()]))
+
+
+def asks(given: pa.RecordBatch) -> pa.RecordBatch:
+    raise ConnectionRefusedError("the service of airports")
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "says"),
+    [
+        (fails, TransformFailed, r"^the transform failed: KeyError: .* \(.*, line \d+, in fails\)"),
+        (
+            needs_a_row,
+            TransformFailed,
+            "with the empty batch that tells its columns: .*needs_a_row",
+        ),
+        (asks, JobFailed, "ConnectionRefusedError: the service of airports"),
+        (lambda given: pc.add(given, given), TransformFailed, "the transform failed"),
+    ],
+)
+def test_what_it_raises_is_told_with_the_line(
+    function: Function, kind: type[Exception], says: str
+) -> None:
+    """B17: a retry helps only where the machine or the network failed."""
+    with pytest.raises(Exception, match=says) as caught:
+        rows(function, batch(1))
+    assert type(caught.value) is kind
+    assert "\n" not in str(caught.value)
+
+
+SPANS = Span("t", 0, 0, 9), Span("t", 1, 0, 9)
+READ = {("t", 0, 4): 5, ("t", 1, 4): 0, ("t", 0, 3): 2}
+
+
+def done(taken: int, attempt: int = 4) -> Done:
+    return Done(SPANS, Attempt(1, attempt, 99), taken)
+
+
+def test_each_task_must_transform_what_it_read() -> None:
+    """B17: the reads of the same attempt count, and there must be one for each span."""
+    refuse_untransformed("batch 3", [done(5)], READ)
+    for one in (done(4), done(6), done(2, attempt=3)):
+        with pytest.raises(IncompleteRead, match=r"batch 3: the transform was given \d rows of t"):
+            refuse_untransformed("batch 3", [done(5), one], READ)
+
+
+def test_a_block_that_was_not_dealt_with_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """B17: a loop over the blocks that ends early is noticed, with an Arrow transform or none."""
+
+    def read(*_: object) -> Iterator[pa.RecordBatch]:
+        yield from (batch(1, 2), batch(3))
+
+    def stage(_: object, batches: Any, attempt: int) -> Attempt:
+        return Attempt(1, attempt, next(iter(batches)).num_rows)
+
+    monkeypatch.setattr(direct, "read", read)
+    monkeypatch.setattr(direct, "stage", stage)
+    spec: Any = type("Spec", (), {"schema": GIVEN})
+    for transform in (ArrowTransform(only_odd), None):
+        task = Direct(spec, spec, GIVEN, transform, "batch 3")
+        assert task.run(SPANS, 4).taken == 0
+    monkeypatch.setattr(direct, "stage", lambda _, batches, attempt: list(batches))
+    assert task.run(SPANS, 4).taken == 3
+
+
+@pytest.mark.parametrize(
+    "function", [only_odd, each_twice, lambda given: given.sort_by([("n", "descending")])]
+)
+def test_the_helper_accepts_what_looks_at_one_row_at_a_time(function: Function) -> None:
+    """B17."""
+    assert_cuts_change_nothing(function, batch(3, 1, None, 2, 1))
+    assert_cuts_change_nothing(function, batch())
+
+
+def running_total(given: pa.RecordBatch) -> pa.RecordBatch:
+    return given.append_column("total", pc.cumulative_sum(given["n"]))
+
+
+def distinct(given: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pc.unique(given["n"])], ["n"])
+
+
+def number_of_calls() -> Function:
+    calls: list[int] = []
+
+    def counting(given: pa.RecordBatch) -> pa.RecordBatch:
+        calls.append(1)
+        return given.append_column("call", pa.array([len(calls)] * given.num_rows, pa.int64()))
+
+    return counting
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (running_total, "in 4 pieces, cut before rows 1, 2, 3: the row {'n': 1, 'total': 4} is mi"),
+        (distinct, "in 4 pieces, .* or is changed into {'n': 1}"),
+        (number_of_calls(), "^again: the row {'n': 3, 'call': 2} .* into {'n': 3, 'call': 3}"),
+        (by_first, "the whole: the columns of 4 rows are\nof_3: int64\nand of no rows\nof_nothing"),
+    ],
+)
+def test_the_helper_names_the_first_difference(function: Function, says: str) -> None:
+    """B17."""
+    with pytest.raises(AssertionError, match=says):
+        assert_cuts_change_nothing(function, batch(3, 1, 1, 2))
+
+
+def test_the_helper_reads_every_value() -> None:
+    """B17: NaN is not equal to itself, and Python's calendar ends with the year 9999."""
+    far = pa.array([2**61, -(2**61), None], pa.timestamp("us", "UTC"))
+    odd = pa.RecordBatch.from_arrays([pa.array([float("nan"), -0.0, None]), far], ["x", "far"])
+    assert_cuts_change_nothing(lambda given: given, odd)
+    with pytest.raises(AssertionError, match="'far': '"):
+        assert_cuts_change_nothing(lambda given: given.slice(0, 1), odd)
