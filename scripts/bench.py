@@ -32,6 +32,8 @@ STATE = ROOT / ".tidemark" / "bench"
 SIZES = (50_000, 250_000, 1_000_000)
 BATCH_RECORDS = 1_000_000
 EXAMPLE = ROOT / "dags" / "flights.yaml"
+ARROW = "jobs.flights_arrow:transform"
+"""The example's transform in Arrow: the same rows."""
 PEER_JARS = ROOT / "scripts" / "spark_peer.jars"
 PEER_NOTE = "with the Kafka token provider of Spark 4.0.0, as 4.2.0 of it cannot be fetched"
 console = Console(width=110)
@@ -189,10 +191,11 @@ def measured(bench: Bench) -> None:
         console.print(f"Tidemark, {size:,} records a batch …")
         sizes[size] = bench.tidemark(size)
     ours = sizes[BATCH_RECORDS]
-    console.print("Tidemark with the example's transform …")
+    console.print("Tidemark with the example's transform, in Arrow and with DataFrames …")
     transform = yaml.safe_load(EXAMPLE.read_text())["transform"]
     runs = {
         "Tidemark, exactly once": ours,
+        "Tidemark with an Arrow transform": bench.tidemark(BATCH_RECORDS, ARROW),
         "Tidemark with a transform": bench.tidemark(BATCH_RECORDS, transform),
     }
     console.print(f"Spark's Kafka source + from_json + write.jdbc ({PEER_NOTE}) …")

@@ -106,6 +106,11 @@ First the declared fields in their order (format `raw`: one column `value` of by
 {table(("column", "Arrow type", "when"), rows)}
 A transform that keeps `kafka_topic`, `kafka_partition` and `kafka_offset` stores with every row
 where it came from. It may not make a column `batch_seq`: Tidemark adds that one.
+
+An [Arrow transform](how-it-works.md#an-arrow-transform) is given the declared fields as `bool`,
+`int16` to `int64`, `float`, `double`, `decimal128`, `string`, `binary`, `date32`,
+`timestamp[us, tz=UTC]`, `list` and `struct`. It may return these, `int8`, `map`, other zones, and
+the large and view types of texts and bytes.
 """
 
 
