@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.support.batches import Batches, documents
@@ -38,9 +39,8 @@ from tidemark.spark.executor import SparkExecutor
 from tidemark.spark.records import row_schema
 from tidemark.spark.session import session
 from tidemark.spark.source import wire_schema
-from tidemark.spark.specs import read_spec
 from tidemark.spark.testing import assert_cuts_change_nothing
-from tidemark.spark.transform import Transform, transform_of
+from tidemark.spark.transform import Transform
 
 pytestmark = pytest.mark.spark
 
@@ -199,16 +199,11 @@ def test_a_module_that_workers_cannot_import_is_named(
         run(ArrowTransform(function))
 
 
-class KeptSpark(SparkExecutor):
-    """An executor that leaves the module's Spark running."""
-
-    def close(self) -> None: ...
-
-
 def test_every_command_knows_an_arrow_transform(
     world: World, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B17: check and preview without Spark; run, and a proof that calls it again."""
+    shipped = executors.spark_executor
     settle_in(world, tmp_path, monkeypatch)
     world.produce(12)
     write_pipeline(world, transform="tests.support.transforms:shout")
@@ -225,13 +220,18 @@ def test_every_command_knows_an_arrow_transform(
     assert found["output"]["fact"].startswith("5 columns would make"), found["output"]
     assert "6 records read: 4 rows, 2 dropped by the transform, 0 dead letters" in shown
 
-    def kept(pipeline: Pipeline, connections: Any, member: int) -> SparkExecutor:
-        spec = read_spec(pipeline, connections, member)
-        return KeptSpark(spec, transform_of(pipeline), lambda: spark.sparkContext)
+    quick: list[bool] = []
 
-    monkeypatch.setattr("tidemark.spark.executor.spark_executor", kept)
+    def started(_: str, *, for_rows: bool) -> SparkContext:
+        quick.append(not for_rows)
+        return spark.sparkContext
+
+    monkeypatch.setattr(executors, "context", started)
+    monkeypatch.setattr(executors, "spark_executor", shipped)
+    monkeypatch.setattr(SparkExecutor, "close", lambda _: None)  # the module's Spark goes on
     assert answer("run", PIPELINE, "--max-records", "7")["rows"] == 9
     assert answer("verify", PIPELINE)["clean"]
+    assert quick == [True, True]
     world.sql("UPDATE public.records SET loud = 'quiet' WHERE kafka_offset = 3")
     assert "altered" in tidemark("verify", PIPELINE, exits=1).stdout
     write_pipeline(world, transform="tests.support.transforms:shout", transform_kind="dataframe")

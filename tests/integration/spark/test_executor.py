@@ -95,12 +95,8 @@ def identity(rows: DataFrame) -> DataFrame:
 
 ARROW = ArrowTransform(lambda rows: rows)
 
-with_and_without_a_transform = pytest.mark.parametrize(
-    "transform", [identity, None], ids=["transform", "no-transform"]
-)
-with_each_kind_of_transform = pytest.mark.parametrize(
-    "transform", [identity, None, ARROW], ids=["transform", "no-transform", "arrow"]
-)
+KINDS = {identity: "transform", None: "no-transform", ARROW: "arrow"}
+with_each_kind_of_transform = pytest.mark.parametrize("transform", KINDS, ids=KINDS.get)
 
 
 @with_each_kind_of_transform
@@ -200,6 +196,7 @@ WRITER = ["stage.before", "stage.copy", "stage.commit", "stage.after"]
         *((None, point) for point in READER + WRITER),
         *((ARROW, point) for point in ("read.middle", "stage.copy", "stage.after")),
     ],
+    ids=lambda value: KINDS.get(value, value),
 )
 def test_a_killed_worker_leaves_only_the_winners_rows(
     point: str,
