@@ -141,39 +141,32 @@ def _headers_fault(headers: Headers | None) -> tuple[Reason, str] | None:
 
 
 def _asked_once() -> HeadersOf:
-    """The headers of one partition's records: to ask for them is costly, and may work once only."""
+    """The headers of a block's records: to ask for them is costly, and may work once only."""
     known: dict[int, Headers | None] = {}
 
     def headers(record: Message) -> Headers | None:
-        offset = record.offset()
-        if offset not in known:
-            known[offset] = headers_of(record)
-        return known[offset]
+        if id(record) not in known:
+            known[id(record)] = headers_of(record)
+        return known[id(record)]
 
     return headers
 
 
 def _column(field: pa.Field, records: list[Message], headers: HeadersOf) -> pa.Array:
-    """One metadata column; the topic and the partition of a block are constants."""
+    """One metadata column."""
     match field.name:
-        case "kafka_topic" | "kafka_partition":
-            return _constant(field, records)
+        case "kafka_topic":
+            return pa.array(list(map(Message.topic, records)), pa.string())
+        case "kafka_partition":
+            return pa.array(list(map(Message.partition, records)), pa.int32())
         case "kafka_offset":
-            return pa.array([record.offset() for record in records], pa.int64())
+            return pa.array(list(map(Message.offset, records)), pa.int64())
         case "kafka_key":
             return pa.array([record.key() for record in records], pa.binary())
         case "kafka_timestamp":
             return pa.array(map(_timestamp_us, records), pa.int64()).cast(_UTC)
         case _:
             return pa.array([headers(record) or () for record in records], _HEADERS)
-
-
-def _constant(field: pa.Field, records: list[Message]) -> pa.Array:
-    if not records:
-        return pa.array([], field.type)
-    first = records[0]
-    value = first.topic() if field.name == "kafka_topic" else first.partition()
-    return pa.repeat(pa.scalar(value, field.type), len(records))
 
 
 def _timestamp_ms(record: Message) -> int | None:

@@ -2,7 +2,8 @@
 
 A reader that ran to its end proves nothing: Python writes ahead, and rows that Spark does not take
 are dropped without an error. So the last row of each Arrow batch bears a mark, how many rows of
-its span it ends, and a node right behind the source collects the marks of the rows that pass it.
+each of its spans have come by then, and a node right behind the source collects the marks of the
+rows that pass it.
 A mark names its task attempt, and marks are a set: a task, a stage or a cache that is computed
 again adds nothing, and failed attempts do not count. Each place where the plan uses the source has
 its own node and must have taken everything.
@@ -30,9 +31,9 @@ def with_marks(batches: Iterable[pa.RecordBatch], attempt: int) -> Iterator[pa.R
     """The same batches and one more column, which is null but in the last row of each."""
     rows: Counter[tuple[str, int]] = Counter()
     for batch in batches:
-        span = batch.column("kafka_topic")[0].as_py(), batch.column("kafka_partition")[0].as_py()
-        rows[span] += batch.num_rows
-        mark = json.dumps([*span, attempt, rows[span]])
+        met = _rows_of(batch)
+        rows.update(met)
+        mark = json.dumps([[*span, attempt, rows[span]] for span in met])
         marks = pa.concat_arrays([pa.nulls(batch.num_rows - 1, MARK.type), pa.array([mark])])
         yield batch.append_column(MARK, marks)
 
@@ -71,10 +72,19 @@ def _took(place: Rows, span: Span, read: Rows) -> bool:
     )
 
 
+def _rows_of(batch: pa.RecordBatch) -> dict[tuple[str, int], int]:
+    places = pa.table(batch.select(["kafka_topic", "kafka_partition"]))
+    counted = places.group_by(places.column_names, use_threads=False).aggregate([([], "count_all")])
+    return {
+        (topic, partition): count
+        for topic, partition, count in zip(*counted.to_pydict().values(), strict=True)
+    }
+
+
 def _rows(observed: str) -> Rows:
     rows: dict[tuple[str, int, int], int] = {}
     for mark in json.loads(observed).get("marks", ()):
-        topic, partition, attempt, count = json.loads(mark)
-        key = topic, partition, attempt
-        rows[key] = max(count, rows.get(key, 0))
+        for topic, partition, attempt, count in json.loads(mark):
+            key = topic, partition, attempt
+            rows[key] = max(count, rows.get(key, 0))
     return rows
