@@ -124,7 +124,8 @@ def _kafka() -> str:
     paragraph = filled(
         f"""The consumer group is `kafka.group`, the transactional id of the mirror is `tidemark-`
         with the group's name. Readers begin with the following, and a connection may set them
-        otherwise: {assigned(defaults)}. Members begin with
+        otherwise: {assigned(defaults)}; how much they fetch at once (`fetch.message.max.bytes`,
+        `queued.min.messages`) follows from what they are to read. Members begin with
         {assigned(config.MEMBER_DEFAULTS)}. What a member sets for `group.protocol`,
         `partition.assignment.strategy` and the sessions follows [kafka](#kafka); the table shows
         its defaults."""

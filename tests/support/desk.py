@@ -29,7 +29,7 @@ from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_dead_letters, copy_rows
 from tidemark.staging.mover import Mover
-from tidemark.staging.reads import record_read
+from tidemark.staging.reads import record_reads
 from tidemark.staging.rewind import PublishedRows
 from tidemark.staging.target import Target, ensure
 
@@ -185,7 +185,7 @@ class Desk:
                     letters = dead_letters(span)
                     copy_dead_letters(cursor, batch.staging, member, attempt, letters)
                     reads.append(SpanRead(span, member, attempt, records(span), len(letters)))
-                    record_read(cursor, batch.staging, reads[-1])
+                record_reads(cursor, batch.staging, reads)
         winners = (Attempt(member, attempt, staged),) if staged else ()
         return Contribution(member, tuple(reads), winners)
 

@@ -7,7 +7,7 @@ import sys
 from dataclasses import astuple
 
 from tidemark.errors import TidemarkError
-from tidemark.kafka.spans import read_span
+from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import Span
 
 
@@ -35,7 +35,7 @@ def _main() -> None:
     found: list[int] = []
     code, arguments = None, []
     try:
-        for records in read_span({"bootstrap.servers": kafka}, Span(*where)):
+        for records in read_spans({"bootstrap.servers": kafka}, [Span(*where)]):
             found += [record.offset() for record in records]
     except TidemarkError as error:
         code, arguments = error.code, list(error.args)

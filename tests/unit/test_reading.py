@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, Message
 
 from tidemark.errors import CorruptRecord
 from tidemark.kafka import reading as reading_module
-from tidemark.kafka.spans import read_span
+from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import LogPosition, Span
 
 
@@ -81,7 +81,7 @@ def test_nothing_behind_what_is_corrupt_is_taken_or_passed(
     """B16: the client takes offsets from the bytes of a record, or from a batch's first offset."""
     monkeypatch.setattr(reading_module, "Consumer", client)
     monkeypatch.setattr(reading_module, "_ABANDONED", [])
-    blocks = read_span({}, Span("t", 0, 1, 13))
+    blocks = read_spans({}, [Span("t", 0, 1, 13)])
     assert [record.offset() for record in next(blocks)] == [1]
     with pytest.raises(CorruptRecord, match=r"t\[0\]@2 is corrupt in Kafka"):
         next(blocks)
@@ -112,5 +112,7 @@ def test_an_end_that_a_new_leader_tells_too_low_is_no_corruption(
 
 def offsets_read(read_up_to: LogPosition | None = None) -> list[int]:
     """The offsets of the span that come."""
-    found = read_span({}, Span("t", 0, 1, 13), read_up_to=read_up_to)
+    span = Span("t", 0, 1, 13)
+    positions = {span.topic_partition: read_up_to} if read_up_to else {}
+    found = read_spans({}, [span], read_up_to=positions)
     return [record.offset() for block in found for record in block]

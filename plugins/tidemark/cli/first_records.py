@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 WIDER = 4
 """Each try reads this many times as many offsets, if the last one held too few records."""
 
+_PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
+
 
 @dataclass(frozen=True, slots=True)
 class Preview:
@@ -86,15 +88,15 @@ def _read(spec: "ReadSpec", spans: "tuple[Span, ...]") -> "tuple[pa.Table, list[
 
     letters: list[DeadLetter] = []
     batches = list(read(spec, spans, 0, letters.extend))
-    return pa.Table.from_batches(batches, spec.schema), letters
+    rows = pa.Table.from_batches(batches, spec.schema)
+    return rows.sort_by([(name, "ascending") for name in _PLACE]), letters
 
 
 def _first(
     rows: "pa.Table", letters: "list[DeadLetter]", most: int
 ) -> "tuple[pa.Table, list[DeadLetter]]":
-    """What became of the first `most` records of a try, in the order in which they were read."""
-    names = ("kafka_topic", "kafka_partition", "kafka_offset")
-    good = zip(*(rows[name].to_pylist() for name in names), strict=True)
+    """What became of the first `most` records of a try, by topic, partition and offset."""
+    good = zip(*(rows[name].to_pylist() for name in _PLACE), strict=True)
     bad = [(letter.topic, letter.partition, letter.offset) for letter in letters]
     first = set(sorted([*good, *bad])[:most])
     kept = [letter for letter, place in zip(letters, bad, strict=True) if place in first]

@@ -1,4 +1,4 @@
-"""What a consumer complains of while it reads a span, and the errors that end the read."""
+"""What a consumer complains of while it reads spans, and the errors that end the read."""
 
 from confluent_kafka import KafkaError, Message
 
@@ -8,11 +8,13 @@ from tidemark.kafka.partition_log import PartitionLog
 from tidemark.model.facts import GO_ON
 from tidemark.model.offsets import TopicPartition
 
-_GONE = {
+GONE = {
     KafkaError._AUTO_OFFSET_RESET,
     KafkaError._LOG_TRUNCATION,
     KafkaError.OFFSET_OUT_OF_RANGE,
 }
+"""Kafka does not hold the position, or holds another history there."""
+
 _REFUSED = {
     KafkaError._FATAL,
     KafkaError._AUTHENTICATION,
@@ -24,16 +26,15 @@ _REFUSED = {
 
 
 class Complaints:
-    """The last complaint of one consumer on one partition, and the errors made of it."""
+    """The last complaints of one consumer, of each partition and of no one, and errors of them."""
 
-    def __init__(self, partition: TopicPartition, brokers: str | None) -> None:
-        self._partition = partition
+    def __init__(self, brokers: str | None) -> None:
         self._brokers = brokers
-        self._last = "no error was reported"
+        self._last: dict[TopicPartition | None, str] = {None: "no error was reported"}
 
-    def note(self, error: KafkaError) -> None:
+    def note(self, error: KafkaError, partition: TopicPartition | None = None) -> None:
         """Keep it, to be named if the read fails."""
-        self._last = f"{error.name()}: {error.str()}"
+        self._last[partition] = f"{error.name()}: {error.str()}"
 
     def unreadable(self, event: Message, log: PartitionLog, position: int) -> Unreadable | None:
         """None for an error that passes by itself; Unreadable for one that nobody knows.
@@ -43,32 +44,33 @@ class Complaints:
             Unreachable: Kafka refuses the read.
         """
         error = event.error()
-        if error.code() in _GONE:
+        if error.code() in GONE:
             raise DataLost(
-                f"{self._partition}@{position} is needed, but Kafka does not hold it:"
+                f"{log.partition}@{position} is needed, but Kafka does not hold it:"
                 f" {log.range_in_words()} ({error.str()}). Nothing was skipped. Restore the"
                 f" records; {GO_ON}"
             )
         if error.code() in _REFUSED or error.fatal():
-            self.note(error)
-            raise self._unreachable(position, "Kafka refuses the read")
+            self.note(error, log.partition)
+            raise self._unreachable(log, position, "Kafka refuses the read")
         if error.code() in PASSING or event.topic() is None:
-            self.note(error)
+            self.note(error, None if event.topic() is None else log.partition)
             return None
         return Unreadable(f"{error.name()}: {error.str()}", event.offset())
 
     def silence(self, log: PartitionLog, position: int, seconds: float) -> DataLost | Unreachable:
-        """The error of a read whose position has not moved for so long."""
+        """The error of a span whose position has not moved for so long."""
         if log.is_gone():
             return DataLost(
-                f"{self._partition}@{position} is gone: the topic or the partition no longer"
+                f"{log.partition}@{position} is gone: the topic or the partition no longer"
                 " exists. If the topic was created again, its offsets name other records;"
                 f" {GO_ON}"
             )
-        return self._unreachable(position, f"no progress for {seconds:g} s")
+        return self._unreachable(log, position, f"no progress for {seconds:g} s")
 
-    def _unreachable(self, position: int, fact: str) -> Unreachable:
+    def _unreachable(self, log: PartitionLog, position: int, fact: str) -> Unreachable:
+        last = self._last.get(log.partition, self._last[None])
         return Unreachable(
-            f"{self._partition}@{position}: {fact}, brokers {self._brokers}: {self._last};"
+            f"{log.partition}@{position}: {fact}, brokers {self._brokers}: {last};"
             " check the brokers and the Kafka connection, then run again"
         )

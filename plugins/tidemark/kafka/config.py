@@ -1,10 +1,11 @@
 """The librdkafka configurations of a region: what its connection says, under what Tidemark sets."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidemark.errors import InvalidSettings
 from tidemark.model.membership import GroupProtocol, Membership
+from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection
 
 Settings = dict[str, str | int | bool]
@@ -34,11 +35,20 @@ READER_DEFAULTS: Settings = {
     "group.id": "tidemark-reader",
     "fetch.queue.backoff.ms": 10,
     "fetch.wait.max.ms": 50,
-    "queued.min.messages": 200_000,
+    "fetch.max.bytes": 2 << 20,
     "queued.max.messages.kbytes": 16_384,
     "log_level": 0,  # what librdkafka has to say stands in the errors raised here
 }
 """A connection may set them otherwise. The group id is never joined."""
+
+READ_AHEAD = 200_000
+"""Records that a reader keeps ready at most."""
+
+FETCH_BYTES = range(16 << 10, 1 << 20)
+"""Asked of a partition at once: at least a producer's usual batch, or each needs its own answer."""
+
+BYTES_AN_OFFSET = 1024
+"""Asked for beyond that; where records are larger, a batch comes all the same."""
 
 MEMBERSHIP = (
     "group.protocol",
@@ -103,6 +113,20 @@ def reader_config(config: Mapping[str, Any]) -> dict[str, Any]:
     group.
     """
     return {**READER_DEFAULTS, **config, **READER_SETTINGS}
+
+
+def fetching(spans: Sequence[Span]) -> Settings:
+    """How much is fetched at once for these spans: not far more than they hold.
+
+    A connection may set it otherwise.
+    """
+    widths = [span.width for span in spans]
+    return {
+        "fetch.message.max.bytes": min(
+            FETCH_BYTES.start + max(widths) * BYTES_AN_OFFSET, FETCH_BYTES.stop
+        ),
+        "queued.min.messages": min(sum(widths), READ_AHEAD),
+    }
 
 
 def member_config(

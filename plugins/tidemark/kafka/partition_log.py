@@ -16,7 +16,7 @@ class PartitionLog:
 
     def __init__(self, consumer: Consumer, partition: TopicPartition) -> None:
         self._consumer = consumer
-        self._partition = partition
+        self.partition = partition
         self._kafka = KafkaPartition(*partition)
 
     def position(self) -> int:
@@ -43,7 +43,7 @@ class PartitionLog:
 
     def is_gone(self) -> bool:
         """Whether the broker says that there is no such topic or partition."""
-        topic, number = self._partition
+        topic, number = self.partition
         try:
             metadata = self._consumer.list_topics(topic, _SECONDS)
         except KafkaException:

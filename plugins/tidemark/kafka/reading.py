@@ -1,21 +1,18 @@
-"""A reading of one span: where its consumer stands, and what it has met."""
+"""A reading of spans: one consumer on all of them, and where each one stands."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from math import inf
-from operator import lt
+from itertools import groupby
 from time import monotonic
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import Consumer, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidemark.kafka.complaints import Complaints
-from tidemark.kafka.config import reader_config
-from tidemark.kafka.corrupt import Unreadable, disorder
-from tidemark.kafka.partition_log import PartitionLog
-from tidemark.kafka.position import next_offset
-from tidemark.model.offsets import LogPosition, Span
+from tidemark.kafka.config import fetching, reader_config
+from tidemark.kafka.progress import Progress
+from tidemark.model.offsets import TopicPartition
 
 _LIST = 2000
 _POLL_SECONDS = 0.5
@@ -25,154 +22,150 @@ them, or the process is aborted."""
 
 
 class Reading:
-    """One consumer on one span: where it stands, and since when it has not moved."""
+    """Spans of different partitions, read side by side; one that is at its end is let go."""
 
     def __init__(
-        self,
-        config: Mapping[str, Any],
-        span: Span,
-        read_up_to: LogPosition | None,
-        no_progress_seconds: float,
+        self, config: Mapping[str, Any], spans: Sequence[Progress], no_progress_seconds: float
     ) -> None:
-        self._span = span
-        self._read_up_to = read_up_to
-        self._position = span.start
+        self._complaints = Complaints(config.get("bootstrap.servers"))
+        self._config = reader_config({**fetching([one.span for one in spans]), **config})
         self._seconds = no_progress_seconds
-        self._unreadable: Unreadable | None = None
-        self.log_end = inf
-        self._end_seen = span.start
-        self._complaints = Complaints(span.topic_partition, config.get("bootstrap.servers"))
-        self._consumer = Consumer(
-            # A client of its own for each span: one assigned anew is no faster, and so nothing
-            # of one span can leak into the next.
-            {**reader_config(config), "error_cb": self._complaints.note}
-        )
-        self._log = PartitionLog(self._consumer, span.topic_partition)
-        self.moved()
+        self._spans = {one.span.topic_partition: one for one in spans}
+        if len(self._spans) < len(spans):
+            raise ValueError("two spans of one partition can't be read at once")
+        self._open = dict(self._spans)
+        is_one_topic = len({where.topic for where in self._open}) == 1
+        self._kind = Message.partition if is_one_topic else _partition
+        self._consumer: Consumer
+        self._left = 0
+        self._still = 0.0
+        """Seconds of waiting in which no span moved: who is busy with some does not wait."""
+        self._done: set[TopicPartition] = set()
+        self._is_poisoned = False
+
+    def lists(self) -> Iterator[list[Message]]:
+        """The records of the spans, in lists of one span each; those of a span in order.
+
+        At the end nothing of any span can come any more.
+
+        Raises:
+            Unreadable: what comes next in a span is corrupt; all before it was yielded.
+            DataLost: Kafka does not hold a needed offset, or holds another history there.
+            Unreachable: a span did not move for `no_progress_seconds`, or the login is refused.
+        """
+        while self._open:
+            with self._assigned():
+                while self._open and not self._is_poisoned:
+                    yield from self._advance()
+            for progress in self._open.values():
+                if progress.unreadable:
+                    raise progress.unreadable
 
     @contextmanager
-    def assigned(self) -> Iterator[None]:
-        """Fetching from where the log was read up to, else from the span's start; closed after."""
+    def _assigned(self) -> Iterator[None]:
+        """A consumer on all spans that are not at their ends; closed after."""
+        self._is_poisoned = False
+        self._consumer = Consumer({**self._config, "error_cb": self._complaints.note})
         try:
-            position = self._retained()
-            self._position = position.offset if position else self._span.start
-            fields = ("", position.leader_epoch) if position else ()
-            start = KafkaPartition(*self._span.topic_partition, self._position, *fields)
-            self._consumer.assign([start])
+            self._consumer.assign([one.begin(self._consumer) for one in self._open.values()])
+            self._left = sum(one.left for one in self._open.values())
             yield
         finally:
-            if self._unreadable:
+            if self._is_poisoned:
                 _ABANDONED.append(self._consumer)
             else:
                 self._consumer.close()
 
-    def _retained(self) -> LogPosition | None:
-        """The position; None where retention took what lies between it and the span."""
-        position = self._read_up_to
-        if position is None or position.offset == self._span.start:
-            return position
-        known = self._log.range()
-        is_gone = known is not None and position.offset < known[0] <= self._span.start
-        return None if is_gone else position
-
-    @property
-    def position(self) -> int:
-        """Up to where all is read."""
-        return self._position
-
-    def lists(self) -> Iterator[list[Message]]:
-        """The records of the span in order; at its end nothing of it can come any more.
-
-        Raises:
-            Unreadable: what comes next is corrupt; all before it was yielded.
-        """
-        with self.assigned():
-            while self._position < self._span.end:
-                records = self.advance()
-                if records:
-                    yield records
-                    self.moved()
-
-    def moved(self) -> None:
-        """Start the wait for progress anew."""
-        self._deadline = monotonic() + self._seconds
-
-    def advance(self) -> list[Message]:
-        """Wait for what comes next; return the records of the span among it."""
-        if self._unreadable:
-            raise self._unreadable
-        before = self._position
-        records = self._sound(self._take())
-        if records:
-            self._position = next_offset(records[-1])
-        if self._unreadable is None:
-            # An end of partition may arrive beside records before it: they come first.
-            self._pass(self._end_seen)
-            self._pass(self._log.position())
-        if self._position > before or self._unreadable:
-            self.moved()
-        elif monotonic() > self._deadline:
-            raise self._complaints.silence(self._log, self._position, self._seconds)
-        return self._inside(records, before)
+    def _advance(self) -> list[list[Message]]:
+        """Wait for what comes next; return the records of the spans among it."""
+        began, left = monotonic(), self._left
+        taken = self._take()
+        lists = [self._heed(*part) for part in self._parted(taken).items()]
+        if self._left == left:
+            self._look()
+        if self._left == left and not self._is_poisoned:
+            self._still += monotonic() - began
+            self._refuse_silence()
+        self._let_go()
+        return [records for records in lists if records]
 
     def _take(self) -> list[Message]:
         """One record or event as soon as there is one, and with it what else has arrived.
 
-        consume(n) would wait for n records, which a span with gaps need not have.
+        consume(n) would wait for n records, which spans with gaps need not have.
         """
-        taken = self._consumer.consume(1, _POLL_SECONDS)
-        more = min(_LIST, self._span.end - self._position - 1)
-        if taken and more > 0:
-            taken += self._consumer.consume(more, 0)
-        # A leader that has just been elected may tell an end before what was read already.
-        told = self._log.told_end()
-        self.log_end = told if self.log_end == inf else max(told, self.log_end)
-        if not any(map(Message.error, taken)):
-            return taken  # type: ignore[no-any-return]
-        records = []
-        for message in taken:
-            if message.error() is None:
-                records.append(message)
-            elif message.error().code() == KafkaError._PARTITION_EOF:
-                self._end_seen = message.offset()
-            elif found := self._complaints.unreadable(message, self._log, self._position):
-                self._unreadable = found
-                break
-        return records
+        taken: list[Message] = self._consumer.consume(1, _POLL_SECONDS)
+        if taken and self._left > 1:
+            taken += self._consumer.consume(min(_LIST, self._left - 1), 0)
+        return taken
 
-    def _sound(self, records: list[Message]) -> list[Message]:
-        """The records up to the first whose offset can't be."""
-        if not records:
-            return records
-        offsets = [record.offset() for record in records]
-        end = self.log_end
-        if (
-            self._position <= offsets[0]
-            and offsets[-1] < end
-            and all(map(lt, offsets, offsets[1:]))
-        ):
-            return records
-        at = disorder(offsets, self._position, end)
-        if at is None:
-            return records
-        self._unreadable = Unreadable(
-            f"a record claims offset {offsets[at]}, but the log ends at {self.log_end}"
-        )
-        return records[:at]
+    def _parted(self, taken: list[Message]) -> dict[TopicPartition, list[Message]]:
+        """The same by partition, each whole: the client's position is behind all of them."""
+        parts: dict[TopicPartition, list[Message]] = {}
+        for _, run in groupby(taken, self._kind):
+            messages = list(run)
+            parts.setdefault(_partition(messages[0]), []).extend(messages)
+        return parts
 
-    def _pass(self, position: int) -> None:
-        """What lies before the position holds no record that was not taken."""
-        # Up to the span's start the log was there, though a new leader may tell an earlier end.
-        if position > max(self._span.start, self.log_end):
-            self._unreadable = Unreadable(
-                f"a batch claims to end at {position}, but the log ends at {self.log_end}"
-            )
-        self._position = (
-            max(self._position, position) if self._unreadable is None else self._position
-        )
+    def _heed(self, where: TopicPartition, run: list[Message]) -> list[Message]:
+        """The records of a span among what came of its partition, if it is still read."""
+        progress = self._open.get(where)
+        if progress is None:
+            if where not in self._spans:
+                self._heed_of_no_span(run)
+            return []
+        with self._noted(progress):
+            return progress.take(run, self._complaints)
 
-    def _inside(self, records: list[Message], before: int) -> list[Message]:
-        first = max(before, self._span.start)
-        if records and records[0].offset() >= first and records[-1].offset() < self._span.end:
-            return records
-        return [record for record in records if first <= record.offset() < self._span.end]
+    def _heed_of_no_span(self, run: list[Message]) -> None:
+        """Events of the client, or of a whole topic: told of one span that is still read."""
+        for event in filter(Message.error, run):
+            alike = (one for one in self._open.values() if one.span.topic == event.topic())
+            progress = next(alike, next(iter(self._open.values())))
+            with self._noted(progress):
+                found = self._complaints.unreadable(event, progress.log, progress.position)
+                progress.unreadable = progress.unreadable or found
+
+    def _look(self) -> None:
+        """Nothing came: markers, aborted and compacted records may have been passed."""
+        for progress in self._open.values():
+            with self._noted(progress):
+                progress.look()
+
+    @contextmanager
+    def _noted(self, progress: Progress) -> Iterator[None]:
+        """What the block does to the span is noted: how far it comes, and what it meets."""
+        left = progress.left
+        yield
+        if progress.left < left:
+            self._left -= left - progress.left
+            progress.moved_at = self._still
+        self._is_poisoned |= progress.unreadable is not None
+        if progress.left == 0:
+            self._done.add(progress.span.topic_partition)
+        elif progress.is_to_begin_again:
+            begins = [progress.begin(self._consumer)]
+            self._consumer.incremental_unassign(begins)
+            self._consumer.incremental_assign(begins)
+
+    def _let_go(self) -> None:
+        """What lies behind the ends of spans is not fetched any more."""
+        for where in self._done:
+            del self._open[where]
+        if self._done and self._open and not self._is_poisoned:
+            self._consumer.incremental_unassign([KafkaPartition(*where) for where in self._done])
+        self._done.clear()
+
+    def _refuse_silence(self) -> None:
+        """No span waits for longer than it may.
+
+        Raises:
+            DataLost, Unreachable: one does.
+        """
+        for progress in self._open.values():
+            if self._still - progress.moved_at > self._seconds:
+                raise self._complaints.silence(progress.log, progress.position, self._seconds)
+
+
+def _partition(message: Message) -> TopicPartition:
+    return TopicPartition(message.topic(), message.partition())

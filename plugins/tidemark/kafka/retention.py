@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from tidemark.kafka.admin import SECONDS
 from tidemark.kafka.config import quiet
-from tidemark.kafka.spans import read_span
+from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import Span
 
 
@@ -48,7 +48,7 @@ def _retention(future: Any) -> Retention:
 
 def oldest_timestamp(config: Mapping[str, str], span: Span) -> int | None:
     """Of the span's first record, in milliseconds since 1970; None if there is none, or no time."""
-    for records in read_span(config, span):
+    for records in read_spans(config, [span]):
         kind, milliseconds = records[0].timestamp()
         return None if kind == TIMESTAMP_NOT_AVAILABLE else milliseconds
     return None

@@ -1,48 +1,55 @@
-"""Reading one span: every visible record of [start, end), or an error; never a part in silence."""
+"""Reading spans: every visible record of [start, end), or an error; never a part in silence."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Message
 
 from tidemark.errors import CorruptRecord, DataLost, Unreachable
 from tidemark.kafka.corrupt import UNTOLD, Unreadable
+from tidemark.kafka.progress import Progress
 from tidemark.kafka.reading import Reading
-from tidemark.model.offsets import LogPosition, Span
+from tidemark.model.offsets import LogPosition, Span, TopicPartition
 
 _PROBE_SECONDS = 5.0
 
 
-def read_span(
+def read_spans(
     config: Mapping[str, Any],
-    span: Span,
+    spans: Sequence[Span],
     *,
-    read_up_to: LogPosition | None = None,
+    read_up_to: Mapping[TopicPartition, LogPosition] | None = None,
     no_progress_seconds: float = 60.0,
 ) -> Iterator[list[Message]]:
-    """Yield all visible records of the span in order, in lists; none outside it.
+    """Yield all visible records of the spans, none outside them, in lists of one span each.
 
-    Exhausted means complete: the position is known to have passed or reached the end, however
-    many offsets of the span hold no record (markers, aborted or compacted records). Memory is
-    bounded by the queue settings, not by the span. `read_up_to` is the position after the last
-    record before the span: fetching begins there, so that a rewritten log is noticed (KIP-320).
-    The epoch of that record says nothing of a later offset: markers may be of a newer leader.
+    The spans, each of another partition, are read side by side; the records of one come in order.
+    Exhausted means complete: each position is known to have passed or reached its end, however
+    many offsets hold no record (markers, aborted or compacted records). Memory is bounded by the
+    queue settings, not by the spans. `read_up_to` is the position after the last record before a
+    span: fetching begins there, so that a rewritten log is noticed (KIP-320). The epoch of that
+    record says nothing of a later offset: markers may be of a newer leader.
 
     Raises:
-        CorruptRecord: what comes next is corrupt; all before it was yielded. The consumer lives on
-            without purpose, and the process should end.
+        CorruptRecord: what comes next in a span is corrupt; all before it was yielded. The consumer
+            lives on without purpose, and the process should end.
         DataLost: Kafka does not hold a needed offset, or holds another history there.
-        Unreachable: the position did not move for `no_progress_seconds`, or the login is refused.
+        Unreachable: a position did not move for `no_progress_seconds` of waiting, or the login is
+            refused.
     """
-    reading = Reading(config, span, read_up_to, no_progress_seconds)
+    positions = read_up_to or {}
+    parts = [Progress(span, positions.get(span.topic_partition)) for span in spans]
+    reading = Reading(config, parts, no_progress_seconds)
     try:
         yield from reading.lists()
     except Unreadable as error:
+        stuck = next(part for part in parts if part.unreadable is error)
+        where = stuck.span.topic_partition
         raise CorruptRecord(
-            f"{span.topic_partition}@{reading.position} is corrupt in Kafka: {error}. Nothing was"
+            f"{where}@{stuck.position} is corrupt in Kafka: {error}. Nothing was"
             " skipped. Restore the records, then run again",
-            *span.topic_partition,
-            reading.position,
+            *where,
+            stuck.position,
         ) from error
 
 
@@ -54,12 +61,12 @@ def met_in(
     Else the first offset of a corrupt batch; or UNTOLD, also if for 5 s nothing came at all.
     `tell` hears each position. After a corrupt batch the process must end.
     """
-    reading = Reading(config, span, None, _PROBE_SECONDS)
+    part = Progress(span)
     try:
-        for _ in reading.lists():
-            tell(reading.position)
+        for _ in Reading(config, [part], _PROBE_SECONDS).lists():
+            tell(part.position)
     except Unreadable as error:
-        return reading.position, error.batch
+        return part.position, error.batch
     except (DataLost, Unreachable):
-        return reading.position, UNTOLD
-    return reading.position, None
+        return part.position, UNTOLD
+    return part.position, None

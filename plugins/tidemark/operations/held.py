@@ -7,7 +7,7 @@ from threading import Event
 
 from tidemark.errors import CorruptRecord, DataLost, Refused
 from tidemark.kafka.retention import Retention, oldest_timestamp, retentions
-from tidemark.kafka.spans import read_span
+from tidemark.kafka.spans import read_spans
 from tidemark.ledger.looks import Looks
 from tidemark.ledger.rewinds import ReadAgain
 from tidemark.model.offsets import Span, TopicPartition
@@ -95,7 +95,7 @@ class _Counting:
 
     def _count(self, span: Span) -> int:
         left = 0
-        for block in read_span(self.config, span):
+        for block in read_spans(self.config, [span]):
             left += len(block)
             self.counts.append(len(block))
             if self._ended.is_set():

@@ -1,5 +1,6 @@
-"""What a reader records of a span: its dead letters and its read, in one transaction."""
+"""What a reader records of its spans: their dead letters and reads, in one transaction."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -10,29 +11,29 @@ from tidemark.model.batch import DeadLetter, SpanRead, Staging, Tally
 from tidemark.model.offsets import Span
 from tidemark.spark.postgres import connected, postgres_errors
 from tidemark.staging.copy import copy_dead_letters
-from tidemark.staging.reads import record_read
+from tidemark.staging.reads import record_reads
 
 BUFFER_BYTES = 8 << 20
 
 
 class Journal(Protocol):
-    """Takes the dead letters of one span after another, and the end of each."""
+    """Takes the dead letters of a reader's spans as they come, and at last their reads."""
 
     def reject(self, letters: list[DeadLetter]) -> None:
-        """Keep dead letters of the span being read."""
+        """Keep dead letters of spans being read."""
 
-    def complete(self, span: Span, tally: Tally) -> None:
-        """The span was read whole: what was kept of it counts."""
+    def complete(self, tallies: Mapping[Span, Tally]) -> None:
+        """All spans were read whole: what was kept of them counts."""
 
     def close(self) -> None:
-        """Drop what was kept of a span that is not complete."""
+        """Drop what was kept, if the spans are not complete."""
 
 
 class StagedJournal:
     """Stages dead letters and reads under one task attempt.
 
-    A span's transaction commits when the span is complete. Closed or crashed before, it leaves
-    nothing of that span; the spans before it stand.
+    Its one transaction commits when all spans are complete. Closed or crashed before, it leaves
+    nothing.
     """
 
     def __init__(
@@ -45,46 +46,49 @@ class StagedJournal:
         self._connection: Connection | None = None
         self._letters: list[DeadLetter] = []
         self._bytes = 0
-        self._staged = 0
+        self._counts: Counter[tuple[str, int]] = Counter()
 
     def reject(self, letters: list[DeadLetter]) -> None:
         """Keep dead letters; beyond 8 MiB they go to the open transaction."""
         self._letters += letters
         self._bytes += sum(map(_size, letters))
+        self._counts.update((letter.topic, letter.partition) for letter in letters)
         if self._bytes > BUFFER_BYTES:
             with postgres_errors():
                 self._flush(self._connected())
 
-    def complete(self, span: Span, tally: Tally) -> None:
-        """The span's dead letters and its read are committed, once for this attempt.
+    def complete(self, tallies: Mapping[Span, Tally]) -> None:
+        """The spans' dead letters and reads are committed, once for this attempt.
 
         Raises:
             Unreachable: Postgres does not answer.
             StagingLost: the batch was discarded and its tables are gone.
         """
+        reads = [self._read(span, tally) for span, tally in tallies.items()]
         with postgres_errors():
             connection = self._connected()
             self._flush(connection)
-            read = SpanRead(
-                span,
-                self._member,
-                self._attempt,
-                tally.records,
-                self._staged,
-                tally.bytes,
-                tally.read_up_to,
-            )
             with connection.cursor() as cursor:
-                is_first = record_read(cursor, self._staging, read)
+                recorded = record_reads(cursor, self._staging, reads)
             failpoints.hit("read.staged")
-            # A transform may use its source twice: then this attempt has recorded the span before.
-            connection.commit() if is_first else connection.rollback()
-        self._staged = 0
+            # A transform may use its source twice: then this attempt has recorded them before.
+            connection.commit() if recorded == len(reads) else connection.rollback()
 
     def close(self) -> None:
         """Roll back what is not complete."""
         if self._connection:
             self._connection.close()
+
+    def _read(self, span: Span, tally: Tally) -> SpanRead:
+        return SpanRead(
+            span,
+            self._member,
+            self._attempt,
+            tally.records,
+            self._counts[span.topic_partition],
+            tally.bytes,
+            tally.read_up_to,
+        )
 
     def _connected(self) -> Connection:
         if self._connection is None:
@@ -94,9 +98,7 @@ class StagedJournal:
     def _flush(self, connection: Connection) -> None:
         if self._letters:
             with connection.cursor() as cursor:
-                self._staged += copy_dead_letters(
-                    cursor, self._staging, self._member, self._attempt, self._letters
-                )
+                copy_dead_letters(cursor, self._staging, self._member, self._attempt, self._letters)
         self._letters, self._bytes = [], 0
 
 
@@ -111,7 +113,7 @@ class CollectedJournal:
         if letters:
             self._collect(letters)
 
-    def complete(self, span: Span, tally: Tally) -> None:
+    def complete(self, tallies: Mapping[Span, Tally]) -> None:
         """Nothing is recorded."""
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 """The reader: spans become Arrow batches; a plain function of (spans, attempt)."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +11,7 @@ from confluent_kafka import Message
 from tidemark import failpoints
 from tidemark.decode import JsonDecoder, RawDecoder
 from tidemark.kafka.position import position_after
-from tidemark.kafka.spans import read_span
+from tidemark.kafka.spans import read_spans
 from tidemark.model.batch import DeadLetter, Staging, Tally
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
 from tidemark.spark.journal import CollectedJournal, Journal, StagedJournal
@@ -52,51 +52,48 @@ class ReadSpec:
 def read(
     spec: ReadSpec, spans: Sequence[Span], attempt: int, collect: Collect | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of all good records of the spans, span after span, offset by offset.
+    """Yield the rows of all good records of the spans, side by side; those of a span in order.
 
-    At the end of each span its dead letters and its read are committed under (member, attempt).
-    A reader that is closed early or dies leaves nothing of the span it was in. Without staging
-    nothing is recorded, and `collect` is given the dead letters.
+    At the end the spans' dead letters and reads are committed under (member, attempt). A reader
+    that is closed early or dies leaves nothing. Without staging nothing is recorded, and `collect`
+    is given the dead letters.
 
     Raises:
         DataLost: Kafka does not hold a needed offset.
         Unreachable: Kafka or Postgres does not answer.
         StagingLost: the batch was discarded meanwhile.
     """
-    decoder = _decoder(spec)
-    with closing(_journal(spec, attempt, collect)) as journal:
-        for span in spans:
-            yield from _read_span(spec, span, decoder, journal)
-
-
-def _read_span(
-    spec: ReadSpec, span: Span, decoder: Decoder, journal: Journal
-) -> Iterator[pa.RecordBatch]:
     failpoints.hit("read.before")
-    tally = Tally()
-    lists = read_span(
+    decoder, schema = _decoder(spec), spec.schema
+    tallies = {span: Tally() for span in spans}
+    lists = read_spans(
         spec.kafka,
-        span,
-        read_up_to=spec.read_up_to.get(span.topic_partition),
+        spans,
+        read_up_to=spec.read_up_to,
         no_progress_seconds=spec.no_progress_seconds,
     )
-    schema = spec.schema
-    for block in blocks(lists):
-        rows, letters = decode_block(decoder, block, schema)
-        journal.reject(letters)
-        if rows.num_rows:
-            yield rows
-        if not tally.records:
+    with closing(_journal(spec, attempt, collect)) as journal:
+        for block in blocks(_tallied(lists, tallies)):
+            rows, letters = decode_block(decoder, block, schema)
+            journal.reject(letters)
+            if rows.num_rows:
+                yield rows
             failpoints.hit("read.middle")
-        _count(tally, block)
-    journal.complete(span, tally)
-    failpoints.hit("read.after")
+        journal.complete(tallies)
+        failpoints.hit("read.after")
 
 
-def _count(tally: Tally, block: list[Message]) -> None:
-    tally.records += len(block)
-    tally.bytes += sum(map(len, block))
-    tally.read_up_to = position_after(block[-1])
+def _tallied(
+    lists: Iterable[list[Message]], tallies: Mapping[Span, Tally]
+) -> Iterator[list[Message]]:
+    """The same lists, each of one partition; its span's tally counts them."""
+    tally_of = {span.topic_partition: tally for span, tally in tallies.items()}
+    for records in lists:
+        tally = tally_of[TopicPartition(records[0].topic(), records[0].partition())]
+        tally.records += len(records)
+        tally.bytes += sum(map(len, records))
+        tally.read_up_to = position_after(records[-1])
+        yield records
 
 
 def _decoder(spec: ReadSpec) -> Decoder:

@@ -1,6 +1,7 @@
 """Complete reads of spans: readers record them, the driver takes one for each span."""
 
 from collections.abc import Sequence
+from dataclasses import astuple
 
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
@@ -8,41 +9,41 @@ from psycopg2.extensions import cursor as Cursor
 from tidemark.model.batch import SpanRead, Staging
 from tidemark.model.offsets import LogPosition, Span
 
-_RECORD_READ = sql.SQL("""
+_RECORD_READS = sql.SQL("""
 INSERT INTO {reads} (
     member, attempt, topic, partition, start_offset, end_offset, records, dead_letters,
     bytes, record_end, leader_epoch
 )
-VALUES (
-    %(member)s, %(attempt)s, %(topic)s, %(partition)s, %(start)s, %(end)s,
-    %(records)s, %(dead_letters)s, %(bytes)s, %(record_end)s, %(leader_epoch)s
+SELECT * FROM unnest(
+    %s::bigint[], %s::bigint[], %s::text[], %s::integer[], %s::bigint[], %s::bigint[],
+    %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::integer[]
 )
 ON CONFLICT DO NOTHING
 """)
 
 
-def record_read(cursor: Cursor, staging: Staging, read: SpanRead) -> bool:
-    """Record a complete read of a span; False if this attempt has already recorded it.
+def record_reads(cursor: Cursor, staging: Staging, reads: Sequence[SpanRead]) -> int:
+    """Record complete reads of spans; return how many this attempt had not recorded yet.
 
-    If False, its dead letters are already staged: do not stage them again. One task may read a
-    span twice, if the transform uses the source twice.
+    The dead letters of the others are already staged: do not stage them again. One task may read
+    its spans twice, if the transform uses the source twice.
     """
-    span = read.span
-    values = {
-        "member": read.member,
-        "attempt": read.attempt,
-        "topic": span.topic,
-        "partition": span.partition,
-        "start": span.start,
-        "end": span.end,
-        "records": read.records,
-        "dead_letters": read.dead_letters,
-        "bytes": read.bytes,
-        "record_end": read.record_end,
-        "leader_epoch": read.leader_epoch,
-    }
-    cursor.execute(_RECORD_READ.format(reads=_reads(staging)), values)
-    return cursor.rowcount == 1
+    rows = [
+        (
+            read.member,
+            read.attempt,
+            *astuple(read.span),
+            read.records,
+            read.dead_letters,
+            read.bytes,
+            read.record_end,
+            read.leader_epoch,
+        )
+        for read in reads
+    ]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    cursor.execute(_RECORD_READS.format(reads=_reads(staging)), columns)
+    return cursor.rowcount
 
 
 def complete_reads(

@@ -9,7 +9,7 @@ from tests.support.produce import good
 from tests.support.world import World, dump
 
 from tidemark.errors import Refused
-from tidemark.kafka.spans import read_span
+from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import Span
 from tidemark.operations import held
 from tidemark.operations.region import region_of
@@ -48,7 +48,7 @@ def compacted(world: World, admin: AdminClient) -> World:
     world.run("first", max_records=30)
     set_topic(admin, world.topic, **COMPACTING)
     config, deadline = {"bootstrap.servers": world.kafka}, time.monotonic() + 60
-    while sum(map(len, read_span(config, Span(world.topic, 0, 0, 60)))) == 60:
+    while sum(map(len, read_spans(config, [Span(world.topic, 0, 0, 60)]))) == 60:
         assert time.monotonic() < deadline, "Kafka did not compact the log"
         produce_keys(world, 10)
         time.sleep(0.05)  # segments roll by age

@@ -9,7 +9,7 @@ from tests.support.batches import Batches, document
 from tests.support.damage import stored_batches, with_checksum
 
 from tidemark.kafka.headers import headers_of
-from tidemark.kafka.spans import read_span
+from tidemark.kafka.spans import read_spans
 from tidemark.local.stack import LocalStack
 from tidemark.model.batch import DeadLetter
 from tidemark.model.offsets import Span
@@ -59,7 +59,7 @@ def test_headers_of_any_shape_come_out_exactly(stack: LocalStack, kafka: str, to
     for plain, real in odd.items():
         data = data.replace(plain.encode(), real)
     batch.file.write_bytes(with_checksum(data))
-    lists = read_span({"bootstrap.servers": kafka}, Span(name, 0, 0, len(SHAPES)))
+    lists = read_spans({"bootstrap.servers": kafka}, [Span(name, 0, 0, len(SHAPES))])
     assert [list(headers_of(one) or ()) for some in lists for one in some] == SHAPES
 
 

@@ -98,5 +98,5 @@ def test_a_reader_that_stops_within_a_span_holds_nothing(
     journal.reject([LETTER])
     wait_for_its_end(spec)
     with pytest.raises(Unreachable):
-        journal.complete(Span("t", 0, 0, 1), Tally())
+        journal.complete({Span("t", 0, 0, 1): Tally()})
     journal.close()

@@ -18,7 +18,7 @@ from tidemark.model.offsets import LogPosition, Span
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_dead_letters
-from tidemark.staging.reads import record_read
+from tidemark.staging.reads import record_reads
 
 NUMBERS = pa.schema([("n", pa.int64())])
 
@@ -62,10 +62,13 @@ def test_many_dead_letters_stream(connection: Connection, cursor: Cursor) -> Non
 def test_a_span_read_twice_by_one_attempt_counts_once(cursor: Cursor) -> None:
     tables.create(cursor, STAGING, COLUMNS)
     read = SpanRead(Span("t", 0, 5, 9), 1, 2, 4, 1, 80, LogPosition(8, 3))
-    assert record_read(cursor, STAGING, read) is True
-    assert record_read(cursor, STAGING, read) is False
-    cursor.execute("SELECT * FROM tidemark_staging.flights_7_reads")
-    assert cursor.fetchall() == [(1, 2, "t", 0, 5, 9, 4, 1, 80, 8, 3)]
+    empty = SpanRead(Span("t", 1, 0, 3), 1, 2, 0, 0)
+    assert [record_reads(cursor, STAGING, [read, empty]) for _ in range(2)] == [2, 0]
+    cursor.execute("SELECT * FROM tidemark_staging.flights_7_reads ORDER BY partition")
+    assert cursor.fetchall() == [
+        (1, 2, "t", 0, 5, 9, 4, 1, 80, 8, 3),
+        (1, 2, "t", 1, 0, 3, 0, 0, 0, None, None),
+    ]
 
 
 def test_dropped_tables_are_gone_and_dropping_twice_is_well(cursor: Cursor) -> None:

@@ -1,0 +1,245 @@
+"""Spans of several partitions in one reading, with a client whose answers come as a test says."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+from confluent_kafka import KafkaError, Message
+
+from tidemark.errors import CorruptRecord, DataLost, Unreachable
+from tidemark.kafka import reading as reading_module
+from tidemark.kafka.config import fetching
+from tidemark.kafka.spans import read_spans
+from tidemark.model.offsets import LogPosition, Span, TopicPartition
+
+SPANS = [Span("t", 0, 0, 3), Span("t", 1, 0, 3)]
+END = 13
+LEADER_EPOCH = 4
+
+
+def record(partition: int, offset: int, topic: str = "t") -> Message:
+    return Message(topic=topic, partition=partition, offset=offset, leader_epoch=LEADER_EPOCH)
+
+
+def event(code: int, partition: int = -1, offset: int = -1001) -> Message:
+    topic = None if partition < 0 else "t"
+    return Message(topic=topic, partition=partition, offset=offset, error=KafkaError(code))
+
+
+class Clock:
+    """Time passes while a client waits, and when a test says so."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Client:
+    """A consumer that gives one list after another; its position is behind what it gave."""
+
+    clock: ClassVar[Clock]
+    lists: ClassVar[list[list[Message]]]
+    clients: ClassVar[list["Client"]]
+    log_start: ClassVar[int]
+    delay: ClassVar[float]
+
+    def __init__(self, config: Any) -> None:
+        self.config, self.is_closed = config, False
+        self.assigned: list[tuple[int, int, int]] = []
+        self.unassigned: list[int] = []
+        self._ready: list[Message] = []
+        self._positions: dict[int, int] = {}
+        self.clients.append(self)
+
+    def assign(self, partitions: list[Any]) -> None:
+        self.assigned += [(one.partition, one.offset, one.leader_epoch) for one in partitions]
+
+    incremental_assign = assign
+
+    def incremental_unassign(self, partitions: list[Any]) -> None:
+        self.unassigned += [one.partition for one in partitions]
+
+    def consume(self, count: int, timeout: float) -> list[Message]:
+        if timeout:
+            self._ready = self.lists.pop(0) if self.lists else []
+            self.clock.now += self.delay if self._ready else timeout
+        taken, self._ready = self._ready[:count], self._ready[count:]
+        for one in taken:
+            if not one.error():
+                self._positions[one.partition()] = one.offset() + 1
+        return taken
+
+    def position(self, partitions: list[Any]) -> list[Any]:
+        return [SimpleNamespace(offset=self._positions.get(partitions[0].partition, -1001))]
+
+    def get_watermark_offsets(self, *_: Any, **__: Any) -> tuple[int, int]:
+        return self.log_start, END
+
+    def list_topics(self, *_: Any) -> Any:
+        partitions = dict.fromkeys(range(9))
+        return SimpleNamespace(topics={"t": SimpleNamespace(partitions=partitions)})
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.fixture(autouse=True)
+def clients(monkeypatch: pytest.MonkeyPatch) -> list[Client]:
+    """The clients that were made."""
+    Client.clock, Client.lists, Client.clients = Clock(), [], []
+    Client.log_start, Client.delay = 0, 0.0
+    monkeypatch.setattr(reading_module, "Consumer", Client)
+    monkeypatch.setattr(reading_module, "monotonic", Client.clock)
+    monkeypatch.setattr(reading_module, "_ABANDONED", [])
+    return Client.clients
+
+
+def places(**settings: Any) -> Iterator[tuple[int, int]]:
+    """Partition and offset of what comes."""
+    for records in read_spans({}, SPANS, **settings):
+        assert len({one.partition() for one in records}) == 1
+        yield from ((one.partition(), one.offset()) for one in records)
+
+
+ALL = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+
+
+def test_records_of_two_partitions_may_come_in_turns(clients: list[Client]) -> None:
+    """The client's position is behind all that it gave, also behind what is not looked at yet."""
+    Client.lists = [[record(0, 0), record(1, 0), record(0, 1), record(1, 1)]]
+    Client.lists += [[record(1, 2), record(0, 2)]]
+    assert sorted(places()) == ALL
+    (client,) = clients
+    assert (client.assigned, client.is_closed) == ([(0, 0, None), (1, 0, None)], True)
+
+
+def test_a_span_at_its_end_is_let_go_and_nothing_behind_it_is_given(clients: list[Client]) -> None:
+    Client.lists = [[record(0, n) for n in range(5)], [record(0, 5)], [record(7, 1)]]
+    Client.lists += [[record(1, n) for n in range(9)]]
+    assert sorted(places()) == ALL
+    assert clients[0].unassigned == [0]
+
+
+def test_a_topic_of_the_same_partitions_is_another(clients: list[Client]) -> None:
+    spans = [Span("t", 0, 0, 1), Span("u", 0, 4, 5)]
+    Client.lists = [[record(0, 0), record(0, 4, "u")]]
+    found = [(one.topic(), one.offset()) for some in read_spans({}, spans) for one in some]
+    assert sorted(found) == [("t", 0), ("u", 4)]
+
+
+def test_two_spans_of_one_partition_are_refused() -> None:
+    with pytest.raises(ValueError, match="two spans of one partition"):
+        list(read_spans({}, [Span("t", 0, 0, 3), Span("t", 0, 3, 5)]))
+
+
+def test_a_corrupt_partition_is_named_and_what_came_beside_it_is_given(
+    clients: list[Client],
+) -> None:
+    """B16: nothing behind it is taken; the client that met it is not closed."""
+    corrupt = event(KafkaError._BAD_MSG, 1, 1)
+    Client.lists = [[record(1, 0), record(0, 0), corrupt, record(1, 2), record(0, 1)]]
+    found = places()
+    assert sorted(next(found) for _ in range(3)) == [(0, 0), (0, 1), (1, 0)]
+    with pytest.raises(CorruptRecord, match=r"t\[1\]@1 is corrupt in Kafka"):
+        next(found)
+    assert not clients[0].is_closed
+
+
+def test_what_is_corrupt_behind_a_span_leaves_the_others_to_another_client(
+    clients: list[Client],
+) -> None:
+    """B16: a client that met it may read no further; another goes on behind the last record."""
+    corrupt = event(KafkaError._BAD_MSG, 0, 3)
+    Client.lists = [[record(0, 0), record(0, 1), record(0, 2), corrupt, record(1, 0)]]
+    Client.lists += [[record(1, 1), record(1, 2)]]
+    assert sorted(places()) == ALL
+    assert [client.is_closed for client in clients] == [False, True]
+    assert clients[1].assigned == [(1, 1, LEADER_EPOCH)]
+
+
+def test_a_lost_offset_is_named_beside_one_that_reads_on() -> None:
+    Client.lists = [[record(0, 0), event(KafkaError._AUTO_OFFSET_RESET, 1), record(0, 1)]]
+    with pytest.raises(DataLost, match=r"t\[1\]@0 is needed"):
+        list(places())
+
+
+def test_retention_that_took_only_what_lies_before_a_span_is_no_loss(
+    clients: list[Client],
+) -> None:
+    """B7: it is asked for once Kafka has said that it lacks the position."""
+    Client.log_start = 2
+    spans = [Span("t", 0, 0, 3), Span("t", 1, 2, 3)]
+    begun = {TopicPartition("t", 1): LogPosition(1, LEADER_EPOCH)}
+    Client.lists = [[event(KafkaError._AUTO_OFFSET_RESET, 1)], [record(1, 2)]]
+    Client.lists += [[record(0, n) for n in range(3)]]
+    found = read_spans({}, spans, read_up_to=begun)
+    assert sorted(one.offset() for some in found for one in some) == [0, 1, 2, 2]
+    assert clients[0].assigned == [(0, 0, None), (1, 1, LEADER_EPOCH), (1, 2, None)]
+
+
+@pytest.mark.parametrize("log_start", [1, 3])
+def test_what_retention_or_a_truncation_took_otherwise_is_lost(log_start: int) -> None:
+    """B7: retention went beyond the span's start, or did not come to the position at all."""
+    Client.log_start, begun = log_start, {TopicPartition("t", 1): LogPosition(1, LEADER_EPOCH)}
+    Client.lists = [[event(KafkaError._AUTO_OFFSET_RESET, 1)], [record(1, 2)]]
+    with pytest.raises(DataLost, match=r"t\[1\]@1 is needed"):
+        list(read_spans({}, [Span("t", 1, 2, 3)], read_up_to=begun))
+
+
+def test_an_offset_past_the_logs_end_is_corrupt() -> None:
+    """B16: a client that was led astray gives records of nowhere, here in one of two partitions."""
+    Client.lists = [[record(0, 0), record(1, END), record(0, 1)]]
+    found = places()
+    assert [next(found), next(found)] == [(0, 0), (0, 1)]
+    with pytest.raises(
+        CorruptRecord, match=r"t\[1\]@0 .* claims offset 13, but the log ends at 13"
+    ):
+        next(found)
+
+
+def test_a_refusal_of_the_client_ends_the_read() -> None:
+    Client.lists = [[event(KafkaError._AUTHENTICATION), record(0, 0)]]
+    with pytest.raises(Unreachable, match=r"t\[0\]@0: Kafka refuses the read"):
+        list(places())
+
+
+def test_an_event_of_the_client_passes_no_record_that_came_with_it() -> None:
+    down = event(KafkaError._ALL_BROKERS_DOWN)
+    Client.lists = [[down, record(0, 0), record(0, 1)], [record(0, 2)]]
+    Client.lists += [[record(1, n) for n in range(3)]]
+    assert sorted(places()) == ALL
+
+
+def test_a_span_is_not_silent_while_others_are_busy() -> None:
+    """B16: neither the time for which records are not asked for counts, nor that of others."""
+    Client.lists, Client.delay = [[record(0, 0)], [record(0, 1)], [record(0, 2)]], 50
+    found = places(no_progress_seconds=60)
+    for _ in range(3):
+        next(found)
+        Client.clock.now += 950
+    with pytest.raises(Unreachable, match=r"t\[1\]@0: no progress for 60 s"):
+        next(found)
+    assert 3060 <= Client.clock.now <= 3061
+
+
+def test_a_stuck_partition_is_silent_though_another_comes_now_and_then() -> None:
+    Client.lists = [one for n in range(3) for one in ([record(0, n)], *[[]] * 50)]
+    found = places(no_progress_seconds=60)
+    assert [next(found) for _ in range(3)] == [(0, 0), (0, 1), (0, 2)]
+    with pytest.raises(Unreachable, match=r"t\[1\]@0: no progress"):
+        next(found)
+    assert 60 <= Client.clock.now <= 61
+
+
+def test_little_is_fetched_for_small_spans_and_a_connection_decides(
+    clients: list[Client],
+) -> None:
+    small, large = fetching(SPANS), fetching([Span("t", 0, 0, 1_000_000)])
+    assert small == {"fetch.message.max.bytes": 19_456, "queued.min.messages": 6}
+    assert large == {"fetch.message.max.bytes": 1 << 20, "queued.min.messages": 200_000}
+    Client.lists = [[record(*one) for one in ALL]]
+    list(read_spans({"queued.min.messages": 7}, SPANS))
+    given = {key: clients[0].config[key] for key in small}
+    assert given == small | {"queued.min.messages": 7}
