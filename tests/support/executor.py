@@ -55,6 +55,9 @@ class LocalExecutor:
     def remarks(self) -> tuple[str, ...]:
         return ()
 
+    def is_by_record(self) -> bool:
+        return True
+
     def drain(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt]:
         self.drained.append((batch, tuple(spans)))
         self.interrupted.clear()

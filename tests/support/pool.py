@@ -53,6 +53,10 @@ class PoolExecutor:
         """Nothing: a function of one Arrow batch is given."""
         return ()
 
+    def is_by_record(self) -> bool:
+        """Nothing is known of a function."""
+        return self._transform is None
+
     def drain(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt]:
         """Run one task per process; return the task attempts whose staged rows count.
 

@@ -58,6 +58,7 @@ COMPOSED = {
     "staging/refused_records.py": "the name of a staging table",
     "staging/rewind.py": "the target's name",
     "verify/multiset.py": "two statements that are compared",
+    "verify/places.py": "the target's name",
     "verify/rows.py": "the names of target, scratch tables and columns",
     "verify/whole.py": "the target's name",
 }

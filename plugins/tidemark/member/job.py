@@ -26,6 +26,12 @@ class JobExecutor(Executor, Protocol):
     def remarks(self) -> Sequence[str]:
         """What a person should know about the transformed rows; found without running a job."""
 
+    def is_by_record(self) -> bool:
+        """Whether each row is made of one record and bears its coordinates, as far as is known.
+
+        Then the rows do not depend on where batches are cut.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class Job:

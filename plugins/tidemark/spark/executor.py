@@ -25,7 +25,7 @@ from tidemark.spark.failure import failed, marked, new_token
 from tidemark.spark.frame import columns, staged, transformed
 from tidemark.spark.jobs import Jobs
 from tidemark.spark.packing import pack
-from tidemark.spark.plans import refuse_cuts
+from tidemark.spark.plans import is_by_record, refuse_cuts
 from tidemark.spark.postgres import postgres_errors
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.session import context
@@ -52,6 +52,7 @@ class SparkExecutor:
         self._spark: SparkContext | None = None
         self._schema: pa.Schema | None = None
         self._remarks: tuple[str, ...] = ()
+        self._is_by_record = transform is None
 
     def output_schema(self) -> pa.Schema:
         """The columns that the transform returns; Spark is started, and nothing is read.
@@ -71,6 +72,11 @@ class SparkExecutor:
         """What a person should know about the transform's result."""
         self.output_schema()
         return self._remarks
+
+    def is_by_record(self) -> bool:
+        """Whether each row is made of one record, whose coordinates it bears."""
+        self.output_schema()
+        return self._is_by_record
 
     def drain(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt]:
         """Run the batch's job; return the task attempts whose staged rows count.
@@ -129,6 +135,7 @@ class SparkExecutor:
         empty = frame_of(SparkSession(spark), self._spec, (), self._token)
         rows = transformed(self._transform, empty)
         self._remarks = refuse_cuts(rows)
+        self._is_by_record = is_by_record(rows, empty)
         return columns(rows)
 
     def _drain_directly(self, batch: Batch, spans: Sequence[Span], direct: Direct) -> list[Attempt]:

@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.errors import IncompleteRead
+from tidemark.staging.refused_records import COORDINATES
 
 SOURCE = "tidemark"
 """The name of the node that stands right behind the source."""
@@ -36,6 +37,20 @@ BY_BATCH = {
 }
 """Nodes whose result for one record depends on the other records of its batch."""
 
+BY_RECORD = {
+    "CollectMetrics",
+    "Filter",
+    "Generate",
+    "Join",
+    "Project",
+    "Repartition",
+    "RepartitionByExpression",
+    "ResolvedHint",
+    "Sort",
+    "SubqueryAlias",
+}
+"""Nodes whose rows are each made of one record, whatever other records there are."""
+
 _INNER = {
     "AdaptiveSparkPlanExec": ("executedPlan",),
     "InMemoryRelation": ("cachedPlan",),
@@ -48,6 +63,10 @@ _INNER = {
     "TableCacheQueryStageExec": ("plan",),
 }
 """Where a node keeps a plan that is none of its children."""
+
+_KEEPS_NONE = {"Inner", "Cross", "LeftSemi", "LeftAnti"}
+_KEEPS = ({"LeftOuter"}, {"RightOuter"})
+"""Joins that give no row without a record, with the source on the left and on the right."""
 
 _REMEDY = (
     "A batch's offsets pass all of its records, so those rows would be lost. Remove it from the"
@@ -79,6 +98,16 @@ def refuse_cuts(rows: DataFrame) -> tuple[str, ...]:
     return tuple(_remarks(asked))
 
 
+def is_by_record(rows: DataFrame, source: DataFrame) -> bool:
+    """Each row is made of one record, and its coordinates are the source's own, unchanged.
+
+    Only what is known to be so is: any other node might look at several records.
+    """
+    own, found = _attributes(source), _attributes(rows)
+    names = _above_source(rows._jdf.queryExecution().analyzed())
+    return (names or set()) <= BY_RECORD and all(found.get(c) == own[c] for c in COORDINATES)
+
+
 def nodes(plan: Any) -> Iterator[tuple[str, Any]]:
     """Every node with the name of its class, also in stages, caches and subqueries."""
     name = plan.getClass().getSimpleName()
@@ -97,11 +126,23 @@ def _above_source(plan: Any) -> set[str] | None:
     name = plan.getClass().getSimpleName()
     if is_source(name, plan):
         return set()
-    found = [names for one in _below(name, plan) if (names := _above_source(one)) is not None]
+    sides = [_above_source(one) for one in _below(name, plan)]
+    found = [names for names in sides if names is not None]
     if not found:
         return None
-    own = f"{name} of the rows with themselves" if name == "Join" and len(found) > 1 else name
-    return {own}.union(*found)
+    own = {name}
+    if len(found) > 1:
+        own.add(f"{name} of the rows with themselves")
+    if name == "Join" and plan.joinType().toString() not in _KEEPS_NONE | _KEEPS[sides[0] is None]:
+        own.add("Join that keeps others")
+    return own.union(*found)
+
+
+def _attributes(rows: DataFrame) -> dict[str, int]:
+    """The columns with Spark's number of each: a column that is computed anew has a new one."""
+    output = rows._jdf.queryExecution().analyzed().output()
+    columns = [output.apply(place) for place in range(output.size())]
+    return {column.name(): column.exprId().id() for column in columns}
 
 
 def _below(name: str, node: Any) -> list[Any]:

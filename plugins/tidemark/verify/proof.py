@@ -1,6 +1,6 @@
-"""The proof of one batch: its spans are read again; rows, dead letters and counts compared."""
+"""The proof of batches: spans are read again; rows, dead letters and counts are compared."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from psycopg2 import sql
@@ -17,21 +17,23 @@ from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.reads import complete_reads
 from tidemark.staging.target import Target
+from tidemark.verify.group import Begun, groups, joined
+from tidemark.verify.places import are_in_place
 from tidemark.verify.report import BatchProof, Difference, Kind
 from tidemark.verify.retained import compacted, missing
 from tidemark.verify.rows import letters_of, refused_of, rows_of
-from tidemark.verify.scratch import Scratch
+from tidemark.verify.scratch import Again, Scratch
 from tidemark.verify.whole import Whole
 
 MEMBER = 0
 """Keys the scratch rows; no member of a run has this number."""
 
-Spans = list[PublishedSpan]
+Spans = Sequence[PublishedSpan]
 
 
 @dataclass(frozen=True, slots=True)
 class Prover:
-    """Proves one batch after another of a region."""
+    """Proves the batches of a region."""
 
     region: Region
     scratch: Scratch
@@ -41,46 +43,82 @@ class Prover:
     executor: Callable[[], JobExecutor]
     """Starts the executor when it is first called."""
 
-    def proof_of(self, published: Published) -> BatchProof | None:
-        """Read the batch again and compare it; only count it where Kafka lacks its records.
+    def proofs(self, batches: Iterable[Published]) -> Iterator[BatchProof]:
+        """Read the batches again and compare them; only count those whose records Kafka lacks.
 
-        None if it differs because a prune or a rewind removed it meanwhile: that proves nothing.
+        A batch that differs because a prune or a rewind removed it meanwhile is left out: that
+        proves nothing.
         """
         looks = Looks(self.region.ledger.engine)
-        proof = self._proof(published, looks.published_spans(self.region.name, published.seq))
-        is_gone = proof.wrong and not looks.is_restorable(self.region.name, published.seq)
-        return None if is_gone else proof
+        for group in groups(map(self._begun, batches)):
+            for proof in self._proven(group):
+                if not proof.wrong or looks.is_restorable(self.region.name, proof.seq):
+                    yield proof
 
-    def _proof(self, published: Published, spans: Spans) -> BatchProof:
-        there = self.whole.rows.get(published.seq, 0)
-        proof = BatchProof(published.seq, published.records, published.rows, published.dead_letters)
-        proof = _with(proof, *_counted(published, spans, there))
+    def _begun(self, published: Published) -> Begun:
+        """The batch with what its counts say; needs no Kafka."""
+        looks, seq = Looks(self.region.ledger.engine), published.seq
+        spans = looks.published_spans(self.region.name, seq)
+        proof = BatchProof(seq, published.records, published.rows, published.dead_letters)
+        proof = _with(proof, *_counted(published, spans, self.whole.rows.get(seq, 0)))
         proof = replace(proof, unverifiable=tuple(missing(spans, self.facts)))
-        if proof.unverifiable or not spans or not self.whole.is_comparable:
-            return proof
-        try:
-            return self._compared(proof, spans)
-        except (CorruptRecord, DataLost) as error:  # Kafka lost them after `missing` was asked
-            return replace(proof, unverifiable=(str(error),))
+        is_readable = bool(spans) and self.whole.is_comparable and not proof.unverifiable
+        return Begun(proof, spans, is_readable)
 
-    def _compared(self, proof: BatchProof, spans: Spans) -> BatchProof:
-        batch, executor = self.scratch.batch(proof.seq, spans), self.executor()
+    def _proven(self, group: Sequence[Begun]) -> Iterator[BatchProof]:
+        if len(group) == 1:
+            yield self._alone(group[0])
+        elif self._is_equal(group):
+            yield from (one.proof for one in group)
+        else:
+            middle = len(group) // 2
+            yield from self._proven(group[:middle])
+            yield from self._proven(group[middle:])
+
+    def _alone(self, one: Begun) -> BatchProof:
+        if not one.is_readable:
+            return one.proof
+        again = self.scratch.again((one.proof.seq,), one.spans)
+        try:
+            return self._compared(one.proof, again, one.spans)
+        except (CorruptRecord, DataLost) as error:  # Kafka lost them after `missing` was asked
+            return replace(one.proof, unverifiable=(str(error),))
+
+    def _is_equal(self, group: Sequence[Begun]) -> bool:
+        """Whether reading the group by one job proves each of its batches equal, see group.py."""
+        spans = [span for one in group for span in one.spans]
+        has_transform = self.region.pipeline.transform is not None
+        if has_transform and any(one.records != one.span.width for one in spans):
+            return False
+        if not self.executor().is_by_record():
+            return False
+        again = self.scratch.again(tuple(one.proof.seq for one in group), joined(spans))
+        try:
+            proof = self._compared(BatchProof(again.batch.seq, 0, 0, 0), again, joined(spans))
+        except (CorruptRecord, DataLost):
+            return False
+        with transaction(self.region.ledger.engine, "verify") as cursor:
+            return proof.verdict == "equal" and are_in_place(
+                cursor, self.region.name, again, self.target, has_transform=has_transform
+            )
+
+    def _compared(self, proof: BatchProof, again: Again, spans: Spans) -> BatchProof:
+        batch, executor = again.batch, self.executor()
         columns = columns_of(executor.output_schema())
         with transaction(self.region.ledger.engine, "scratch") as cursor:
             tables.create(cursor, batch.staging, columns)
         winners = executor.drain(batch, [one.span for one in spans])
         reads = self._reads(batch, spans)
         gone = tuple(compacted(self.region.kafka, spans, reads))
-        expected = self.scratch.expected(proof.seq)
         with transaction(self.region.ledger.engine, "verify") as cursor:
-            refused = refused_of(cursor, self.region.name, batch, columns)
-            rows = rows_of(cursor, batch, expected, self.target, columns, winners)
-            letters = letters_of(self.region.name, batch, reads)
+            refused = refused_of(cursor, self.region.name, again, columns)
+            rows = rows_of(cursor, again, self.target, columns, winners)
+            letters = letters_of(self.region.name, again, reads)
             for found in filter(None, (rows, refused, letters)):
                 wrong, first = found.differences(cursor, batch.seq, is_whole=not gone)
                 proof = _with(proof, *first, wrong=wrong)
             tables.drop(cursor, batch.staging)
-            cursor.execute(sql.SQL("DROP TABLE {}").format(expected.identifier))
+            cursor.execute(sql.SQL("DROP TABLE {}").format(again.expected.identifier))
         if gone:
             return replace(proof, unverifiable=gone)
         return _with(proof, *_miscounted(spans, reads))

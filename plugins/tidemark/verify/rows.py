@@ -1,4 +1,4 @@
-"""A batch's rows and dead letters, and those that its spans give when read again."""
+"""The rows and dead letters of batches, and those that their spans give when read again."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import SchemaMismatch
-from tidemark.model.batch import Attempt, Batch, SpanRead
+from tidemark.model.batch import Attempt, SpanRead
 from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.columns import BATCH_SEQ, Column
 from tidemark.staging.move import move_rows
@@ -14,6 +14,7 @@ from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.refused_records import ROW, missing_coordinates
 from tidemark.staging.target import Target
 from tidemark.verify.multiset import Multisets
+from tidemark.verify.scratch import Again
 
 COORDINATES = ("kafka_topic", "kafka_partition", "kafka_offset")
 _TEXTS = ("text", "character varying")
@@ -23,7 +24,8 @@ _LETTER_COLUMNS = (*_LETTER, "timestamp_ms", "key", "value", "headers", "reason"
 _LIKE_TARGET = sql.SQL(
     "CREATE UNLOGGED TABLE {expected} AS SELECT {names}, {batch_seq} FROM {target} WITH NO DATA"
 )
-_ROWS = sql.SQL("SELECT {values} FROM {table} WHERE {batch_seq} = {seq}")
+_ROWS = sql.SQL("SELECT {values} FROM {table}")
+_OF_BATCHES = sql.SQL("{rows} WHERE {batch_seq} = ANY ({seqs}::bigint[])")
 _STAGED_LETTERS = sql.SQL("""
 SELECT {names} FROM {letters} JOIN unnest(
     {members}::bigint[], {attempts}::bigint[], {topics}::text[], {partitions}::int[]
@@ -31,12 +33,12 @@ SELECT {names} FROM {letters} JOIN unnest(
 """)
 _LEDGER_LETTERS = sql.SQL(
     "SELECT {names} FROM tidemark.dead_letters"
-    " WHERE region = {region} AND seq = {seq} AND refused_rows IS NULL"
+    " WHERE region = {region} AND seq = ANY ({seqs}::bigint[]) AND refused_rows IS NULL"
 )
 # no task attempt has the number -1, so these rows are never moved
 _SET_ASIDE = sql.SQL("""
 UPDATE {rows} AS staged SET attempt = -1 FROM tidemark.dead_letters d
-WHERE d.region = {region} AND d.seq = {seq} AND d.refused_rows IS NOT NULL
+WHERE d.region = {region} AND d.seq = ANY ({seqs}::bigint[]) AND d.refused_rows IS NOT NULL
   AND d.topic = kafka_topic AND d.partition = kafka_partition AND d."offset" = kafka_offset
 """)
 _ASIDE = sql.SQL("""
@@ -46,22 +48,21 @@ FROM {rows} AS staged WHERE attempt = -1 GROUP BY 1, 2, 3
 """)
 _REFUSED = sql.SQL(
     'SELECT topic, partition, "offset", refused_rows FROM tidemark.dead_letters'
-    " WHERE region = {region} AND seq = {seq} AND refused_rows IS NOT NULL"
+    " WHERE region = {region} AND seq = ANY ({seqs}::bigint[]) AND refused_rows IS NOT NULL"
 )
 
 
 def rows_of(
     cursor: Cursor,
-    batch: Batch,
-    expected: Target,
+    again: Again,
     target: Target,
     columns: Sequence[Column],
     winners: Sequence[Attempt],
 ) -> Multisets:
-    """The batch's rows as read again, in the target's types, and the target's rows.
+    """The batches' rows as read again, in the target's types, and the target's rows.
 
-    Creates the table `expected` in the caller's transaction and fills it by the same move as a
-    publish, so that values are rounded or widened in the same way.
+    Creates the table of the expected rows in the caller's transaction and fills it by the same move
+    as a publish, so that values are rounded or widened in the same way.
 
     Raises:
         SchemaMismatch: the target lacks a column that the transform returns.
@@ -72,26 +73,26 @@ def rows_of(
         "names": sql.SQL(", ").join(sql.Identifier(column.name) for column in columns),
         "batch_seq": sql.Identifier(BATCH_SEQ),
         "target": target.identifier,
-        "expected": expected.identifier,
+        "expected": again.expected.identifier,
     }
     cursor.execute(_LIKE_TARGET.format(**names))
     attempts = [(winner.member, winner.attempt) for winner in winners]
     with naming_refusals(target):
-        move_rows(cursor, batch.staging, expected, columns, batch.seq, attempts)
-    cursor.execute(sql.SQL("ANALYZE {}").format(expected.identifier))
+        move_rows(cursor, again.batch.staging, again.expected, columns, again.batch.seq, attempts)
+    cursor.execute(sql.SQL("ANALYZE {}").format(again.expected.identifier))
     values = sql.SQL(", ").join(_comparable(table[column.name]) for column in columns)
-    seq = sql.Literal(batch.seq)
     should_be, is_there = (
-        _ROWS.format(values=values, table=one.identifier, batch_seq=names["batch_seq"], seq=seq)
-        for one in (expected, target)
+        _ROWS.format(values=values, table=one.identifier) for one in (again.expected, target)
     )
+    seqs = sql.Literal(list(again.seqs))
+    is_there = _OF_BATCHES.format(rows=is_there, batch_seq=names["batch_seq"], seqs=seqs)
     stored = {column.name for column in columns}
     coordinates = COORDINATES if stored.issuperset(COORDINATES) else None
     return Multisets("row", should_be, is_there, coordinates)
 
 
 def refused_of(
-    cursor: Cursor, region: str, batch: Batch, columns: Sequence[Column]
+    cursor: Cursor, region: str, again: Again, columns: Sequence[Column]
 ) -> Multisets | None:
     """The records whose rows the target refused: as read again, and the ledger's.
 
@@ -100,20 +101,17 @@ def refused_of(
     """
     if missing_coordinates(columns):
         return None
-    rows = sql.Identifier(batch.staging.schema, batch.staging.rows)
-    of_batch: dict[str, sql.Composable] = {
-        "region": sql.Literal(region),
-        "seq": sql.Literal(batch.seq),
-    }
-    cursor.execute(_SET_ASIDE.format(rows=rows, **of_batch))
+    rows = sql.Identifier(again.batch.staging.schema, again.batch.staging.rows)
+    cursor.execute(_SET_ASIDE.format(rows=rows, **_of_batches(region, again)))
     aside = _ASIDE.format(rows=rows, row=ROW)
-    return Multisets("refused record", aside, _REFUSED.format(**of_batch), _LETTER)
+    refused = _REFUSED.format(**_of_batches(region, again))
+    return Multisets("refused record", aside, refused, _LETTER)
 
 
-def letters_of(region: str, batch: Batch, reads: Sequence[SpanRead]) -> Multisets:
-    """The batch's dead letters as read again, and the ledger's."""
+def letters_of(region: str, again: Again, reads: Sequence[SpanRead]) -> Multisets:
+    """The batches' dead letters as read again, and the ledger's."""
     names = sql.SQL(", ").join(map(sql.Identifier, _LETTER_COLUMNS))
-    staged = sql.Identifier(batch.staging.schema, batch.staging.dead_letters)
+    staged = sql.Identifier(again.batch.staging.schema, again.batch.staging.dead_letters)
     read_by: dict[str, sql.Composable] = {
         "members": sql.Literal([read.member for read in reads]),
         "attempts": sql.Literal([read.attempt for read in reads]),
@@ -123,9 +121,13 @@ def letters_of(region: str, batch: Batch, reads: Sequence[SpanRead]) -> Multiset
     return Multisets(
         "dead letter",
         _STAGED_LETTERS.format(names=names, letters=staged, **read_by),
-        _LEDGER_LETTERS.format(names=names, region=sql.Literal(region), seq=sql.Literal(batch.seq)),
+        _LEDGER_LETTERS.format(names=names, **_of_batches(region, again)),
         _LETTER,
     )
+
+
+def _of_batches(region: str, again: Again) -> dict[str, sql.Composable]:
+    return {"region": sql.Literal(region), "seqs": sql.Literal(list(again.seqs))}
 
 
 def _comparable(own: TableColumn) -> sql.Composable:

@@ -1,6 +1,6 @@
 """Scratch: one verification's own tables, into which batches are read again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from secrets import token_hex
@@ -11,7 +11,7 @@ from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
 from tidemark.ledger.looks import PublishedSpan
-from tidemark.model.batch import Batch, PlannedSpan, Staging
+from tidemark.model.batch import Batch, PlannedSpan
 from tidemark.postgres.queries import query
 from tidemark.postgres.session import try_lock_name, unlock_name
 from tidemark.postgres.transaction import autocommit
@@ -21,19 +21,28 @@ _PREFIX = "#verify_"
 
 
 @dataclass(frozen=True, slots=True)
+class Again:
+    """Batches that one job reads again."""
+
+    seqs: tuple[int, ...]
+    batch: Batch
+    """All their spans, one for each partition; its staging tables are scratch tables."""
+    expected: Target
+    """The table of the rows that the target should hold."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scratch:
     """The names of one verification's tables."""
 
     name: str
 
-    def batch(self, seq: int, spans: list[PublishedSpan]) -> Batch:
-        """A batch with the same spans, whose staging tables are scratch tables."""
+    def again(self, seqs: tuple[int, ...], spans: Sequence[PublishedSpan]) -> Again:
+        """These batches, with tables of their own: no other number of batches begins with them."""
         planned = tuple(PlannedSpan(published.span, published.topic_id) for published in spans)
-        return Batch(self.name, 0, seq, planned)
-
-    def expected(self, seq: int) -> Target:
-        """The table of the rows that the target should hold."""
-        return Target(Staging.of(self.name, seq).schema, f"{self.name}_{seq}_expected")
+        batch = Batch(f"{self.name}_{len(seqs)}", 0, seqs[0], planned)
+        expected = Target(batch.staging.schema, f"{batch.region}_{batch.seq}_expected")
+        return Again(seqs, batch, expected)
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
   1 whole     the target's rows belong to published batches; spans have no gap and no overlap
   2 retained  a batch that Kafka no longer holds completely is only counted, and the report says so
-  3 again     each other batch is read by the same decode, transform and staging, into scratch
+  3 again     the others are read by the same decode, transform and staging, into scratch, small
+              batches in groups
   4 compare   rows and dead letters as multisets, both ways; the counts with the ledger's
 Only scratch tables are written, and they are dropped at the end.
 """
@@ -54,7 +55,7 @@ def verify(
         proofs = []
         with _executor(pipeline, connections, executor_of) as executor:
             prover = _prover(region, scratch, state, whole, executor)
-            for proof in filter(None, map(prover.proof_of, chosen)):
+            for proof in prover.proofs(chosen):
                 proofs.append(proof)
                 tell(proof, len(chosen))
         return Report(
