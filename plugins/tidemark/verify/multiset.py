@@ -22,6 +22,9 @@ WITH difference AS (({left}) EXCEPT ALL ({right}))
 SELECT count(*) OVER (), to_jsonb(difference)::text AS row_text
 FROM difference ORDER BY {order} LIMIT {sample}
 """)
+_AS_MANY = sql.SQL("""
+SELECT (SELECT count(*) FROM ({left}) AS one) = (SELECT count(*) FROM ({right}) AS other)
+""")
 _AMONG = sql.SQL("""
 WITH difference AS ((({left}) EXCEPT ALL ({right})) INTERSECT ({right}))
 SELECT to_jsonb(difference)::text AS row_text FROM difference ORDER BY {order} LIMIT {sample}
@@ -51,6 +54,8 @@ class Multisets:
         nothing: only missing rows count.
         """
         missing, absent = self._without(cursor, self.expected, self.found)
+        if not missing and (not is_whole or self._are_as_many(cursor)):
+            return 0, ()  # the same number of rows and none missing: none is surplus
         surplus, extra = self._without(cursor, self.found, self.expected)
         doubled = self._doubled(cursor) if extra else []
         named = [*self._named(seq, absent, extra, doubled)]
@@ -67,6 +72,10 @@ class Multisets:
         cursor.execute(_DIFFERENCE.format(left=left, right=right, **self._cut))
         rows = cursor.fetchall()
         return (rows[0][0] if rows else 0), [_row(text) for _, text in rows]
+
+    def _are_as_many(self, cursor: Cursor) -> bool:
+        cursor.execute(_AS_MANY.format(left=self.expected, right=self.found))
+        return bool((cursor.fetchone() or (False,))[0])
 
     def _doubled(self, cursor: Cursor) -> list[Row]:
         """Expected rows that are there too often."""

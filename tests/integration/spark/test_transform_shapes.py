@@ -223,6 +223,58 @@ def test_what_depends_on_where_batches_are_cut_is_remarked(
     assert [says in remark for remark in remarks] == [True] if says else remarks == ()
 
 
+def looked_up(rows: DataFrame) -> DataFrame:
+    """Each row of ours once, with what another table says of it."""
+    other = rows.sparkSession.range(100).withColumnRenamed("id", "n")
+    return rows.join(other.withColumn("known", F.lit(True)), "n", "left")
+
+
+def beside_others(rows: DataFrame) -> DataFrame:
+    """Rows of another table too, where no record of the batch is like them."""
+    other = rows.sparkSession.range(100).withColumnRenamed("id", "n")
+    return rows.join(other, "n", "right")
+
+
+def among_themselves(rows: DataFrame) -> DataFrame:
+    text = "SELECT * FROM {rows} WHERE n IN (SELECT n + 1 FROM {rows})"
+    return rows.sparkSession.sql(text, rows=rows)
+
+
+def of_one_record(rows: DataFrame) -> DataFrame:
+    """Rows of some records, in an order of their own."""
+    some = rows.withColumn("m", F.explode(F.array("n", F.col("n") + 1))).drop("text")
+    return some.where("n % 2 = 0").repartition(3, "n").sort("n")
+
+
+BY_RECORD: dict[str, Transform] = {
+    "identity": lambda rows: rows,
+    "of-one-record": of_one_record,
+    "lookup": looked_up,
+    "limit-elsewhere": with_first_of_another,
+}
+NOT_BY_RECORD: dict[str, Transform] = {
+    "distinct": ALONE["distinct"],
+    "window": newest,
+    "self-join": ALONE["self-join"],
+    "map-in-arrow": lambda rows: rows.mapInArrow(lambda parts: parts, rows.schema),
+    "union": lambda rows: rows.union(rows),
+    "right-join": beside_others,
+    "subquery": among_themselves,
+    "no-coordinates": lambda rows: rows.drop("kafka_offset"),
+    "other-coordinates": lambda rows: rows.withColumn("kafka_offset", F.col("kafka_offset") + 1),
+}
+
+
+@pytest.mark.parametrize("shape", [*BY_RECORD, *NOT_BY_RECORD])
+def test_only_what_is_made_of_one_record_is_proven_with_other_batches(
+    shape: str, batches: Batches, spark: SparkSession
+) -> None:
+    """B5: else a proof of several batches at once would be none of each."""
+    transform = (BY_RECORD | NOT_BY_RECORD)[shape]
+    executor = SparkExecutor(batches.spec(), transform, lambda: spark.sparkContext)
+    assert executor.is_by_record() == (shape in BY_RECORD)
+
+
 FAULTY = """
 from pyspark.sql import functions as F
 def cuts(rows): return rows.limit(10)
