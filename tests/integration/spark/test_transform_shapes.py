@@ -236,8 +236,9 @@ def beside_others(rows: DataFrame) -> DataFrame:
 
 
 def among_themselves(rows: DataFrame) -> DataFrame:
-    text = "SELECT * FROM {rows} WHERE n IN (SELECT n + 1 FROM {rows})"
-    return rows.sparkSession.sql(text, rows=rows)
+    """Rows that another row of the batch is like."""
+    others = rows.alias("other").where(F.col("other.n") == F.col("own.n").outer() + 1)
+    return rows.alias("own").where(others.exists())
 
 
 def of_one_record(rows: DataFrame) -> DataFrame:
