@@ -33,10 +33,10 @@ def verify(
 ) -> None:
     """Prove that the target holds what Kafka holds, each record once and no other.
 
-    Batch by batch: its spans are read again through the same decode and transform, and compared
-    with its rows, its dead letters and the ledger's counts. Over the whole table: rows of no
-    published batch, gaps and overlaps of spans. The transform must be deterministic. Writes
-    scratch tables only, which are gone at the end; runs may go on meanwhile.
+    The spans of each batch are read again through the same decode and transform, and compared with
+    its rows, its dead letters and the ledger's counts; small batches are read together. Over the
+    whole table: rows of no published batch, gaps and overlaps of spans. The transform must be
+    deterministic. Writes scratch tables only, which are gone at the end; runs may go on meanwhile.
 
     Exits with 1 and names the first differences if anything is lost, doubled, altered or foreign.
     Batches that Kafka no longer holds whole are "not verifiable": they are named and counted, and

@@ -13,14 +13,14 @@ _IN_PLACE = sql.SQL("""
 WITH span AS (
     SELECT seq, topic COLLATE "C" AS topic, partition::bigint AS partition,
            start_offset, end_offset, records, dead_letters
-    FROM tidemark.spans WHERE region = {region} AND seq = ANY ({seqs}::bigint[]) AND live
+    FROM tidemark.spans WHERE region = {region} AND seq BETWEEN {first} AND {last} AND live
 ), found AS (
     SELECT {batch_seq}::bigint AS seq, kafka_topic::text COLLATE "C" AS topic,
            kafka_partition::bigint AS partition, kafka_offset::bigint AS place, false AS is_letter
-    FROM {target} WHERE {batch_seq} = ANY ({seqs}::bigint[])
+    FROM {target} WHERE {batch_seq} BETWEEN {first} AND {last}
     UNION ALL
     SELECT seq, topic COLLATE "C", partition::bigint, "offset", refused_rows IS NULL
-    FROM tidemark.dead_letters WHERE region = {region} AND seq = ANY ({seqs}::bigint[])
+    FROM tidemark.dead_letters WHERE region = {region} AND seq BETWEEN {first} AND {last}
 ), counted AS (
     SELECT records, dead_letters, count(is_letter) AS found,
            count(*) FILTER (WHERE is_letter) AS letters,
@@ -44,7 +44,7 @@ def are_in_place(
     cursor.execute(
         _IN_PLACE.format(
             region=sql.Literal(region),
-            seqs=sql.Literal(list(again.seqs)),
+            **again.literals,
             target=target.identifier,
             batch_seq=sql.Identifier(BATCH_SEQ),
             has_transform=sql.Literal(has_transform),

@@ -78,7 +78,7 @@ class Prover:
     def _alone(self, one: Begun) -> BatchProof:
         if not one.is_readable:
             return one.proof
-        again = self.scratch.again((one.proof.seq,), one.spans)
+        again = self.scratch.again(one.proof.seq, one.proof.seq, one.spans)
         try:
             return self._compared(one.proof, again, one.spans)
         except (CorruptRecord, DataLost) as error:  # Kafka lost them after `missing` was asked
@@ -92,9 +92,9 @@ class Prover:
             return False
         if not self.executor().is_by_record():
             return False
-        again = self.scratch.again(tuple(one.proof.seq for one in group), joined(spans))
+        again = self.scratch.again(group[0].proof.seq, group[-1].proof.seq, joined(spans))
         try:
-            proof = self._compared(BatchProof(again.batch.seq, 0, 0, 0), again, joined(spans))
+            proof = self._compared(BatchProof(again.first, 0, 0, 0), again, joined(spans))
         except (CorruptRecord, DataLost):
             return False
         with transaction(self.region.ledger.engine, "verify") as cursor:

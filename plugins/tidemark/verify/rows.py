@@ -25,7 +25,7 @@ _LIKE_TARGET = sql.SQL(
     "CREATE UNLOGGED TABLE {expected} AS SELECT {names}, {batch_seq} FROM {target} WITH NO DATA"
 )
 _ROWS = sql.SQL("SELECT {values} FROM {table}")
-_OF_BATCHES = sql.SQL("{rows} WHERE {batch_seq} = ANY ({seqs}::bigint[])")
+_OF_BATCHES = sql.SQL("{rows} WHERE {batch_seq} BETWEEN {first} AND {last}")
 _STAGED_LETTERS = sql.SQL("""
 SELECT {names} FROM {letters} JOIN unnest(
     {members}::bigint[], {attempts}::bigint[], {topics}::text[], {partitions}::int[]
@@ -33,12 +33,12 @@ SELECT {names} FROM {letters} JOIN unnest(
 """)
 _LEDGER_LETTERS = sql.SQL(
     "SELECT {names} FROM tidemark.dead_letters"
-    " WHERE region = {region} AND seq = ANY ({seqs}::bigint[]) AND refused_rows IS NULL"
+    " WHERE region = {region} AND seq BETWEEN {first} AND {last} AND refused_rows IS NULL"
 )
 # no task attempt has the number -1, so these rows are never moved
 _SET_ASIDE = sql.SQL("""
 UPDATE {rows} AS staged SET attempt = -1 FROM tidemark.dead_letters d
-WHERE d.region = {region} AND d.seq = ANY ({seqs}::bigint[]) AND d.refused_rows IS NOT NULL
+WHERE d.region = {region} AND d.seq BETWEEN {first} AND {last} AND d.refused_rows IS NOT NULL
   AND d.topic = kafka_topic AND d.partition = kafka_partition AND d."offset" = kafka_offset
 """)
 _ASIDE = sql.SQL("""
@@ -48,7 +48,7 @@ FROM {rows} AS staged WHERE attempt = -1 GROUP BY 1, 2, 3
 """)
 _REFUSED = sql.SQL(
     'SELECT topic, partition, "offset", refused_rows FROM tidemark.dead_letters'
-    " WHERE region = {region} AND seq = ANY ({seqs}::bigint[]) AND refused_rows IS NOT NULL"
+    " WHERE region = {region} AND seq BETWEEN {first} AND {last} AND refused_rows IS NOT NULL"
 )
 
 
@@ -84,8 +84,8 @@ def rows_of(
     should_be, is_there = (
         _ROWS.format(values=values, table=one.identifier) for one in (again.expected, target)
     )
-    seqs = sql.Literal(list(again.seqs))
-    is_there = _OF_BATCHES.format(rows=is_there, batch_seq=names["batch_seq"], seqs=seqs)
+    of_batches = {"batch_seq": names["batch_seq"], **again.literals}
+    is_there = _OF_BATCHES.format(rows=is_there, **of_batches)
     stored = {column.name for column in columns}
     coordinates = COORDINATES if stored.issuperset(COORDINATES) else None
     return Multisets("row", should_be, is_there, coordinates)
@@ -127,7 +127,7 @@ def letters_of(region: str, again: Again, reads: Sequence[SpanRead]) -> Multiset
 
 
 def _of_batches(region: str, again: Again) -> dict[str, sql.Composable]:
-    return {"region": sql.Literal(region), "seqs": sql.Literal(list(again.seqs))}
+    return {"region": sql.Literal(region), **again.literals}
 
 
 def _comparable(own: TableColumn) -> sql.Composable:

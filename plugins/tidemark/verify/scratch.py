@@ -22,13 +22,19 @@ _PREFIX = "#verify_"
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Batches that one job reads again."""
+    """Batches that one job reads again: all that were published from the first seq to the last."""
 
-    seqs: tuple[int, ...]
+    first: int
+    last: int
     batch: Batch
     """All their spans, one for each partition; its staging tables are scratch tables."""
     expected: Target
     """The table of the rows that the target should hold."""
+
+    @property
+    def literals(self) -> dict[str, sql.Composable]:
+        """The first seq and the last, for a statement."""
+        return {"first": sql.Literal(self.first), "last": sql.Literal(self.last)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +43,12 @@ class Scratch:
 
     name: str
 
-    def again(self, seqs: tuple[int, ...], spans: Sequence[PublishedSpan]) -> Again:
-        """These batches, with tables of their own: no other number of batches begins with them."""
+    def again(self, first: int, last: int, spans: Sequence[PublishedSpan]) -> Again:
+        """These batches, with tables that no others have."""
         planned = tuple(PlannedSpan(published.span, published.topic_id) for published in spans)
-        batch = Batch(f"{self.name}_{len(seqs)}", 0, seqs[0], planned)
-        expected = Target(batch.staging.schema, f"{batch.region}_{batch.seq}_expected")
-        return Again(seqs, batch, expected)
+        batch = Batch(f"{self.name}_{last - first}", 0, first, planned)
+        expected = Target(batch.staging.schema, f"{batch.region}_{first}_expected")
+        return Again(first, last, batch, expected)
 
 
 @contextmanager
