@@ -61,8 +61,9 @@ def complete_reads(
         ).format(reads=_reads(staging)),
         (member,),
     )
+    wanted = set(spans)
     found = [_read(*row) for row in cursor.fetchall()]
-    return tuple(read for read in found if read.span in set(spans))
+    return tuple(read for read in found if read.span in wanted)
 
 
 def rows_read(cursor: Cursor, staging: Staging, member: int) -> dict[tuple[str, int, int], int]:
