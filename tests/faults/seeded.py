@@ -132,9 +132,11 @@ END_IS_LAST_RECORD = Seed(
     (
         Edit(
             "spark/reader.py",
-            "        _count(tally, block)\n",
-            "        _count(tally, block)\n"
-            "        span = Span(*span.topic_partition, span.start, block[-1].offset() + 1)\n",
+            "        journal.complete(tallies)\n",
+            "        journal.complete({\n"
+            "            Span(*span.topic_partition, span.start, tally.read_up_to.offset): tally\n"
+            "            for span, tally in tallies.items() if tally.read_up_to\n"
+            "        })\n",
         ),
     ),
 )

@@ -11,9 +11,9 @@ from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import Span
 
 
-def read_apart(kafka: str, span: Span) -> tuple[list[int], str | None, list[object]]:
+def read_apart(kafka: str, *spans: Span) -> tuple[list[int], str | None, list[object]]:
     """The offsets that came, the code of the error that ended the read, and its arguments."""
-    question = json.dumps([kafka, *astuple(span)])
+    question = json.dumps([kafka, *map(astuple, spans)])
     asked = [sys.executable, "-m", __name__, question]
     paths = os.pathsep.join(filter(None, [os.getcwd(), *sys.path]))
     done = subprocess.run(
@@ -31,11 +31,12 @@ def read_apart(kafka: str, span: Span) -> tuple[list[int], str | None, list[obje
 
 
 def _main() -> None:
-    kafka, *where = json.loads(sys.argv[1])
+    kafka, *places = json.loads(sys.argv[1])
+    spans = [Span(*place) for place in places]
     found: list[int] = []
     code, arguments = None, []
     try:
-        for records in read_spans({"bootstrap.servers": kafka}, [Span(*where)]):
+        for records in read_spans({"bootstrap.servers": kafka}, spans):
             found += [record.offset() for record in records]
     except TidemarkError as error:
         code, arguments = error.code, list(error.args)

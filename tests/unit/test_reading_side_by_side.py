@@ -237,7 +237,7 @@ def test_little_is_fetched_for_small_spans_and_a_connection_decides(
     clients: list[Client],
 ) -> None:
     small, large = fetching(SPANS), fetching([Span("t", 0, 0, 1_000_000)])
-    assert small == {"fetch.message.max.bytes": 19_456, "queued.min.messages": 6}
+    assert small == {"fetch.message.max.bytes": 68_608, "queued.min.messages": 6}
     assert large == {"fetch.message.max.bytes": 1 << 20, "queued.min.messages": 200_000}
     Client.lists = [[record(*one) for one in ALL]]
     list(read_spans({"queued.min.messages": 7}, SPANS))

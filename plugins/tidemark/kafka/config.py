@@ -44,8 +44,8 @@ READER_DEFAULTS: Settings = {
 READ_AHEAD = 200_000
 """Records that a reader keeps ready at most."""
 
-FETCH_BYTES = range(16 << 10, 1 << 20)
-"""Asked of a partition at once: at least a producer's usual batch, or each needs its own answer."""
+FETCH_BYTES = range(64 << 10, 1 << 20)
+"""Asked of a partition at once: a batch that is larger needs an answer of its own."""
 
 BYTES_AN_OFFSET = 1024
 """Asked for beyond that; where records are larger, a batch comes all the same."""

@@ -6,10 +6,12 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Message, Producer
+from confluent_kafka.admin import NewTopic
 from tests.support.cluster import NODES, Cluster
 from tests.support.members import Told, partitions, share, until
-from tests.support.produce import good
+from tests.support.produce import good, numbered, produce
+from tests.support.topics import create_topic
 from tests.support.world import World
 
 from tidemark.errors import DataLost, Unreachable
@@ -17,9 +19,10 @@ from tidemark.kafka import group as group_module
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.kafka.member import Event, Member
+from tidemark.kafka.spans import read_spans
 from tidemark.model.batch import Checkpoint
 from tidemark.model.membership import Membership
-from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.protocol.mirror import mirror
 
 
@@ -192,6 +195,24 @@ def test_a_commit_marker_of_a_newer_leader_is_no_lost_data(
     world.produce(3)
     world.run("after")
     assert [offset for _, offset in world.rows()] == [0, 2, 3, 4]
+
+
+def test_a_partition_without_a_leader_is_silent_beside_one_that_reads(
+    cluster: Cluster, config: dict[str, str]
+) -> None:
+    """B16: all of the other comes, and the one is named after the time without progress."""
+    nodes = [[1], [2]]
+    new = NewTopic(f"t-{uuid4().hex[:12]}", len(nodes), replica_assignment=nodes)
+    topic = create_topic(cluster.admin, new)
+    for partition in range(len(nodes)):
+        produce(cluster.bootstrap, topic, numbered(3), partition)
+    cluster.stop(1)
+    spans = [Span(topic, partition, 0, 3) for partition in range(len(nodes))]
+    found: list[list[Message]] = []
+    with pytest.raises(Unreachable, match=rf"{topic}\[0\]@0: no progress for 3 s"):
+        found.extend(read_spans(config, spans, no_progress_seconds=3))
+    places = [(one.partition(), one.offset()) for records in found for one in records]
+    assert places == [(1, 0), (1, 1), (1, 2)]
 
 
 def opens(world: World, run_id: str) -> bool:

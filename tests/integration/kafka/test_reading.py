@@ -1,0 +1,116 @@
+"""Spans of many partitions in one reading: each as strict beside the others as it is alone."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+from tests.support.batches import documents
+from tests.support.damage import fill, stored_batches
+from tests.support.produce import produce, produce_transaction
+from tests.support.reading import read_apart
+
+from tidemark.errors import DataLost
+from tidemark.kafka import reading as reading_module
+from tidemark.kafka.spans import read_spans
+from tidemark.local.stack import LocalStack
+from tidemark.model.offsets import LogPosition, Span, TopicPartition
+
+Topic = Callable[..., str]
+
+PARTITIONS, EACH = 30, 5
+
+
+@pytest.fixture
+def many(kafka: str, topic: Topic) -> str:
+    """A topic with more in each partition than is asked for."""
+    name = topic(partitions=PARTITIONS)
+    for partition in range(PARTITIONS):
+        produce(kafka, name, documents(2 * EACH), partition)
+    return name
+
+
+def spans(name: str) -> list[Span]:
+    """The middle of each partition."""
+    return [Span(name, partition, 2, 2 + EACH) for partition in range(PARTITIONS)]
+
+
+def places(kafka: str, of: Sequence[Span], **settings: object) -> Iterator[tuple[int, int]]:
+    """Partition and offset of each record that comes."""
+    for records in read_spans({"bootstrap.servers": kafka}, of, **settings):  # type: ignore[arg-type]
+        yield from ((one.partition(), one.offset()) for one in records)
+
+
+def expected(of: Sequence[Span]) -> list[tuple[int, int]]:
+    return [(span.partition, offset) for span in of for offset in range(span.start, span.end)]
+
+
+def test_one_client_reads_all_spans_and_nothing_beside_them(
+    kafka: str, many: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    consumer = reading_module.Consumer
+    monkeypatch.setattr(
+        reading_module, "Consumer", lambda config: made.append(1) or consumer(config)
+    )
+    found = list(places(kafka, spans(many)))
+    assert sorted(found) == expected(spans(many))
+    for partition in range(PARTITIONS):
+        offsets = [offset for one, offset in found if one == partition]
+        assert offsets == sorted(offsets)
+    assert len(made) == 1
+
+
+def test_spans_without_a_record_end_beside_others(kafka: str, many: str, topic: Topic) -> None:
+    """One of aborted records alone, one of a marker alone."""
+    other = topic(partitions=2)
+    produce_transaction(kafka, other, documents(3), 0, abort=True)
+    produce_transaction(kafka, other, documents(3), 1)
+    odd = [Span(other, 0, 0, 4), Span(other, 1, 3, 4)]
+    read_up_to = {TopicPartition(other, 1): LogPosition(3, 0)}
+    found = list(places(kafka, [*spans(many), *odd], read_up_to=read_up_to))
+    assert sorted(found) == expected(spans(many))
+
+
+def test_an_offset_that_retention_took_is_named_among_many(
+    kafka: str, many: str, admin: AdminClient
+) -> None:
+    admin.delete_records([KafkaPartition(many, 17, 4)])[KafkaPartition(many, 17)].result(20)
+    with pytest.raises(DataLost, match=rf"{many}\[17\]@2 is needed.*begins at 4 and ends at 10"):
+        list(places(kafka, spans(many)))
+
+
+def test_retention_that_took_what_lies_before_spans_is_no_loss(
+    kafka: str, many: str, admin: AdminClient
+) -> None:
+    """B7: of some of them only, as when markers lay between two batches."""
+    gone = [KafkaPartition(many, partition, 2) for partition in range(0, PARTITIONS, 3)]
+    for done in admin.delete_records(gone).values():
+        done.result(20)
+    begun = {span.topic_partition: LogPosition(1, 0) for span in spans(many)}
+    assert sorted(places(kafka, spans(many), read_up_to=begun)) == expected(spans(many))
+
+
+def test_a_log_that_was_rewritten_is_named_among_many(kafka: str, many: str) -> None:
+    begun = {span.topic_partition: LogPosition(2, 0) for span in spans(many)}
+    begun[TopicPartition(many, 3)] = LogPosition(2, 9)
+    with pytest.raises(DataLost, match=rf"{many}\[3\]@2 is needed.*leader epoch 9"):
+        list(places(kafka, spans(many), read_up_to=begun))
+
+
+@pytest.mark.parametrize(("end", "is_met"), [(40, True), (20, False)])
+def test_a_corrupt_batch_in_one_of_many_partitions(
+    stack: LocalStack, kafka: str, topic: Topic, end: int, is_met: bool
+) -> None:
+    """B16: within its span it is named; right behind it, it stops nobody."""
+    name = topic(partitions=8)
+    fill(kafka, name)
+    for partition in range(1, 8):
+        produce(kafka, name, documents(20_000), partition)
+    stored_batches(stack, name)[2].flip(-3)
+    others = [Span(name, partition, 0, 20_000) for partition in range(1, 8)]
+    offsets, code, arguments = read_apart(kafka, Span(name, 0, 0, end), *others)
+    if is_met:
+        assert (code, arguments[1:]) == ("CORRUPT_RECORD", [name, 0, 20])
+    else:
+        assert (code, len(offsets)) == (None, 7 * 20_000 + 20)
