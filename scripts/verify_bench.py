@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import sys
-import tempfile
 import time
 from contextlib import closing
 from dataclasses import dataclass
@@ -58,7 +57,6 @@ class Bench:
     def __init__(self, stack: LocalStack, count: int) -> None:
         self.stack, self.count = stack, count
         self.topic = f"bench_{time.time_ns()}"
-        self.folder = Path(tempfile.mkdtemp(prefix="tidemark_"))
         self.servers = {status.service: status.pids[0] for status in stack.status() if status.pids}
         produce(stack.kafka.bootstrap, self.topic, count)
 
@@ -74,7 +72,7 @@ class Bench:
     def drained(self, max_records: int, transform: str | None) -> Path:
         """The file of a region that has drained the topic."""
         region = f"bench_{time.time_ns()}"
-        file = self.folder / f"{region}.yaml"
+        file = STATE / f"{region}.yaml"
         settings = yaml.safe_load(EXAMPLE.read_text()) | {"region": region, "transform": transform}
         settings["kafka"] |= {"topics": [self.topic], "group": region}
         settings["target"] |= {"table": f"public.{region}"}
