@@ -3,7 +3,7 @@
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from multiprocessing import get_context
 from multiprocessing.synchronize import Event
 from typing import Any
@@ -26,6 +26,8 @@ from tidemark.local.folder import Folder
 from tidemark.local.stack import LocalStack
 from tidemark.member import outage
 from tidemark.member import stall as stall
+from tidemark.model.batch import Batch
+from tidemark.model.offsets import Span
 
 POINTS = (
     "plan.before=stop@2",
@@ -102,8 +104,9 @@ def test_a_driver_that_works_and_one_that_waits_outlive_an_outage(
         world.produce(6, partition)
     arrived: list[LocalExecutor] = []
 
-    def both_are_here(*_: object) -> None:
+    def both_have_a_share(executor: LocalExecutor, _: Batch, spans: Sequence[Span]) -> None:
         until(lambda: sum(bool(one.partitions) for one in world.group.holders()) == 2)
+        until(lambda: len(spans) < 3 or executor.interrupted.is_set())
 
     def stop_beside_one_that_waits(executor: LocalExecutor, *_: object) -> None:
         arrived.append(executor)
@@ -115,7 +118,7 @@ def test_a_driver_that_works_and_one_that_waits_outlive_an_outage(
     def until_round(what: str) -> None:
         until(lambda: any(is_round(line, what) for line in list(caplog.messages)), 100)
 
-    world.before, world.after = both_are_here, stop_beside_one_that_waits
+    world.before, world.after = both_have_a_share, stop_beside_one_that_waits
     world.open(max_records=9)
     processes = get_context("spawn")
     away = processes.Event()
