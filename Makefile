@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 READY := .venv/.ready
-# Tests mostly wait; WORKERS=0 runs them one after another.
+# Four keep two cores busy: half of the time tests wait. WORKERS=0 runs them one after another.
 WORKERS := 4
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS)
 
