@@ -270,7 +270,7 @@ def test_long_text_is_cut_with_an_ellipsis() -> None:
         ([], ""),
         (["a[0]"], "a[0]"),
         (["a[10]", "a[9]", "a[2]", "a[0]", "a[1]"], "a[0-2,9-10]"),
-        (["b-c.d[1]", "a[3]"], "a[3] b-c.d[1]"),
+        (["b-c.d[1]", "a[3]"], "a[3], b-c.d[1]"),
     ],
 )
 def test_partitions_are_told_in_runs(partitions: list[str], shown: str) -> None:

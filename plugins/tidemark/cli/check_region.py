@@ -8,7 +8,7 @@ from tidemark.cli.project import connections_of
 from tidemark.errors import TidemarkError
 from tidemark.ledger.looks import Looks
 from tidemark.model.facts import backlog
-from tidemark.model.offsets import TopicPartition
+from tidemark.model.offsets import TopicPartition, in_ranges
 from tidemark.model.state import Partition, RegionState
 from tidemark.operations.open import open_request
 from tidemark.operations.opening_facts import opening_facts
@@ -46,8 +46,7 @@ def _new(region: Region) -> str:
     missing = sorted(facts.ends.keys() - committed.keys())
     if missing and start is StartPosition.committed:
         raise Wrong(
-            f"starts at committed, and group {group} has no commit for"
-            f" {', '.join(map(str, missing))}",
+            f"starts at committed, and group {group} has no commit for {in_ranges(missing)}",
             "use another value of kafka.start",
         )
     return f"is new, starts at {start}"

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tidemark.model.offsets import TopicPartition, in_ranges
 from tidemark.model.plain import plain
 
 PIPE_WIDTH = 1000
@@ -62,22 +63,9 @@ def cut(text: str, length: int) -> str:
 
 
 def brief(partitions: Iterable[str]) -> str:
-    """Partitions by topic, runs of them by their ends: `flights[0-3,7] orders[1]`."""
-    topics: dict[str, list[int]] = {}
-    for text in partitions:
-        topic, _, number = text.rstrip("]").rpartition("[")
-        topics.setdefault(topic, []).append(int(number))
-    return " ".join(f"{topic}[{_runs(numbers)}]" for topic, numbers in sorted(topics.items()))
-
-
-def _runs(numbers: list[int]) -> str:
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1] = [runs[-1][0], number]
-        else:
-            runs.append([number, number])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+    """Partitions rendered `flights[3]`, in ranges."""
+    parts = (text.rstrip("]").rpartition("[") for text in partitions)
+    return in_ranges(TopicPartition(topic, int(number)) for topic, _, number in parts)
 
 
 def print_json(value: object) -> None:

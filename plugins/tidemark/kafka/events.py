@@ -4,6 +4,7 @@ import logging
 from enum import StrEnum
 
 from tidemark.kafka.assignment import Partitions
+from tidemark.model.offsets import in_ranges
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +25,6 @@ WARNINGS = {Event.SESSION_TIMED_OUT, Event.POLL_INTERVAL_EXCEEDED, Event.ALL_BRO
 
 def note(client_id: str, event: Event, what: str | Partitions) -> None:
     """The event stands in the log with the partitions it is about, or with a text."""
-    text = what if isinstance(what, str) else ", ".join(map(str, sorted(what))) or "nothing"
+    text = what if isinstance(what, str) else in_ranges(what) or "nothing"
     level = logging.WARNING if event in WARNINGS else logging.INFO
     log.log(level, "%s: %s: %s", client_id, event, text)

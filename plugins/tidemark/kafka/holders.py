@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidemark.kafka.names import is_static_name, number_in
-from tidemark.model.offsets import TopicPartition
+from tidemark.model.offsets import TopicPartition, in_ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,7 @@ class Holder:
         return is_static_name(self.instance_id, group_id)
 
     def __str__(self) -> str:
-        held = ", ".join(map(str, self.partitions)) or "nothing"
-        return f"{self.client_id} on {self.host} holds {held}"
+        return f"{self.client_id} on {self.host} holds {in_ranges(self.partitions) or 'nothing'}"
 
 
 @dataclass(frozen=True, slots=True)

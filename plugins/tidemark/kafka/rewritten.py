@@ -9,7 +9,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidemark.errors import Unreachable
 from tidemark.kafka.config import reader_config
-from tidemark.model.offsets import LogPosition, TopicPartition
+from tidemark.model.offsets import LogPosition, TopicPartition, in_ranges
 
 SECONDS = 30.0
 """How long the leaders of all partitions may take to answer."""
@@ -36,8 +36,9 @@ def rewritten(
         consumer.assign([KafkaPartition(*tp, at, "", epoch) for tp, (at, epoch) in waiting.items()])
         while waiting:
             if monotonic() > deadline:
-                names = ", ".join(map(str, sorted(waiting)))
-                raise Unreachable(f"Kafka: no answer for {names} within {SECONDS:g} s; try again")
+                raise Unreachable(
+                    f"Kafka: no answer for {in_ranges(waiting)} within {SECONDS:g} s; try again"
+                )
             event = consumer.poll(0.5)
             if event is None or event.topic() is None:
                 continue

@@ -10,7 +10,7 @@ from tidemark.member.job import start_job
 from tidemark.member.member_run import MemberRun
 from tidemark.model.batch import Attempt, Batch, Contribution, SpanRead
 from tidemark.model.incomplete_read import refuse_unread
-from tidemark.model.offsets import Span
+from tidemark.model.offsets import Span, in_ranges
 from tidemark.postgres.transaction import transaction
 from tidemark.staging import tables
 from tidemark.staging.reads import complete_reads
@@ -66,7 +66,7 @@ class Stager:
             lost = self.active_read.lost
             if not lost or self._run.is_fenced():
                 raise
-            log.info("job ended: %s went to another member", ", ".join(map(str, lost)))
+            log.info("job ended: %s went to another member", in_ranges(lost))
             return None
 
     def _complete_reads(self, batch: Batch, spans: Sequence[Span]) -> tuple[SpanRead, ...]:

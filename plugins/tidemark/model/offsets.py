@@ -1,5 +1,6 @@
 """Partitions and spans: where a record stands. An offset is always the next one to read."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +17,24 @@ class TopicPartition(NamedTuple):
 
 Offsets = dict[TopicPartition, int]
 """Partition -> next offset to read."""
+
+
+def in_ranges(partitions: Iterable[TopicPartition]) -> str:
+    """Partitions by topic, runs of them by their ends: `flights[0-3,7], orders[1]`."""
+    topics: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        topics.setdefault(topic, []).append(number)
+    return ", ".join(f"{topic}[{_runs(found)}]" for topic, found in topics.items())
+
+
+def _runs(numbers: list[int]) -> str:
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1] = [runs[-1][0], number]
+        else:
+            runs.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
 class LogPosition(NamedTuple):

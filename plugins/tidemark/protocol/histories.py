@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from tidemark.model.facts import Facts
-from tidemark.model.offsets import TopicPartition
+from tidemark.model.offsets import TopicPartition, in_ranges
 from tidemark.model.state import Partition
 from tidemark.protocol.ports import Settling
 
@@ -36,7 +36,7 @@ def end_left(tx: Settling, epoch: int, facts: Facts) -> list[str]:
     if not ended:
         return []
     tx.end_histories(epoch, ended)
-    return [f"no longer read, and gone from Kafka: {', '.join(map(str, sorted(ended)))}"]
+    return [f"no longer read, and gone from Kafka: {in_ranges(ended)}"]
 
 
 def _where_to_go_on(
