@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from confluent_kafka import TopicPartition
+from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from tests.support.commands import answer, commit, settle_in, tidemark, write_pipeline
 from tests.support.filled import copied
@@ -27,6 +27,7 @@ from tidemark.kafka.group import Group, Holder
 from tidemark.ledger.migrate import newest
 from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
+from tidemark.model.offsets import TopicPartition
 from tidemark.operations import run as run_module
 
 SCRIPT = "import sys; from tidemark.cli.main import app; app(sys.argv[1:])"
@@ -277,7 +278,7 @@ def test_lost_records_stop_a_run_unless_accepted(
     settle_in(world, tmp_path, monkeypatch)
     world.produce(4)
     tidemark("run", "dags/pipeline.yaml", "--max-records", "1", "--max-batches", "1")
-    where = TopicPartition(world.topic, 0, 3)
+    where = KafkaPartition(world.topic, 0, 3)
     admin.delete_records([where])[where].result(30)
     assert "below the log start" in tidemark("run", "dags/pipeline.yaml", exits=13).stderr
     told = answer("run", "dags/pipeline.yaml", "--accept-data-loss")
