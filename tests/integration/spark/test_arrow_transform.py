@@ -1,7 +1,7 @@
 """B17: a batch through an Arrow transform, and both kinds side by side."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,6 @@ from tidemark.spark import executor as executors
 from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.executor import SparkExecutor
 from tidemark.spark.records import row_schema
-from tidemark.spark.session import session
 from tidemark.spark.source import wire_schema
 from tidemark.spark.testing import assert_cuts_change_nothing
 from tidemark.spark.transform import Transform
@@ -47,18 +46,6 @@ pytestmark = pytest.mark.spark
 ROOT = Path(__file__).resolve().parents[3]
 Drained = tuple[Batch, list[Attempt]]
 Run = Callable[[Transform], Drained]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    spark = session("tidemark arrow")
-    yield spark
-    spark.stop()
-
-
-@pytest.fixture
-def batches(kafka: str, warehouse: dict[str, Any]) -> Batches:
-    return Batches(kafka, warehouse)
 
 
 @pytest.fixture

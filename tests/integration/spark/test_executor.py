@@ -44,7 +44,7 @@ from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.executor import SparkExecutor
 from tidemark.spark.reader import ReadSpec
-from tidemark.spark.session import retrying, session
+from tidemark.spark.session import retrying
 from tidemark.spark.source import frame_of
 from tidemark.spark.specs import read_spec
 from tidemark.spark.transform import Transform
@@ -54,18 +54,6 @@ pytestmark = pytest.mark.spark
 Topic = Callable[..., str]
 Drained = tuple[Batch, list[Attempt]]
 Ready = Callable[..., tuple[SparkExecutor, Batch]]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    spark = session("tidemark tests")
-    yield spark
-    spark.stop()
-
-
-@pytest.fixture
-def batches(kafka: str, warehouse: dict[str, Any]) -> Batches:
-    return Batches(kafka, warehouse)
 
 
 @pytest.fixture

@@ -24,11 +24,6 @@ Topic = Callable[..., str]
 
 
 @pytest.fixture
-def batches(kafka: str, warehouse: dict[str, Any]) -> Batches:
-    return Batches(kafka, warehouse)
-
-
-@pytest.fixture
 def pool(batches: Batches) -> Iterator[PoolExecutor]:
     executor = PoolExecutor(batches.spec())
     yield executor

@@ -28,11 +28,6 @@ from tidemark.spark.reader import read
 Topic = Callable[..., str]
 
 
-@pytest.fixture
-def batches(kafka: str, warehouse: dict[str, Any]) -> Batches:
-    return Batches(kafka, warehouse)
-
-
 def offsets(
     kafka: str, span: Span, read_up_to: LogPosition | None = None, **settings: Any
 ) -> list[int]:
