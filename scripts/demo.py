@@ -239,7 +239,7 @@ class Warehouse:
         return str(
             self._value(
                 "SELECT format('epoch %%s fenced everyone, batch %%s discarded, Kafka set to"
-                " checkpoint %%s', epoch, coalesce(discarded_seq::text, 'none'), to_seq)"
+                " checkpoint %%s', epoch, discarded_seqs, to_seq)"
                 " FROM tidemark.resets WHERE region = %s ORDER BY reset_id DESC LIMIT 1"
             )
         )

@@ -31,7 +31,7 @@ from tidemark.postgres.queries import query
 from tidemark.postgres.transaction import autocommit, connect
 from tidemark.protocol.close import close
 from tidemark.protocol.open import OpenRequest
-from tidemark.protocol.publish import plan_batch
+from tidemark.protocol.plan import plan_batch
 from tidemark.protocol.reset import ResetRequest, RewindRequest
 from tidemark.protocol.settle import rewind, settle
 

@@ -17,8 +17,9 @@ INSERT INTO tidemark.regions (region, group_id, target, cluster_id, epoch, head_
     VALUES (%(region)s, %(region)s, %(target)s, %(cluster)s, %(checkpoints)s / %(run)s,
             %(checkpoints)s, %(checkpoints)s + 1);
 INSERT INTO tidemark.runs
-        (region, epoch, run_id, opening, state, max_records, dead_letters_max_ratio, backlog)
-    SELECT %(region)s, e, e, gen_random_uuid(), 'closed', 1000, 0.5, 1000
+        (region, epoch, run_id, opening, state, max_records, in_flight,
+         dead_letters_max_ratio, backlog)
+    SELECT %(region)s, e, e, gen_random_uuid(), 'closed', 1000, 1, 0.5, 1000
     FROM generate_series(1, %(checkpoints)s / %(run)s) e;
 INSERT INTO tidemark.members (region, epoch, uuid, name)
     SELECT %(region)s, e, gen_random_uuid(), 'm'
@@ -32,9 +33,9 @@ INSERT INTO tidemark.run_targets
     SELECT %(region)s, e, %(topic)s, n, e * %(run)s * %(width)s, e * %(run)s * %(width)s,
         clock_timestamp()
     FROM generate_series(1, %(checkpoints)s / %(run)s) e, generate_series(0, %(partitions)s - 1) n;
-INSERT INTO tidemark.batches (region, seq, epoch, state, records, rows_contributed, rows_moved,
-        dead_letters_contributed, dead_letters_moved, published_at)
-    SELECT %(region)s, s, (s - 1) / %(run)s + 1, 'published', %(width)s * %(partitions)s,
+INSERT INTO tidemark.batches (region, seq, epoch, previous_seq, in_flight, state, records,
+        rows_contributed, rows_moved, dead_letters_contributed, dead_letters_moved, published_at)
+    SELECT %(region)s, s, (s - 1) / %(run)s + 1, s - 1, 1, 'published', %(width)s * %(partitions)s,
         %(width)s * %(partitions)s - %(letters)s, %(width)s * %(partitions)s - %(letters)s,
         %(letters)s, %(letters)s, clock_timestamp()
     FROM generate_series(1, %(checkpoints)s) s;

@@ -38,7 +38,7 @@ WHERE b.region = %(region)s AND b.state <> 'planned'
 ORDER BY b.seq, c.member
 """
 RESETS = """
-SELECT started_at, discarded_seq, from_seq, to_seq FROM tidemark.resets WHERE region = %(region)s
+SELECT started_at, discarded_seqs, from_seq, to_seq FROM tidemark.resets WHERE region = %(region)s
   AND epoch > (SELECT epoch FROM tidemark.regions WHERE region = %(region)s) - %(epochs)s
 ORDER BY reset_id
 """

@@ -32,6 +32,7 @@ CREATE TABLE tidemark.runs (
     max_bytes   bigint,
     max_batches bigint,
     max_seconds bigint,
+    in_flight   int    NOT NULL,
     dead_letters_max_ratio double precision NOT NULL,  -- of a batch's records
     dead_letters_max_count bigint,                 -- in a batch
     backlog     bigint NOT NULL,                   -- offsets between ledger and target offsets at open
@@ -43,6 +44,7 @@ CREATE TABLE tidemark.runs (
     closed_at   timestamptz,
     PRIMARY KEY (region, epoch),
     CONSTRAINT opened_once UNIQUE (opening),
+    CONSTRAINT in_flight_is_one_or_two CHECK (in_flight IN (1, 2)),
     CONSTRAINT run_state_is_known CHECK (state IN ('open', 'closed', 'failed', 'superseded'))
 );
 CREATE INDEX runs_by_run_id ON tidemark.runs (region, run_id, epoch);
@@ -112,6 +114,8 @@ CREATE TABLE tidemark.batches (
     region                   text   NOT NULL REFERENCES tidemark.regions,
     seq                      bigint NOT NULL,
     epoch                    bigint NOT NULL,
+    previous_seq             bigint NOT NULL,      -- becomes visible just before it; 0: nothing does
+    in_flight                int    NOT NULL,      -- of its run
     state                    text   NOT NULL DEFAULT 'planned',
     records                  bigint,
     rows_contributed         bigint,
@@ -123,6 +127,7 @@ CREATE TABLE tidemark.batches (
     planned_at               timestamptz NOT NULL DEFAULT clock_timestamp(),
     published_at             timestamptz,
     PRIMARY KEY (region, seq),
+    CONSTRAINT previous_batch_is_older CHECK (previous_seq < seq),
     CONSTRAINT batch_state_is_known CHECK (state IN ('planned', 'published', 'rewound')),
     CONSTRAINT published_batch_is_counted CHECK (
         state = 'planned' OR (published_at IS NOT NULL AND records IS NOT NULL
@@ -132,7 +137,9 @@ CREATE TABLE tidemark.batches (
     CONSTRAINT moved_dead_letters_equal_contributed CHECK (
         dead_letters_moved = dead_letters_contributed + records_refused)
 );
-CREATE UNIQUE INDEX one_unpublished_batch ON tidemark.batches (region) WHERE state = 'planned';
+-- The seqs of an epoch follow one another.
+CREATE UNIQUE INDEX unpublished_batches_are_in_flight ON tidemark.batches (region, (seq % in_flight)) WHERE state = 'planned';
+CREATE UNIQUE INDEX batches_follow_one_another ON tidemark.batches (region, previous_seq) WHERE state <> 'rewound';
 CREATE INDEX batches_by_epoch ON tidemark.batches (region, epoch, seq);
 CREATE INDEX batches_with_dead_letters ON tidemark.batches (region) INCLUDE (dead_letters_moved)
     WHERE state = 'published' AND dead_letters_moved > 0;
@@ -225,7 +232,7 @@ CREATE TABLE tidemark.resets (
     run_id        text,                            -- the run it cleans up after; null by hand
     request_id    text,                            -- who asks under this name resets once; null: each time
     resetting     uuid   NOT NULL,
-    discarded_seq bigint,
+    discarded_seqs bigint[] NOT NULL DEFAULT '{}',
     from_seq      bigint NOT NULL,
     to_seq        bigint NOT NULL,
     batches       bigint NOT NULL DEFAULT 0,       -- published after to_seq, when the reset began
@@ -297,7 +304,7 @@ SELECT r.region,
        coalesce(run.state, 'reset') AS state,
        r.epoch,
        r.head_seq,
-       (SELECT b.seq FROM tidemark.batches b WHERE b.region = r.region AND b.state = 'planned') AS unpublished_seq,
+       (SELECT min(b.seq) FROM tidemark.batches b WHERE b.region = r.region AND b.state = 'planned') AS unpublished_seq,
        (SELECT sum(greatest(t.target_offset - p.next_offset, 0))::bigint
         FROM tidemark.run_targets t JOIN tidemark.partitions p
             ON p.region = t.region AND p.topic = t.topic AND p.partition = t.partition AND p.ended_epoch IS NULL

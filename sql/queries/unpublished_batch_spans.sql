@@ -1,4 +1,10 @@
--- The plan of a batch, who claimed what, and where the last record before each span ended.
-SELECT s.topic, s.partition, s.start_offset, s.end_offset, s.topic_id, s.contribution, p.record_end, p.leader_epoch
-FROM tidemark.spans s JOIN tidemark.partitions p USING (partition_id)
-WHERE s.region = %(region)s AND s.seq = %(seq)s ORDER BY s.topic, s.partition
+-- The plan of a batch, who claimed what, and where the last record before each span ended: in the batch before it,
+-- where that has a span of the partition, or else as the partition knows.
+SELECT s.topic, s.partition, s.start_offset, s.end_offset, s.topic_id, s.contribution,
+       CASE WHEN n.seq IS NULL THEN p.record_end ELSE n.record_end END,
+       CASE WHEN n.seq IS NULL THEN p.leader_epoch ELSE n.leader_epoch END
+FROM tidemark.batches b JOIN tidemark.spans s USING (region, seq)
+JOIN tidemark.partitions p USING (partition_id)
+LEFT JOIN tidemark.spans n ON n.region = b.region AND n.seq = b.previous_seq AND n.live
+    AND n.partition_id = s.partition_id AND n.end_offset = s.start_offset
+WHERE b.region = %(region)s AND b.seq = %(seq)s ORDER BY s.topic, s.partition

@@ -1,6 +1,6 @@
 """The fault table: every step, broken in every way, and what came of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -20,9 +20,11 @@ class Case:
     failpoint: str
     at: int = 1
     program: str = "run"
+    in_flight: int = 1
 
     def __str__(self) -> str:
-        return f"{self.step.replace(' ', '-')}-{self.failpoint}"
+        name = f"{self.step.replace(' ', '-')}-{self.failpoint}"
+        return name if self.in_flight == 1 else f"{name}-two-in-flight"
 
 
 def _steps(step: str, at: int, *failpoints: str, program: str = "run") -> list[Case]:
@@ -77,6 +79,13 @@ LOST_ANSWERS = [
 ]
 """COMMIT without an answer: lost on the way there, or on the way back."""
 
+WITH_TWO = [
+    replace(case, in_flight=2)
+    for case in [*IN_DRIVER, *IN_WORKER]
+    if case.step[0] in "34567" and case.program == "run"
+]
+"""The steps of a member, with two batches in flight."""
+
 CUT = {
     Fault.killed: {
         "open.commit.sent",
@@ -91,19 +100,31 @@ CUT = {
     Fault.postgres_stopped: {"publish.moved", "drain.staged", "read.staged"},
     Fault.paused: {"plan.after", "publish.before", "mirror.read", "rewind.commit.after"},
 }
+CUT_WITH_TWO = {
+    Fault.killed: {"publish.moved", "publish.commit.sent"},
+    Fault.postgres_stopped: {"drain.staged"},
+    Fault.paused: {"publish.before"},
+}
 """The cells that every run of the suite tries; `make faults` tries all."""
 
 
 def cells() -> list[tuple[Fault, Case]]:
     """Every cell of the table."""
     return [
-        *((Fault.killed, case) for case in [*IN_DRIVER, *IN_WORKER]),
-        *((Fault.postgres_stopped, case) for case in [*IN_DRIVER, *IN_WORKER]),
-        *((Fault.paused, case) for case in IN_DRIVER),
+        *((Fault.killed, case) for case in [*IN_DRIVER, *IN_WORKER, *WITH_TWO]),
+        *((Fault.postgres_stopped, case) for case in [*IN_DRIVER, *IN_WORKER, *WITH_TWO]),
+        *((Fault.paused, case) for case in [*IN_DRIVER, *WITH_TWO] if not is_in_worker(case)),
     ]
+
+
+def is_in_worker(case: Case) -> bool:
+    """Whether a process of the pool reaches the failpoint."""
+    return replace(case, in_flight=1) in IN_WORKER
 
 
 def is_in_cut(fault: Fault, case: Case) -> bool:
     """Whether the cell is tried in every run of the suite."""
+    if case.in_flight == 2:
+        return case.failpoint in CUT_WITH_TWO[fault]
     first = next(c for c in [*IN_DRIVER, *IN_WORKER] if c.failpoint == case.failpoint)
     return case.failpoint in CUT[fault] and case is first

@@ -45,13 +45,13 @@ _WATCH = Edit(
 )
 _LOOKUP = Edit(
     "ledger/publishing.py",
-    "return self._unpublished_seq() == (batch.seq, self.epoch)",
+    "return (batch.seq, self.epoch) in self._unpublished_seqs()",
     "return True",
 )
 _DISCARD = Edit(
-    "protocol/settle.py", "discarded = tx.discard_unpublished_batch()", "discarded = None"
+    "protocol/settle.py", "discarded = tx.discard_unpublished_batches()", "discarded = ()"
 )
-_HEAD = Edit("sql/queries/advance_head.sql", "AND epoch = %(epoch)s AND", "AND")
+_HEAD = Edit("sql/queries/advance_head.sql", "AND r.epoch = %(epoch)s", "")
 
 NO_FENCE = Seed("no batch and epoch fence", (_EPOCH, _WATCH, _LOOKUP))
 NO_FENCE_AT_ALL = Seed(
@@ -95,7 +95,7 @@ MIRROR_BEFORE_PUBLISH = Seed(
     "mirror before publish",
     (
         Edit(
-            "member/drain.py",
+            "member/publisher.py",
             "        outcome = contribute_and_publish(",
             "        ends = {p.span.topic_partition: p.span.end for p in batch.spans}\n"
             "        with self._run.group.writer() as writer:\n"
@@ -165,7 +165,7 @@ SUCCESS_UNASKED = Seed(
         Edit(
             "member/drain.py",
             "            if progress.is_done:\n",
-            "            if progress.is_done or self._published:\n",
+            "            if progress.is_done or self._publisher.published:\n",
         ),
         Edit("protocol/close.py", "[*_unfinished(tx, run, batches), *unmirrored]", "[*unmirrored]"),
     ),

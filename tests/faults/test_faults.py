@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.faults.broken import Broken, resume
-from tests.faults.cases import IN_WORKER, LOST_ANSWERS, Case, Fault
+from tests.faults.cases import LOST_ANSWERS, Case, Fault, is_in_worker
 from tests.faults.region import FaultRegion
 
 from tidemark.errors import Fenced, Superseded
@@ -23,6 +23,7 @@ def test_after_any_fault_one_more_run_leaves_everything_exactly_once(
     record: Record,
     tmp_path: Path,
 ) -> None:
+    """B18: with one batch in flight and with two."""
     fault, case = cell
     prepare(case, region)
     result = BREAK[fault](case, region, breakable, tmp_path)
@@ -56,7 +57,7 @@ def test_a_second_driver_of_a_run_goes_on_where_the_first_one_ended(region: Faul
 
 def killed(case: Case, region: FaultRegion, _: Postgres, tmp: Path) -> str:
     """SIGKILL at the failpoint; a worker's death is the driver's to survive."""
-    in_worker = case in IN_WORKER
+    in_worker = is_in_worker(case)
     action = f"kill:{tmp / 'killed'}" if in_worker else "kill"
     code, words = Broken.start(region, case.program, f"{case.failpoint}={action}@{case.at}").end()
     assert code == (0 if in_worker else -signal.SIGKILL), words
@@ -116,6 +117,7 @@ BREAK = {
 
 def prepare(case: Case, region: FaultRegion) -> None:
     """A reset meets a run that died in its second batch, a rewind a region of several ones."""
+    region.settings["batch"]["in_flight"] = case.in_flight
     if case.program == "reset":
         leave_a_run_half_done(region)
     elif case.program == "rewind":

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -27,7 +28,15 @@ from tests.support.desk import Desk, is_bad
 from tests.support.failpoint import failpoint
 from tests.support.fakes import FakeWriter
 
-from tidemark.errors import ClaimsLost, Fenced, RunNotDone, StagingLost, Superseded, Unreachable
+from tidemark.errors import (
+    ClaimsLost,
+    Fenced,
+    OutcomeUnknown,
+    RunNotDone,
+    StagingLost,
+    Superseded,
+    Unreachable,
+)
 from tidemark.failpoints import FailpointHit
 from tidemark.ledger.migrate import migrate
 from tidemark.member.retire import prune, retire
@@ -99,27 +108,28 @@ class LedgerMachine(RuleBasedStateMachine):
         self.epoch = 0
         self.next_seq = 1
         self.plans: dict[int, tuple[Span, ...]] = {}
-        self.lost: set[int | None] = set()
+        self.in_flight: dict[int, int] = {}
+        self.lost: set[int] = set()
         self.emptied: list[tuple[Batch, Contribution]] = []
         self.offsets: Offsets = {}
 
     # --- the world ---
 
-    @initialize(max_records=st.integers(1, 12))
-    def begin(self, max_records: int) -> None:
+    @initialize(max_records=st.integers(1, 12), in_flight=st.integers(1, 2))
+    def begin(self, max_records: int, in_flight: int) -> None:
         self.grow(20, 0)
         self.grow(20, 1)
-        self._open(max_records)
+        self._open(max_records, in_flight)
 
     @rule(count=st.integers(1, 9), partition=st.integers(0, 1))
     def grow(self, count: int, partition: int) -> None:
         self.desk.grow(count, partition)
 
-    @rule(max_records=st.integers(1, 12), crash=crashes(SETTLE_POINTS))
-    def open(self, max_records: int, crash: str | None) -> None:
+    @rule(max_records=st.integers(1, 12), in_flight=st.integers(1, 2), crash=crashes(SETTLE_POINTS))
+    def open(self, max_records: int, in_flight: int, crash: str | None) -> None:
         with crashing(crash and f"open.{crash}"):
             try:
-                self._open(max_records)
+                self._open(max_records, in_flight)
             except (FailpointHit, Unreachable):
                 self.runs += [run for run in self._runs_in_ledger() if run not in self.runs]
 
@@ -160,7 +170,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def crash_of_postgres(self) -> None:
         """Recovery empties UNLOGGED tables."""
         self.desk.lose_staging()
-        self.lost.add(self.desk.ledger.unpublished_seq(self.desk.region))
+        self.lost.update(self.desk.ledger.unpublished_seqs(self.desk.region))
         self.emptied += [staged for member in self.members for staged in member.staged]
 
     @rule()
@@ -182,8 +192,9 @@ class LedgerMachine(RuleBasedStateMachine):
         for _ in range(count):
             self.join()
             member = self.members[-1]
-            member.batch = self.desk.plan(member.epoch)
-            if member.batch:
+            planned = self.desk.plan_next(member.epoch)
+            if planned:
+                member.batch = data.draw(st.sampled_from(planned))
                 self._stage(member, data)
 
     @precondition(lambda self: self.members)
@@ -193,9 +204,11 @@ class LedgerMachine(RuleBasedStateMachine):
         current = member.epoch == self._epoch_now()
         with crashing(crash):
             try:
-                member.batch = self.desk.plan(member.epoch)
+                planned = self.desk.plan_next(member.epoch)
                 assert current
-                self._plan_is_fixed(member.batch)
+                for batch in planned:
+                    self._plan_is_fixed(batch)
+                member.batch = data.draw(st.sampled_from(planned)) if planned else None
             except Fenced:
                 assert not current
             except FailpointHit:
@@ -218,6 +231,24 @@ class LedgerMachine(RuleBasedStateMachine):
                 self._contribute(*contribution)
             except FailpointHit:
                 assert crash not in LOOKED_UP
+                self.members.remove(member)
+
+    @precondition(lambda self: self.members)
+    @rule(data=st.data(), crash=crashes(PUBLISH_POINTS))
+    def publish_complete(self, data: st.DataObject, crash: str | None) -> None:
+        """Whoever looks at a complete lowest batch publishes it."""
+        member = data.draw(st.sampled_from(self.members))
+        seqs = self.desk.ledger.unpublished_seqs(self.desk.region)
+        is_complete = bool(seqs) and not self._unclaimed(seqs[0])
+        with crashing(crash):
+            try:
+                outcome = self.desk.publish_complete(member.epoch)
+                assert (outcome is not None) == is_complete or crash in LOOKED_UP
+            except Fenced:
+                assert member.epoch != self._epoch_now()
+            except ClaimsLost:
+                assert seqs[0] in self.lost
+            except (FailpointHit, OutcomeUnknown):
                 self.members.remove(member)
 
     # --- mirrors ---
@@ -317,12 +348,24 @@ class LedgerMachine(RuleBasedStateMachine):
         self.offsets = self.desk.offsets()
 
     @invariant()
-    def at_most_one_batch_is_unpublished(self) -> None:
+    def no_more_batches_are_unpublished_than_in_flight(self) -> None:
         planned = self.desk.sql(
             "SELECT seq, epoch FROM tidemark.batches WHERE state = 'planned' AND " + self.desk.here
         )
-        assert len(planned) <= 1
+        assert len(planned) <= self.in_flight.get(self._epoch_now(), 0)
         assert all(epoch == self._epoch_now() for _, epoch in planned)
+
+    @invariant()
+    def published_batches_follow_one_another(self) -> None:
+        """Nobody ever sees a batch without the one before it."""
+        chain = self.desk.sql(
+            "SELECT seq, previous_seq FROM tidemark.batches WHERE state = 'published' AND "
+            f"{self.desk.here} ORDER BY seq"
+        )
+        assert all(b[1] == a[0] for a, b in pairwise(chain))
+        state = self.desk.ledger.region_state(self.desk.region)
+        assert state is not None
+        assert not chain or chain[-1][0] == state.head_seq
 
     # --- helpers ---
 
@@ -351,9 +394,10 @@ class LedgerMachine(RuleBasedStateMachine):
             found[TopicPartition(topic, partition)] = end
         return found
 
-    def _open(self, max_records: int) -> None:
-        run_id = f"run {len(self.runs)} {self._epoch_now()}"
-        epoch = self.desk.open(run_id, Bounds(max_records)).epoch
+    def _open(self, max_records: int, in_flight: int) -> None:
+        run_id, before = f"run {len(self.runs)} {self._epoch_now()}", self._epoch_now()
+        self.in_flight[before + 1] = in_flight  # also if it crashes after its COMMIT
+        epoch = self.desk.open(run_id, Bounds(max_records, in_flight=in_flight)).epoch
         self.runs.append((run_id, epoch))
         assert self.desk.group.offsets == self.desk.offsets()
 
@@ -394,17 +438,10 @@ class LedgerMachine(RuleBasedStateMachine):
         """What the ledger's own rows say must come of it."""
         if batch.epoch != self._epoch_now():
             return {Fenced}
-        planned = self.desk.ledger.unpublished_seq(self.desk.region)
-        if planned != batch.seq:
+        planned = self.desk.ledger.unpublished_seqs(self.desk.region)
+        if batch.seq not in planned:
             return {Result.refused}
-        unclaimed = {
-            partition
-            for (partition,) in self.desk.sql(
-                "SELECT partition FROM tidemark.spans WHERE contribution IS NULL AND seq = %s AND "
-                + self.desk.here,
-                (planned,),
-            )
-        }
+        unclaimed = self._unclaimed(batch.seq)
         wanted = [read.span for read in contribution.reads]
         in_plan = {p.span for p in batch.spans}
         if any(s.partition not in unclaimed or s not in in_plan for s in wanted):
@@ -412,15 +449,21 @@ class LedgerMachine(RuleBasedStateMachine):
         is_something = contribution.rows or contribution.dead_letters
         if is_something and (batch, contribution) in self.emptied:
             return {StagingLost}
-        if unclaimed - {span.partition for span in wanted}:
+        if batch.seq != planned[0] or unclaimed - {span.partition for span in wanted}:
             return {Result.contributed}
         has_claims = len(unclaimed) < len(in_plan)
-        if has_claims and planned in self.lost:
+        if has_claims and batch.seq in self.lost:
             return {Result.published, ClaimsLost}
         return {Result.published}
 
+    def _unclaimed(self, seq: int) -> set[int]:
+        """Partitions whose span of the batch nobody has claimed."""
+        unclaimed = "SELECT partition FROM tidemark.spans WHERE contribution IS NULL AND seq = %s"
+        found = self.desk.sql(f"{unclaimed} AND {self.desk.here}", (seq,))
+        return {partition for (partition,) in found}
+
     def _is_done(self, epoch: int) -> bool:
-        if self.desk.ledger.unpublished_seq(self.desk.region) is not None:
+        if self.desk.ledger.unpublished_seqs(self.desk.region):
             return False
         targets = self.desk.ledger.target_offsets(self.desk.region, epoch)
         offsets = self.desk.offsets()
@@ -438,6 +481,7 @@ def machine(warehouse: dict[str, Any]) -> Iterator[type[LedgerMachine]]:
 
 @pytest.mark.timeout(3600)
 def test_nothing_is_lost_or_doubled_whatever_happens(machine: type[LedgerMachine]) -> None:
+    """B1, B18: with one batch in flight and with two."""
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         machine,
         settings=settings(

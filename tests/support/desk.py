@@ -21,8 +21,10 @@ from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.postgres.transaction import autocommit, transaction
 from tidemark.protocol.close import Closed, close
+from tidemark.protocol.contribute import contribute_and_publish
 from tidemark.protocol.open import OpenRequest
-from tidemark.protocol.publish import Outcome, contribute_and_publish, plan_batch
+from tidemark.protocol.plan import plan_batch
+from tidemark.protocol.publish import Outcome, publish_complete
 from tidemark.protocol.reset import ResetRequest, RewindRequest
 from tidemark.protocol.settle import Settled, rewind, settle
 from tidemark.staging import tables
@@ -146,7 +148,11 @@ class Desk:
         return self.ledger.register_member(self.region, epoch, uuid4(), "m")
 
     def plan(self, epoch: int) -> Batch | None:
-        """The epoch's batch."""
+        """The epoch's lowest batch."""
+        return next(iter(self.plan_next(epoch)), None)
+
+    def plan_next(self, epoch: int) -> tuple[Batch, ...]:
+        """The epoch's batches, one more if there may be one."""
         return plan_batch(self.ledger, self.region, epoch, self.facts)
 
     def must_plan(self, epoch: int) -> Batch:
@@ -192,6 +198,10 @@ class Desk:
     def publish(self, batch: Batch, contribution: Contribution) -> Outcome:
         """The contribution is offered to the ledger."""
         return contribute_and_publish(self.ledger, self.mover, batch, contribution)
+
+    def publish_complete(self, epoch: int) -> Outcome | None:
+        """The lowest batch is published if it is complete."""
+        return publish_complete(self.ledger, self.mover, self.region, epoch)
 
     def work(self, epoch: int, member: int | None = None) -> Outcome:
         """One batch is planned, staged and published by one member."""

@@ -29,7 +29,7 @@ class Run:
         """What the member knows of it."""
         ledger = SimpleNamespace(
             progress=lambda *_: Progress(1, 0, self.claimed, False),
-            unpublished_batch=lambda *_: SimpleNamespace(seq=1, unclaimed=()),
+            unpublished_batches=lambda *_: (SimpleNamespace(seq=1, unclaimed=()),),
         )
         pipeline = SimpleNamespace(no_progress_seconds=SECONDS)
         group = Distant(self)
@@ -39,6 +39,7 @@ class Run:
             region="r",
             epoch=1,
             pipeline=pipeline,
+            in_flight=1,
             is_fenced=lambda: False,
         )
 

@@ -55,8 +55,8 @@ def reset_lines(table_name: str, report: "ResetReport") -> Iterator[str]:
     else:
         yield f"DRY RUN: {what} of region {report.region}. NOTHING WAS CHANGED. It would:"
         yield f"  epoch       {report.epoch} -> {report.epoch + 1}; who works now would be fenced"
-    discards = report.discards_seq
-    yield f"  discarded   {'nothing' if discards is None else f'batch {discards}, unpublished'}"
+    discarded = " and ".join(f"batch {seq}" for seq in report.discarded_seqs)
+    yield f"  discarded   {f'{discarded}, unpublished' if discarded else 'nothing'}"
     yield from _removed(table_name, report, back)
     for difference in report.drift:
         yield f"  Kafka       {'differed' if report.applied else 'differs'}: {difference}"

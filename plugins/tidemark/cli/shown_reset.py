@@ -29,10 +29,7 @@ def _lines(report: "ResetReport", members: "list[MemberHealth]", table: str) -> 
         fate = "not fenced" if one.kind == "foreign" else "fenced"
         note = "; it is FOREIGN, stop it" if one.kind == "foreign" else ""
         yield f"  {fate:12}{one.label}, holds {held}{note}"
-    if report.discards_seq is None:
-        yield "  discarded   nothing: no batch is unpublished"
-    else:
-        yield f"  discarded   batch {report.discards_seq}, which is not published, and its staging"
+    yield from _discarded(report)
     if back is None:
         yield f"  head        batch {report.head_seq} stays; no row of the target is removed"
     else:
@@ -47,6 +44,13 @@ def _lines(report: "ResetReport", members: "list[MemberHealth]", table: str) -> 
         yield f"  Kafka       the group's offsets go back with the ledger's, by {again} in all"
     elif not report.drift:
         yield "  Kafka       nothing: the group's offsets equal the ledger's"
+
+
+def _discarded(report: "ResetReport") -> Iterator[str]:
+    if not report.discarded_seqs:
+        yield "  discarded   nothing: no batch is unpublished"
+    for seq in report.discarded_seqs:
+        yield f"  discarded   batch {seq}, which is not published, and its staging"
 
 
 def _epoch(report: "ResetReport") -> str:

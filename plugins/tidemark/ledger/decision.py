@@ -18,10 +18,10 @@ class Decision:
     head_seq: int
     next_seq: int
 
-    def _unpublished_seq(self) -> tuple[int, int] | None:
-        """Seq and epoch of the unpublished batch; None if there is none."""
-        found = self._one("unpublished_seq")
-        return (found[0], found[1]) if found else None
+    def _unpublished_seqs(self) -> list[tuple[int, int]]:
+        """Seq and epoch of the unpublished batches, the lowest first."""
+        self._run("unpublished_seqs")
+        return self.cursor.fetchall()
 
     def _run(self, name: str, **values: object) -> int:
         """Run a statement; return the number of rows that it changed or found."""

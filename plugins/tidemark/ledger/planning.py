@@ -16,12 +16,11 @@ class Planning(Decision):
 
     __slots__ = ()
 
-    def unpublished_batch(self) -> Batch | None:
-        """The batch that this epoch works on, or None; a later epoch discards it."""
-        found = self._unpublished_seq()
-        if found is None:
-            return None
-        seq, epoch = found
+    def unpublished_batches(self) -> tuple[Batch, ...]:
+        """The batches that this epoch works on, the lowest first; a later epoch discards them."""
+        return tuple(self._batch(seq, epoch) for seq, epoch in self._unpublished_seqs())
+
+    def _batch(self, seq: int, epoch: int) -> Batch:
         self._run("unpublished_batch_spans", seq=seq)
         spans = tuple(
             PlannedSpan(Span(*row[:4]), row[4], row[5] is not None, LogPosition.known(*row[6:]))
@@ -50,7 +49,9 @@ class Planning(Decision):
     def bounds(self) -> Bounds:
         """The run's bounds."""
         run = self._run_at()
-        return Bounds(run.max_records, run.max_batches, run.max_seconds, run.max_bytes)
+        return Bounds(
+            run.max_records, run.max_batches, run.max_seconds, run.max_bytes, run.in_flight
+        )
 
     def batches_since_reset(self) -> int | None:
         """Checkpoints since the region's newest reset; None if there never was one."""
@@ -78,7 +79,8 @@ class Planning(Decision):
     def write_batch(self, spans: Sequence[Span]) -> Batch:
         """Write the plan under a new seq; it does not change within the epoch."""
         seq = self._give_out_seq()
-        self._run("write_batch", seq=seq)
+        if self._run("write_batch", seq=seq) != 1:
+            raise LookupError(f"no run of region {self.region} has epoch {self.epoch}")
         written = self._run(
             "write_batch_spans",
             seq=seq,
@@ -89,10 +91,7 @@ class Planning(Decision):
         )
         if written != len(spans):
             raise LookupError(f"{len(spans) - written} planned partitions are unknown")
-        batch = self.unpublished_batch()
-        if batch is None:
-            raise LookupError(f"batch {seq} of region {self.region} was written and is not there")
-        return batch
+        return self._batch(seq, self.epoch)
 
     def _give_out_seq(self) -> int:
         return self._number("give_out_seq")

@@ -1,20 +1,24 @@
-"""What a transaction decides about the unpublished batch: claims, and the publish."""
+"""What a transaction decides about unpublished batches: claims, and the publish."""
 
 from tidemark.errors import TargetRefused
 from tidemark.ledger.decision import Decision
 from tidemark.model.batch import Batch, Contribution, Moved
 from tidemark.model.dead_letters import JUDGED_FROM, Counted, Limits, Reason
-from tidemark.protocol.publish import SpanAlreadyClaimed
+from tidemark.protocol.contribute import SpanAlreadyClaimed
 
 
 class Publishing(Decision):
-    """Claims on the unpublished batch, and its publish."""
+    """Claims on unpublished batches, and their publish."""
 
     __slots__ = ()
 
     def is_unpublished(self, batch: Batch) -> bool:
         """Whether this epoch still works on the batch; this check fences every contribution."""
-        return self._unpublished_seq() == (batch.seq, self.epoch)
+        return (batch.seq, self.epoch) in self._unpublished_seqs()
+
+    def is_lowest(self, batch: Batch) -> bool:
+        """Whether no other batch has to be published before this one."""
+        return self._unpublished_seqs()[0] == (batch.seq, self.epoch)
 
     def claim(self, batch: Batch, contribution: Contribution) -> None:
         """Claim all spans of the contribution, or none.

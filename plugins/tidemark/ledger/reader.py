@@ -22,7 +22,7 @@ class Progress:
     """The region's epoch; the rest holds only while it is the run's."""
     head_seq: int
     claimed: int
-    """Spans of the unpublished batch that are claimed."""
+    """Spans of unpublished batches that are claimed."""
     is_done: bool
     """Nothing is unpublished, and the target offsets or the run's bound are reached."""
 
@@ -122,15 +122,14 @@ class Reader(Lookup):
         with autocommit(self.engine) as cursor:
             return regions.target_offsets(cursor, region, epoch)
 
-    def unpublished_batch(self, region: str) -> Batch | None:
-        """The unpublished batch with its claims; None if there is none."""
+    def unpublished_batches(self, region: str) -> tuple[Batch, ...]:
+        """The unpublished batches with their claims, the lowest first."""
         with autocommit(self.engine) as cursor:
-            return Planning(cursor, region, 0, 0, 0).unpublished_batch()
+            return Planning(cursor, region, 0, 0, 0).unpublished_batches()
 
-    def unpublished_seq(self, region: str) -> int | None:
-        """The seq of the unpublished batch; None if there is none."""
-        rows = self._rows("unpublished_seq", region=region)
-        return rows[0][0] if rows else None
+    def unpublished_seqs(self, region: str) -> list[int]:
+        """The seqs of the unpublished batches, the lowest first."""
+        return [seq for seq, _ in self._rows("unpublished_seqs", region=region)]
 
     def finished_reset(self, region: str, request_id: str) -> FinishedReset | None:
         """The reset that a request has finished; None if it has not."""

@@ -1,6 +1,6 @@
 """What an open or a reset decides under the region lock."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -35,12 +35,12 @@ class Settling:
         self._run("take_epoch", epoch=self.state.epoch, seen=seen.epoch)
         return int(self.cursor.fetchone()[0])  # type: ignore[index]
 
-    def discard_unpublished_batch(self) -> int | None:
-        """Discard the plan of the epoch before; return its seq, which is never reused, or None."""
-        self._run("discard_unpublished_batch")
-        found = self.cursor.fetchone()
+    def discard_unpublished_batches(self) -> tuple[int, ...]:
+        """Discard what the epoch before has planned; return its seqs, which are never reused."""
+        self._run("discard_unpublished_batches")
+        found = tuple(sorted(seq for (seq,) in self.cursor.fetchall()))
         self._supersede()
-        return found[0] if found else None
+        return found
 
     def _supersede(self) -> None:
         """Mark open runs and unfinished resets as superseded."""
@@ -96,6 +96,7 @@ class Settling:
             max_bytes=bounds.max_bytes,
             max_batches=bounds.max_batches,
             max_seconds=bounds.max_seconds,
+            in_flight=bounds.in_flight,
             dead_letters_max_ratio=request.limits.max_ratio,
             dead_letters_max_count=request.limits.max_count,
             backlog=backlog,
@@ -131,7 +132,7 @@ class Settling:
         """The reset that this request has finished, if it has."""
         return rewinds.finished_reset(self.cursor, self.region, request_id)
 
-    def write_reset(self, epoch: int, request: NewReset, discarded: int | None) -> None:
+    def write_reset(self, epoch: int, request: NewReset, discarded: Sequence[int]) -> None:
         """Write the audit row of a reset."""
         head = self.state.head_seq
         to_seq = head if request.to_seq is None else request.to_seq
@@ -144,7 +145,7 @@ class Settling:
             run_id=request.run_id,
             request_id=request.request_id,
             resetting=str(request.uuid),
-            discarded_seq=discarded,
+            discarded_seqs=list(discarded),
             head_seq=head,
             to_seq=to_seq,
             rows=removal.rows,

@@ -2,29 +2,26 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import NoReturn
 
-from tidemark.errors import DataLost, Fenced, MirrorFailed, TidemarkError, Unreachable
+from tidemark.errors import DataLost, Fenced, TidemarkError
 from tidemark.member.display import Display
 from tidemark.member.member_run import MemberRun
 from tidemark.member.outage import waited_out
-from tidemark.member.retire import retire
+from tidemark.member.publisher import Publisher
 from tidemark.member.stager import Stager
 from tidemark.member.stall import StallDetector
 from tidemark.member.watch import watched
+from tidemark.member.work import Work, next_work
 from tidemark.model.batch import Batch
 from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, Facts, check_topic_ids
-from tidemark.model.offsets import Span
-from tidemark.protocol.mirror import mirror
-from tidemark.protocol.publish import Outcome, Result, contribute_and_publish, plan_batch
+from tidemark.protocol.plan import plan_batch
 
 log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 0.2
-
-RETIRE_WAIT_MS = 100
-"""How long a member at work waits for a staging table that somebody still holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,7 @@ class Drain:
         self._stall = StallDetector(run)
         self._display = Display(run)
         self._stager: Stager | None = None
-        self._published: list[Outcome] = []
+        self._publisher = Publisher(run, self._stall, self._cancel)
 
     def work(self) -> Drained:
         """Drain batch after batch until the ledger, under this epoch, says that the run is done.
@@ -59,16 +56,26 @@ class Drain:
             with watched(self._run, self._display, lambda: self._stager):
                 self._drain_batches()
         except TidemarkError as error:
-            is_fenced = isinstance(error, Fenced) or self._run.is_fenced()
-            self._display.show("reset complete" if is_fenced else "failed")
-            if is_fenced and not isinstance(error, Fenced):
-                # A cancelled job, or one whose staging was dropped, fails in its own words.
-                raise self._run.fenced() from error
-            raise
+            self._fail(error)
         finally:
+            self._publisher.close()
             if self._stager:
                 self._stager.executor.close()
         return self._summary(time.monotonic() - started)
+
+    def _fail(self, error: TidemarkError) -> NoReturn:
+        """Raise what was first: a job that ends early ends for a reason."""
+        cause = self._publisher.error or error
+        is_fenced = isinstance(cause, Fenced) or self._run.is_fenced()
+        self._display.show("reset complete" if is_fenced else "failed")
+        if is_fenced and not isinstance(cause, Fenced):
+            # A cancelled job, or one whose staging was dropped, fails in its own words.
+            raise self._run.fenced() from cause
+        raise cause
+
+    def _cancel(self) -> None:
+        if self._stager:
+            self._stager.executor.cancel()
 
     def _drain_batches(self) -> None:
         while True:
@@ -76,22 +83,26 @@ class Drain:
             if progress.epoch != self._run.epoch:
                 raise self._run.fenced()
             if progress.is_done:
+                self._publisher.wait()
                 self._display.show("done")
                 return
-            if not self._run.member.assigned() or not self._drain_next():
+            if self._run.member.assigned() and self._drain_next():
+                continue
+            if not self._publisher.wait():
                 self._display.show("waiting")
                 self._run.member.wait(WAIT_SECONDS)
 
     def _drain_next(self) -> bool:
-        """Plan, if nobody has, and drain what this member owns of it; False if that is nothing."""
+        """Drain, or publish, what is there for this member, planned if nobody has; else False."""
         stager = self._stager or self._start()
-        if self._is_for_others(self._run.ledger.unpublished_batch(self._run.region)):
-            return False
-        batch = self._plan()
-        spans = self._mine(batch) if batch else []
-        if batch and spans:
-            self._drain_batch(stager, batch, spans)
-        return bool(spans)
+        in_hand = self._publisher.in_hand
+        batches = self._unpublished() or self._plan()
+        work = next_work(batches, self._run.member.assigned(), in_hand)
+        if work:
+            self._drain_batch(stager, work)
+            return True
+        is_complete = bool(batches) and not batches[0].unclaimed
+        return is_complete and self._publisher.publish_complete(stager.mover)
 
     def _start(self) -> Stager:
         run = self._run
@@ -101,16 +112,13 @@ class Drain:
         self._stall.renew()
         return self._stager
 
-    def _is_for_others(self, batch: Batch | None) -> bool:
+    def _unpublished(self) -> tuple[Batch, ...]:
         """It spares Kafka and the region lock the question, five times a second."""
-        return batch is not None and batch.epoch == self._run.epoch and not self._mine(batch)
+        found = self._run.ledger.unpublished_batches(self._run.region)
+        return tuple(batch for batch in found if batch.epoch == self._run.epoch)
 
-    def _mine(self, batch: Batch) -> list[Span]:
-        owned = self._run.member.assigned()
-        return [p.span for p in batch.unclaimed if p.span.topic_partition in owned]
-
-    def _plan(self) -> Batch | None:
-        """The epoch's batch; what Kafka seems to have lost is looked at again for a while."""
+    def _plan(self) -> tuple[Batch, ...]:
+        """The epoch's batches; what Kafka seems to have lost is looked at again for a while."""
         run, deadline = self._run, time.monotonic() + RECHECK_SECONDS
         while True:
             try:
@@ -121,44 +129,29 @@ class Drain:
                 log.warning("looking at Kafka again: %s", error)
             time.sleep(RECHECK_PAUSE)
 
-    def _drain_batch(self, stager: Stager, batch: Batch, spans: Sequence[Span]) -> None:
-        """Drain and stage, contribute and publish, mirror."""
-        started = time.monotonic()
+    def _drain_batch(self, stager: Stager, work: Work) -> None:
+        """Drain and stage; then contribute, publish and mirror."""
+        started, batch = time.monotonic(), work.batch
         self._display.show("draining")
-        contribution = stager.staged(batch, spans)
+        contribution = stager.staged(batch, work.spans)
         if contribution is None:
             self._stall.excuse()  # it worked, for others to go on
             return
+        self._publisher.wait()
         facts = self._facts()
         check_topic_ids(batch.region, ((p.span.topic, p.topic_id) for p in batch.spans), facts)
         self._display.show("records fetched", drain_ms=int((time.monotonic() - started) * 1000))
-        outcome = contribute_and_publish(self._run.ledger, stager.mover, batch, contribution)
-        self._stall.renew()
-        if outcome.result is not Result.published:
-            log.info("batch %s: contribution %s", batch.seq, outcome.result)
-            return
-        self._report(batch, outcome, time.monotonic() - started)
-        self._mirror()
+        if self._run.in_flight > 1:
+            self._prepare_next(stager, facts)
+        self._publisher.contribute(stager.mover, batch, contribution)
 
-    def _report(self, batch: Batch, outcome: Outcome, seconds: float) -> None:
-        self._published.append(outcome)
-        counts = f"{outcome.rows} rows, {outcome.dead_letters} dead letters"
-        log.info("batch %s published: %s in %.2f s", batch.seq, counts, seconds)
-        if outcome.refused:
-            log.warning(
-                "batch %s: the target refused %s records: they are dead letters now",
-                batch.seq,
-                outcome.refused,
-            )
-
-    def _mirror(self) -> None:
-        """Kafka follows the ledger, best effort; staging that is done with goes."""
+    def _prepare_next(self, stager: Stager, facts: Facts) -> None:
+        """Plan the next batch and make its tables now: a publish holds the region's lock."""
         run = self._run
-        try:
-            mirror(run.ledger, run.group, run.region, run.epoch)
-        except (MirrorFailed, Unreachable) as error:
-            log.warning("the mirror is behind; close writes it again: %s", error)
-        retire(run.ledger.engine, run.region, wait_ms=RETIRE_WAIT_MS)
+        with suppress(DataLost):  # it is looked at again when the batch is due
+            for batch in plan_batch(run.ledger, run.region, run.epoch, facts):
+                if next_work([batch], run.member.assigned(), None):
+                    stager.make_tables(batch)
 
     def _facts(self) -> Facts:
         """What Kafka says now; an outage is waited out."""
@@ -173,10 +166,11 @@ class Drain:
             raise self._run.fenced()
 
     def _summary(self, seconds: float) -> Drained:
+        published = self._publisher.published
         return Drained(
             epoch=self._run.epoch,
-            batches=len(self._published),
-            rows=sum(outcome.rows for outcome in self._published),
-            dead_letters=sum(outcome.dead_letters for outcome in self._published),
+            batches=len(published),
+            rows=sum(outcome.rows for outcome in published),
+            dead_letters=sum(outcome.dead_letters for outcome in published),
             seconds=round(seconds, 3),
         )

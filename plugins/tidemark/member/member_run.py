@@ -25,6 +25,8 @@ class MemberRun:
     """The member's number in the ledger: it keys what the member stages."""
     topics: Sequence[str]
     """The run's topics, as its target offsets name them."""
+    in_flight: int
+    """Unpublished batches that the run may have."""
     ledger: Ledger
     broker: Broker
     group: Group

@@ -29,7 +29,7 @@ SHORT_SECONDS = 0.5
 
 
 def retire(engine: Engine, region: str, *, wait_ms: int = DROP_WAIT_MS) -> list[int]:
-    """Drop the region's staging tables but those of its unpublished batch; return their seqs.
+    """Drop the region's staging tables but those of unpublished batches; return their seqs.
 
     Best effort, also beside members at work: a table that a stopped executor still holds is
     waited for `wait_ms` and left for the next time; its session is ended. Each batch has a
@@ -60,13 +60,13 @@ def _done_with(engine: Engine, region: str) -> Iterator[int]:
     with autocommit(engine) as cursor:
         next_seq, unpublished = _seqs_in_use(cursor, region)
         staged = staged_batches(cursor, Staging.of(region, 0).schema, region)
-    return (seq for seq in staged if seq < next_seq and seq != unpublished)
+    return (seq for seq in staged if seq < next_seq and seq not in unpublished)
 
 
-def _seqs_in_use(cursor: Cursor, region: str) -> tuple[int, int | None]:
-    """The next seq, and that of the unpublished batch."""
+def _seqs_in_use(cursor: Cursor, region: str) -> tuple[int, list[int]]:
+    """The next seq, and those of unpublished batches."""
     cursor.execute(query("seqs_in_use"), {"region": region})
-    return cursor.fetchone() or (0, None)
+    return cursor.fetchone() or (0, [])
 
 
 def _end_writers(engine: Engine, staging: Staging) -> None:

@@ -27,6 +27,7 @@ class Stager:
         self._run = run
         self.executor = job.executor
         self.mover = job.mover
+        self._made: set[int] = set()
         self.active_read = ActiveRead(run.member, job.executor)
 
     def staged(self, batch: Batch, spans: Sequence[Span]) -> Contribution | None:
@@ -34,7 +35,7 @@ class Stager:
 
         Where the batch was published meanwhile, its staging may be gone under the job.
         """
-        self._make_tables(batch)
+        self.make_tables(batch)
         try:
             winners = self._run_job(batch, spans)
             if winners is None:
@@ -42,16 +43,22 @@ class Stager:
             reads = self._complete_reads(batch, spans)
             return Contribution(self._run.number, reads, tuple(w for w in winners if w.rows))
         except TidemarkError as error:
-            is_current = self._run.ledger.unpublished_seq(batch.region) == batch.seq
+            is_current = batch.seq in self._run.ledger.unpublished_seqs(batch.region)
             if is_current or self._run.is_fenced():
                 raise
             log.info("batch %s was published by another member meanwhile: %s", batch.seq, error)
             return None
 
-    def _make_tables(self, batch: Batch) -> None:
-        """Under the epoch: a zombie makes no tables that nobody would retire."""
+    def make_tables(self, batch: Batch) -> None:
+        """The batch's staging tables are there.
+
+        Under the epoch: a zombie makes no tables that nobody would retire.
+        """
+        if batch.seq in self._made:
+            return
         with self._run.ledger.deciding(batch.region, batch.epoch, "staging") as tx:
             tables.create(tx.cursor, batch.staging, self.mover.columns)
+        self._made.add(batch.seq)
 
     def _run_job(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt] | None:
         """The winners; None if partitions went to another member meanwhile and the job was ended.

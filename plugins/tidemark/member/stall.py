@@ -103,9 +103,8 @@ class StallDetector:
         return found
 
     def _waiting(self) -> Waiting:
-        """The unclaimed spans of the batch; without one, what the run has yet to plan."""
-        batch = self._ledger.unpublished_batch(self._region)
-        if batch is not None:
+        """The unclaimed spans of the lowest batch; without one, what the run has yet to plan."""
+        for batch in self._ledger.unpublished_batches(self._region)[:1]:
             spans = tuple(planned.span for planned in batch.unclaimed)
             return Waiting(f"batch {batch.seq}: no span was claimed", spans)
         targets = self._ledger.target_offsets(self._region, self._epoch)

@@ -1,7 +1,7 @@
 """Batches, contributions and what a checkpoint is made of."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tidemark.model.offsets import LogPosition, Offsets, Span, TopicPartition
@@ -40,7 +40,7 @@ class PlannedSpan:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The unpublished batch of an epoch: what becomes visible at once."""
+    """An unpublished batch of an epoch: what becomes visible at once."""
 
     region: str
     epoch: int
@@ -60,6 +60,15 @@ class Batch:
             for planned in self.spans
             if planned.read_up_to
         }
+
+    def after(self, reads: "Sequence[SpanRead]") -> "Batch":
+        """The same plan; a span that begins where a read ended follows what that read found."""
+        found = {(read.span.topic_partition, read.span.end): read.read_up_to for read in reads}
+        spans = (
+            replace(p, read_up_to=found.get((p.span.topic_partition, p.span.start), p.read_up_to))
+            for p in self.spans
+        )
+        return replace(self, spans=tuple(spans))
 
     @property
     def unclaimed(self) -> tuple[PlannedSpan, ...]:

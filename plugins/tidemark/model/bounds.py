@@ -7,19 +7,24 @@ from tidemark.errors import InvalidSettings
 MOST = 2**63 - 1
 """The largest number that the ledger holds: of a limit, and of a seq."""
 
+MOST_IN_FLIGHT = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Limits of a batch (records, bytes) and of a run (batches, seconds); None is no limit.
 
     Raises:
-        InvalidSettings: a limit is not positive, or larger than the ledger holds.
+        InvalidSettings: a limit is not positive, or larger than the ledger holds; or more batches
+            than two are in flight.
     """
 
     max_records: int
     max_batches: int | None = None
     max_seconds: int | None = None
     max_bytes: int | None = None
+    in_flight: int = 1
+    """Batches that are planned and not published, at most."""
 
     def __post_init__(self) -> None:
         for name in (field.name for field in fields(self)):
@@ -28,6 +33,8 @@ class Bounds:
                 raise InvalidSettings(f"{name} must be positive, got {value}")
             if value is not None and value > MOST:
                 raise InvalidSettings(f"{name} must be at most {MOST}, got {value}")
+        if self.in_flight > MOST_IN_FLIGHT:
+            raise InvalidSettings(f"in_flight must be 1 or 2, got {self.in_flight}")
 
 
 SLOW_START = 4

@@ -59,6 +59,7 @@ class Run:
     max_bytes: int | None
     max_batches: int | None
     max_seconds: int | None
+    in_flight: int
     backlog: int
     bound: str | None
     reason: str | None
@@ -97,7 +98,7 @@ class FinishedReset:
     """No epoch came after it: the region is as the reset left it."""
     from_seq: int
     to_seq: int
-    discarded_seq: int | None
+    discarded_seqs: list[int]
     batches: int
     """That were removed, with their rows and dead letters."""
     rows: int

@@ -46,6 +46,7 @@ def drain_run(
                 run.epoch,
                 number,
                 topics,
+                run.in_flight,
                 region.ledger,
                 region.broker,
                 region.group,

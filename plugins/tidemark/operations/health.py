@@ -41,7 +41,7 @@ class GroupHealth:
     partitions: tuple[PartitionStatus, ...]
     unpublished_seq: int | None
     unclaimed: tuple[str, ...]
-    """Spans of the unpublished batch that nobody has contributed."""
+    """Spans of the lowest unpublished batch that nobody has contributed."""
     held_up: HeldUp | None
     """None while no span is unclaimed."""
 
@@ -68,8 +68,8 @@ def health_of(region: "Region") -> GroupHealth:
         TidemarkError: one of the two can't be asked.
     """
     found, group = in_ledger(region), region.group.describe()
-    batch = region.ledger.unpublished_batch(region.name) if found.epoch is not None else None
-    unclaimed = [planned.span for planned in batch.unclaimed] if batch else []
+    batches = region.ledger.unpublished_batches(region.name) if found.epoch is not None else ()
+    unclaimed = [planned.span for batch in batches[:1] for planned in batch.unclaimed]
     members = members_of(group, found.members, region.name, region.group.group_id)
     waiting = {span.topic_partition for span in unclaimed}
     return GroupHealth(

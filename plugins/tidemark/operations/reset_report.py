@@ -43,7 +43,7 @@ class ResetReport:
     epoch: int
     head_seq: int
     to_seq: int
-    discards_seq: int | None
+    discarded_seqs: tuple[int, ...]
     offsets: Offsets
     """Where each partition stands afterwards."""
     drift: tuple[str, ...]
@@ -61,7 +61,7 @@ def dry_run(region: Region) -> tuple[MirrorSeen, ResetReport]:
         epoch=state.epoch,
         head_seq=state.head_seq,
         to_seq=state.head_seq,
-        discards_seq=region.ledger.unpublished_seq(region.name),
+        discarded_seqs=tuple(region.ledger.unpublished_seqs(region.name)),
         offsets=checkpoint.offsets,
         drift=seen.drift,
     )
@@ -85,7 +85,7 @@ def reported_again(region: Region, request_id: str) -> ResetReport | None:
         epoch=done.epoch,
         head_seq=done.from_seq,
         to_seq=done.to_seq,
-        discards_seq=done.discarded_seq,
+        discarded_seqs=tuple(done.discarded_seqs),
         offsets=region.ledger.merged_checkpoint(region.name, done.to_seq).offsets,
         drift=(),
         removed=back,
@@ -95,4 +95,4 @@ def reported_again(region: Region, request_id: str) -> ResetReport | None:
 def completed(region: Region, report: ResetReport, settled: Settled) -> ResetReport:
     """Old staging is dropped; the report of what was done."""
     retire(region.ledger.engine, region.name)
-    return replace(report, applied=True, epoch=settled.epoch, discards_seq=settled.discarded_seq)
+    return replace(report, applied=True, epoch=settled.epoch, discarded_seqs=settled.discarded_seqs)

@@ -68,6 +68,7 @@ class RegionStatus:
     oldest_seq: int | None = None
     """The oldest checkpoint that can be restored; 0 while none was pruned."""
     unpublished_seq: int | None = None
+    """The lowest batch that is planned and not published."""
     consecutive_resets: int | None = None
     run_id: str | None = None
     reason: str | None = None
@@ -111,7 +112,7 @@ def in_ledger(region: "Region") -> RegionStatus:
         state.epoch,
         state.head_seq,
         state.oldest_seq,
-        ledger.unpublished_seq(region.name),
+        min(ledger.unpublished_seqs(region.name), default=None),
         state.consecutive_resets,
         run.run_id if run else None,
         run.reason if run else None,

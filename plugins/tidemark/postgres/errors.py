@@ -35,7 +35,11 @@ BY_CONSTRAINT: dict[str, tuple[type[TidemarkError], str]] = {
         "{}: a partition's next offset is not the start of its span; someone else moved it",
     ),
     "epoch_is_the_expected_one": (Fenced, "{}: another open or reset took this epoch"),
-    "one_unpublished_batch": (Fenced, "{}: the region has an unpublished batch already"),
+    "unpublished_batches_are_in_flight": (
+        Fenced,
+        "{}: the region has as many unpublished batches as its run allows",
+    ),
+    "batches_follow_one_another": (Fenced, "{}: another batch follows the same one"),
     "spans_do_not_overlap": (
         LedgerInconsistent,
         "{}: a planned span overlaps one that was read before" + EDITED,

@@ -75,8 +75,7 @@ def _mirrored(
 
 def _unfinished(tx: Deciding, run: Run, batches: int) -> Iterator[str]:
     """Each reason why the ledger does not call the run done."""
-    batch = tx.unpublished_batch()
-    if batch is not None:
+    for batch in tx.unpublished_batches():
         yield f"batch {batch.seq} is planned and not published"
     next_offsets = tx.next_offsets()
     left = [

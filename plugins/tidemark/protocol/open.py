@@ -82,7 +82,7 @@ class OpenRequest:
         next_offsets = (self.facts.starts or self.facts.log_starts) | _next_offsets(known)
         check_accepted(tx.state.region, self.left_out, next_offsets, self.facts.ends)
 
-    def write(self, tx: Settling, epoch: int, discarded: int | None) -> None:
+    def write(self, tx: Settling, epoch: int, discarded: tuple[int, ...]) -> None:
         """Write the run under its new epoch.
 
         Where a loss is accepted, the histories that it broke end first. Then: the initial offsets

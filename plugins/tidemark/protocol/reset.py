@@ -39,7 +39,7 @@ class ResetRequest:
                 f" at {tx.state.epoch}; there is nothing left to reset"
             )
 
-    def write(self, tx: Settling, epoch: int, discarded: int | None) -> None:
+    def write(self, tx: Settling, epoch: int, discarded: tuple[int, ...]) -> None:
         """Leave the audit row."""
         tx.write_reset(epoch, self, discarded)
 
@@ -77,7 +77,7 @@ class RewindRequest:
             )
         tx.rewind_plan(self.to_seq).check(tx.state, self.facts)
 
-    def write(self, tx: Settling, epoch: int, discarded: int | None) -> None:
+    def write(self, tx: Settling, epoch: int, discarded: tuple[int, ...]) -> None:
         """Leave the audit row, as started: the second transaction finishes it."""
         tx.write_reset(epoch, self, discarded)
 

@@ -31,7 +31,7 @@ class Settled:
     """The epoch that was taken and what it discarded."""
 
     epoch: int
-    discarded_seq: int | None = None
+    discarded_seqs: tuple[int, ...] = ()
 
 
 def settle(ledger: Ledger[Deciding], group: Group, region: str, request: Request) -> Settled:
@@ -100,7 +100,7 @@ def _decide(ledger: Ledger[Deciding], region: str, request: Request) -> Settled:
         with ledger.settling(region, request.name) as tx:
             request.check(tx)
             epoch = tx.take_epoch(request.mirrored)
-            discarded = tx.discard_unpublished_batch()
+            discarded = tx.discard_unpublished_batches()
             request.write(tx, epoch, discarded)
             failpoints.hit(f"{request.name}.inside")
         return Settled(epoch, discarded)

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
 from tidemark.errors import InvalidSettings
-from tidemark.model.bounds import Bounds
+from tidemark.model.bounds import MOST_IN_FLIGHT, Bounds
 from tidemark.model.dead_letters import Limits
 from tidemark.settings import yaml_file
 from tidemark.settings.decode import DecodeSettings
@@ -37,10 +37,14 @@ class BatchSettings(Strict):
     """Batches in one run."""
     max_seconds: Positive | None = None
     """Seconds after which a run plans no further batch; with a backlog it publishes one."""
+    in_flight: Annotated[int, Field(ge=1, le=MOST_IN_FLIGHT)] = 1
+    """Batches at work at once: with 2, the next one is drained while one is published."""
 
     def bounds(self) -> Bounds:
         """The same limits as the core knows them."""
-        return Bounds(self.max_records, self.max_batches, self.max_seconds, self.max_bytes)
+        return Bounds(
+            self.max_records, self.max_batches, self.max_seconds, self.max_bytes, self.in_flight
+        )
 
 
 class DeadLetterSettings(Strict):

@@ -15,7 +15,7 @@ from tests.support.world import World, dump
 from tidemark.kafka.facts import Broker
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
-from tidemark.protocol.publish import plan_batch
+from tidemark.protocol.plan import plan_batch
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def plan(region: World) -> None:
     facts = Broker({"bootstrap.servers": region.kafka}).facts([region.topic])
     state = region.ledger().region_state(region.region)
     assert state is not None
-    assert plan_batch(region.ledger(), region.region, state.epoch, facts) is not None
+    assert plan_batch(region.ledger(), region.region, state.epoch, facts)
 
 
 def test_a_live_member_is_shown_by_kafka_and_by_the_ledger(region: World) -> None:

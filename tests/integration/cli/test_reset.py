@@ -139,7 +139,7 @@ def test_a_member_at_work_is_named_and_fenced(region: World) -> None:
     assert working.wait(60)
     dry = answer("reset", region.region, "--to", "2")
     assert dry["fences"] == ["member 2 (m1)"]
-    assert dry["discards_seq"] == 4
+    assert dry["discarded_seqs"] == [4]
     told = tidemark("reset", region.region, "--to", "2", "--apply").stdout
     assert "fenced      member 2 (m1), holds" in told
     assert "discarded   batch 4" in told

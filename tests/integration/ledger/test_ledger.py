@@ -38,9 +38,20 @@ def refusal_of(desk: Desk, statement: str) -> psycopg2.IntegrityError:
          " topic_id FROM tidemark.partitions WHERE {here} AND partition = 0"),
         ("span_not_empty", "UPDATE tidemark.spans SET end_offset = start_offset WHERE {here}"),
         ("claimed_span_is_counted", "UPDATE tidemark.spans SET records = NULL WHERE {here}"),
-        ("one_unpublished_batch",
-         "INSERT INTO tidemark.batches (region, seq, epoch)"
-         " SELECT region, n, 1 FROM tidemark.regions, generate_series(98, 99) AS n WHERE {here}"),
+        ("unpublished_batches_are_in_flight",
+         "INSERT INTO tidemark.batches (region, seq, epoch, previous_seq, in_flight)"
+         " SELECT region, n, 1, n - 1, 1 FROM tidemark.regions, generate_series(98, 99) AS n"
+         " WHERE {here}"),
+        ("unpublished_batches_are_in_flight",
+         "INSERT INTO tidemark.batches (region, seq, epoch, previous_seq, in_flight)"
+         " SELECT region, n, 1, n - 1, 2 FROM tidemark.regions, generate_series(98, 100) AS n"
+         " WHERE {here}"),
+        ("batches_follow_one_another",
+         "INSERT INTO tidemark.batches (region, seq, epoch, previous_seq, in_flight)"
+         " SELECT region, 99, 1, 0, 1 FROM tidemark.regions WHERE {here}"),
+        ("previous_batch_is_older",
+         "UPDATE tidemark.batches SET previous_seq = seq WHERE {here}"),
+        ("in_flight_is_one_or_two", "UPDATE tidemark.runs SET in_flight = 3 WHERE {here}"),
         ("moved_rows_equal_contributed",
          "UPDATE tidemark.batches SET rows_moved = rows_moved - 1 WHERE {here}"),
         ("moved_dead_letters_equal_contributed",
@@ -75,8 +86,10 @@ def test_the_database_itself_refuses(desk: Desk, constraint: str, statement: str
     other = "(SELECT 1)"
     text = statement.format(here=desk.here, region=desk.region, other=other)
     if constraint == "spans_do_not_overlap":
-        desk.sql(f"INSERT INTO tidemark.batches (region, seq, epoch) SELECT region, 90, 1"
-                 f" FROM tidemark.regions WHERE {desk.here}")  # fmt: skip
+        desk.sql(
+            "INSERT INTO tidemark.batches (region, seq, epoch, previous_seq, in_flight)"
+            f" SELECT region, 90, 1, 89, 1 FROM tidemark.regions WHERE {desk.here}"
+        )
         text = text.replace(other, "90")
     assert refusal_of(desk, text).diag.constraint_name == constraint
 
@@ -145,7 +158,7 @@ def test_a_publish_that_waited_for_a_reset_is_fenced(desk: Desk) -> None:
         publishing = in_thread(lambda: desk.publish(batch, contribution))
         wait_until_blocked(desk)
         tx.take_epoch(NEVER_MIRRORED)
-        tx.discard_unpublished_batch()
+        tx.discard_unpublished_batches()
     assert isinstance(publishing.exception(SECONDS), Fenced)
     assert desk.rows() == []
 
@@ -162,7 +175,7 @@ def test_a_reset_that_waited_for_a_publish_keeps_it(desk: Desk) -> None:
         tx.advance_partitions(batch)
         tx.publish_batch(batch, rows, letters)
         tx.advance_head(batch)
-    assert resetting.result(SECONDS).discarded_seq is None
+    assert resetting.result(SECONDS).discarded_seqs == ()
     assert desk.rows() == desk.expected_rows() != []
     assert desk.group.offsets == desk.offsets()
 
@@ -286,7 +299,7 @@ def test_the_backlog_is_read_once_whatever_the_bounds(desk: Desk) -> None:
     assert desk.rows() == desk.expected_rows()
 
 
-def test_retire_drops_staging_but_that_of_the_unpublished_batch(desk: Desk) -> None:
+def test_retire_drops_staging_but_that_of_unpublished_batches(desk: Desk) -> None:
     epoch = desk.open(bounds=Bounds(6)).epoch
     desk.work(epoch)
     batch = desk.must_plan(epoch)

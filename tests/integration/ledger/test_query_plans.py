@@ -51,6 +51,7 @@ HERE = {
         [1000] * PARTITIONS,
     ),
     "since": [None] * PARTITIONS,
+    "discarded_seqs": [15],
 }  # fmt: skip
 OTHERS: dict[str, Any] = {
     **dict.fromkeys(("uuid", "opening", "resetting"), str(uuid4())),

@@ -23,7 +23,8 @@ from tidemark.model.batch import Batch, Contribution
 from tidemark.model.offsets import Span
 from tidemark.operations.mirror import mirror_region
 from tidemark.postgres.transaction import transaction
-from tidemark.protocol.publish import Result, contribute_and_publish
+from tidemark.protocol.contribute import contribute_and_publish
+from tidemark.protocol.publish import Result
 from tidemark.staging.columns import columns_of
 from tidemark.staging.mover import Mover
 from tidemark.staging.reads import complete_reads
@@ -218,8 +219,7 @@ def test_a_job_whose_batch_another_published_and_retired_is_for_nothing_and_no_f
 def drain_whole_plan(world: World) -> None:
     """One more member drains and publishes the epoch's whole plan, whoever holds the partitions."""
     ledger = world.ledger()
-    batch = ledger.unpublished_batch(world.region)
-    assert batch is not None
+    [batch] = ledger.unpublished_batches(world.region)
     number = ledger.register_member(world.region, batch.epoch, uuid4(), "another")
     executor = LocalExecutor(world.pipeline, world.connections, number)
     spans = [planned.span for planned in batch.spans]

@@ -34,11 +34,11 @@ def a_failed_run_and_drift(world: World, kafka: int) -> None:
 def test_a_reset_restores_the_merged_checkpoint_and_drops_staging(world: World) -> None:
     a_failed_run_and_drift(world, kafka=99)
     report = world.reset("second")
-    assert (report.applied, report.discards_seq, report.head_seq) == (True, 2, 1)
+    assert (report.applied, report.discarded_seqs, report.head_seq) == (True, (2,), 1)
     assert world.kafka_offsets() == world.ledger_offsets() == report.offsets
     assert staging(world) == []
-    assert world.sql("SELECT state, run_id, discarded_seq FROM tidemark.resets") == [
-        ("finished", "second", 2)
+    assert world.sql("SELECT state, run_id, discarded_seqs FROM tidemark.resets") == [
+        ("finished", "second", [2])
     ]
 
 
@@ -134,5 +134,5 @@ def test_a_dry_run_leaves_no_trace(world: World) -> None:
     before, offsets = dump(world.warehouse), world.kafka_offsets()
     report = world.reset(apply=False)
     assert (dump(world.warehouse), world.kafka_offsets()) == (before, offsets)
-    assert (report.applied, report.discards_seq) == (False, 2)
+    assert (report.applied, report.discarded_seqs) == (False, (2,))
     assert report.drift == (f"{world.partition(0)}: ledger 3, Kafka 1",)

@@ -44,7 +44,7 @@ def test_an_open_discards_the_unpublished_batch_and_its_contributions(desk: Desk
     batch = desk.must_plan(epoch)
     part = desk.stage(batch, desk.join(epoch), spans=[batch.spans[0].span])
     assert desk.publish(batch, part).result is Result.contributed
-    assert desk.open("second").discarded_seq == batch.seq
+    assert desk.open("second").discarded_seqs == (batch.seq,)
     for table in ("batches", "spans", "contributions"):
         assert desk.sql(f"SELECT count(*) FROM tidemark.{table} WHERE {desk.here}") == [(0,)]
 
@@ -172,7 +172,7 @@ def test_a_reset_keeps_what_is_published_and_drops_what_is_not(desk: Desk) -> No
     desk.work(epoch)
     batch = desk.must_plan(epoch)
     rows, offsets = desk.rows(), desk.offsets()
-    assert desk.reset().discarded_seq == batch.seq
+    assert desk.reset().discarded_seqs == (batch.seq,)
     assert (desk.rows(), desk.offsets()) == (rows, offsets)
     assert desk.group.offsets == offsets
 

@@ -1,0 +1,133 @@
+"""Contribute, publish and mirror: beside the next job where the run has two batches in flight."""
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from tidemark.errors import MirrorFailed, Unreachable
+from tidemark.member.member_run import MemberRun
+from tidemark.member.retire import retire
+from tidemark.member.stall import StallDetector
+from tidemark.member.work import InHand
+from tidemark.model.batch import Batch, Contribution
+from tidemark.protocol.contribute import contribute_and_publish
+from tidemark.protocol.mirror import mirror
+from tidemark.protocol.publish import Outcome, Result, publish_complete
+from tidemark.staging.mover import Mover
+
+log = logging.getLogger(__name__)
+
+RETIRE_WAIT_MS = 100
+"""How long a member at work waits for a staging table that somebody still holds."""
+
+
+class Publisher:
+    """One contribution at a time, in the order of the batches."""
+
+    def __init__(
+        self, run: MemberRun, stall: StallDetector, on_failure: Callable[[], None]
+    ) -> None:
+        """`on_failure` is called where a contribution fails beside a job, which is for nothing."""
+        self._run = run
+        self._stall = stall
+        self._on_failure = on_failure
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="publisher")
+        self._at_work: Future[None] | None = None
+        self._in_hand: InHand | None = None
+        self.published: list[Outcome] = []
+        self.error: BaseException | None = None
+        """What a contribution beside a job failed with."""
+
+    @property
+    def in_hand(self) -> InHand | None:
+        """What was given to `contribute` and may not be in the ledger yet."""
+        return self._in_hand
+
+    def contribute(self, mover: Mover, batch: Batch, contribution: Contribution) -> None:
+        """Claim, publish what is complete, mirror: now, or beside what the caller does next.
+
+        Raises:
+            TidemarkError: see `contribute_and_publish`; of this one or of the one before.
+        """
+        self.wait()
+        if self._run.in_flight == 1:
+            self._contribute(mover, batch, contribution)
+            return
+        self._in_hand = InHand(batch, contribution)
+        self._at_work = self._pool.submit(self._contribute_beside, mover, batch, contribution)
+
+    def publish_complete(self, mover: Mover) -> bool:
+        """Publish the lowest batches that are complete; False if there are none."""
+        outcomes = self._publish_complete(mover)
+        if outcomes:
+            self._mirror()
+        return bool(outcomes)
+
+    def wait(self) -> bool:
+        """Nothing is on its way; False if nothing was.
+
+        Raises:
+            TidemarkError: see `contribute_and_publish`.
+        """
+        at_work, self._at_work = self._at_work, None
+        if at_work is None:
+            return False
+        at_work.result()
+        return True
+
+    def close(self) -> None:
+        """What is on its way is waited for: it ends in a COMMIT, or not."""
+        self._pool.shutdown()
+
+    def _contribute_beside(self, mover: Mover, batch: Batch, contribution: Contribution) -> None:
+        try:
+            self._contribute(mover, batch, contribution)
+        except BaseException as error:
+            self.error = error
+            self._on_failure()
+            raise
+        finally:
+            self._in_hand = None
+
+    def _contribute(self, mover: Mover, batch: Batch, contribution: Contribution) -> None:
+        began = time.monotonic()
+        outcome = contribute_and_publish(self._run.ledger, mover, batch, contribution)
+        self._stall.renew()
+        if outcome.result is Result.published:
+            self._report(outcome, began)
+        else:
+            log.info("batch %s: contribution %s", batch.seq, outcome.result)
+        followed = self._publish_complete(mover) if self._run.in_flight > 1 else []
+        if followed or outcome.result is Result.published:
+            self._mirror()
+
+    def _publish_complete(self, mover: Mover) -> list[Outcome]:
+        """Whoever looks at a complete lowest batch publishes it: it needs nobody else."""
+        run, found = self._run, list[Outcome]()
+        began = time.monotonic()
+        while outcome := publish_complete(run.ledger, mover, run.region, run.epoch):
+            self._stall.renew()
+            self._report(outcome, began)
+            found.append(outcome)
+        return found
+
+    def _report(self, outcome: Outcome, began: float) -> None:
+        self.published.append(outcome)
+        counts = f"{outcome.rows} rows, {outcome.dead_letters} dead letters"
+        log.info("batch %s published: %s in %.2f s", outcome.seq, counts, time.monotonic() - began)
+        if outcome.refused:
+            log.warning(
+                "batch %s: the target refused %s records: they are dead letters now",
+                outcome.seq,
+                outcome.refused,
+            )
+
+    def _mirror(self) -> None:
+        """Kafka follows the ledger, best effort; staging that is done with goes."""
+        run = self._run
+        try:
+            mirror(run.ledger, run.group, run.region, run.epoch)
+        except (MirrorFailed, Unreachable) as error:
+            log.warning("the mirror is behind; close writes it again: %s", error)
+        retire(run.ledger.engine, run.region, wait_ms=RETIRE_WAIT_MS)

@@ -1,0 +1,117 @@
+"""Exactly once: contribute, and publish what that completes.
+
+  3 plan        see plan.py
+  4 drain       outside: one job reads exactly the planned spans
+  5 stage       outside: rows, dead letters and read counts lie in the batch's own staging tables
+  6 contribute  one ledger transaction: claim all spans or none; and if no span is left unclaimed,
+    + publish   and no lower batch unpublished, publish in the same transaction (publish.py). COMMIT
+                is the commit point
+  7 mirror      see mirror.py
+
+| crash after      | what the next one finds                                                   |
+|------------------|---------------------------------------------------------------------------|
+| 3, 4, 5          | the same plan within the epoch; a new plan from the same offsets after it |
+| 6 before COMMIT  | as above; the contribution never was                                      |
+| 6 after COMMIT   | the checkpoint; Kafka is brought level by the next open, close or reset   |
+"""
+
+from tidemark import failpoints
+from tidemark.errors import Fenced, OutcomeUnknown, StagingLost, TidemarkError
+from tidemark.model.batch import Batch, Contribution
+from tidemark.protocol.ports import DecidingT, Ledger, Target
+from tidemark.protocol.publish import Outcome, Result, claims_lost, publish
+
+
+class SpanAlreadyClaimed(TidemarkError):
+    """Another contribution was accepted for one of the spans: this one never was."""
+
+
+class OwnRowsLost(TidemarkError):
+    """What the contribution has staged is not all there: nothing of it was claimed."""
+
+
+def contribute_and_publish(
+    ledger: Ledger[DecidingT], target: Target[DecidingT], batch: Batch, contribution: Contribution
+) -> Outcome:
+    """All spans of the contribution are claimed, and the batch is published if they were the last.
+
+    If it crashes: before COMMIT nothing of it stands, after COMMIT all of it does. A COMMIT
+    without an answer is looked up in the ledger under the region lock.
+
+    Raises:
+        Fenced: the epoch has passed.
+        StagingLost: what this member has staged is not all there; nothing is claimed, and it may
+            drain its spans again.
+        ClaimsLost: what lies under earlier claims is not: their spans nobody drains again.
+        TargetRefused: a constraint of the target refuses a row.
+        TooManyDeadLetters: more of the batch's records are dead letters than its run allows.
+    """
+    failpoints.hit("publish.before")
+    try:
+        return _contribute_or_look_up(ledger, target, batch, contribution)
+    except SpanAlreadyClaimed:
+        return Outcome(Result.refused)
+    except OwnRowsLost as error:
+        raise StagingLost(str(error)) from error
+    except StagingLost as error:
+        if _is_whole(batch, contribution):
+            raise
+        raise claims_lost(batch.region, batch.epoch, error) from error
+
+
+def _contribute_or_look_up(
+    ledger: Ledger[DecidingT], target: Target[DecidingT], batch: Batch, contribution: Contribution
+) -> Outcome:
+    try:
+        return _contribute(ledger, target, batch, contribution)
+    except OutcomeUnknown:
+        return _look_up(ledger, target, batch, contribution)
+
+
+def _contribute(
+    ledger: Ledger[DecidingT], target: Target[DecidingT], batch: Batch, contribution: Contribution
+) -> Outcome:
+    with ledger.deciding(batch.region, batch.epoch, "publish") as tx:
+        if not tx.is_unpublished(batch):
+            raise SpanAlreadyClaimed(f"batch {batch.seq} is no longer unpublished")
+        tx.claim(batch, contribution)
+        failpoints.hit("publish.claimed")
+        is_due = tx.is_lowest(batch) and not tx.unclaimed_spans(batch)
+        if not (is_due and _is_whole(batch, contribution)):
+            _refuse_lost(tx, target, batch, contribution)
+        return publish(tx, target, batch) if is_due else Outcome(Result.contributed)
+
+
+def _is_whole(batch: Batch, contribution: Contribution) -> bool:
+    """Nobody else has claimed a span: what the publish counts is this contribution alone."""
+    return len(contribution.reads) == len(batch.spans)
+
+
+def _refuse_lost(
+    tx: DecidingT, target: Target[DecidingT], batch: Batch, contribution: Contribution
+) -> None:
+    rows, dead_letters = target.count_staged(tx, batch, contribution)
+    if (rows, dead_letters) != (contribution.rows, contribution.dead_letters):
+        raise OwnRowsLost(
+            f"region {batch.region}, epoch {batch.epoch}, batch {batch.seq}: {rows} of"
+            f" {contribution.rows} staged rows and {dead_letters} of"
+            f" {contribution.dead_letters} staged dead letters are there, as after a crash of"
+            " Postgres. Nothing of them was claimed; a retry or the next run drains them again"
+        )
+
+
+def _look_up(
+    ledger: Ledger[DecidingT], target: Target[DecidingT], batch: Batch, contribution: Contribution
+) -> Outcome:
+    match ledger.outcome(batch, contribution.member):
+        case "published":
+            return Outcome(
+                Result.published, contribution.rows, contribution.dead_letters, seq=batch.seq
+            )
+        case "contributed":
+            return Outcome(Result.contributed)
+        case "planned":
+            # Definitely not committed: the lock was free and the contribution is not there.
+            return _contribute(ledger, target, batch, contribution)
+        case _:
+            raise Fenced(f"region {batch.region}: batch {batch.seq} died with its epoch")
