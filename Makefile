@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check bench faults up down lock clean
+.PHONY: help demo test quick check bench bench-in-flight faults up down lock clean
 
 # Hundreds of processes import the package: each would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -33,6 +33,9 @@ check: $(READY) ## Check format, lint, types and the direction of imports
 
 bench: $(READY) ## Measure rows per second beside Spark's own path and a bare COPY
 	@$(BIN)/python scripts/bench.py
+
+bench-in-flight: $(READY) ## Measure one batch in flight beside two, also with a distant Postgres
+	@$(BIN)/python scripts/in_flight_bench.py
 
 faults: $(READY) ## Break every step in every way and print the whole table of results
 	@$(PYTEST) tests/faults --fault-table

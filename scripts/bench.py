@@ -67,12 +67,16 @@ class Bench:
         path.write_text(yaml.safe_dump(self.pipeline(region, topic, transform)))
         argv = [str(Path(sys.executable).parent / "tidemark"), "run", str(path), "-o", "json"]
         argv += ["--max-records", str(max_records)]
-        env = {**self.stack.environment(), "PYTHONPATH": str(ROOT)}
+        env = {**self.environment(), "PYTHONPATH": str(ROOT)}
         usage = measure(argv, env, self.servers, str(ROOT))
         path.unlink()
         if usage.exit_code:
             raise RuntimeError(f"tidemark run ended with {usage.exit_code}: {usage.words[-500:]}")
         return usage
+
+    def environment(self) -> dict[str, str]:
+        """The connections."""
+        return self.stack.environment()
 
     def pipeline(self, region: str, topic: str, transform: str | None) -> dict[str, Any]:
         """The worked example, with another topic, target and transform."""
