@@ -38,7 +38,7 @@ bench-in-flight: $(READY) ## Measure one batch in flight beside two, also with a
 	@$(BIN)/python scripts/in_flight_bench.py
 
 faults: $(READY) ## Break every step in every way and print the whole table of results
-	@$(PYTEST) tests/faults --fault-table
+	@$(PYTEST) --fault-table
 
 up: $(READY) ## Start Kafka, Postgres and Airflow on this machine
 	@$(BIN)/tidemark local up

@@ -25,6 +25,7 @@ from tidemark.local.stack import LocalStack
 from tidemark.spark.archive import OPTIONS, with_archive
 
 PROJECT = Path(__file__).resolve().parent.parent
+FAULTS = PROJECT / "tests" / "faults"
 OLD_POSTGRES = Path("/usr/lib/postgresql/15/bin")
 """Where Debian and Ubuntu install PostgreSQL 15."""
 
@@ -49,6 +50,7 @@ def _old_postgres(local: LocalStack) -> Postgres:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="leave out what needs a server")
+    parser.addoption("--fault-table", action="store_true", help="try every fault, print the table")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -57,6 +59,22 @@ def pytest_configure(config: pytest.Config) -> None:
     quick = [QuickSession()] if config.getoption("--quick") else []
     for plugin in (sharing, report, *quick):
         config.pluginmanager.register(plugin)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests marked `whole_table` run with `--fault-table`, and beside them only tests/faults."""
+    if config.getoption("--fault-table"):
+        chosen = [one for one in items if FAULTS in one.path.parents or _is_for_the_table(one)]
+        config.hook.pytest_deselected(items=[one for one in items if one not in chosen])
+        items[:] = chosen
+        return
+    reason = "takes long: `make faults` runs it; shorter tests stand beside it"
+    for one in filter(_is_for_the_table, items):
+        one.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _is_for_the_table(test: pytest.Item) -> bool:
+    return test.get_closest_marker("whole_table") is not None
 
 
 def running(local: LocalStack, server: Postgres) -> bool:

@@ -1,11 +1,9 @@
 """The faults' own Postgres, one region a test, and the rows of the tables."""
 
-import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-from tests.conftest import PROJECT, running
+from tests.conftest import running
 from tests.faults.cases import Case, Fault, cells, is_in_cut
 from tests.faults.region import FaultRegion
 from tests.faults.report import add_row
@@ -17,25 +15,12 @@ from tidemark.local.postgres import Postgres
 from tidemark.local.stack import LocalStack
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--fault-table", action="store_true", help="try every cell and print them")
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "cell" in metafunc.fixturenames:
-        whole = metafunc.config.getoption("--fault-table", default=False)
+        whole = metafunc.config.getoption("--fault-table")
         chosen = [cell for cell in cells() if whole or is_in_cut(*cell)]
         ids = [f"{fault.name}-{case}" for fault, case in chosen]
         metafunc.parametrize("cell", chosen, ids=ids)
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--fault-table", default=False):
-        return
-    for item in items:
-        if item.get_closest_marker("whole_table"):
-            reason = "takes minutes: `make faults` runs it; shorter tests stand beside it"
-            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture
@@ -92,9 +77,3 @@ def region(
         region = FaultRegion(stack.kafka.bootstrap, warehouse, name, group, partitions=partitions)
         region.fill()
         yield region
-
-
-@pytest.fixture(scope="session")
-def library() -> Path:
-    """The folder that holds the package under test."""
-    return Path(os.environ.get("TIDEMARK_LIBRARY", PROJECT / "plugins"))
