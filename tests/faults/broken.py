@@ -1,19 +1,19 @@
 """Processes with a failpoint switched on, and what a test does to them."""
 
+import json
 import os
 import signal
-import subprocess
-import sys
+import tempfile
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import IO
 
 import psutil
-from tests.faults.process import PROJECT, environment
+from tests.faults.process import LIBRARY, forked
 from tests.faults.region import FaultRegion
-
-from tidemark import failpoints
 
 SECONDS = 300
 
@@ -22,25 +22,17 @@ SECONDS = 300
 class Broken:
     """A program in a session of its own: it and its pool can be stopped and killed together."""
 
-    process: "subprocess.Popen[str]"
+    process: ForkServerProcess
+    words: IO[str]
 
     @classmethod
     def start(
-        cls, region: FaultRegion, program: str, failpoint: str = "", library: Path | None = None
+        cls, region: FaultRegion, program: str, failpoint: str = "", library: Path = LIBRARY
     ) -> "Broken":
         """Start the program with a failpoint such as `publish.moved=kill@2`."""
-        known = environment(region, library or PROJECT / "plugins")
-        return cls(
-            subprocess.Popen(
-                [sys.executable, "-m", "tests.faults.process", program],
-                env={**os.environ, **known, failpoints.VARIABLE: failpoint},
-                cwd=PROJECT,
-                stderr=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                text=True,
-                start_new_session=True,
-            )
-        )
+        words = tempfile.NamedTemporaryFile("r")  # noqa: SIM115 (it goes with the object)
+        world = json.dumps(asdict(region))
+        return cls(forked(program, world, failpoint, library, words.name), words)
 
     def end(self) -> tuple[int, str]:
         """Wait for its end; exit code and last words. What it leaves behind is killed.
@@ -49,27 +41,32 @@ class Broken:
         """
         deadline = time.monotonic() + SECONDS
         try:
-            while (words := self._last_words()) is None:
+            while self.runs(1):
                 assert time.monotonic() < deadline, f"no end after {SECONDS} s"
                 for member in self._family():
                     if _status(member) == psutil.STATUS_STOPPED:
                         resume(member)
         finally:
             self.kill()
-        return self.process.returncode, words.strip()
+        assert self.process.exitcode is not None
+        return self.process.exitcode, self.words.read().strip()
 
-    def _last_words(self) -> str | None:
-        """What it said until its end; None while it runs."""
-        with suppress(subprocess.TimeoutExpired):
-            return self.process.communicate(timeout=1)[1]
-        return None
+    def runs(self, seconds: float = 0) -> bool:
+        """Whether it has not ended within the time."""
+        self.process.join(seconds)
+        return self.process.exitcode is None
 
     def kill(self) -> None:
         """Nothing of it runs."""
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return
+        self.process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    @property
+    def pid(self) -> int:
+        """The driver's, and its session's."""
+        assert self.process.pid
+        return self.process.pid
 
     def wait_until_stopped(self) -> psutil.Process:
         """Return the process, it or one of its pool, that has reached its `stop`.
@@ -79,7 +76,7 @@ class Broken:
         """
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
-            assert self.process.poll() is None, f"never stopped: {self.end()}"
+            assert self.runs(), f"never stopped: {self.end()}"
             for member in self._family():
                 if member.is_running() and _status(member) == psutil.STATUS_STOPPED:
                     return member
@@ -88,7 +85,7 @@ class Broken:
 
     def _family(self) -> list[psutil.Process]:
         try:
-            driver = psutil.Process(self.process.pid)
+            driver = psutil.Process(self.pid)
             return [driver, *driver.children(recursive=True)]
         except psutil.NoSuchProcess:
             return []

@@ -1,43 +1,71 @@
 """A run or a reset in a process of its own, so that a test can kill it, stop it and look at it.
 
-`python -m tests.faults.process PROGRAM` with the world in the environment: run, retry, member,
-reset or rewind. Reader and writer work in a pool of processes: real Kafka and Postgres, no Spark.
-Exit codes are the driver's.
+Programs are run, retry, member, reset and rewind. Reader and writer work in a pool of processes:
+real Kafka and Postgres, no Spark. Exit codes are the driver's.
+
+What a program imports takes seconds. So a server, which has imported it and does nothing else,
+forks each of them, and a program forks its pool before it has any client.
 """
 
 import json
 import os
 import sys
-from dataclasses import asdict
 from functools import partial
+from multiprocessing import get_context
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from tests.faults.region import FaultRegion
-
-WORLD = "FAULT_REGION"
-"""The region, as JSON."""
-LIBRARY = "FAULT_LIBRARY"
-"""Where the package under test must come from."""
-
 
 PROJECT = Path(__file__).resolve().parents[2]
+LIBRARY = PROJECT / "plugins"
+"""Where the package stands that the server has imported."""
+
+FORKED_WORKERS = 4
+"""A pool's two, and two for tasks that are run again."""
 
 
-def main(program: str) -> int:
+def forked(
+    program: str, world: str, failpoint: str, library: Path, words: str
+) -> ForkServerProcess:
+    """The program runs in a world (a FaultRegion as JSON); it writes its words into that file."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["tests.faults.region", "tests.support.pool"])
+    process = context.Process(target=_begin, args=(program, world, failpoint, library, words))
+    process.start()
+    return process
+
+
+def _begin(program: str, world: str, failpoint: str, library: Path, words: str) -> None:
+    os.setsid()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(words, os.O_WRONLY | os.O_APPEND), sys.stderr.fileno())
+    os.environ["TIDEMARK_FAILPOINTS"] = failpoint
+    if library != LIBRARY:
+        _forget_the_library()
+        sys.path.insert(0, str(library))
+    sys.exit(main(program, world, library))
+
+
+def _forget_the_library() -> None:
+    """Another one can be imported."""
+    for name in list(sys.modules):
+        if name.partition(".")[0] in ("tidemark", "tests") and name != __name__:
+            del sys.modules[name]
+
+
+def main(program: str, world: str, library: Path) -> int:
     """Do what the program says; the exit code of its error.
 
-    Imports stand in here: each worker of the pool imports this module too, and needs none of them.
+    Imports stand in here: `library` may be another than the server's.
     """
     from tests.faults.region import FaultRegion
-    from tests.support.pool import pool_executor
+    from tests.support.pool import fork_workers, pool_executor
 
     import tidemark
     from tidemark.errors import TidemarkError
 
-    region = FaultRegion(**json.loads(os.environ[WORLD]))
-    assert Path(tidemark.__file__).is_relative_to(os.environ[LIBRARY]), tidemark.__file__
+    region = FaultRegion(**json.loads(world))
+    assert Path(tidemark.__file__).is_relative_to(library), tidemark.__file__
+    fork_workers(FORKED_WORKERS)
     try:
         {
             "run": partial(region.run, pool_executor),
@@ -50,16 +78,3 @@ def main(program: str) -> int:
         print(f"{error.code}: {error}", file=sys.stderr)
         return error.exit_code
     return 0
-
-
-def environment(region: "FaultRegion", library: Path) -> dict[str, str]:
-    """What `main` needs to know, and the package that it shall import."""
-    return {
-        WORLD: json.dumps(asdict(region)),
-        LIBRARY: str(library),
-        "PYTHONPATH": os.pathsep.join([str(library), str(PROJECT)]),
-    }
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from threading import Barrier
 
 import psutil
@@ -75,7 +76,7 @@ def test_a_reader_that_slept_beyond_its_members_session_changes_nothing(
     region.open()
     sleeper = Broken.start(region, "member", "read.middle=stop")
     until_stopped(sleeper)
-    driver = psutil.Process(sleeper.process.pid)
+    driver = psutil.Process(sleeper.pid)
     driver.suspend()
     ends_well(Broken.start(region, "member"))
     driver.resume()
@@ -137,10 +138,11 @@ def test_members_alive_while_a_reset_dies_are_fenced(region: FaultRegion) -> Non
 def release(member: Broken) -> None:
     """Let a member go on whenever it stops, or see it end."""
     deadline = time.monotonic() + SECONDS
-    while member.process.poll() is None and time.monotonic() < deadline:
-        process = psutil.Process(member.process.pid)
-        if process.status() == psutil.STATUS_STOPPED:
-            resume(process)
+    while member.runs() and time.monotonic() < deadline:
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(member.pid)
+            if process.status() == psutil.STATUS_STOPPED:
+                resume(process)
         time.sleep(0.05)
 
 

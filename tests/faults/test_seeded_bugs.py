@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.faults import seeded
 from tests.faults.broken import Broken, resume
+from tests.faults.process import LIBRARY
 from tests.faults.region import FaultRegion
 from tests.faults.seeded import Seed
 
@@ -88,7 +89,7 @@ def test_without_the_count_check_emptied_staging_is_published(
 def test_a_mirror_before_the_publish_leaves_kafka_ahead(
     region: FaultRegion, planted: Planted, found: Found
 ) -> None:
-    killed_in_publish(region, None)
+    killed_in_publish(region, LIBRARY)
     assert region.drift() == []
     killed_in_publish(region, planted(seeded.MIRROR_BEFORE_PUBLISH))
     [fault, *_] = region.drift()
@@ -152,7 +153,7 @@ def ended(region: FaultRegion, program: str, library: Path) -> None:
     assert code == 0, words
 
 
-def killed_in_publish(region: FaultRegion, library: Path | None) -> None:
+def killed_in_publish(region: FaultRegion, library: Path) -> None:
     """A run publishes one batch and dies before the COMMIT of the next."""
     code, words = Broken.start(region, "run", "publish.moved=kill@2", library).end()
     assert code == -signal.SIGKILL, words

@@ -1,7 +1,8 @@
 """A pool of processes in Spark's place: the same reader and writer, for the crash harness.
 
-Workers are spawned, never forked: a fork would copy live Kafka clients. Like Spark it runs a
-task again, once and under a new attempt number, when the process it ran in has died.
+Workers are spawned: a fork would copy live Kafka clients. Only a process that has none yet may
+fork its first ones. Like Spark the pool runs a task again, once and under a new attempt number,
+when the process it ran in has died.
 """
 
 import itertools
@@ -120,7 +121,7 @@ class PoolExecutor:
         with self._lock:
             if self._stopped:
                 raise JobFailed("the job was cancelled; nothing of the batch became visible")
-            worker = self._workers[place] or _Worker()
+            worker = self._workers[place] or _a_worker()
             self._workers[place] = worker
             try:
                 return worker.start(task)
@@ -141,10 +142,13 @@ class PoolExecutor:
 class _Worker:
     """One process and the pipe to it."""
 
-    def __init__(self) -> None:
-        context = get_context("spawn")
+    def __init__(self, how: str = "spawn", beside: Sequence["_Worker"] = ()) -> None:
+        context = get_context(how)
         self._pipe, theirs = context.Pipe()
-        self._process: BaseProcess = context.Process(target=work, args=(theirs,), daemon=True)
+        copied = [self._pipe, *(one._pipe for one in beside)] if how == "fork" else []
+        self._process: BaseProcess = context.Process(
+            target=work, args=(theirs, copied), daemon=True
+        )
         self._process.start()
         theirs.close()  # so that a dead worker reads as the end of the pipe
 
@@ -159,6 +163,19 @@ class _Worker:
     def kill(self) -> None:
         self._process.kill()
         self._process.join()
+
+
+_forked: list[_Worker] = []
+
+
+def fork_workers(count: int) -> None:
+    """The first workers of this process wait for tasks; it has neither threads nor clients."""
+    for _ in range(count):
+        _forked.append(_Worker("fork", beside=_forked))
+
+
+def _a_worker() -> _Worker:
+    return _forked.pop() if _forked else _Worker()
 
 
 def pool_executor(

@@ -1,5 +1,6 @@
 """One task of the pool: what a worker process imports, unpickles and runs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 
@@ -28,8 +29,13 @@ class PoolTask:
         return direct.run(self.spans, self.attempt).attempt
 
 
-def work(pipe: Pipe) -> None:
-    """Run tasks until the other end of the pipe is gone; what a task raises is its answer."""
+def work(pipe: Pipe, copied: Sequence[Pipe] = ()) -> None:
+    """Run tasks until the other end of the pipe is gone; what a task raises is its answer.
+
+    A fork has copied the other ends of pipes: as long as it keeps them, they are not gone.
+    """
+    for end in copied:
+        end.close()
     while True:
         try:
             task = pipe.recv()
