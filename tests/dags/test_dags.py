@@ -23,17 +23,38 @@ PARSE_SECONDS = 2.0
 PARSE = """
 import json, sys, time
 import airflow.sdk
+from airflow import plugins_manager as plugins
 from airflow.dag_processing.dagbag import DagBag
-began = time.process_time()
-bag = DagBag(dag_folder=sys.argv[1], safe_mode=True)
-seconds = time.process_time() - began
-print(json.dumps([seconds, sorted(bag.dags), bag.import_errors, sorted(sys.modules)]))
+
+def parse(folder):
+    began = time.process_time()
+    bag = DagBag(dag_folder=folder, safe_mode=True)
+    return [time.process_time() - began, sorted(bag.dags), bag.import_errors, sorted(sys.modules)]
+
+folders = {folder: parse(folder) for folder in sys.argv[1:]}
+plugins.ensure_plugins_loaded()
+print(json.dumps([folders, sorted(sys.modules), plugins.get_import_errors()]))
 """
+Folders = tuple[Path, Path, Path]
 
 
-def parse(folder: Path, environment: dict[str, str]) -> list[Any]:
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    """The folder of DAGs, one with a wrong pipeline file, one with a file that is no DAG."""
+    wrong, noted = (tmp_path_factory.mktemp("parsed") / "dags" for _ in range(2))
+    for copy in (wrong, noted):
+        shutil.copytree(PROJECT / "dags", copy)
+    settings = wrong / "flights.yaml"
+    settings.write_text(settings.read_text().replace("max_records: 50000", "max_record: 50000"))
+    (noted / "notes.md").write_text("airflow dag")
+    return PROJECT / "dags", wrong, noted
+
+
+@pytest.fixture(scope="module")
+def parsed(folders: Folders, environment: dict[str, str]) -> list[Any]:
+    """What one process of Airflow finds in these folders; then its modules and plugins' errors."""
     found = subprocess.run(
-        [sys.executable, "-c", PARSE, str(folder)],
+        [sys.executable, "-c", PARSE, *map(str, folders)],
         env=environment,
         capture_output=True,
         text=True,
@@ -53,8 +74,8 @@ def test_nothing_deprecated_is_used(bag: "DagBag") -> None:
     assert bag.captured_warnings == {}
 
 
-def test_parsing_is_quick_and_imports_no_client(environment: dict[str, str]) -> None:
-    seconds, dags, errors, modules = parse(PROJECT / "dags", environment)
+def test_parsing_is_quick_and_imports_no_client(parsed: list[Any], folders: Folders) -> None:
+    seconds, dags, errors, modules = parsed[0][str(folders[0])]
     assert (dags, errors) == (list(DAGS), {})
     assert [name for name in HEAVY if name in modules] == []
     assert seconds < PARSE_SECONDS
@@ -232,39 +253,28 @@ def test_the_page_says_that_fewer_slots_than_members_will_do(bag: "DagBag") -> N
     assert "With fewer slots than members" in (bag.dags["flights"].doc_md or "")
 
 
-def test_airflow_reads_no_helper_as_a_plugin(environment: dict[str, str]) -> None:
+def test_airflow_reads_no_helper_as_a_plugin(parsed: list[Any]) -> None:
     """Airflow runs every file below plugins/ unless told not to: that would load it twice."""
-    code = (
-        "import sys; from airflow import plugins_manager as plugins;"
-        "plugins.ensure_plugins_loaded();"
-        "print(sorted({'offsets', 'errors', 'pipeline'} & set(sys.modules)),"
-        "plugins.get_import_errors())"
-    )
-    found = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    assert found.stdout.splitlines()[-1] == "[] {}"
+    _, modules, errors = parsed
+    assert {"offsets", "errors", "pipeline"}.isdisjoint(modules)
+    assert errors == {}
 
 
 def test_a_wrong_pipeline_file_is_an_import_error_with_file_line_and_key(
-    tmp_path: Path, environment: dict[str, str]
+    parsed: list[Any], folders: Folders
 ) -> None:
-    shutil.copytree(PROJECT / "dags", tmp_path / "dags")
-    settings = tmp_path / "dags" / "flights.yaml"
-    settings.write_text(settings.read_text().replace("max_records: 50000", "max_record: 50000"))
-    line = settings.read_text().splitlines().index("  max_record: 50000") + 1
-    _, dags, errors, _ = parse(tmp_path / "dags", environment)
+    lines = (folders[1] / "flights.yaml").read_text().splitlines()
+    line = lines.index("  max_record: 50000") + 1
+    _, dags, errors, _ = parsed[0][str(folders[1])]
     assert dags == []
     for error in errors.values():
         assert f"flights.yaml:{line}: batch.max_record: unknown key" in error
     assert len(errors) == len(DAGS)
 
 
-def test_only_dag_files_are_parsed(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_only_dag_files_are_parsed(parsed: list[Any], folders: Folders) -> None:
     """As Airflow lists the folder, with safe mode on: a pipeline file is never read as code."""
-    shutil.copytree(PROJECT / "dags", tmp_path / "dags")
-    (tmp_path / "dags" / "notes.md").write_text("airflow dag")
-    _, dags, errors, _ = parse(tmp_path / "dags", environment)
+    _, dags, errors, _ = parsed[0][str(folders[2])]
     assert (dags, errors) == (list(DAGS), {})
 
 
