@@ -36,7 +36,7 @@ def origin(kafka: str, admin: AdminClient, stack: LocalStack) -> Iterator[World]
     admin.delete_topics([name])[name].exception(30)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster(stack: LocalStack) -> Iterator[Cluster]:
     """Three real brokers beside the stack's one; none of their processes is left at the end."""
     state = stack.folder.root

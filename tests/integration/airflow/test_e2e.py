@@ -246,6 +246,7 @@ def test_a_reset_by_hand_applies_when_told(world: World, red: str) -> None:
     assert world.epoch() == before + 1  # no other epoch followed: it only tells again what it did
 
 
+@pytest.mark.whole_table
 def test_the_next_run_goes_on_though_it_is_cleared_in_the_middle(world: World, red: str) -> None:
     """S31, H5: both drivers of the old epoch end; what they published stays, the rest follows."""
     world.sql("ALTER TABLE public.flights DROP CONSTRAINT no_more_flights")

@@ -104,6 +104,7 @@ def test_a_member_keeps_its_partitions_while_its_coordinator_fails_over(
         assert (one.assigned(), one.taken_away(whole)) == (whole, frozenset())
 
 
+@pytest.mark.whole_table
 def test_a_member_tries_round_and_round_while_all_brokers_are_away(
     cluster: Cluster,
     config: dict[str, str],

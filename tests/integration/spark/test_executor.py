@@ -176,14 +176,20 @@ def test_a_transform_may_use_its_rows_twice(
 
 READER = ["read.before", "read.middle", "read.staged", "read.after"]
 WRITER = ["stage.before", "stage.copy", "stage.commit", "stage.after"]
+ALWAYS = {
+    identity: ("read.middle", "read.staged", "stage.copy", "stage.after"),
+    None: ("read.before", "read.middle", "read.after", "stage.before", "stage.commit"),
+    ARROW: ("stage.copy", "stage.after"),
+}
+"""Each point once or more; `make faults` kills the workers of each kind at every point."""
 
 
 @pytest.mark.parametrize(
     ("transform", "point"),
     [
-        *((identity, point) for point in READER + WRITER),
-        *((None, point) for point in READER + WRITER),
-        *((ARROW, point) for point in ("read.middle", "stage.copy", "stage.after")),
+        pytest.param(kind, point, marks=() if point in ALWAYS[kind] else pytest.mark.whole_table)
+        for kind in KINDS
+        for point in READER + WRITER
     ],
     ids=lambda value: KINDS.get(value, value),
 )
