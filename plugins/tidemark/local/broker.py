@@ -18,6 +18,8 @@ from tidemark.local.watch import Watch
 
 HEAP = ("-Xms256m", "-Xmx512m")
 MACHINE = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+SILENT = "-Xlog:cds*=off"
+"""About an archive that is not there, or belongs to another Java."""
 
 LOGGING = """\
 status = error
@@ -62,11 +64,13 @@ class Broker:
         *,
         nodes: Sequence[int] = (),
         heap: Sequence[str] = HEAP,
+        machine: Sequence[str] = (),
         settings: Mapping[str, str | int] | None = None,
     ) -> None:
         self.node = node
         self._nodes = nodes or (node,)
         self._heap = heap
+        self._machine = machine
         self._settings = settings or {}
         self.name = _name(node)
         self._folder = folder
@@ -97,7 +101,8 @@ class Broker:
         runtime, jars = java(), kafka_jars(watch)
         self._folder.free_port(self.name)
         self._folder.free_port(f"{self.name}-controller")
-        options = [*self._heap, *MACHINE, *self._logging()]
+        archive = [f"-XX:SharedArchiveFile={archive_of(jars)}", SILENT]
+        options = [*self._heap, *MACHINE, *(self._machine or archive), *self._logging()]
         command: list[str | Path] = [runtime, *options, "-cp", f"{jars}/*"]
         properties = self._write_properties()
         if not (self._home / "data" / "meta.properties").exists():
@@ -160,6 +165,11 @@ class Broker:
             return bool(client.list_topics(timeout=2).brokers)
         except KafkaException:
             return False
+
+
+def archive_of(jars: Path) -> Path:
+    """Where Java's archive of the broker's classes stands, if somebody has made it."""
+    return jars.with_name(f"{jars.name}.jsa")
 
 
 def _name(node: int) -> str:

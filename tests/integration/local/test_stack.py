@@ -12,11 +12,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.topics import create_topic
 
-from tidemark.local.broker import Broker
+from tidemark.local.broker import Broker, archive_of
 from tidemark.local.daemon import marked
 from tidemark.local.folder import Folder
+from tidemark.local.jars import kafka_jars
 from tidemark.local.postgres import Postgres
 from tidemark.local.stack import LocalStack
+from tidemark.local.watch import Watch
 
 
 def ask(parameters: dict[str, Any], statement: str) -> Any:
@@ -34,6 +36,14 @@ def do(parameters: dict[str, Any], statement: str) -> None:
 
 def test_up_again_starts_nothing(stack: LocalStack) -> None:
     assert stack.up(["kafka", "postgres"]) == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc shows what is mapped")
+def test_the_broker_maps_the_archive_that_the_installation_made(stack: LocalStack) -> None:
+    archive = archive_of(kafka_jars(Watch()))
+    assert archive.exists(), "make .venv/.ready makes it"
+    again = "made by another Java: python -m tidemark.local.broker_archive"
+    assert str(archive) in Path(f"/proc/{stack.kafka.pid}/maps").read_text(), again
 
 
 def test_each_test_has_a_database_of_its_own(warehouse: dict[str, Any]) -> None:
