@@ -7,8 +7,11 @@ from typing import Any
 
 import psycopg2
 
+from tidemark.kafka import description
+from tidemark.kafka.admin import SECONDS
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.group import Group
+from tidemark.kafka.holders import GroupState
 from tidemark.ledger.ledger import Ledger
 from tidemark.member.drain import Drained
 from tidemark.model.bounds import Bounds
@@ -22,6 +25,13 @@ from tidemark.protocol.close import Closed
 from tidemark.protocol.destination import Destination
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
+
+
+class WatchedGroup(Group):
+    """Described in the test's own process, while its broker runs: tests ask again and again."""
+
+    def describe(self) -> GroupState:
+        return description._told(description._ask(self._config, self.group_id, SECONDS))
 
 
 @dataclass
@@ -64,8 +74,8 @@ class DrivenRegion:
 
     @property
     def group(self) -> Group:
-        """The region's consumer group."""
-        return Group(kafka_config(self.connections["tidemark_kafka"]), self.pipeline.group)
+        """The region's consumer group, as a test looks at it."""
+        return WatchedGroup(kafka_config(self.connections["tidemark_kafka"]), self.pipeline.group)
 
     def ledger(self) -> Ledger:
         """The ledger through an engine of its own."""
