@@ -7,10 +7,17 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+SPARK = (
+    "integration/spark/test_executor.py",
+    "integration/spark/test_transform_shapes.py",
+    "integration/spark/test_arrow_transform.py",
+)
+"""Files whose tests need a JVM in the worker's own process: one worker starts one for all."""
+
 FIRST = (
     "integration/airflow/test_e2e.py",
+    *SPARK,
     "faults/test_spark_faults.py",
-    "integration/spark/test_executor.py",
     "faults/test_faults.py",
     "faults/test_seeded_bugs.py",
     "model/test_ledger.py",
@@ -21,6 +28,9 @@ FIRST = (
     "integration/kafka/test_three_brokers.py",
     "integration/member/test_shared_runs.py",
     "integration/operations/test_run.py",
+    "integration/verify/test_verify_groups.py",
+    "integration/kafka/test_corrupt.py",
+    "integration/verify/test_verify.py",
 )
 """Files that take long: workers begin with them, so that none has one left at the end."""
 
@@ -33,12 +43,14 @@ TESTS = Path(__file__).resolve().parents[1]
 class Sharing(LoadScopeScheduling):
     """The tests of a file go to one worker; those of a SPREAD file each to the next free one.
 
+    Those of all SPARK files go to one worker together.
+
     In place of `--dist loadgroup`, whose groups pytest 9.2 does not see (pytest-xdist 3.8).
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return nodeid if file.removeprefix("tests/") in SPREAD else file
+        file = nodeid.partition("::")[0].removeprefix("tests/")
+        return nodeid if file in SPREAD else SPARK[0] if file in SPARK else file
 
 
 def worker() -> str:
