@@ -1,7 +1,7 @@
 """The ledger as a state machine: members, zombies, crashes and resets in any order.
 
 Real Postgres, real protocol, a made-up log and a fake group that the contract tests hold to the
-real one. TIDEMARK_MODEL_EXAMPLES sets how many runs are tried (default 50);
+real one. `make faults` tries 200 runs; TIDEMARK_MODEL_EXAMPLES sets how many the suite tries;
 TIDEMARK_MODEL_SHRINK makes a failing one short, which takes minutes.
 """
 
@@ -47,7 +47,7 @@ from tidemark.postgres.transaction import connect
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.publish import Result
 
-EXAMPLES = int(os.environ.get("TIDEMARK_MODEL_EXAMPLES", "50"))
+EXAMPLES = int(os.environ.get("TIDEMARK_MODEL_EXAMPLES", "25"))
 SHRINK = "TIDEMARK_MODEL_SHRINK" in os.environ
 STEPS = 40
 
@@ -480,12 +480,17 @@ def machine(warehouse: dict[str, Any]) -> Iterator[type[LedgerMachine]]:
 
 
 @pytest.mark.timeout(3600)
-def test_nothing_is_lost_or_doubled_whatever_happens(machine: type[LedgerMachine]) -> None:
+@pytest.mark.parametrize(
+    "examples", [EXAMPLES, pytest.param(200, marks=pytest.mark.whole_table)], ids=["some", "many"]
+)
+def test_nothing_is_lost_or_doubled_whatever_happens(
+    machine: type[LedgerMachine], examples: int
+) -> None:
     """B1, B18: with one batch in flight and with two."""
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         machine,
         settings=settings(
-            max_examples=EXAMPLES,
+            max_examples=examples,
             stateful_step_count=STEPS,
             deadline=None,
             suppress_health_check=list(HealthCheck),
