@@ -1,6 +1,6 @@
 import pytest
 
-from tidemark.model.offsets import Span, TopicPartition
+from tidemark.model.offsets import Span, TopicPartition, spans_in_ranges
 
 
 def test_a_partition_is_rendered_topic_and_number() -> None:
@@ -29,3 +29,9 @@ def test_spans_are_ordered_by_topic_partition_and_start() -> None:
 
 def test_partitions_sort_by_number_and_not_by_text() -> None:
     assert sorted([TopicPartition("t", 10), TopicPartition("t", 9)])[0].partition == 9
+
+
+def test_spans_with_the_same_offsets_are_named_together() -> None:
+    spans = [Span("t", n, 0, 9) for n in (3, 1, 2, 7)] + [Span("t", 4, 5, 9), Span("s", 1, 0, 9)]
+    assert spans_in_ranges(spans) == "s[1]@[0, 9), t[1-3,7]@[0, 9), t[4]@[5, 9)"
+    assert spans_in_ranges(spans[:1]) == str(spans[0])

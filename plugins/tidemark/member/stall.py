@@ -9,7 +9,7 @@ from tidemark.kafka.holders import Holder
 from tidemark.ledger.reader import Progress
 from tidemark.member.member_run import MemberRun
 from tidemark.member.outage import Outage
-from tidemark.model.offsets import Span
+from tidemark.model.offsets import Span, spans_in_ranges
 
 FOREIGN_SECONDS = 15.0
 """For spans that a consumer holds which is no member of the region: it will never drain them."""
@@ -127,11 +127,11 @@ class StallDetector:
     def _no_progress(
         self, waiting: Waiting, holders: Sequence[Holder], waited: float
     ) -> NoProgress:
-        spans = ", ".join(map(str, waiting.spans))
         held = "; ".join(map(str, holders)) or "nobody"
         return NoProgress(
             f"region {self._region}, epoch {self._epoch}, {waiting.what} for {waited:.0f} s."
-            f" Waiting: {spans}. In group {self._group.group_id} they are held by: {held}."
+            f" Waiting: {spans_in_ranges(waiting.spans)}. In group {self._group.group_id} they are"
+            f" held by: {held}."
             " Stop foreign consumers of this group, or give the region a group of its own. If a"
             " member of the run holds them, look at its job; if it is only slow, raise"
             " no_progress_seconds"

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from tidemark.errors import IncompleteRead
 from tidemark.model.batch import Batch, SpanRead
-from tidemark.model.offsets import Span
+from tidemark.model.offsets import Span, spans_in_ranges
 
 
 def refuse_unread(
@@ -23,7 +23,7 @@ def refuse_unread(
 def incomplete_read(batch: Batch, fact: str, spans: Iterable[Span]) -> IncompleteRead:
     """The fact about these spans, and the remedy."""
     return IncompleteRead(
-        f"region {batch.region}, batch {batch.seq}: {fact} {', '.join(map(str, sorted(spans)))}:"
+        f"region {batch.region}, batch {batch.seq}: {fact} {spans_in_ranges(spans)}:"
         " rows were cut or skipped. Remove limit(), first() and always-false filters from the"
         " transform"
     )

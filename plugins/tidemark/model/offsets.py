@@ -78,3 +78,14 @@ class Span:
 
     def __str__(self) -> str:
         return f"{self.topic}[{self.partition}]@[{self.start}, {self.end})"
+
+
+def spans_in_ranges(spans: Iterable[Span]) -> str:
+    """Spans, those of a topic with the same offsets together: `flights[0-3,7]@[0, 9)`."""
+    alike: dict[tuple[str, int, int], list[int]] = {}
+    for span in sorted(spans):
+        alike.setdefault((span.topic, span.start, span.end), []).append(span.partition)
+    return ", ".join(
+        f"{topic}[{_runs(numbers)}]@[{start}, {end})"
+        for (topic, start, end), numbers in alike.items()
+    )

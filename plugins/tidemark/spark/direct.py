@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from tidemark.errors import IncompleteRead
 from tidemark.model.batch import Attempt
-from tidemark.model.offsets import Span
+from tidemark.model.offsets import Span, spans_in_ranges
 from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.columns import spelled
 from tidemark.spark.reader import ReadSpec, read
@@ -77,7 +77,7 @@ def refuse_untransformed(what: str, done: Iterable[Done], read: Rows) -> None:
         if None in counts or sum(filter(None, counts)) != one.taken:
             raise IncompleteRead(
                 f"{what}: the transform was given {one.taken} rows of"
-                f" {', '.join(map(str, one.spans))}, and {sum(filter(None, counts))} were read;"
+                f" {spans_in_ranges(one.spans)}, and {sum(filter(None, counts))} were read;"
                 " nothing of the batch became visible. No transform can cause this: it is a"
                 " defect of Tidemark, report it"
             )
