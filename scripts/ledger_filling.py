@@ -33,9 +33,11 @@ INSERT INTO tidemark.run_targets
     SELECT %(region)s, e, %(topic)s, n, e * %(run)s * %(width)s, e * %(run)s * %(width)s,
         clock_timestamp()
     FROM generate_series(1, %(checkpoints)s / %(run)s) e, generate_series(0, %(partitions)s - 1) n;
-INSERT INTO tidemark.batches (region, seq, epoch, previous_seq, in_flight, state, records,
-        rows_contributed, rows_moved, dead_letters_contributed, dead_letters_moved, published_at)
-    SELECT %(region)s, s, (s - 1) / %(run)s + 1, s - 1, 1, 'published', %(width)s * %(partitions)s,
+INSERT INTO tidemark.batches (region, seq, epoch, previous_seq, in_flight, state, spans,
+        claimed, records, rows_contributed, rows_moved, dead_letters_contributed,
+        dead_letters_moved, published_at)
+    SELECT %(region)s, s, (s - 1) / %(run)s + 1, s - 1, 1, 'published', %(partitions)s,
+        %(partitions)s, %(width)s * %(partitions)s,
         %(width)s * %(partitions)s - %(letters)s, %(width)s * %(partitions)s - %(letters)s,
         %(letters)s, %(letters)s, clock_timestamp()
     FROM generate_series(1, %(checkpoints)s) s;

@@ -117,6 +117,8 @@ CREATE TABLE tidemark.batches (
     previous_seq             bigint NOT NULL,      -- becomes visible just before it; 0: nothing does
     in_flight                int    NOT NULL,      -- of its run
     state                    text   NOT NULL DEFAULT 'planned',
+    spans                    bigint NOT NULL DEFAULT 0,  -- of its plan
+    claimed                  bigint NOT NULL DEFAULT 0,  -- of these; who contributes or waits must not count them
     records                  bigint,
     rows_contributed         bigint,
     rows_moved               bigint,
@@ -129,6 +131,8 @@ CREATE TABLE tidemark.batches (
     PRIMARY KEY (region, seq),
     CONSTRAINT previous_batch_is_older CHECK (previous_seq < seq),
     CONSTRAINT batch_state_is_known CHECK (state IN ('planned', 'published', 'rewound')),
+    CONSTRAINT published_batch_is_claimed CHECK (
+        claimed <= spans AND (state = 'planned' OR claimed = spans)),
     CONSTRAINT published_batch_is_counted CHECK (
         state = 'planned' OR (published_at IS NOT NULL AND records IS NOT NULL
             AND rows_contributed IS NOT NULL AND rows_moved IS NOT NULL
@@ -263,7 +267,7 @@ DECLARE
     moved   bigint;
 BEGIN
     SELECT count(*) INTO planned FROM tidemark.spans s
-        WHERE s.region = the_region AND s.seq = the_seq AND s.contribution IS NOT NULL AND s.live;
+        WHERE s.region = the_region AND s.seq = the_seq AND s.live;
     UPDATE tidemark.partitions p
         SET next_offset = s.end_offset, seq = the_seq,
             record_end = s.record_end, leader_epoch = s.leader_epoch

@@ -1,5 +1,6 @@
 -- The plan of a batch, who claimed what, and where the last record before each span ended: in the batch before it,
--- where that has a span of the partition, or else as the partition knows.
+-- where that has a span of the partition, or else as the partition knows. With topics and partitions, spans of no
+-- others.
 SELECT s.topic, s.partition, s.start_offset, s.end_offset, s.topic_id, s.contribution,
        CASE WHEN n.seq IS NULL THEN p.record_end ELSE n.record_end END,
        CASE WHEN n.seq IS NULL THEN p.leader_epoch ELSE n.leader_epoch END
@@ -7,4 +8,7 @@ FROM tidemark.batches b JOIN tidemark.spans s USING (region, seq)
 JOIN tidemark.partitions p USING (partition_id)
 LEFT JOIN tidemark.spans n ON n.region = b.region AND n.seq = b.previous_seq AND n.live
     AND n.partition_id = s.partition_id AND n.end_offset = s.start_offset
-WHERE b.region = %(region)s AND b.seq = %(seq)s ORDER BY s.topic, s.partition
+WHERE b.region = %(region)s AND b.seq = %(seq)s
+  AND (%(topics)s::text[] IS NULL
+       OR (s.topic = ANY (%(topics)s::text[]) AND s.partition = ANY (%(partitions)s::int[])))
+ORDER BY s.topic, s.partition

@@ -45,7 +45,7 @@ _WATCH = Edit(
 )
 _LOOKUP = Edit(
     "ledger/publishing.py",
-    "return (batch.seq, self.epoch) in self._unpublished_seqs()",
+    "return any(found[:2] == (batch.seq, self.epoch) for found in self._unpublished())",
     "return True",
 )
 _DISCARD = Edit(

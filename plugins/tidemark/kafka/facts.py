@@ -1,6 +1,6 @@
 """Asking the broker for the facts of a region's topics."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -55,21 +55,24 @@ class Broker:
             InvalidSettings: a topic does not exist.
             Refused: an ACL forbids the look.
         """
-        described = {topic: self._describe(topic) for topic in topics}
+        cluster = self._cluster()
+        described = self._described(topics)
         partitions = [
             TopicPartition(topic, info.id)
             for topic, description in described.items()
             for info in description.partitions
         ]
-        cluster = request(
-            lambda: self._admin.describe_cluster(request_timeout=SECONDS), "the Kafka cluster"
-        )
+        starts, ends = self._list(partitions, BEGINNING), self._list(partitions, END)
         return Facts(
-            cluster_id=cluster.cluster_id,
+            cluster_id=request(_again(cluster, self._cluster), "the Kafka cluster").cluster_id,
             topic_ids={topic: str(found.topic_id) for topic, found in described.items()},
-            log_starts=self._offsets(partitions, BEGINNING),
-            ends=self._offsets(partitions, END),
+            log_starts=self._heard(starts, BEGINNING),
+            ends=self._heard(ends, END),
         )
+
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        """The topics' ids alone; raises as `facts` does."""
+        return {topic: str(found.topic_id) for topic, found in self._described(topics).items()}
 
     def high_watermarks(self, partitions: Sequence[TopicPartition]) -> Offsets:
         """Where the logs end, open transactions included."""
@@ -77,7 +80,7 @@ class Broker:
 
     def gone(self, topics: Iterable[str]) -> frozenset[str]:
         """Those of the topics that Kafka does not have."""
-        return frozenset(topic for topic in topics if self._found(topic) is None)
+        return frozenset(topic for topic, found in self._found(topics).items() if found is None)
 
     def offsets_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Offsets:
         """The first offset at or after a time; the end where there is none yet."""
@@ -86,28 +89,38 @@ class Broker:
         return {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
 
     def _matching(self, patterns: Sequence[str]) -> set[str]:
+        """Internal topics are left out, and those that went since they were listed."""
         listed = request(lambda: self._admin.list_topics(timeout=SECONDS), "the list of topics")
-        names = [name for name in listed.topics if takes_in(patterns, name)]
-        return {name for name in names if self._is_ours(name)}
+        found = self._found(name for name in listed.topics if takes_in(patterns, name))
+        return {name for name, topic in found.items() if topic and not topic.is_internal}
 
-    def _is_ours(self, topic: str) -> bool:
-        """Whether it is no internal topic, and still there since it was listed."""
-        found = self._found(topic)
-        return found is not None and not found.is_internal
+    def _described(self, topics: Iterable[str]) -> dict[str, Any]:
+        descriptions = self._found(topics, none_if=None)
+        for topic, description in descriptions.items():
+            if not description.partitions:
+                raise Unreachable(f"topic {topic}: the broker listed no partitions; try again")
+        return descriptions
 
-    def _found(self, topic: str) -> Any:
-        return request(lambda: self._ask(topic), f"topic {topic}", none_if="UNKNOWN_TOPIC_OR_PART")
+    def _found(
+        self, topics: Iterable[str], none_if: str | None = "UNKNOWN_TOPIC_OR_PART"
+    ) -> dict[str, Any]:
+        """Each topic's description, by one request; None where Kafka does not have it."""
+        names = list(dict.fromkeys(topics))
+        asked = self._ask(names) if names else {}
+        return {
+            topic: request(
+                _again(future, lambda topic=topic: self._ask([topic])[topic]),  # type: ignore[misc]
+                f"topic {topic}",
+                none_if,
+            )
+            for topic, future in asked.items()
+        }
 
-    def _describe(self, topic: str) -> Any:
-        description = request(lambda: self._ask(topic), f"topic {topic}")
-        if not description.partitions:
-            raise Unreachable(f"topic {topic}: the broker listed no partitions; try again")
-        return description
+    def _cluster(self) -> "Future[Any]":
+        return self._admin.describe_cluster(request_timeout=SECONDS)  # type: ignore[no-any-return]
 
-    def _ask(self, topic: str) -> "Future[Any]":
-        topics = TopicCollection([topic])
-        asked = self._admin.describe_topics(topics, request_timeout=SECONDS)
-        return asked[topic]  # type: ignore[no-any-return]
+    def _ask(self, topics: list[str]) -> "dict[str, Future[Any]]":
+        return dict(self._admin.describe_topics(TopicCollection(topics), request_timeout=SECONDS))
 
     def _offsets(
         self,
@@ -115,25 +128,42 @@ class Broker:
         spec: OffsetSpec,
         level: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> Offsets:
-        """One request a leader; the partitions whose leader moves are asked again."""
-        asked = self._list([KafkaPartition(*partition) for partition in partitions], spec, level)
-        found: Offsets = {}
-        for kafka, future in asked.items():
-            partition = TopicPartition(kafka.topic, kafka.partition)
-            first = iter([future])
-
-            def ask(kafka: KafkaPartition = kafka, first: Any = first) -> "Future[Any]":
-                return next(first, None) or self._list([kafka], spec, level)[kafka]
-
-            found[partition] = request(ask, str(partition)).offset
-        return found
+        return self._heard(self._list(partitions, spec, level), spec, level)
 
     def _list(
-        self, partitions: Sequence[KafkaPartition], spec: OffsetSpec, level: IsolationLevel
+        self,
+        partitions: Iterable[TopicPartition],
+        spec: OffsetSpec,
+        level: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> "dict[KafkaPartition, Future[Any]]":
+        """Ask for offsets, by one request a leader; `_heard` takes the answers."""
         asked = self._admin.list_offsets(
-            dict.fromkeys(partitions, spec),
+            {KafkaPartition(*partition): spec for partition in partitions},
             isolation_level=level,
             request_timeout=SECONDS,
         )
         return dict(asked)
+
+    def _heard(
+        self,
+        asked: "dict[KafkaPartition, Future[Any]]",
+        spec: OffsetSpec,
+        level: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> Offsets:
+        """The offsets asked for; the partitions whose leader moves are asked again."""
+        found: Offsets = {}
+        for kafka, future in asked.items():
+            partition = TopicPartition(kafka.topic, kafka.partition)
+
+            def ask(partition: TopicPartition = partition) -> "Future[Any]":
+                (again,) = self._list([partition], spec, level).values()
+                return again
+
+            found[partition] = request(_again(future, ask), str(partition)).offset
+        return found
+
+
+def _again(first: "Future[Any]", ask: Callable[[], "Future[Any]"]) -> Callable[[], "Future[Any]"]:
+    """Asks; the first time the question is under way already."""
+    under_way = iter([first])
+    return lambda: next(under_way, None) or ask()

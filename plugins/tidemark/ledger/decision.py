@@ -18,9 +18,9 @@ class Decision:
     head_seq: int
     next_seq: int
 
-    def _unpublished_seqs(self) -> list[tuple[int, int]]:
-        """Seq and epoch of the unpublished batches, the lowest first."""
-        self._run("unpublished_seqs")
+    def _unpublished(self) -> list[tuple[int, int, int, bool]]:
+        """Seq, epoch, number of spans and whether all are claimed; the lowest batch first."""
+        self._run("unpublished_batches")
         return self.cursor.fetchall()
 
     def _run(self, name: str, **values: object) -> int:

@@ -1,6 +1,6 @@
 """What a transaction decides about the run's next batch."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tidemark.ledger import regions
 from tidemark.ledger.decision import Decision
@@ -16,17 +16,31 @@ class Planning(Decision):
 
     __slots__ = ()
 
-    def unpublished_batches(self) -> tuple[Batch, ...]:
-        """The batches that this epoch works on, the lowest first; a later epoch discards them."""
-        return tuple(self._batch(seq, epoch) for seq, epoch in self._unpublished_seqs())
+    def unpublished_batches(
+        self, owned: Collection[TopicPartition] | None = None
+    ) -> tuple[Batch, ...]:
+        """The batches that this epoch works on, the lowest first; a later epoch discards them.
 
-    def _batch(self, seq: int, epoch: int) -> Batch:
-        self._run("unpublished_batch_spans", seq=seq)
-        spans = tuple(
+        With `owned`, spans of other partitions may be left out.
+        """
+        return tuple(
+            Batch(self.region, epoch, seq, self._spans(seq, owned), size, is_complete)
+            for seq, epoch, size, is_complete in self._unpublished()
+        )
+
+    def _spans(
+        self, seq: int, owned: Collection[TopicPartition] | None = None
+    ) -> tuple[PlannedSpan, ...]:
+        self._run(
+            "unpublished_batch_spans",
+            seq=seq,
+            topics=None if owned is None else list({one.topic for one in owned}),
+            partitions=None if owned is None else list({one.partition for one in owned}),
+        )
+        return tuple(
             PlannedSpan(Span(*row[:4]), row[4], row[5] is not None, LogPosition.known(*row[6:]))
             for row in self.cursor.fetchall()
         )
-        return Batch(self.region, epoch, seq, spans)
 
     def next_offsets(self) -> Offsets:
         """The merged checkpoint, under the lock."""
@@ -79,7 +93,7 @@ class Planning(Decision):
     def write_batch(self, spans: Sequence[Span]) -> Batch:
         """Write the plan under a new seq; it does not change within the epoch."""
         seq = self._give_out_seq()
-        if self._run("write_batch", seq=seq) != 1:
+        if self._run("write_batch", seq=seq, spans=len(spans)) != 1:
             raise LookupError(f"no run of region {self.region} has epoch {self.epoch}")
         written = self._run(
             "write_batch_spans",
@@ -91,7 +105,7 @@ class Planning(Decision):
         )
         if written != len(spans):
             raise LookupError(f"{len(spans) - written} planned partitions are unknown")
-        return self._batch(seq, self.epoch)
+        return Batch(self.region, self.epoch, seq, self._spans(seq), len(spans))
 
     def _give_out_seq(self) -> int:
         return self._number("give_out_seq")

@@ -14,11 +14,11 @@ class Publishing(Decision):
 
     def is_unpublished(self, batch: Batch) -> bool:
         """Whether this epoch still works on the batch; this check fences every contribution."""
-        return (batch.seq, self.epoch) in self._unpublished_seqs()
+        return any(found[:2] == (batch.seq, self.epoch) for found in self._unpublished())
 
     def is_lowest(self, batch: Batch) -> bool:
         """Whether no other batch has to be published before this one."""
-        return self._unpublished_seqs()[0] == (batch.seq, self.epoch)
+        return self._unpublished()[0][:2] == (batch.seq, self.epoch)
 
     def claim(self, batch: Batch, contribution: Contribution) -> None:
         """Claim all spans of the contribution, or none.
@@ -44,6 +44,7 @@ class Publishing(Decision):
         )
         if claimed != len(reads):
             raise SpanAlreadyClaimed(f"batch {batch.seq}: another contribution was accepted")
+        self._run("claim_count", seq=batch.seq, claimed=claimed)
 
     def _write_contribution(self, batch: Batch, contribution: Contribution) -> int:
         return self._number(
@@ -54,18 +55,13 @@ class Publishing(Decision):
             rows=contribution.rows,
         )
 
-    def unclaimed_spans(self, batch: Batch) -> int:
-        """The number of spans that no contribution has claimed yet."""
-        return self._number("unclaimed_spans", seq=batch.seq)
+    def has_unclaimed(self, batch: Batch) -> bool:
+        """Whether there are spans that no contribution has claimed yet."""
+        return bool(self._number("has_unclaimed", seq=batch.seq))
 
     def winners(self, batch: Batch) -> list[tuple[int, int]]:
         """(member, attempt) of the winning task attempts of all members."""
         self._run("winners", seq=batch.seq)
-        return list(self.cursor.fetchall())
-
-    def reads_that_count(self, batch: Batch) -> list[tuple[int, int, str, int]]:
-        """(member, attempt, topic, partition) of the reads whose dead letters count."""
-        self._run("reads_that_count", seq=batch.seq)
         return list(self.cursor.fetchall())
 
     def contributed_rows(self, batch: Batch) -> int:

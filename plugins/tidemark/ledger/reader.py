@@ -1,5 +1,6 @@
 """Reads of the ledger without the region lock: results may be stale, so they decide nothing."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tidemark.errors import Fenced
@@ -25,6 +26,8 @@ class Progress:
     """Spans of unpublished batches that are claimed."""
     is_done: bool
     """Nothing is unpublished, and the target offsets or the run's bound are reached."""
+    unpublished_seqs: Sequence[int] = ()
+    """The unpublished batches, the lowest first."""
 
 
 class Reader(Lookup):
@@ -122,14 +125,19 @@ class Reader(Lookup):
         with autocommit(self.engine) as cursor:
             return regions.target_offsets(cursor, region, epoch)
 
-    def unpublished_batches(self, region: str) -> tuple[Batch, ...]:
-        """The unpublished batches with their claims, the lowest first."""
+    def unpublished_batches(
+        self, region: str, owned: Collection[TopicPartition] | None = None
+    ) -> tuple[Batch, ...]:
+        """The unpublished batches with their claims, the lowest first.
+
+        With `owned`, spans of other partitions may be left out.
+        """
         with autocommit(self.engine) as cursor:
-            return Planning(cursor, region, 0, 0, 0).unpublished_batches()
+            return Planning(cursor, region, 0, 0, 0).unpublished_batches(owned)
 
     def unpublished_seqs(self, region: str) -> list[int]:
         """The seqs of the unpublished batches, the lowest first."""
-        return [seq for seq, _ in self._rows("unpublished_seqs", region=region)]
+        return [seq for seq, *_ in self._rows("unpublished_batches", region=region)]
 
     def finished_reset(self, region: str, request_id: str) -> FinishedReset | None:
         """The reset that a request has finished; None if it has not."""

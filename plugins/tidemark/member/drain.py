@@ -2,11 +2,13 @@
 
 import logging
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from tidemark.errors import DataLost, Fenced, TidemarkError
+from tidemark.kafka.assignment import Partitions
 from tidemark.member.display import Display
 from tidemark.member.member_run import MemberRun
 from tidemark.member.outage import waited_out
@@ -16,12 +18,16 @@ from tidemark.member.stall import StallDetector
 from tidemark.member.watch import watched
 from tidemark.member.work import Work, next_work
 from tidemark.model.batch import Batch
-from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, Facts, check_topic_ids
+from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, check_topic_ids
 from tidemark.protocol.plan import plan_batch
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 WAIT_SECONDS = 0.2
+LONGEST_WAIT_SECONDS = 1.0
+"""A member that has nothing to do looks around ever more seldom, down to this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,8 @@ class Drain:
         self._display = Display(run)
         self._stager: Stager | None = None
         self._publisher = Publisher(run, self._stall, self._cancel)
+        self._for_others: tuple[Sequence[int], Partitions] | None = None
+        """Batches, and what this member owned when none of that was left to do in them."""
 
     def work(self) -> Drained:
         """Drain batch after batch until the ledger, under this epoch, says that the run is done.
@@ -78,6 +86,7 @@ class Drain:
             self._stager.executor.cancel()
 
     def _drain_batches(self) -> None:
+        pause = WAIT_SECONDS
         while True:
             progress = self._stall.progress()
             if progress.epoch != self._run.epoch:
@@ -86,23 +95,30 @@ class Drain:
                 self._publisher.wait()
                 self._display.show("done")
                 return
-            if self._run.member.assigned() and self._drain_next():
-                continue
-            if not self._publisher.wait():
+            if self._drain_next(progress.unpublished_seqs) or self._publisher.wait():
+                pause = WAIT_SECONDS
+            else:
                 self._display.show("waiting")
-                self._run.member.wait(WAIT_SECONDS)
+                self._run.member.wait(pause)
+                pause = min(2 * pause, LONGEST_WAIT_SECONDS)
 
-    def _drain_next(self) -> bool:
-        """Drain, or publish, what is there for this member, planned if nobody has; else False."""
-        stager = self._stager or self._start()
-        in_hand = self._publisher.in_hand
-        batches = self._unpublished() or self._plan()
-        work = next_work(batches, self._run.member.assigned(), in_hand)
-        if work:
+    def _drain_next(self, seqs: Sequence[int]) -> bool:
+        """Drain, or publish, what is there for this member, planned if nobody has; else False.
+
+        What it owns of the batches is looked at once, and again when these or that change.
+        """
+        owned = self._run.member.assigned()
+        if not owned or self._for_others == (seqs, owned):
+            return False
+        stager, in_hand = self._stager or self._start(), self._publisher.in_hand
+        batches = self._planned(owned) or self._plan()
+        if work := next_work(batches, owned, in_hand):
             self._drain_batch(stager, work)
             return True
-        is_complete = bool(batches) and not batches[0].unclaimed
-        return is_complete and self._publisher.publish_complete(stager.mover)
+        if batches and batches[0].is_complete:
+            return self._publisher.publish_complete(stager.mover)
+        self._for_others = ([batch.seq for batch in batches], owned) if batches else None
+        return False
 
     def _start(self) -> Stager:
         run = self._run
@@ -112,9 +128,12 @@ class Drain:
         self._stall.renew()
         return self._stager
 
-    def _unpublished(self) -> tuple[Batch, ...]:
-        """It spares Kafka and the region lock the question, five times a second."""
-        found = self._run.ledger.unpublished_batches(self._run.region)
+    def _planned(self, owned: Partitions) -> tuple[Batch, ...]:
+        """The epoch's batches as they are planned, with the spans that this member owns.
+
+        It needs neither Kafka nor the region lock: what is contributed to them is fenced.
+        """
+        found = self._run.ledger.unpublished_batches(self._run.region, owned)
         return tuple(batch for batch in found if batch.epoch == self._run.epoch)
 
     def _plan(self) -> tuple[Batch, ...]:
@@ -122,7 +141,8 @@ class Drain:
         run, deadline = self._run, time.monotonic() + RECHECK_SECONDS
         while True:
             try:
-                return plan_batch(run.ledger, run.region, run.epoch, self._facts())
+                facts = self._asked(lambda: run.broker.facts(run.topics))
+                return plan_batch(run.ledger, run.region, run.epoch, facts)
             except DataLost as error:
                 if time.monotonic() > deadline:
                     raise
@@ -138,26 +158,30 @@ class Drain:
             self._stall.excuse()  # it worked, for others to go on
             return
         self._publisher.wait()
-        facts = self._facts()
-        check_topic_ids(batch.region, ((p.span.topic, p.topic_id) for p in batch.spans), facts)
+        self._check_topics(batch)
         self._display.show("records fetched", drain_ms=int((time.monotonic() - started) * 1000))
         if self._run.in_flight > 1:
-            self._prepare_next(stager, facts)
+            self._prepare_next(stager)
         self._publisher.contribute(stager.mover, batch, contribution)
 
-    def _prepare_next(self, stager: Stager, facts: Facts) -> None:
+    def _prepare_next(self, stager: Stager) -> None:
         """Plan the next batch and make its tables now: a publish holds the region's lock."""
         run = self._run
+        facts = self._asked(lambda: run.broker.facts(run.topics))
         with suppress(DataLost):  # it is looked at again when the batch is due
             for batch in plan_batch(run.ledger, run.region, run.epoch, facts):
                 if next_work([batch], run.member.assigned(), None):
                     stager.make_tables(batch)
 
-    def _facts(self) -> Facts:
+    def _check_topics(self, batch: Batch) -> None:
+        """The batch's topics are those that it was planned on."""
+        planned = {(one.span.topic, one.topic_id) for one in batch.spans}
+        found = self._asked(lambda: self._run.broker.topic_ids(sorted({t for t, _ in planned})))
+        check_topic_ids(batch.region, planned, found)
+
+    def _asked(self, ask: Callable[[], T]) -> T:
         """What Kafka says now; an outage is waited out."""
-        run = self._run
-        seconds = run.pipeline.no_progress_seconds
-        return waited_out(lambda: run.broker.facts(run.topics), seconds, self._bear_outage)
+        return waited_out(ask, self._run.pipeline.no_progress_seconds, self._bear_outage)
 
     def _bear_outage(self) -> None:
         """An outage is nobody's lack of progress; but who is fenced needs not wait for its end."""

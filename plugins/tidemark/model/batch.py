@@ -46,6 +46,11 @@ class Batch:
     epoch: int
     seq: int
     spans: tuple[PlannedSpan, ...]
+    """All of them; or, to a member, those that it may own."""
+    size: int = 0
+    """The number of all its spans; 0 if it is not known."""
+    is_complete: bool = False
+    """All its spans are claimed, as far as the ledger has shown."""
 
     @property
     def staging(self) -> Staging:

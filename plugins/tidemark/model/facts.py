@@ -90,14 +90,16 @@ def check_left(region: str, facts: Facts) -> None:
         )
 
 
-def check_topic_ids(region: str, planned: Iterable[tuple[str, str]], facts: Facts) -> None:
+def check_topic_ids(
+    region: str, planned: Iterable[tuple[str, str]], topic_ids: Mapping[str, str]
+) -> None:
     """Refuse topics that were deleted, or deleted and created again: offsets name other records.
 
     Raises:
         DataLost: a topic is gone or has another topic id.
     """
     for topic, topic_id in sorted(set(planned)):
-        found = facts.topic_ids.get(topic)
+        found = topic_ids.get(topic)
         if found != topic_id:
             became = "is gone" if found is None else f"was created again as {found}"
             raise DataLost(

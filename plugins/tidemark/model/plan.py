@@ -1,6 +1,6 @@
 """The plan of a batch: which span of each partition it takes. Max-min fair (KIP-41)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 
@@ -37,15 +37,21 @@ def fit(
     `weights` are measured bytes an offset; a partition that was never read weighs nothing yet.
     A backlog gives at least one offset, however heavy.
     """
-    fewest, most = 1, max_records
+    spans = plan(next_offsets, targets, max_records, turn)
+    if _weight(spans, weights) <= max_bytes:
+        return spans
+    fewest, most = 1, sum(span.width for span in spans) - 1
     while fewest < most:
         middle = (fewest + most + 1) // 2
-        spans = plan(next_offsets, targets, middle, turn)
-        if sum(weights.get(s.topic_partition, 0.0) * s.width for s in spans) <= max_bytes:
+        if _weight(plan(next_offsets, targets, middle, turn), weights) <= max_bytes:
             fewest = middle
         else:
             most = middle - 1
     return plan(next_offsets, targets, fewest, turn)
+
+
+def _weight(spans: Iterable[Span], weights: Mapping[TopicPartition, float]) -> float:
+    return sum(weights.get(span.topic_partition, 0.0) * span.width for span in spans)
 
 
 def share(

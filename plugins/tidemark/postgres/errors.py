@@ -40,6 +40,10 @@ BY_CONSTRAINT: dict[str, tuple[type[TidemarkError], str]] = {
         "{}: the region has as many unpublished batches as its run allows",
     ),
     "batches_follow_one_another": (Fenced, "{}: another batch follows the same one"),
+    "published_batch_is_claimed": (
+        LedgerInconsistent,
+        "{}: the spans that were claimed are not those of the plan" + EDITED,
+    ),
     "spans_do_not_overlap": (
         LedgerInconsistent,
         "{}: a planned span overlaps one that was read before" + EDITED,

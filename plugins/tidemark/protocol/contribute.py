@@ -76,7 +76,7 @@ def _contribute(
             raise SpanAlreadyClaimed(f"batch {batch.seq} is no longer unpublished")
         tx.claim(batch, contribution)
         failpoints.hit("publish.claimed")
-        is_due = tx.is_lowest(batch) and not tx.unclaimed_spans(batch)
+        is_due = tx.is_lowest(batch) and not tx.has_unclaimed(batch)
         if not (is_due and _is_whole(batch, contribution)):
             _refuse_lost(tx, target, batch, contribution)
         return publish(tx, target, batch) if is_due else Outcome(Result.contributed)
@@ -84,7 +84,7 @@ def _contribute(
 
 def _is_whole(batch: Batch, contribution: Contribution) -> bool:
     """Nobody else has claimed a span: what the publish counts is this contribution alone."""
-    return len(contribution.reads) == len(batch.spans)
+    return len(contribution.reads) == batch.size
 
 
 def _refuse_lost(

@@ -163,7 +163,7 @@ class OpenRequest:
         check_left(region, facts)
         check_cluster(region, state.cluster_id, facts)
         topic_ids = ((tp.topic, partition.topic_id) for tp, partition in known.items())
-        check_topic_ids(region, topic_ids, facts)
+        check_topic_ids(region, topic_ids, facts.topic_ids)
         check_retained(region, _next_offsets(known), facts)
 
     def _backlog(self, next_offsets: Offsets) -> int:

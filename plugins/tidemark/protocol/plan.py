@@ -40,7 +40,7 @@ def plan_batch(
             return batches
         check_retained(region, {span.topic_partition: span.start for span in spans}, facts)
         batch = tx.write_batch(spans)
-        check_topic_ids(region, ((p.span.topic, p.topic_id) for p in batch.spans), facts)
+        check_topic_ids(region, ((p.span.topic, p.topic_id) for p in batch.spans), facts.topic_ids)
         failpoints.hit("plan.inside")
     failpoints.hit("plan.after")
     return (*batches, batch)

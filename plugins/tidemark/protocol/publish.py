@@ -70,8 +70,8 @@ def _publish_lowest(
     ledger: Ledger[DecidingT], target: Target[DecidingT], region: str, epoch: int
 ) -> Outcome | None:
     with ledger.deciding(region, epoch, "publish") as tx:
-        batches = tx.unpublished_batches()
-        if not batches or batches[0].unclaimed:
+        batches = tx.unpublished_batches(owned=())
+        if not batches or not batches[0].is_complete:
             return None
         return publish(tx, target, batches[0])
 

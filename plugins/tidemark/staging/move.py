@@ -26,6 +26,7 @@ SELECT count(*) FROM {dead_letters}
 JOIN unnest(%s::bigint[], %s::bigint[], %s::text[], %s::int[])
     AS r (member, attempt, topic, partition) USING (member, attempt, topic, partition)
 """)
+# by each dead letter, not by each span: a wide batch may have few
 _MOVE_LETTERS = sql.SQL("""
 INSERT INTO tidemark.dead_letters
     (region, partition_id, topic, partition, "offset", seq,
@@ -33,10 +34,12 @@ INSERT INTO tidemark.dead_letters
 SELECT s.region, s.partition_id, d.topic, d.partition, d."offset", s.seq,
        d.timestamp_ms, d.key, d.value, d.headers, d.reason, d.detail
 FROM {dead_letters} d
-JOIN unnest(%s::bigint[], %s::bigint[], %s::text[], %s::int[])
-    AS r (member, attempt, topic, partition) USING (member, attempt, topic, partition)
-JOIN tidemark.spans s ON s.region = %s AND s.seq = %s
-    AND s.topic = d.topic AND s.partition = d.partition
+CROSS JOIN LATERAL (
+    SELECT n.region, n.partition_id, n.seq
+    FROM tidemark.spans n JOIN tidemark.contributions c USING (contribution)
+    WHERE n.region = %s AND n.seq = %s AND n.topic = d.topic AND n.partition = d.partition
+      AND n.attempt = d.attempt AND c.member = d.member LIMIT 1
+) s
 """)
 _WITH_ZONE = sql.SQL("""
 CASE WHEN {staged} IS NOT NULL THEN ARRAY(
@@ -68,19 +71,10 @@ def move_rows(
     return moved
 
 
-def move_dead_letters(
-    cursor: Cursor,
-    staging: Staging,
-    region: str,
-    seq: int,
-    reads: Sequence[tuple[int, int, str, int]],
-) -> int:
-    """Move the dead letters of the reads that count into the ledger; return how many."""
-    members, attempts, topics, partitions = zip(*reads, strict=True)
-    cursor.execute(
-        _MOVE_LETTERS.format(dead_letters=sql.Identifier(staging.schema, staging.dead_letters)),
-        (list(members), list(attempts), list(topics), list(partitions), region, seq),
-    )
+def move_dead_letters(cursor: Cursor, staging: Staging, region: str, seq: int) -> int:
+    """Move the dead letters of the reads that were claimed into the ledger; return how many."""
+    letters = sql.Identifier(staging.schema, staging.dead_letters)
+    cursor.execute(_MOVE_LETTERS.format(dead_letters=letters), (region, seq))
     return cursor.rowcount
 
 

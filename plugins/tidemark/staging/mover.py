@@ -69,5 +69,4 @@ class Mover:
 
     def move_dead_letters(self, transaction: Deciding, batch: Batch) -> int:
         """Move the dead letters of the reads that count; return how many."""
-        reads = transaction.reads_that_count(batch)
-        return move_dead_letters(transaction.cursor, batch.staging, batch.region, batch.seq, reads)
+        return move_dead_letters(transaction.cursor, batch.staging, batch.region, batch.seq)

@@ -57,6 +57,7 @@ def refusal_of(desk: Desk, statement: str) -> psycopg2.IntegrityError:
         ("moved_dead_letters_equal_contributed",
          "UPDATE tidemark.batches SET dead_letters_moved = 0 WHERE {here}"),
         ("published_batch_is_counted", "UPDATE tidemark.batches SET records = NULL WHERE {here}"),
+        ("published_batch_is_claimed", "UPDATE tidemark.batches SET claimed = 0 WHERE {here}"),
         ("next_is_not_before_initial",
          "UPDATE tidemark.partitions SET next_offset = -1 WHERE {here}"),
         ("record_end_is_not_after_next_offset",

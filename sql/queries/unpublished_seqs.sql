@@ -1,2 +1,0 @@
--- The batches that are planned and not published, the lowest first.
-SELECT seq, epoch FROM tidemark.batches WHERE region = %(region)s AND state = 'planned' ORDER BY seq
