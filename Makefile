@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check bench bench-in-flight faults up down lock clean
+.PHONY: help demo test quick check bench bench-in-flight bench-ledger bench-width faults up down lock clean
 
 # Hundreds of processes import the package: each would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -13,7 +13,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS)
 help: ## Print this list
 	@echo "Tidemark: Kafka to Postgres, exactly once. Needs Python 3.11 or newer and Java 17 or newer."
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY) ## Replay 336,776 flights into Kafka, kill drivers on the way, and prove the result
 	@$(BIN)/python scripts/demo.py
@@ -36,6 +36,12 @@ bench: $(READY) ## Measure rows per second beside Spark's own path and a bare CO
 
 bench-in-flight: $(READY) ## Measure one batch in flight beside two, also with a distant Postgres
 	@$(BIN)/python scripts/in_flight_bench.py
+
+bench-ledger: $(READY) ## Measure the ledger's own work by partitions and members: ten minutes
+	@$(BIN)/python -m scripts.ledger_bench
+
+bench-width: $(READY) ## Measure a run and an open of thousands of partitions on the real broker
+	@$(BIN)/python -m scripts.width_bench
 
 faults: $(READY) ## Break every step in every way and print the whole table of results
 	@$(PYTEST) --fault-table

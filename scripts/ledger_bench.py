@@ -1,210 +1,254 @@
-"""What the ledger's own work takes in a region with a long past: `python -m scripts.ledger_bench`.
+"""What the ledger's own work takes: `make bench-ledger`.
 
-By default 1,000 checkpoints with a span of each of 1,000 partitions, spans stored by partition. The
-database is made on the local stack's Postgres (`tidemark local up`) and dropped at the end. Kafka
-is left out: the mirror's offsets are kept in memory.
+By width: regions of 100 to 50,000 partitions, drained by 1 to 5,000 members, each step with its
+time and with the rows and index entries that it touched. By length (`--past`): one region with
+1,000 checkpoints of 1,000 partitions. Postgres is real; members and Kafka are simulated: what they
+take is not in the figures.
 """
 
 import argparse
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
+import psutil
 import psycopg2
 from psycopg2 import sql
 from rich.console import Console
-from rich.table import Table
-from scripts.ledger_filling import CLUSTER, TOPIC, WIDTH, fill
+from scripts.ledger_filling import WIDTH
+from scripts.ledger_region import MadeUp
+from scripts.ledger_tables import (
+    Steps,
+    Took,
+    Widths,
+    cpu_milliseconds,
+    milliseconds,
+    plot,
+    slopes,
+    table_of,
+    table_of_past,
+    touched,
+)
+from sqlalchemy import Engine
 
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.migrate import migrate
 from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
-from tidemark.member import retire
-from tidemark.model.bounds import Bounds
-from tidemark.model.facts import Facts
-from tidemark.model.offsets import Offsets, TopicPartition
-from tidemark.postgres.queries import query
+from tidemark.model.batch import Contribution
+from tidemark.operations.health import health_of
+from tidemark.operations.status import in_ledger
 from tidemark.postgres.transaction import autocommit, connect
-from tidemark.protocol.close import close
-from tidemark.protocol.open import OpenRequest
-from tidemark.protocol.plan import plan_batch
-from tidemark.protocol.reset import ResetRequest, RewindRequest
-from tidemark.protocol.settle import rewind, settle
 
 ROOT = Path(__file__).resolve().parent.parent
-REGION = "bench"
+STATE = ROOT / ".tidemark" / "bench"
+PLOT = ROOT / "docs" / "ledger.png"
+PAST = 2
+"""Checkpoints of each partition before a region's width is measured."""
+BY_PARTITIONS = ((100, 20), (1_000, 20), (10_000, 20), (50_000, 20))
+BY_MEMBERS = (50_000, (1, 500, 5_000))
+EACH = 300
+"""Members whose contributions are measured one by one; what the others have read is one more."""
 DISCARDED = 5_000
 """Contributions of a batch that is discarded: many members, many drains cut short."""
+console = Console(width=110)
 
 
-@dataclass
-class Group:
-    """Group offsets in memory."""
+class Measured:
+    """Steps on one region, one after another; `took` tells by name what each took."""
 
-    offsets: Offsets = field(default_factory=dict)
+    def __init__(self, region: MadeUp) -> None:
+        self.region = region
+        self.took: dict[str, Took] = {}
 
-    @contextmanager
-    def writer(self) -> Iterator["Group"]:
-        """Nobody to fence."""
-        yield self
-
-    def commit(self, offsets: Offsets, metadata: str) -> None:
-        """Keep them."""
-        self.offsets |= offsets
-
-    def committed(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """What was kept."""
-        return {one: self.offsets[one] for one in partitions}
-
-
-class NoTarget:
-    """A target without rows: what a rewind removes there depends on its indexes."""
-
-    def remove_rows(self, transaction: object, after_seq: int) -> int:
-        """There are none."""
-        return 0
-
-
-class Bench:
-    """Each step on one region, one after another; `times` are seconds by what was done."""
-
-    def __init__(self, ledger: Ledger, checkpoints: int, partitions: int) -> None:
-        self.ledger, self.group = ledger, Group()
-        self.checkpoints, self.partitions = checkpoints, partitions
-        self.times: dict[str, float] = {}
-
-    def work(self) -> None:
-        """Every step, in an order that each can stand in."""
-        last, cursor_look = self.checkpoints, autocommit(self.ledger.engine)
-        with cursor_look as cursor:
-            self.timed("make the region", lambda: self.fill(cursor))
-            cursor.execute("VACUUM ANALYZE")
-        self.timed("open", self.open)
-        self.timed("plan, bound by bytes", self.plan)
-        self.timed("reset: discard the batch", self.reset)
-        self.timed("open again", self.open)
-        self.plan()
-        with autocommit(self.ledger.engine) as cursor:
-            cursor.execute(_MANY, {"region": REGION, "many": DISCARDED})
-        self.timed(f"reset: discard {DISCARDED:,} contributions", self.reset)
-        self.open(ends=last * WIDTH)
-        self.timed("close", lambda: close(self.ledger, self.group, REGION, "bench"))
-        self.timed("look at region_status", lambda: self.ask("TABLE tidemark.region_status"))
-        self.timed("checkpoint of a rewind", lambda: self.ledger.rewind_plan(REGION, last // 2))
-        self.timed("checkpoint before a time", self.before)
-        self.timed("rewind of 10 checkpoints", lambda: self.rewind(last - 10))
-        self.timed("prune of 20 checkpoints", lambda: self.prune(last - 30))
-        self.timed(f"prune of {last // 2 - 20} checkpoints", lambda: self.prune(last // 2 - 10))
-        self.timed("rewind to the oldest", lambda: self.rewind(last // 2 + 1))
-
-    def timed(self, what: str, step: Callable[[], object]) -> None:
-        """Take the step and keep how long it took."""
-        begin = time.monotonic()
+    def measure(self, name: str, step: Callable[[], object], times: int = 1) -> None:
+        """Take the step and keep what it took; of a step that is many, what each one took."""
+        engine = self.region.ledger.engine
+        before, begin = used_by(engine), time.monotonic()
         step()
-        self.times[what] = time.monotonic() - begin
-
-    def fill(self, cursor: object) -> None:
-        """The region with its past."""
-        fill(cursor, REGION, checkpoints=self.checkpoints, partitions=self.partitions)  # type: ignore[arg-type]
-
-    def ask(self, statement: str) -> None:
-        """Fetch what a statement gives."""
-        with autocommit(self.ledger.engine) as cursor:
-            cursor.execute(statement)
-            cursor.fetchall()
-
-    def facts(self, ends: int) -> Facts:
-        """Kafka holds everything, up to `ends` in each partition."""
-        partitions = [TopicPartition(TOPIC, n) for n in range(self.partitions)]
-        zeros = dict.fromkeys(partitions, 0)
-        return Facts(CLUSTER, {TOPIC: "id-1"}, zeros, dict.fromkeys(partitions, ends), starts=zeros)
-
-    @property
-    def epoch(self) -> int:
-        """The region's."""
-        return self.ledger.epoch(REGION) or 0
-
-    def open(self, ends: int | None = None) -> None:
-        """A run with a backlog of a span in each partition, or with none."""
-        facts = self.facts(ends or (self.checkpoints + 1) * WIDTH)
-        bounds = Bounds(self.partitions * WIDTH, max_bytes=1 << 40)
-        request = OpenRequest("bench", bounds, facts, self.epoch, f"public.{REGION}")
-        settle(self.ledger, self.group, REGION, request)
-
-    def plan(self) -> None:
-        """The next batch."""
-        plan_batch(self.ledger, REGION, self.epoch, self.facts((self.checkpoints + 1) * WIDTH))
-
-    def reset(self) -> None:
-        """A reset to the head, by hand."""
-        settle(self.ledger, self.group, REGION, ResetRequest("bench", "a bench"))
-
-    def before(self) -> None:
-        """The checkpoint at or below offsets of the middle."""
-        middle = self.checkpoints * WIDTH // 2
-        self.ledger.checkpoint_before(REGION, self.facts(middle).ends)
-
-    def rewind(self, to_seq: int) -> None:
-        """A rewind; the target has no rows."""
-        facts = self.facts((self.checkpoints + 1) * WIDTH)
-        request = RewindRequest("bench", "a bench", to_seq, facts, self.epoch)
-        rewind(self.ledger, self.group, NoTarget(), REGION, request)
-
-    def prune(self, retain: int) -> None:
-        """As many closes prune as it takes."""
-        while self.left(retain):
-            retire.prune(self.ledger, REGION, self.epoch, retain)
-
-    def left(self, retain: int) -> bool:
-        """Whether an older checkpoint is retained still."""
-        with autocommit(self.ledger.engine) as cursor:
-            cursor.execute(query("prune_up_to"), {"region": REGION, "retain": retain, "step": 1})
-            return bool((cursor.fetchone() or (0, None))[1])
+        seconds, after = time.monotonic() - begin, used_by(engine)
+        cpu, rows = (late - early for late, early in zip(after, before, strict=True))
+        self.took[name] = Took(seconds / times, cpu / times, rows / times)
 
 
-_MANY = """
-INSERT INTO tidemark.contributions (region, seq, member, attempts, rows)
-    SELECT b.region, b.seq, (SELECT min(member) FROM tidemark.members), '{0}', 0
-    FROM tidemark.batches b, generate_series(1, %(many)s)
-    WHERE b.region = %(region)s AND b.state = 'planned'
+def used_by(engine: Engine) -> tuple[float, int]:
+    """Up to now: CPU seconds of this process and its sessions, and the rows that they touched."""
+    cpu = time.process_time()
+    with ExitStack() as stack:
+        for _ in range(max(1, engine.pool.checkedin())):  # type: ignore[attr-defined]
+            cursor = stack.enter_context(autocommit(engine))
+            times = psutil.Process(cursor.connection.info.backend_pid).cpu_times()
+            cpu += times.user + times.system
+            cursor.execute("SELECT pg_stat_force_next_flush()")
+            cursor.execute("SELECT")
+        cursor.execute(_TOUCHED)
+        return cpu, int((cursor.fetchone() or (0,))[0])
+
+
+_TOUCHED = """
+SELECT (SELECT sum(seq_tup_read + n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables)
+    + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes)
 """
 
 
-def main() -> None:
-    """Make the ledger, work on it, print the times."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--checkpoints", type=int, default=1000)
-    parser.add_argument("--partitions", type=int, default=1000)
-    parser.add_argument("--dir", type=Path, default=ROOT / ".tidemark", help="the local stack's")
-    chosen = parser.parse_args()
-    server = LocalStack(chosen.dir, ROOT).postgres
+def of_width(ledger: Ledger, partitions: int, members: int) -> Steps:
+    """Each step of a run, and what is done between runs, in a region of this width."""
+    region = MadeUp(ledger, partitions, PAST)
+    region.fill()
+    bench, shown = Measured(region), region.region()
+    bench.measure("open", region.open)
+    share_batch(bench, members)
+    bench.measure("merged checkpoint", lambda: ledger.merged_checkpoint(region.name))
+    bench.measure("status", lambda: in_ledger(shown))
+    region.open((PAST + 1) * WIDTH)
+    bench.measure("close", region.close)
+    region.open((PAST + 2) * WIDTH)
+    region.plan()
+    bench.measure("reset: discard", region.reset)
+    bench.measure("rewind of 1", lambda: region.rewind(PAST))
+    bench.measure("prune of 1", lambda: region.prune(1))
+    return bench.took
+
+
+def of_members(ledger: Ledger, partitions: int, members: Iterable[int]) -> dict[int, Steps]:
+    """A batch of a region of this width, drained by so many members."""
+    region, found = MadeUp(ledger, partitions, 1), {}
+    region.fill()
+    for batch, many in enumerate(members, 2):
+        region.open(batch * WIDTH)
+        bench = Measured(region)
+        share_batch(bench, many)
+        found[many] = bench.took
+    return found
+
+
+def share_batch(bench: Measured, members: int) -> None:
+    """One batch, planned by one member, contributed by all and published by the last."""
+    region, ledger = bench.region, bench.region.ledger
+    numbers = region.join(members)
+    bench.measure("plan", region.plan)
+    batch = region.plan()
+    *others, last = region.stage(batch, numbers)
+
+    def contribute_others() -> None:
+        for one in others[:EACH]:
+            region.contribute(batch, one)
+
+    if others:
+        own = {read.span.topic_partition for read in others[0].reads}
+        look = partial(ledger.unpublished_batches, region.name, own)
+        bench.measure("look for own spans", look)
+        bench.measure("contribute, each", contribute_others, len(others[:EACH]))
+        if rest := [read for one in others[EACH:] for read in one.reads]:
+            region.contribute(batch, Contribution(numbers[-2], tuple(rest), ()))
+    bench.measure("look of one that waits", lambda: ledger.progress(region.name, batch.epoch))
+    shown = region.region()
+    bench.measure("group", lambda: health_of(shown))
+    bench.measure("publish", lambda: region.contribute(batch, last))
+
+
+def of_past(ledger: Ledger, partitions: int, checkpoints: int) -> Steps:
+    """Each step in a region with a long past."""
+    region = MadeUp(ledger, partitions, checkpoints)
+    bench, last = Measured(region), checkpoints
+    bench.measure("make the region", region.fill)
+    bench.measure("open", region.open)
+    bench.measure("plan, bound by bytes", region.plan)
+    bench.measure("reset: discard the batch", region.reset)
+    bench.measure("open again", region.open)
+    region.plan()
+    region.discard_many(DISCARDED)
+    bench.measure(f"reset: discard {DISCARDED:,} contributions", region.reset)
+    region.open(ends=last * WIDTH)
+    bench.measure("close", region.close)
+    bench.measure(
+        "look at region_status", lambda: ask(ledger.engine, "TABLE tidemark.region_status")
+    )
+    bench.measure("checkpoint of a rewind", lambda: ledger.rewind_plan(region.name, last // 2))
+    middle = region.facts_up_to(last * WIDTH // 2).ends
+    bench.measure("checkpoint before a time", lambda: ledger.checkpoint_before(region.name, middle))
+    bench.measure("rewind of 10 checkpoints", lambda: region.rewind(last - 10))
+    bench.measure("prune of 20 checkpoints", lambda: region.prune(last - 30))
+    bench.measure(f"prune of {last // 2 - 20} checkpoints", lambda: region.prune(last // 2 - 10))
+    bench.measure("rewind to the oldest", lambda: region.rewind(last // 2 + 1))
+    return bench.took
+
+
+def ask(engine: Engine, statement: str) -> None:
+    """Fetch what a statement gives."""
+    with autocommit(engine) as cursor:
+        cursor.execute(statement)
+        cursor.fetchall()
+
+
+@contextmanager
+def database(stack: LocalStack) -> Iterator[Ledger]:
+    """A ledger in a database of its own, dropped at the end."""
     name = sql.Identifier(database := f"ledger_bench_{uuid4().hex[:8]}")
-    with closing(psycopg2.connect(**server.parameters("postgres", ADMIN))) as admin:
+    with closing(psycopg2.connect(**stack.postgres.parameters("postgres", ADMIN))) as admin:
         admin.autocommit = True
         admin.cursor().execute(sql.SQL("CREATE DATABASE {}").format(name))
-        engine = connect(server.parameters("postgres", ADMIN) | {"dbname": database})
+        engine = connect(stack.postgres.parameters("postgres", ADMIN) | {"dbname": database})
         try:
             migrate(engine)
-            bench = Bench(Ledger(engine), chosen.checkpoints, chosen.partitions)
-            bench.work()
-            Console(width=80).print(_table(bench))
+            yield Ledger(engine)
         finally:
             engine.dispose()
             admin.cursor().execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
 
 
-def _table(bench: Bench) -> Table:
-    spans = bench.checkpoints * bench.partitions
-    table = Table(title=f"{bench.checkpoints:,} checkpoints, {spans:,} spans")
-    table.add_column("what")
-    table.add_column("seconds", justify="right")
-    for what, seconds in bench.times.items():
-        table.add_row(what, f"{seconds:.2f}")
-    return table
+def main() -> None:
+    """Make regions, work on them, print what it took."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--past", action="store_true", help="one region with a long past instead")
+    parser.add_argument("--checkpoints", type=int, default=1000, help="of the long past")
+    parser.add_argument("--partitions", type=int, default=1000, help="of the long past")
+    parser.add_argument("--most", type=int, default=50_000, help="leave wider regions out")
+    chosen = parser.parse_args()
+    stack = LocalStack(STATE, ROOT, tell=lambda part, text: console.print(f"  {part}: {text}"))
+    stack.up(["postgres"])
+    try:
+        with database(stack) as ledger:
+            if chosen.past:
+                took = of_past(ledger, chosen.partitions, chosen.checkpoints)
+                title = f"{chosen.checkpoints:,} checkpoints of {chosen.partitions:,} partitions"
+                console.print(table_of_past(took, title))
+            else:
+                show(of_widths(ledger, chosen.most))
+    finally:
+        stack.down(erase=True)
+
+
+def of_widths(ledger: Ledger, most: int) -> dict[tuple[int, int], Steps]:
+    """The steps of each region that has at most so many partitions."""
+    found = {}
+    for partitions, members in BY_PARTITIONS:
+        if partitions <= most:
+            found[partitions, members] = of_width(ledger, partitions, members)
+            console.print(f"{partitions:,} partitions: measured")
+    partitions, many = min(BY_MEMBERS[0], most), BY_MEMBERS[1]
+    for members, took in of_members(ledger, partitions, many).items():
+        found[partitions, members] = took
+    return found
+
+
+def show(found: Widths) -> None:
+    """Tables and picture; the smallest width, which fixed costs rule, is left out of the slopes."""
+    alike = {
+        partitions: found[partitions, members] for partitions, members in found if members == 20
+    }
+    steep = {partitions: alike[partitions] for partitions in sorted(alike)[1:]}
+    values = {
+        "milliseconds": milliseconds,
+        "CPU milliseconds of driver and Postgres": cpu_milliseconds,
+        "rows and index entries touched": touched,
+    }
+    for title, value in values.items():
+        console.print(table_of(title, found, value, slopes(steep, value)))
+    plot(alike, PLOT)
 
 
 if __name__ == "__main__":

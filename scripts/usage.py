@@ -7,7 +7,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import psutil
@@ -32,7 +32,7 @@ class Usage:
 
 def measure(argv: Sequence[str], env: dict[str, str], servers: dict[str, int], cwd: str) -> Usage:
     """Run the command; account for its processes and for what it cost the servers (by pid)."""
-    before = {role: _tree_cpu(pid) for role, pid in servers.items()}
+    before = {role: tree_cpu(pid) for role, pid in servers.items()}
     started = time.monotonic()
     process = subprocess.Popen(  # noqa: S603
         argv,
@@ -49,7 +49,7 @@ def measure(argv: Sequence[str], env: dict[str, str], servers: dict[str, int], c
     usage = Usage(time.monotonic() - started, sampler.cpu, sampler.peak_mb)
     usage.peak_total_mb = sampler.peak_total_mb
     usage.exit_code, usage.output, usage.words = process.returncode, output, words
-    usage.cpu |= {role: _tree_cpu(pid) - before[role] for role, pid in servers.items()}
+    usage.cpu |= {role: tree_cpu(pid) - before[role] for role, pid in servers.items()}
     return usage
 
 
@@ -115,10 +115,6 @@ def _family(pid: int) -> list[psutil.Process]:
         return []
 
 
-def _tree_cpu(pid: int) -> float:
-    """Seconds of a server, its living children and those that it has reaped."""
-    process = psutil.Process(pid)
-    own = process.cpu_times()
-    alive: Callable[[psutil.Process], float] = lambda p: sum(p.cpu_times()[:2])  # noqa: E731
-    living = sum(alive(child) for child in process.children())
-    return own.user + own.system + own.children_user + own.children_system + living
+def tree_cpu(pid: int) -> float:
+    """Seconds of a process and of all below it, living or reaped."""
+    return sum(sum(process.cpu_times()[:4]) for process in _family(pid))
