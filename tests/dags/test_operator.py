@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.dags.conftest import PROJECT
+from tests.dags.conftest import PASSWORD, PROJECT
 
 PIPELINE = str(PROJECT / "dags" / "flights.yaml")
 
@@ -112,15 +112,27 @@ def test_a_driver_that_failed_or_was_killed_is_retried(
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(
+    "master", ["local[1]", "spark://127.0.0.1:1", "yarn", "k8s://https://127.0.0.1:1"]
+)
 def test_secrets_are_in_the_environment_of_the_child_alone(
-    driver: Driver, connections: str, capfd: pytest.CaptureFixture[str], caplog: Any
+    driver: Driver,
+    connections: str,
+    capfd: pytest.CaptureFixture[str],
+    caplog: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    master: str,
 ) -> None:
+    """B19: whatever the master, in client mode."""
+    lead_to(monkeypatch, host=master, password=PASSWORD)
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(driver.folder))
     caplog.set_level(0)
     driver.run("0")
     seen = driver.seen()
-    assert connections in seen["environment"]["AIRFLOW_CONN_TIDEMARK_KAFKA"]
-    assert connections in seen["environment"]["AIRFLOW_CONN_TIDEMARK_WAREHOUSE"]
-    assert "--master" in seen["spark_submit"]
+    for name in ("TIDEMARK_KAFKA", "TIDEMARK_WAREHOUSE", "SPARK_DEFAULT"):
+        assert connections in seen["environment"][f"AIRFLOW_CONN_{name}"]
+    submitted = seen["spark_submit"]
+    assert submitted[submitted.index("--master") + 1] == master
     assert connections not in json.dumps(seen["spark_submit"] + seen["argv"])
     assert connections not in caplog.text + "".join(capfd.readouterr())
     rendered = {name: getattr(driver.operator, name) for name in driver.operator.template_fields}
@@ -165,23 +177,49 @@ def test_killing_a_task_that_never_started_its_driver_is_quiet(driver: Driver) -
     driver.operator.on_kill()
 
 
-@pytest.mark.parametrize(
-    "master",
-    [
-        {"host": "yarn"},
-        {"host": "spark://master:7077", "extra": {"deploy-mode": "cluster"}},
-    ],
-)
-def test_a_master_that_would_show_secrets_in_arguments_is_refused(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch, master: dict[str, Any]
+@pytest.mark.parametrize("master", ["yarn", "k8s://https://here:6443", "spark://here:7077"])
+def test_cluster_mode_is_refused_for_every_master(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, master: str
 ) -> None:
     from airflow.sdk.exceptions import AirflowFailException
 
-    shape = json.dumps({"conn_type": "spark"} | master)
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", shape)
+    lead_to(monkeypatch, host=master, extra={"deploy-mode": "cluster"})
     monkeypatch.setattr(subprocess, "Popen", None)
-    with pytest.raises(AirflowFailException, match="passwords into its arguments"):
+    with pytest.raises(AirflowFailException, match=r"passwords into its arguments.*client"):
         driver.run("0")
+
+
+def test_the_secret_of_a_cluster_is_refused_among_arguments(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    driver.operator.conf = {"spark.authenticate.secret": PASSWORD}
+    monkeypatch.setattr(subprocess, "Popen", None)
+    with pytest.raises(AirflowFailException, match="password of the spark connection") as refusal:
+        driver.run("0")
+    assert PASSWORD not in str(refusal.value)
+
+
+def test_a_master_of_kubernetes_names_the_provider_that_it_needs(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.providers.apache.spark.hooks import spark_submit
+    from airflow.sdk.exceptions import AirflowFailException
+
+    lead_to(monkeypatch, host="k8s://https://here:6443")
+    monkeypatch.delattr(spark_submit, "kube_client", raising=False)
+    with pytest.raises(AirflowFailException, match="apache-airflow-providers-cncf-kubernetes"):
+        driver.run("0")
+
+
+def lead_to(monkeypatch: pytest.MonkeyPatch, **spark: Any) -> None:
+    """The Spark connection; the provider of Kubernetes is taken for installed."""
+    from airflow.providers.apache.spark.hooks import spark_submit
+
+    monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
+    shape = json.dumps({"conn_type": "spark"} | spark)
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", shape)
 
 
 @pytest.mark.parametrize("name", ["TIDEMARK_KAFKA", "TIDEMARK_WAREHOUSE", "SPARK_DEFAULT"])

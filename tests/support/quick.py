@@ -8,8 +8,9 @@ import pytest
 from tidemark.local.airflow import Airflow
 from tidemark.local.broker import Broker
 from tidemark.local.postgres import Postgres
+from tidemark.local.spark import Spark
 
-SERVERS = (Broker, Postgres, Airflow)
+SERVERS = (Broker, Postgres, Spark, Airflow)
 
 
 def needs_server(item: pytest.Item) -> bool:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tidemark.airflow.credentials import resolve
 from tidemark.airflow.failures import names_by_exit_code
+from tidemark.settings import connections
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.archive import OPTIONS, with_archive
+from tidemark.spark.cluster import SECRET
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -98,14 +101,17 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
 
     def _get_hook(self) -> SparkSubmitHook:
         Connection.get(self._conn_id)  # the hook itself would take a missing one to mean YARN
-        hook = super()._get_hook()
+        hook = _hook_of(super()._get_hook)
         _refuse_to_publish(hook)
-        hook._env_vars = {**(hook._env_vars or {}), **self._environment}
+        environment = {**(hook._env_vars or {}), **self._environment}
         if hook._connection["master"].startswith("local"):
             # The host's own name may not resolve, or to an address that is not there.
-            hook._env_vars.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        hook._env_vars |= _own_words(hook._env_vars)
-        self.log.info("Spark's log is %s", hook._env_vars[WORDS])
+            environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        environment |= _own_words(environment)
+        # For the child alone: from its _env_vars the hook makes arguments on YARN and Kubernetes.
+        hook._env, hook._env_vars = environment, None
+        hook._connection["deploy_mode"] = "client"  # whatever spark-defaults.conf says
+        self.log.info("Spark's log is %s", environment[WORDS])
         return hook
 
     def _identity(self, context: Context) -> dict[str, str]:
@@ -137,20 +143,36 @@ def entry_point() -> Path:
     return installed if installed.exists() else PACKAGE.parents[1] / "jobs" / "drain.py"
 
 
-def _refuse_to_publish(hook: SparkSubmitHook) -> None:
-    """Spark hands the environment to a driver elsewhere as --conf, which any user can list."""
-    master, mode = hook._connection["master"], hook._connection["deploy_mode"]
-    if hook._is_yarn or hook._is_kubernetes or mode == "cluster":
+def _hook_of(make: Callable[[], SparkSubmitHook]) -> SparkSubmitHook:
+    """The hook; without the provider of Kubernetes it knows no `k8s` master."""
+    try:
+        return make()
+    except (NameError, RuntimeError) as error:
         raise AirflowFailException(
-            f"spark connection {hook._conn_id!r} has master {master!r}, deploy mode {mode!r}:"
-            " spark-submit would put the Kafka and Postgres passwords into its arguments;"
-            " use a local[*] or spark:// master in client mode"
+            f"spark-submit can't be prepared: {error}. For a k8s:// master install"
+            " apache-airflow-providers-cncf-kubernetes on the workers"
+        ) from error
+
+
+def _refuse_to_publish(hook: SparkSubmitHook) -> None:
+    """No secret leaves this machine in a place where others can list it."""
+    if "cluster" in (hook._connection["deploy_mode"], hook._conf.get("spark.submit.deployMode")):
+        raise AirflowFailException(
+            f"spark connection {hook._conn_id!r} has deploy mode 'cluster': spark-submit would put"
+            " the Kafka and Postgres passwords into its arguments, and the driver would outlive a"
+            " killed task; use client mode"
+        )
+    if SECRET in hook._conf:
+        raise AirflowFailException(
+            f"{SECRET} is in the task's conf, which spark-submit shows in its arguments: make it"
+            f" the password of the spark connection {hook._conn_id!r}"
         )
 
 
 def _secrets(pipeline: Pipeline) -> dict[str, str]:
     """The pipeline's connections, as the driver reads them from its environment."""
-    return dict(connection.to_env() for connection in resolve(pipeline).values())
+    spark = connections.Connection.from_airflow(Connection.get(pipeline.spark.connection))
+    return dict(connection.to_env() for connection in [*resolve(pipeline).values(), spark])
 
 
 def _python(pipeline: Pipeline) -> dict[str, str]:

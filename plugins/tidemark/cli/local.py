@@ -1,4 +1,4 @@
-"""`tidemark local`: Kafka, Postgres and Airflow on this machine."""
+"""`tidemark local`: Kafka, Postgres, Spark and Airflow on this machine."""
 
 import signal
 import sys
@@ -12,28 +12,32 @@ import typer
 
 from tidemark.cli.output import Format, Output, print_json, print_line, print_table
 from tidemark.errors import InvalidSettings
-from tidemark.local.stack import SERVICES, LocalStack
+from tidemark.local.stack import DEFAULT, SERVICES, LocalStack
 from tidemark.local.watch import Tell
 
 app = typer.Typer(
-    help="Kafka, Postgres and Airflow on this machine, to develop against.",
+    help="Kafka, Postgres, Spark and Airflow on this machine, to develop against.",
     no_args_is_help=True,
 )
 
-Services = Annotated[str, typer.Option(help="Which of them, separated by commas.")]
+CHOSEN = ",".join(DEFAULT)
+Services = Annotated[
+    str, typer.Option(help=f"Which of them, separated by commas: {', '.join(SERVICES)}.")
+]
 Dir = Annotated[Path, typer.Option("--dir", help="The folder that holds all state and data.")]
 
 
 @app.command()
 def up(
-    services: Services = "kafka,postgres,airflow",
+    services: Services = CHOSEN,
     directory: Dir = Path(".tidemark"),
     output: Format = Output.table,
 ) -> None:
     """Start what does not run yet, on the data that is there.
 
     Java 17 or newer must be installed; Kafka is fetched once. The project is the current folder:
-    its `dags/` and `plugins/` are Airflow's. `source DIR/env` gives a shell the connections.
+    its `dags/` and `plugins/` are Airflow's. `source DIR/env` gives a shell the connections. With
+    `spark` they lead to a standalone cluster, a master and two workers of one core.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
     names = _chosen(services)

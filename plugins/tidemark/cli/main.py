@@ -14,6 +14,7 @@ from tidemark.cli.errors import Commands, exit_codes
 from tidemark.cli.group import group
 from tidemark.cli.migrate import migrate
 from tidemark.cli.mirror import mirror
+from tidemark.cli.pack import pack
 from tidemark.cli.preview import preview
 from tidemark.cli.reset import reset
 from tidemark.cli.run import run
@@ -111,6 +112,7 @@ for command in (
     mirror,
     verify,
     dead_letters,
+    pack,
 ):
     name = command.__name__.replace("_", "-")
     app.command(name, help=_flowing(command.__doc__ or ""))(command)
@@ -118,7 +120,7 @@ app.add_typer(
     typer.Typer(
         cls=LocalCommands,
         no_args_is_help=True,
-        help="Kafka, Postgres and Airflow on this machine, to develop against.",
+        help="Kafka, Postgres, Spark and Airflow on this machine, to develop against.",
     ),
     name="local",
 )

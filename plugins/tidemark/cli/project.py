@@ -175,3 +175,4 @@ def prepare_spark(pipeline: "Pipeline") -> None:
         master = f"{spark.host}:{spark.port}" if spark.port else spark.host
         arguments = f"--master {shlex.quote(master)} pyspark-shell"
         os.environ.setdefault("PYSPARK_SUBMIT_ARGS", arguments)
+        os.environ.setdefault(*spark.to_env())  # for Cluster.of

@@ -10,8 +10,13 @@ WAREHOUSE = "AIRFLOW_CONN_TIDEMARK_WAREHOUSE"
 SPARK = "AIRFLOW_CONN_SPARK_DEFAULT"
 
 
-def connections(bootstrap: str, warehouse: Mapping[str, Any]) -> dict[str, str]:
-    """The three connections of the worked example, as JSON by variable name."""
+def connections(
+    bootstrap: str, warehouse: Mapping[str, Any], cluster: Mapping[str, Any] | None = None
+) -> dict[str, str]:
+    """The three connections of the worked example, as JSON by variable name.
+
+    Without a cluster Spark runs in the driver's process.
+    """
     postgres = {
         "conn_type": "postgres",
         "host": warehouse["host"],
@@ -22,7 +27,7 @@ def connections(bootstrap: str, warehouse: Mapping[str, Any]) -> dict[str, str]:
         "extra": {"sslmode": "disable"},
     }
     kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}}
-    spark = {"conn_type": "spark", "host": "local[2]"}
+    spark = cluster or {"conn_type": "spark", "host": "local[2]"}
     shapes = {KAFKA: kafka, WAREHOUSE: postgres, SPARK: spark}
     return {name: json.dumps(shape) for name, shape in shapes.items()}
 

@@ -13,9 +13,12 @@ from tidemark.local.daemon import end, marked
 from tidemark.local.environment import connections, script
 from tidemark.local.folder import Folder, write_private
 from tidemark.local.postgres import Postgres
+from tidemark.local.spark import Spark
 from tidemark.local.watch import Tell, Watch, silent
 
-SERVICES = ("kafka", "postgres", "airflow")
+SERVICES = ("kafka", "postgres", "spark", "airflow")
+DEFAULT = ("kafka", "postgres", "airflow")
+"""Without a cluster of its own, Spark runs in the drivers' processes."""
 
 
 class Service(Protocol):
@@ -39,16 +42,17 @@ class ServiceStatus:
 
 
 class LocalStack:
-    """Kafka, Postgres and Airflow of one project, all of whose state lies in one folder."""
+    """Kafka, Postgres, Spark and Airflow of one project; all their state lies in one folder."""
 
     def __init__(self, state_dir: Path, project: Path, tell: Tell = silent) -> None:
         self.folder = Folder(state_dir)
         self.kafka = Broker(self.folder)
         self.postgres = Postgres(self.folder)
+        self.spark = Spark(self.folder)
         self.airflow = Airflow(self.folder, project, self.postgres, self.environment)
         self._tell = tell
 
-    def up(self, services: Iterable[str] = SERVICES) -> list[str]:
+    def up(self, services: Iterable[str] = DEFAULT) -> list[str]:
         """All the services answer; returns the names of those that this call started.
 
         Airflow brings Postgres with it. Data of an earlier `up` is kept and used.
@@ -82,16 +86,18 @@ class LocalStack:
         if not self.folder.exists:
             return []
         kafka, server = self.kafka.pid, self.postgres.pid
-        pids = self.airflow.pids
+        spark, pids = self.spark.pids, self.airflow.pids
         return [
             ServiceStatus("kafka", kafka is not None, self.kafka.bootstrap, _some(kafka)),
             ServiceStatus("postgres", server is not None, self._server(), _some(server)),
+            ServiceStatus("spark", all(spark), self.spark.master, _some(*spark)),
             ServiceStatus("airflow", all(pids), self.airflow.url, _some(*pids)),
         ]
 
     def environment(self) -> dict[str, str]:
         """The connections for drivers and the command line, by environment variable."""
-        return connections(self.kafka.bootstrap, self.postgres.parameters("warehouse"))
+        cluster = self.spark.connection if any(self.spark.pids) else None
+        return connections(self.kafka.bootstrap, self.postgres.parameters("warehouse"), cluster)
 
     def _server(self) -> str:
         return f"127.0.0.1:{self.postgres.port}"
@@ -101,8 +107,10 @@ class LocalStack:
         with ThreadPoolExecutor(max_workers=len(SERVICES)) as threads:
             tasks: dict[str, Future[bool]] = {}
             for name in names:
-                after = tasks.get("postgres") if name == "airflow" else None
-                tasks[name] = threads.submit(self._start_one, name, watch, after)
+                before = [
+                    tasks[n] for n in ("postgres", "spark") if n in tasks and name == "airflow"
+                ]
+                tasks[name] = threads.submit(self._start_one, name, watch, before)
             try:
                 done, _ = wait(tasks.values(), return_when=FIRST_EXCEPTION)
                 for task in done:
@@ -115,9 +123,9 @@ class LocalStack:
                 raise
         return [name for name in names if tasks[name].result()]
 
-    def _start_one(self, name: str, watch: Watch, after: Future[bool] | None) -> bool:
-        if after is not None:
-            after.result()
+    def _start_one(self, name: str, watch: Watch, before: Sequence[Future[bool]]) -> bool:
+        for other in before:
+            other.result()
         started = self._service(name).start(watch)
         self._tell(name, "runs" if started else "already runs")
         return started
@@ -126,8 +134,8 @@ class LocalStack:
         wanted = set(names)
         if "airflow" in wanted:
             self.airflow.stop()
-        servers = [self._service(name) for name in ("kafka", "postgres") if name in wanted]
-        with ThreadPoolExecutor(max_workers=2) as threads:
+        servers = [self._service(name) for name in SERVICES if name in wanted - {"airflow"}]
+        with ThreadPoolExecutor(max_workers=len(SERVICES)) as threads:
             for task in [threads.submit(server.stop) for server in servers]:
                 task.result()
 
@@ -135,6 +143,7 @@ class LocalStack:
         services: dict[str, Service] = {
             "kafka": self.kafka,
             "postgres": self.postgres,
+            "spark": self.spark,
             "airflow": self.airflow,
         }
         return services[name]

@@ -20,6 +20,7 @@ from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.arrow import ArrowTransform
+from tidemark.spark.cluster import Cluster
 from tidemark.spark.direct import Direct, Done, Rows, refuse_untransformed
 from tidemark.spark.failure import failed, marked, new_token
 from tidemark.spark.frame import columns, staged, transformed
@@ -185,7 +186,9 @@ def spark_executor(
     return SparkExecutor(
         read_spec(pipeline, connections, member),
         transform,
-        lambda: context(f"tidemark {pipeline.region}", for_rows=for_rows),
+        lambda: context(
+            f"tidemark {pipeline.region}", for_rows=for_rows, cluster=Cluster.of(pipeline)
+        ),
     )
 
 

@@ -5,12 +5,14 @@
 import os
 import re
 import sys
+from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from tidemark.errors import JobFailed
+from tidemark.errors import JobFailed, TidemarkError
 from tidemark.spark.archive import OPTIONS, with_archive
+from tidemark.spark.cluster import Cluster, is_elsewhere, zip_project
 from tidemark.spark.words import start_jvm, words_file
 
 DEFAULTS = {
@@ -33,25 +35,33 @@ FIXED = {
 """Set always."""
 
 QUICK = "-XX:TieredStopAtLevel=1"
-"""Java's options for a JVM that only schedules: half the CPU time until the first task runs."""
+"""Java's options for a JVM that only schedules: half the CPU time until the first task runs.
+
+Not where it also encrypts: that compiler knows no instructions for AES.
+"""
 
 LOCAL_TRIES = 3
 
 
-def context(name: str, *, for_rows: bool = True) -> SparkContext:
-    """The running context, or a new one called `name`; no secret is in its configuration.
+def context(name: str, *, for_rows: bool = True, cluster: Cluster | None = None) -> SparkContext:
+    """The running context, or a new one called `name`.
 
-    Where no row passes through the JVM it is started to start quickly. A SparkSession costs
-    seconds more: it is for transforms.
+    No secret of Kafka or Postgres is in its configuration. Where no row passes through the JVM it
+    is started to start quickly. A SparkSession costs seconds more: it is for transforms.
 
     Raises:
         JobFailed: Spark does not start.
+        InvalidSettings: the cluster's connection lacks something, see `Cluster.settings`.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ[OPTIONS] = with_archive(os.environ.get(OPTIONS, "" if for_rows else QUICK))
+    cluster = cluster or Cluster()
+    quick = "" if for_rows or cluster.is_elsewhere else QUICK
+    os.environ[OPTIONS] = with_archive(os.environ.get(OPTIONS, quick))
     try:
         start_jvm()  # only then does SparkConf know what spark-submit set
-        return _context(SparkConf().setAppName(name))
+        return _context(SparkConf().setAppName(name), cluster)
+    except TidemarkError:
+        raise
     except Exception as error:
         line = str(error).strip().partition("\n")[0]
         raise JobFailed(
@@ -60,12 +70,18 @@ def context(name: str, *, for_rows: bool = True) -> SparkContext:
         ) from error
 
 
-def _context(conf: SparkConf) -> SparkContext:
+def _context(conf: SparkConf, cluster: Cluster) -> SparkContext:
+    master = retrying(conf.get("spark.master", "local[*]"))
+    conf.setMaster(master)
+    if is_elsewhere(master):
+        os.environ["PYSPARK_PYTHON"] = cluster.python or os.environ["PYSPARK_PYTHON"]
+        conf.setAll(list(cluster.settings(master, dict(conf.getAll())).items()))
     for key, value in DEFAULTS.items():
         conf.setIfMissing(key, value)
-    conf.setMaster(retrying(conf.get("spark.master", "local[*]")))
     found = SparkContext.getOrCreate(conf.setAll(list(FIXED.items())))
     found.setLogLevel("WARN")
+    if is_elsewhere(master) and cluster.project:
+        found.addPyFile(str(zip_project(cluster.project, Path(found._temp_dir))))
     return found
 
 

@@ -1,0 +1,137 @@
+"""What a Spark that is not `local` is given: trust, a Python for its tasks, the project's code.
+
+No secret of a connection is among it: those travel to the tasks pickled in their functions.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import ZipFile
+
+from tidemark.errors import InvalidSettings
+from tidemark.settings.connections import PREFIX, Connection
+from tidemark.settings.pipeline import Pipeline
+
+PACKAGE = Path(__file__).resolve().parents[1]
+UNPACKED = "environment"
+"""The folder of an executor in which Spark unpacks a packed environment."""
+PACKED_PYTHON = f"./{UNPACKED}/bin/python"
+PROJECT = "tidemark-project.zip"
+
+SECRET = "spark.authenticate.secret"  # noqa: S105 (a name)
+AUTHENTICATE = "spark.authenticate"
+
+SECURE = {
+    AUTHENTICATE: "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.authEngineVersion": "2",
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+    "spark.network.crypto.saslFallback": "false",
+    "spark.io.encryption.enabled": "true",
+}
+"""Set for every master but local where a submitter set nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The cluster that a pipeline's Spark connection leads to."""
+
+    connection: Connection | None = None
+    """None where the driver was given none: nothing of it is known."""
+    project: Path | None = None
+    """Whose modules the tasks import; None without a transform."""
+
+    @classmethod
+    def of(cls, pipeline: Pipeline) -> "Cluster":
+        """The cluster of a pipeline; its connection comes from the environment, if it is there."""
+        name = pipeline.spark.connection
+        known = os.environ.get(PREFIX + name.upper())
+        return cls(
+            Connection.from_env(name) if known else None,
+            pipeline.project if pipeline.transform else None,
+        )
+
+    def settings(self, master: str, given: Mapping[str, str]) -> dict[str, str]:
+        """Spark's settings for this master; what a submitter has `given` stands.
+
+        Raises:
+            InvalidSettings: the master asks for a secret, or there is no archive.
+        """
+        found = _route(master)
+        if self.python is None:  # the installation is shared: in a checkout this package is too
+            found["spark.executorEnv.PYTHONPATH"] = str(PACKAGE.parent)
+        if given.get(AUTHENTICATE) != "false":
+            found |= SECURE | self._secret(master, given)
+        own = {key: value for key, value in found.items() if key not in given}
+        return own | self._archives(master, given)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether its connection leads out of the driver's JVM."""
+        host = self.connection.host if self.connection else None
+        return is_elsewhere(host or "local")
+
+    @property
+    def python(self) -> str | None:
+        """The Python of its executors; None where it stands where the driver's does."""
+        if self._extra("environment"):
+            return PACKED_PYTHON
+        return self._extra("python")
+
+    def _extra(self, name: str) -> str | None:
+        return self.connection.extra.get(name) if self.connection else None
+
+    def _archives(self, master: str, given: Mapping[str, str]) -> dict[str, str]:
+        packed = self._extra("environment")
+        if not packed:
+            return {}
+        if "://" not in packed and not Path(packed).is_file():
+            raise InvalidSettings(
+                f"{self._name} has the environment {packed}, which is not there: make it with"
+                f" `tidemark pack {packed}`"
+            )
+        key = "spark.yarn.dist.archives" if master.startswith("yarn") else "spark.archives"
+        return {key: ",".join(filter(None, [given.get(key), f"{packed}#{UNPACKED}"]))}
+
+    def _secret(self, master: str, given: Mapping[str, str]) -> dict[str, str]:
+        """YARN and Kubernetes make one for each application; standalone daemons have one."""
+        if not master.startswith("spark://") or SECRET in given:
+            return {}
+        if self.connection is None or not self.connection.password:
+            raise InvalidSettings(
+                f"{self._name} leads to {master} and has no password: set the cluster's"
+                f" {SECRET} as its password. A cluster without one needs {AUTHENTICATE}=false in"
+                " Spark's settings, and whoever reaches it reads the passwords in its tasks"
+            )
+        return {SECRET: self.connection.password}
+
+    @property
+    def _name(self) -> str:
+        return f"Spark connection {self.connection.conn_id!r}" if self.connection else "Spark"
+
+
+def is_elsewhere(master: str) -> bool:
+    """Whether tasks run in other processes than the driver's JVM started."""
+    return not master.startswith("local")
+
+
+def zip_project(project: Path, folder: Path) -> Path:
+    """A zip in the folder with every module of the project that can be imported by its path."""
+    made = folder / PROJECT
+    with ZipFile(made, "w", strict_timestamps=False) as zipped:
+        for place, inner, files in os.walk(project):
+            inner[:] = sorted(name for name in inner if name.isidentifier())
+            # Folders too: without `__init__.py` a package in a zip is found by its entry alone.
+            for name in [*inner, *sorted(name for name in files if name.endswith(".py"))]:
+                path = Path(place, name)
+                zipped.write(path, path.relative_to(project))
+    return made
+
+
+def _route(master: str) -> dict[str, str]:
+    if master.startswith("spark://127.0.0.1:"):
+        return {"spark.driver.host": "127.0.0.1"}  # this machine's name may lead elsewhere
+    if master.startswith("yarn"):  # a container's folder is longer than a socket's name may be
+        return {"spark.python.unix.domain.socket.enabled": "false"}
+    return {}

@@ -1,0 +1,143 @@
+"""Flights through a Spark cluster by `tidemark run`: a driver in a process of its own, watched."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+from scripts.flight_data import PARTITIONS, Record, records
+from tests.support.produce import produce
+from tests.support.region import kafka_connection, postgres_connection, rows_of
+
+from tidemark import failpoints
+
+PROJECT = Path(__file__).resolve().parents[2]
+ROWS = (
+    "SELECT kafka_partition, kafka_offset, tailnum, distance_km FROM public.flights ORDER BY 1, 2"
+)
+TIDEMARK = (sys.executable, "-c", "from tidemark.cli.main import app; app()")
+
+
+@dataclass(frozen=True, slots=True)
+class Flights:
+    """A region of real flights, in a project whose code lies on nobody's path."""
+
+    kafka: str
+    warehouse: dict[str, Any]
+    topic: str
+    project: Path
+
+    def prepare(self, count: int, batch: int) -> list[tuple[int, int, str, float]]:
+        """The project and so many flights are there; the rows that they must become."""
+        for folder in ("jobs", "dags"):
+            (self.project / folder).mkdir()
+        shutil.copy(PROJECT / "jobs" / "flights_arrow.py", self.project / "jobs")
+        flights = list(islice(records(), count))
+        for number in range(PARTITIONS):
+            produce(self.kafka, self.topic, [v for _, v in flights[number::PARTITIONS]], number)
+        file = yaml.safe_load((PROJECT / "dags" / "flights.yaml").read_text())
+        file["kafka"]["topics"], file["region"] = [self.topic], self.topic.replace("-", "_")
+        file["batch"]["max_records"] = batch
+        file["transform"] = "jobs.flights_arrow:transform"
+        self.pipeline.write_text(yaml.safe_dump(file))
+        return [_row(p, o, one) for p in range(PARTITIONS) for o, one in _part(flights, p)]
+
+    @property
+    def pipeline(self) -> Path:
+        """The pipeline file."""
+        return self.project / "dags" / "flights.yaml"
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """What is visible in the target."""
+        import psycopg2
+
+        with closing(psycopg2.connect(**self.warehouse)) as connection:
+            return rows_of(connection, ROWS)
+
+    @contextmanager
+    def run(
+        self, spark: dict[str, Any], conf: dict[str, str], failpoint: str = ""
+    ) -> Iterator["subprocess.Popen[bytes]"]:
+        """`tidemark run` where the Spark connection says; `conf` is its spark-defaults.conf."""
+        folder = self.project / "conf"
+        folder.mkdir(exist_ok=True)
+        own = {f"spark.executorEnv.{failpoints.VARIABLE}": failpoint} if failpoint else {}
+        text = "".join(f"{name} {value}\n" for name, value in (conf | own).items())
+        (folder / "spark-defaults.conf").write_text(text)
+        with self.log.open("wb") as output:
+            process = subprocess.Popen(
+                [*TIDEMARK, "run", self.pipeline],
+                env=os.environ | self._environment(spark) | {"SPARK_CONF_DIR": str(folder)},
+                cwd=self.project,
+                stdout=output,
+                stderr=output,
+            )
+        try:
+            yield process
+        finally:
+            with suppress(psutil.NoSuchProcess):
+                for child in psutil.Process(process.pid).children(recursive=True):
+                    child.kill()
+            process.kill()
+            process.wait()
+
+    @property
+    def log(self) -> Path:
+        """What the driver said."""
+        return self.project / "driver.log"
+
+    @property
+    def words(self) -> Path:
+        """What its JVM said."""
+        return self.project / "spark.log"
+
+    def _environment(self, spark: dict[str, Any]) -> dict[str, str]:
+        ours = [kafka_connection(self.kafka), postgres_connection(self.warehouse)]
+        return {
+            **dict(one.to_env() for one in ours),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(spark),
+            "PYTHONPATH": str(PROJECT / "plugins"),
+            "TIDEMARK_SPARK_LOG": str(self.words),
+        }
+
+
+def stopped(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those of them that have reached a failpoint's `stop`."""
+    found = []
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            if process.status() == psutil.STATUS_STOPPED:
+                found.append(process)
+    return found
+
+
+def executor_of(worker: psutil.Process) -> psutil.Process:
+    """The JVM that a Python worker belongs to."""
+    return next(parent for parent in worker.parents() if "java" in parent.name())
+
+
+def command_lines() -> str:
+    """The arguments of every process of this machine."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(file.read_bytes().decode(errors="replace"))
+    return "\n".join(found)
+
+
+def _part(flights: list[Record], partition: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    for offset, (_, value) in enumerate(flights[partition::PARTITIONS]):
+        yield offset, json.loads(value)
+
+
+def _row(partition: int, offset: int, flight: dict[str, Any]) -> tuple[int, int, str, float]:
+    return partition, offset, flight["tailnum"], round(flight["distance"] * 1.609344, 1)
