@@ -14,6 +14,7 @@ from tidemark.model import membership, table_name
 from tidemark.postgres import parameters, transaction
 from tidemark.settings import connections, field_types, fields
 from tidemark.settings.decode import Metadata
+from tidemark.spark import cluster
 from tidemark.spark import postgres as task_sessions
 from tidemark.spark.records import row_schema
 from tidemark.staging import refused_rows, tables
@@ -179,15 +180,25 @@ def _spark() -> str:
     defaults = {key: value for key, value in found.items() if key not in fixed}
     paragraph = filled(
         f"""Where you set nothing (`spark_conf` of the DAG factory, `spark-defaults.conf`), a driver
-        sets {assigned(defaults)}. It always sets {assigned(fixed)}."""
+        sets {assigned(defaults)}. For every master but local it sets
+        {assigned(cluster.SECURE)} too. It always sets {assigned(fixed)}."""
+    )
+    options = table(
+        ("key", "meaning"),
+        [
+            ("`password`", "`spark.authenticate.secret` of a standalone cluster"),
+            ("extra `python`", "the Python of the executors, if theirs stands elsewhere"),
+            ("extra `environment`", "an archive for the executors, made by `tidemark pack`"),
+        ],
     )
     return f"""\
 ## The Spark connection
 
-Connection type `spark`; host is the master: `local[2]`, `local[*]` or `spark://host:port`, in
-client mode. YARN, Kubernetes and cluster mode are refused: there `spark-submit` puts the driver's
-environment, and with it passwords, into arguments that others can list.
+Connection type `spark`; host is the master: `local[2]`, `local[*]`, `spark://host:port`, `yarn` or
+`k8s://https://host:port`, in client mode. [Clusters](clusters.md) says what each of them needs, and
+why cluster deploy mode is refused.
 
+{options}
 {paragraph}
 """
 
