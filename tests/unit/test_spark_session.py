@@ -52,6 +52,27 @@ def test_an_archive_is_used_if_it_is_there(tmp_path: Path) -> None:
     assert options(for_rows=False) == first
 
 
+def test_two_that_make_the_archive_at_once_leave_one_whole_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    makers = iter(("first", "second"))
+
+    def run_spark() -> None:
+        maker = next(makers)
+        own = Path(os.environ["SPARK_SUBMIT_OPTS"].split('"')[1].partition("=")[2])
+        own.write_text(maker)
+        if maker == "first":
+            archive.make_archive()
+            assert archive.archive().read_text() == "second"
+            assert own.read_text() == "first"
+
+    monkeypatch.setattr(archive, "_run_spark", run_spark)
+    monkeypatch.setattr(archive, "try_archive", lambda _: None)
+    made = archive.make_archive()
+    assert made.read_text() == "first"
+    assert [*made.parent.iterdir()] == [made]
+
+
 def test_an_archive_of_the_users_own_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     archive.archive().parent.mkdir(parents=True)
     archive.archive().touch()

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from tidemark.errors import JobFailed
@@ -41,17 +42,19 @@ def with_archive(options: str) -> str:
 def make_archive() -> Path:
     """The archive exists, as the JVM of a small job left it; this process has run Spark.
 
+    Several may make it at once: each makes its own, and the last one stands.
+
     Raises:
         JobFailed: Spark did not run, or does not start from what it left.
     """
     path = archive()
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    new.unlink(missing_ok=True)
-    os.environ[OPTIONS] = f'"-XX:ArchiveClassesAtExit={new}" -XX:TieredStopAtLevel=1 {SILENT}'
-    _run_spark()
-    try_archive(new)
-    return new.replace(path)
+    with TemporaryDirectory(dir=path.parent) as folder:
+        new = Path(folder) / path.name
+        os.environ[OPTIONS] = f'"-XX:ArchiveClassesAtExit={new}" -XX:TieredStopAtLevel=1 {SILENT}'
+        _run_spark()
+        try_archive(new)
+        return new.replace(path)
 
 
 def try_archive(path: Path) -> None:
