@@ -40,6 +40,9 @@ QUICK = "-XX:TieredStopAtLevel=1"
 Not where it also encrypts: that compiler knows no instructions for AES.
 """
 
+LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java's options for the JVM that only composes the driver's command line: 0.15 s of CPU time."""
+
 LOCAL_TRIES = 3
 
 
@@ -54,6 +57,7 @@ def context(name: str, *, for_rows: bool = True, cluster: Cluster | None = None)
         InvalidSettings: the cluster's connection lacks something, see `Cluster.settings`.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", LAUNCHER)
     cluster = cluster or Cluster()
     quick = "" if for_rows or cluster.is_elsewhere else QUICK
     os.environ[OPTIONS] = with_archive(os.environ.get(OPTIONS, quick))
