@@ -93,6 +93,13 @@ def test_help_imports_nothing_heavy() -> None:
     assert not modules & HEAVY
 
 
+def test_a_run_without_a_backlog_needs_neither_spark_nor_arrow() -> None:
+    """Each costs half a second: they are for a run that drains."""
+    code = "import sys, tidemark.operations.run; print(*sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"pyspark", "pyarrow"} & {*told.stdout.split()}
+
+
 def test_local_is_the_local_stack(cli: CliRunner) -> None:
     told = cli.invoke(app, ["local", "--help"])
     assert told.exit_code == 0

@@ -12,7 +12,8 @@ from tidemark.settings.decode import Format
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.target import OnRefused
-from tidemark.staging.columns import Column, columns_of
+from tidemark.staging.column import Column
+from tidemark.staging.columns import columns_of
 from tidemark.staging.refused_records import refuse_without_coordinates
 from tidemark.staging.target import Target, ensure
 

@@ -15,6 +15,7 @@ from tidemark.cli.project import PipelineFile, connections_of, prepare_spark
 from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
+    from tidemark.member.job import JobExecutor
     from tidemark.operations.region import Connections
     from tidemark.protocol.close import Closed
     from tidemark.settings.pipeline import Pipeline
@@ -119,7 +120,6 @@ def _run(
     overrides: list[str],
 ) -> "Closed":
     from tidemark.operations.run import run as run_to_its_end
-    from tidemark.spark.executor import spark_executor
 
     limits = replace(pipeline.batch.bounds(), **bounds)
     prepare_spark(pipeline)
@@ -128,9 +128,16 @@ def _run(
             pipeline,
             connections,
             bounds=limits,
-            executor_of=spark_executor,
+            executor_of=_spark,
             overrides=overrides,
         )
+
+
+def _spark(pipeline: "Pipeline", connections: "Connections", member: int) -> "JobExecutor":
+    """Spark costs a second to import: only once there is something to read."""
+    from tidemark.spark.executor import spark_executor
+
+    return spark_executor(pipeline, connections, member)
 
 
 def _remarks(pipeline: "Pipeline", connections: "Connections", closed: "Closed") -> list[str]:

@@ -2,28 +2,29 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn
 
 from tidemark.errors import DataLost, Fenced, TidemarkError
 from tidemark.kafka.assignment import Partitions
+from tidemark.ledger.reader import Progress
 from tidemark.member.display import Display
+from tidemark.member.kafka_facts import KafkaFacts
 from tidemark.member.member_run import MemberRun
-from tidemark.member.outage import waited_out
 from tidemark.member.publisher import Publisher
-from tidemark.member.stager import Stager
 from tidemark.member.stall import StallDetector
 from tidemark.member.watch import watched
 from tidemark.member.work import Work, next_work
 from tidemark.model.batch import Batch
-from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, check_topic_ids
+from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS
 from tidemark.protocol.plan import plan_batch
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from tidemark.member.stager import Stager
 
-T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 1.0
@@ -47,6 +48,7 @@ class Drain:
     def __init__(self, run: MemberRun) -> None:
         self._run = run
         self._stall = StallDetector(run)
+        self._kafka = KafkaFacts(run, self._stall)
         self._display = Display(run)
         self._stager: Stager | None = None
         self._publisher = Publisher(run, self._stall, self._cancel)
@@ -85,22 +87,31 @@ class Drain:
         if self._stager:
             self._stager.executor.cancel()
 
+    def is_done(self) -> bool:
+        """Whether the ledger says that the run is done; needs no member of the group.
+
+        Raises:
+            Fenced: the run's epoch has passed.
+        """
+        return self._progress().is_done
+
+    def _progress(self) -> Progress:
+        progress = self._stall.progress()
+        if progress.epoch != self._run.epoch:
+            raise self._run.fenced()
+        return progress
+
     def _drain_batches(self) -> None:
         pause = WAIT_SECONDS
-        while True:
-            progress = self._stall.progress()
-            if progress.epoch != self._run.epoch:
-                raise self._run.fenced()
-            if progress.is_done:
-                self._publisher.wait()
-                self._display.show("done")
-                return
+        while not (progress := self._progress()).is_done:
             if self._drain_next(progress.unpublished_seqs) or self._publisher.wait():
                 pause = WAIT_SECONDS
             else:
                 self._display.show("waiting")
                 self._run.member.wait(pause)
                 pause = min(2 * pause, LONGEST_WAIT_SECONDS)
+        self._publisher.wait()
+        self._display.show("done")
 
     def _drain_next(self, seqs: Sequence[int]) -> bool:
         """Drain, or publish, what is there for this member, planned if nobody has; else False.
@@ -120,7 +131,9 @@ class Drain:
         self._for_others = ([batch.seq for batch in batches], owned) if batches else None
         return False
 
-    def _start(self) -> Stager:
+    def _start(self) -> "Stager":
+        from tidemark.member.stager import Stager  # Arrow: a run without a backlog needs none
+
         run = self._run
         self._display.show("starting")
         self._stager = Stager(run)
@@ -141,15 +154,14 @@ class Drain:
         run, deadline = self._run, time.monotonic() + RECHECK_SECONDS
         while True:
             try:
-                facts = self._asked(lambda: run.broker.facts(run.topics))
-                return plan_batch(run.ledger, run.region, run.epoch, facts)
+                return plan_batch(run.ledger, run.region, run.epoch, self._kafka.now())
             except DataLost as error:
                 if time.monotonic() > deadline:
                     raise
                 log.warning("looking at Kafka again: %s", error)
             time.sleep(RECHECK_PAUSE)
 
-    def _drain_batch(self, stager: Stager, work: Work) -> None:
+    def _drain_batch(self, stager: "Stager", work: Work) -> None:
         """Drain and stage; then contribute, publish and mirror."""
         started, batch = time.monotonic(), work.batch
         self._display.show("draining")
@@ -158,36 +170,19 @@ class Drain:
             self._stall.excuse()  # it worked, for others to go on
             return
         self._publisher.wait()
-        self._check_topics(batch)
+        self._kafka.check_topics(batch)
         self._display.show("records fetched", drain_ms=int((time.monotonic() - started) * 1000))
         if self._run.in_flight > 1:
             self._prepare_next(stager)
         self._publisher.contribute(stager.mover, batch, contribution)
 
-    def _prepare_next(self, stager: Stager) -> None:
+    def _prepare_next(self, stager: "Stager") -> None:
         """Plan the next batch and make its tables now: a publish holds the region's lock."""
-        run = self._run
-        facts = self._asked(lambda: run.broker.facts(run.topics))
+        run, facts = self._run, self._kafka.now()
         with suppress(DataLost):  # it is looked at again when the batch is due
             for batch in plan_batch(run.ledger, run.region, run.epoch, facts):
                 if next_work([batch], run.member.assigned(), None):
                     stager.make_tables(batch)
-
-    def _check_topics(self, batch: Batch) -> None:
-        """The batch's topics are those that it was planned on."""
-        planned = {(one.span.topic, one.topic_id) for one in batch.spans}
-        found = self._asked(lambda: self._run.broker.topic_ids(sorted({t for t, _ in planned})))
-        check_topic_ids(batch.region, planned, found)
-
-    def _asked(self, ask: Callable[[], T]) -> T:
-        """What Kafka says now; an outage is waited out."""
-        return waited_out(ask, self._run.pipeline.no_progress_seconds, self._bear_outage)
-
-    def _bear_outage(self) -> None:
-        """An outage is nobody's lack of progress; but who is fenced needs not wait for its end."""
-        self._stall.excuse()
-        if self._run.is_fenced():
-            raise self._run.fenced()
 
     def _summary(self, seconds: float) -> Drained:
         published = self._publisher.published

@@ -3,14 +3,17 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tidemark.errors import Fenced, TidemarkError
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.kafka.member import Member
 from tidemark.ledger.ledger import Ledger
-from tidemark.member.job import JobExecutor
 from tidemark.settings.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from tidemark.member.job import JobExecutor
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +34,7 @@ class MemberRun:
     broker: Broker
     group: Group
     member: Member
-    executor_of: Callable[[], JobExecutor]
+    executor_of: "Callable[[], JobExecutor]"
     """Starts the executor."""
 
     @property

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from tidemark.errors import MirrorFailed, Unreachable
 from tidemark.member.member_run import MemberRun
@@ -14,7 +15,9 @@ from tidemark.model.batch import Batch, Contribution
 from tidemark.protocol.contribute import contribute_and_publish
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.publish import Outcome, Result, publish_complete
-from tidemark.staging.mover import Mover
+
+if TYPE_CHECKING:
+    from tidemark.staging.mover import Mover
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +47,7 @@ class Publisher:
         """What was given to `contribute` and may not be in the ledger yet."""
         return self._in_hand
 
-    def contribute(self, mover: Mover, batch: Batch, contribution: Contribution) -> None:
+    def contribute(self, mover: "Mover", batch: Batch, contribution: Contribution) -> None:
         """Claim, publish what is complete, mirror: now, or beside what the caller does next.
 
         Raises:
@@ -57,7 +60,7 @@ class Publisher:
         self._in_hand = InHand(batch, contribution)
         self._at_work = self._pool.submit(self._contribute_beside, mover, batch, contribution)
 
-    def publish_complete(self, mover: Mover) -> bool:
+    def publish_complete(self, mover: "Mover") -> bool:
         """Publish the lowest batches that are complete; False if there are none."""
         outcomes = self._publish_complete(mover)
         if outcomes:
@@ -80,7 +83,7 @@ class Publisher:
         """What is on its way is waited for: it ends in a COMMIT, or not."""
         self._pool.shutdown()
 
-    def _contribute_beside(self, mover: Mover, batch: Batch, contribution: Contribution) -> None:
+    def _contribute_beside(self, mover: "Mover", batch: Batch, contribution: Contribution) -> None:
         try:
             self._contribute(mover, batch, contribution)
         except BaseException as error:
@@ -90,7 +93,7 @@ class Publisher:
         finally:
             self._in_hand = None
 
-    def _contribute(self, mover: Mover, batch: Batch, contribution: Contribution) -> None:
+    def _contribute(self, mover: "Mover", batch: Batch, contribution: Contribution) -> None:
         began = time.monotonic()
         outcome = contribute_and_publish(self._run.ledger, mover, batch, contribution)
         self._stall.renew()
@@ -102,7 +105,7 @@ class Publisher:
         if followed or outcome.result is Result.published:
             self._mirror()
 
-    def _publish_complete(self, mover: Mover) -> list[Outcome]:
+    def _publish_complete(self, mover: "Mover") -> list[Outcome]:
         """Whoever looks at a complete lowest batch publishes it: it needs nobody else."""
         run, found = self._run, list[Outcome]()
         began = time.monotonic()

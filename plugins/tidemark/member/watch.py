@@ -3,17 +3,20 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
+from typing import TYPE_CHECKING
 
 from tidemark.member.display import Display
 from tidemark.member.member_run import MemberRun
-from tidemark.member.stager import Stager
+
+if TYPE_CHECKING:
+    from tidemark.member.stager import Stager
 
 WATCH_SECONDS = 3.0
 
 
 @contextmanager
 def watched(
-    run: MemberRun, display: Display, stager: Callable[[], Stager | None]
+    run: MemberRun, display: Display, stager: "Callable[[], Stager | None]"
 ) -> Iterator[None]:
     """Inside, epoch and assignment are looked at every few seconds, in a thread of their own."""
     done = Event()
@@ -29,7 +32,7 @@ def watched(
 
 
 def _watch(
-    done: Event, run: MemberRun, display: Display, stager: Callable[[], Stager | None]
+    done: Event, run: MemberRun, display: Display, stager: "Callable[[], Stager | None]"
 ) -> None:
     while not done.wait(WATCH_SECONDS):
         display.refresh()

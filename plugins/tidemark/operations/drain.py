@@ -1,6 +1,8 @@
 """A drain: one member's work in a run, from outside."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from tidemark.errors import RunNotDone
@@ -8,12 +10,14 @@ from tidemark.kafka.locate import located
 from tidemark.kafka.member import Member
 from tidemark.kafka.names import client_id_of, static_name
 from tidemark.member.drain import Drain, Drained
-from tidemark.member.job import JobExecutor
 from tidemark.member.member_run import MemberRun
 from tidemark.operations.region import Connections, Region, region_of
 from tidemark.settings.pipeline import Pipeline
 
-ExecutorOf = Callable[[Pipeline, Connections, int], JobExecutor]
+if TYPE_CHECKING:
+    from tidemark.member.job import JobExecutor
+
+ExecutorOf = Callable[[Pipeline, Connections, int], "JobExecutor"]
 
 
 def drain_run(
@@ -40,20 +44,22 @@ def drain_run(
         number = region.ledger.register_member(region.name, run.epoch, uuid4(), member_name)
         targets = region.ledger.target_offsets(region.name, run.epoch)
         topics = sorted({partition.topic for partition in targets})
-        with located(region.kafka), _member(region, topics, number, slot) as member:
-            member_run = MemberRun(
-                pipeline,
-                run.epoch,
-                number,
-                topics,
-                run.in_flight,
-                region.ledger,
-                region.broker,
-                region.group,
-                member,
-                lambda: executor_of(pipeline, connections, number),
-            )
-            return Drain(member_run).work()
+        member = _member(region, topics, number, slot)
+        member_run = MemberRun(
+            pipeline,
+            run.epoch,
+            number,
+            topics,
+            run.in_flight,
+            region.ledger,
+            region.broker,
+            region.group,
+            member,
+            lambda: executor_of(pipeline, connections, number),
+        )
+        drain = Drain(member_run)
+        with located(region.kafka), nullcontext() if drain.is_done() else member:
+            return drain.work()
 
 
 def _member(region: Region, topics: Sequence[str], number: int, slot: int) -> Member:

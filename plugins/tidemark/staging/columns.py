@@ -2,21 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from tidemark.errors import SchemaMismatch
 from tidemark.model.table_name import NAME_BYTES
-
-BATCH_SEQ = "batch_seq"
-"""The target's column that names the batch of a row; a rewind deletes by it."""
-
-KEYS = ("member", "attempt")
-"""The staging columns that say who wrote a row."""
+from tidemark.staging.column import BATCH_SEQ, TIMESTAMP, TIMESTAMPTZ, Column
 
 _SYSTEM_NAMES = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
-_TIMESTAMP, _TIMESTAMPTZ = "timestamp without time zone", "timestamp with time zone"
 _PLAIN = {
     pa.bool_(): "boolean",
     pa.int8(): "smallint",
@@ -39,45 +32,6 @@ _SUPPORTED = (
     "and arrays, structs and maps of these (in Arrow: bool, int8 to int64, float32, float64, "
     "decimal128, string, binary, date32, timestamp[us], list, struct, map)"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column: its name, its Arrow type, and the Postgres type as `format_type` spells it."""
-
-    name: str
-    arrow_type: pa.DataType
-    postgres_type: str
-
-    @property
-    def is_json(self) -> bool:
-        """Whether values become JSON text before staging."""
-        return self.postgres_type == "jsonb"
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the column has no type, only nulls (`lit(None)`)."""
-        return bool(pa.types.is_null(self.arrow_type))
-
-    @property
-    def copied_type(self) -> pa.DataType:
-        """The Arrow type that COPY encodes."""
-        return pa.string() if self.is_json else self.arrow_type
-
-    @property
-    def staged_name(self) -> str:
-        """The name in the staging table, which has columns `member` and `attempt` of its own."""
-        return f"{self.name} (data)" if self.name in KEYS else self.name
-
-    @property
-    def staged_type(self) -> str:
-        """The type in the staging table: the one COPY BINARY sends (pgpq's arrays have no zone)."""
-        return f"{_TIMESTAMP}[]" if self.needs_zone else self.postgres_type
-
-    @property
-    def needs_zone(self) -> bool:
-        """Whether the move must restore the time zone, UTC, of an array's elements."""
-        return self.postgres_type == f"{_TIMESTAMPTZ}[]"
 
 
 def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
@@ -133,7 +87,7 @@ def _type_of(arrow: pa.DataType) -> str:
 
 def _scalar(arrow: pa.DataType) -> str:
     if pa.types.is_timestamp(arrow) and arrow.unit == "us":
-        return _TIMESTAMPTZ if arrow.tz else _TIMESTAMP
+        return TIMESTAMPTZ if arrow.tz else TIMESTAMP
     if pa.types.is_decimal128(arrow):
         return f"numeric({arrow.precision},{arrow.scale})"
     return _PLAIN.get(arrow, "")

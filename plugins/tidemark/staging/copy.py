@@ -12,7 +12,8 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import TargetRefused
 from tidemark.model.batch import DeadLetter, Staging
-from tidemark.staging.columns import Column, columns_of
+from tidemark.staging.column import Column
+from tidemark.staging.columns import columns_of
 from tidemark.staging.nested import json_text
 from tidemark.staging.stream import CopyStream
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tidemark.staging.catalog import TableColumn
-from tidemark.staging.columns import BATCH_SEQ, Column
+from tidemark.staging.column import BATCH_SEQ, Column
 
 _WIDER = {
     "smallint": {"integer", "bigint", "real", "double precision"},

@@ -8,7 +8,7 @@ from psycopg2.extensions import cursor as Cursor
 from tidemark.errors import TargetRefused
 from tidemark.model.batch import Moved, SpanRead, Staging
 from tidemark.staging.catalog import find_interfering
-from tidemark.staging.columns import BATCH_SEQ, Column
+from tidemark.staging.column import BATCH_SEQ, Column
 from tidemark.staging.target import Target
 
 # a semi-join: a winner named twice moves its rows once

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import Batch, Contribution, Moved
-from tidemark.staging.columns import Column
+from tidemark.staging.column import Column
 from tidemark.staging.move import (
     count_dead_letters,
     count_rows,

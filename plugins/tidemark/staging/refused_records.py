@@ -8,7 +8,7 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import InvalidSettings, TargetRefused
 from tidemark.model.batch import Batch
-from tidemark.staging.columns import Column
+from tidemark.staging.column import Column
 from tidemark.staging.target import Target
 
 COORDINATES = {"kafka_topic": "text", "kafka_partition": "integer", "kafka_offset": "bigint"}

@@ -18,7 +18,7 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import TargetRefused
 from tidemark.model.batch import Batch, Moved
-from tidemark.staging.columns import Column
+from tidemark.staging.column import Column
 from tidemark.staging.move import insert_rows, move_rows, of_winners
 from tidemark.staging.refusal import guard, is_refusal
 from tidemark.staging.refused_records import Refused, write_letters

@@ -12,7 +12,7 @@ from tidemark.staging.catalog import (
     find_relation,
     find_table_rights,
 )
-from tidemark.staging.columns import BATCH_SEQ
+from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.ports import Deciding
 from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.target import Target, refuse_row_security

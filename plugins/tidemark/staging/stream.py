@@ -15,7 +15,7 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import StagingLost, TargetRefused
 from tidemark.postgres.errors import staging_discarded
-from tidemark.staging.columns import KEYS
+from tidemark.staging.column import KEYS
 
 _PIECE_BYTES = 64 << 20
 

@@ -11,7 +11,7 @@ from tidemark.model.batch import Staging
 from tidemark.postgres.queries import query
 from tidemark.postgres.session import configure, lock_name
 from tidemark.staging.catalog import find_columns
-from tidemark.staging.columns import Column
+from tidemark.staging.column import Column
 
 DROP_WAIT_MS = 500
 """Milliseconds that a drop waits for a zombie that still writes."""

@@ -17,7 +17,7 @@ from tidemark.staging.catalog import (
     find_relation,
     find_rights,
 )
-from tidemark.staging.columns import BATCH_SEQ, Column
+from tidemark.staging.column import BATCH_SEQ, Column
 from tidemark.staging.fit import Difference, differences, quoted
 
 _TABLE_KINDS = "rp"

@@ -3,7 +3,7 @@
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.staging.columns import BATCH_SEQ
+from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.target import Target
 from tidemark.verify.scratch import Again
 

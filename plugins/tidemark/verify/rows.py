@@ -8,7 +8,7 @@ from psycopg2.extensions import cursor as Cursor
 from tidemark.errors import SchemaMismatch
 from tidemark.model.batch import Attempt, SpanRead
 from tidemark.staging.catalog import TableColumn, find_columns
-from tidemark.staging.columns import BATCH_SEQ, Column
+from tidemark.staging.column import BATCH_SEQ, Column
 from tidemark.staging.move import move_rows
 from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.refused_records import ROW, missing_coordinates

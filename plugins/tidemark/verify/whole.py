@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 from tidemark.ledger.looks import Looks
 from tidemark.postgres.transaction import autocommit
 from tidemark.staging.catalog import TableColumn, find_columns, find_relation
-from tidemark.staging.columns import BATCH_SEQ
+from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.target import Target
 from tidemark.verify.multiset import FIRST
 from tidemark.verify.report import Difference, Kind

@@ -21,6 +21,7 @@ from tidemark.errors import (
     StagingLost,
 )
 from tidemark.failpoints import FailpointHit
+from tidemark.kafka.member import Member
 from tidemark.member import drain as drain_module
 from tidemark.member import watch as watch_module
 from tidemark.model.batch import Batch
@@ -48,10 +49,13 @@ def test_no_batch_exceeds_max_records_and_its_shares_are_fair(world: World) -> N
     assert planned == [(1, 0, 1), (1, 1, 2), (2, 0, 2), (2, 1, 1), (3, 0, 3)]
 
 
-def test_a_second_run_without_a_backlog_starts_no_executor(world: World) -> None:
+def test_a_second_run_without_a_backlog_starts_no_executor_and_joins_no_group(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.produce(3)
     world.run("first")
     executors = len(world.executors)
+    monkeypatch.delattr(Member, "__enter__")
     closed = world.run("second")
     assert (len(world.executors), closed.batches) == (executors, 0)
     assert world.rows() == everything([3])
