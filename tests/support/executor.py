@@ -55,6 +55,9 @@ class LocalExecutor:
     def remarks(self) -> tuple[str, ...]:
         return ()
 
+    def warm(self) -> None:
+        pass
+
     def is_by_record(self) -> bool:
         return True
 

@@ -54,6 +54,9 @@ class PoolExecutor:
         """Nothing: a function of one Arrow batch is given."""
         return ()
 
+    def warm(self) -> None:
+        """Processes start with their first task."""
+
     def is_by_record(self) -> bool:
         """Nothing is known of a function."""
         return self._transform is None

@@ -49,7 +49,7 @@ class Run:
             self.now += 1
             self.claimed += bool(claims_every) and self.now % claims_every == 0
             if asks and self.is_away(self.now):
-                self.drain._bear_outage()
+                self.drain._kafka._bear_outage()
             self.drain._stall.progress()
 
 

@@ -102,6 +102,8 @@ class Drain:
         return progress
 
     def _drain_batches(self) -> None:
+        if self._run.is_expected and not self.is_done():
+            self._start()  # beside the join
         pause = WAIT_SECONDS
         while not (progress := self._progress()).is_done:
             if self._drain_next(progress.unpublished_seqs) or self._publisher.wait():

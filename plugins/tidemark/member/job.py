@@ -26,6 +26,9 @@ class JobExecutor(Executor, Protocol):
     def remarks(self) -> Sequence[str]:
         """What a person should know about the transformed rows; found without running a job."""
 
+    def warm(self) -> None:
+        """What every batch needs has started, or too long has passed; nothing fails here."""
+
     def is_by_record(self) -> bool:
         """Whether each row is made of one record and bears its coordinates, as far as is known.
 
@@ -42,7 +45,7 @@ class Job:
 
 
 def start_job(pipeline: Pipeline, ledger: Ledger, executor_of: Callable[[], JobExecutor]) -> Job:
-    """Start the executor; the target is there and fits, before any batch is planned.
+    """Start the executor and its workers; the target is there and fits, before a batch is planned.
 
     Raises:
         Refused: the transform's columns can't be written, or don't fit the target.
@@ -56,6 +59,7 @@ def start_job(pipeline: Pipeline, ledger: Ledger, executor_of: Callable[[], JobE
         target = Target.parse(pipeline.target.table)
         with transaction(ledger.engine, "target") as cursor:
             ensure(cursor, target, columns)
+        executor.warm()
     except BaseException:
         executor.close()
         raise

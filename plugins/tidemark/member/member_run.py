@@ -34,6 +34,8 @@ class MemberRun:
     broker: Broker
     group: Group
     member: Member
+    is_expected: bool
+    """Whether there is a partition for each member of the run."""
     executor_of: "Callable[[], JobExecutor]"
     """Starts the executor."""
 

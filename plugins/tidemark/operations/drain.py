@@ -55,6 +55,7 @@ def drain_run(
             region.broker,
             region.group,
             member,
+            pipeline.members <= len(targets),
             lambda: executor_of(pipeline, connections, number),
         )
         drain = Drain(member_run)

@@ -34,6 +34,7 @@ from tidemark.spark.source import attempt_id, frame_of, wire_schema
 from tidemark.spark.specs import read_spec, specs_of_batch
 from tidemark.spark.taken import refuse_untaken, taken
 from tidemark.spark.transform import Transform, transform_of
+from tidemark.spark.warm import warm
 from tidemark.staging.reads import rows_read
 
 log = logging.getLogger(__name__)
@@ -78,6 +79,10 @@ class SparkExecutor:
         """Whether each row is made of one record, whose coordinates it bears."""
         self.output_schema()
         return self._is_by_record
+
+    def warm(self) -> None:
+        """Spark and its workers have started; see `warm.warm`."""
+        warm(self._context, for_rows=not isinstance(self._transform, ArrowTransform | None))
 
     def drain(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt]:
         """Run the batch's job; return the task attempts whose staged rows count.

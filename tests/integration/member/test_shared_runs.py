@@ -102,6 +102,7 @@ def test_members_share_the_partitions_and_each_batch_has_contributions_of_both(
 def test_a_member_without_a_partition_idles_and_ends_well(shared: World) -> None:
     """S1: it starts no job, and leaves when the ledger says that the run is done."""
     shared.before = until_all_hold(shared, PARTITIONS)
+    shared.settings["members"] = PARTITIONS + 1
     shared.open()
     members = [shared.member(slot) for slot in range(1, PARTITIONS + 2)]
     drained = [member.result(SECONDS) for member in members]

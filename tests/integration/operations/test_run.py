@@ -1,5 +1,6 @@
 """Whole runs of one member on real Kafka and Postgres, without Spark."""
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -59,6 +60,21 @@ def test_a_second_run_without_a_backlog_starts_no_executor_and_joins_no_group(
     closed = world.run("second")
     assert (len(world.executors), closed.batches) == (executors, 0)
     assert world.rows() == everything([3])
+
+
+def test_the_executor_starts_beside_the_join(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka lets the first members of a group wait for others: 3 s by default."""
+    own_consumer, deadline = Member._own_consumer, time.monotonic() + 15
+
+    def join_late(member: Member) -> None:
+        while not world.executors and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert time.monotonic() < deadline
+        own_consumer(member)
+
+    monkeypatch.setattr(Member, "_own_consumer", join_late)
+    world.produce(3)
+    assert world.run().rows == 3
 
 
 def test_a_later_run_reads_only_what_came_after(world: World) -> None:
