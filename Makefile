@@ -1,5 +1,6 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check bench bench-in-flight bench-ledger bench-width faults up down lock clean
+.PHONY: help demo test quick check faults up down lock clean \
+	bench bench-in-flight bench-ledger bench-start bench-width
 
 # Hundreds of processes import the package: each would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -42,6 +43,9 @@ bench-ledger: $(READY) ## Measure the ledger's own work by partitions and member
 
 bench-width: $(READY) ## Measure a run and an open of thousands of partitions on the real broker
 	@$(BIN)/python -m scripts.width_bench
+
+bench-start: $(READY) ## Measure runs that have little or nothing to read
+	@$(BIN)/python scripts/start_bench.py
 
 faults: $(READY) ## Break every step in every way and print the whole table of results
 	@$(PYTEST) --fault-table

@@ -20,7 +20,6 @@ from bench_tables import Run, comparison, cpu, curve
 from flight_data import create_topic, records, replay
 from psycopg2 import sql
 from rich.console import Console
-from rich.table import Table
 from usage import Usage, measure
 
 from tidemark.local.jars import fetched, kafka_jars, named_in
@@ -85,15 +84,6 @@ class Bench:
         settings["kafka"] |= {"topics": [topic], "group": region}
         settings["target"] |= {"table": f"public.{region}"}
         return settings
-
-    def batches(self, region: str) -> list[float]:
-        """Seconds of each batch, from its plan to its publish."""
-        found = self.ask(
-            "SELECT extract(epoch FROM published_at - planned_at) FROM tidemark.batches"
-            " WHERE region = %s ORDER BY seq",
-            region,
-        )
-        return [float(seconds) for (seconds,) in found]
 
     def work_seconds(self, region: str) -> float:
         """From the first plan to the last publish."""
@@ -211,28 +201,7 @@ def measured(bench: Bench) -> None:
     runs["bare COPY of the same rows"] = Run(ours.table, bench.copy(ours.table))
     title = f"{bench.records:,} flights, {BATCH_RECORDS:,} records a batch"
     console.print(comparison(runs, bench.records, title), cpu(runs, bench.records))
-    console.print(curve(sizes, bench.records), fixed_costs(bench))
-
-
-def fixed_costs(bench: Bench) -> Table:
-    """What a run costs that has little or nothing to do."""
-    topic = f"small_{time.time_ns()}"
-    region = f"small_{time.time_ns()}"
-    create_topic(bench.stack.kafka.bootstrap, topic)
-    one = next(records())
-    replay(bench.stack.kafka.bootstrap, topic, [one] * 3)
-    little = bench.run(region, 1, topic)
-    nothing = bench.run(region, 1, topic)
-    first, second, third = bench.batches(region)
-    table = Table(title="fixed costs, seconds")
-    for name in ("run without a backlog (no Spark)", "run of 3 records", "first batch", "second"):
-        table.add_column(name, justify="right")
-    table.add_row(
-        f"{nothing.wall:.1f}", f"{little.wall:.1f}", f"{first:.2f}", f"{min(second, third):.2f}"
-    )
-    if "Spark JVM" in nothing.peak_mb:
-        raise RuntimeError("a run without a backlog started Spark")
-    return table
+    console.print(curve(sizes, bench.records))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,13 @@ class Usage:
     """What it said on stderr."""
 
 
-def measure(argv: Sequence[str], env: dict[str, str], servers: dict[str, int], cwd: str) -> Usage:
+def measure(
+    argv: Sequence[str],
+    env: dict[str, str],
+    servers: dict[str, int],
+    cwd: str,
+    sample_seconds: float = SAMPLE_SECONDS,
+) -> Usage:
     """Run the command; account for its processes and for what it cost the servers (by pid)."""
     before = {role: tree_cpu(pid) for role, pid in servers.items()}
     started = time.monotonic()
@@ -42,7 +48,7 @@ def measure(argv: Sequence[str], env: dict[str, str], servers: dict[str, int], c
         stderr=subprocess.PIPE,
         text=True,
     )
-    sampler = _Sampler(process.pid)
+    sampler = _Sampler(process.pid, sample_seconds)
     sampler.start()
     output, words = process.communicate()
     sampler.stop()
@@ -54,8 +60,9 @@ def measure(argv: Sequence[str], env: dict[str, str], servers: dict[str, int], c
 
 
 class _Sampler:
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, seconds: float) -> None:
         self._pid = pid
+        self._seconds = seconds
         self._by_process: dict[int, tuple[str, float]] = {}
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -78,7 +85,7 @@ class _Sampler:
         return total
 
     def _watch(self) -> None:
-        while not self._done.wait(SAMPLE_SECONDS):
+        while not self._done.wait(self._seconds):
             memory: dict[str, float] = {}
             for process in _family(self._pid):
                 self._look(process, memory)
