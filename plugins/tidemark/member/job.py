@@ -45,7 +45,7 @@ class Job:
 
 
 def start_job(pipeline: Pipeline, ledger: Ledger, executor_of: Callable[[], JobExecutor]) -> Job:
-    """Start the executor and its workers; the target is there and fits, before a batch is planned.
+    """Start the executor and its worker; the target is there and fits, before a batch is planned.
 
     Raises:
         Refused: the transform's columns can't be written, or don't fit the target.

@@ -81,7 +81,7 @@ class SparkExecutor:
         return self._is_by_record
 
     def warm(self) -> None:
-        """Spark and its workers have started; see `warm.warm`."""
+        """Spark and its first worker have started; see `warm.warm`."""
         warm(self._context, for_rows=not isinstance(self._transform, ArrowTransform | None))
 
     def drain(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt]:

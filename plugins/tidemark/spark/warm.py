@@ -1,4 +1,4 @@
-"""Spark's Python workers, started before the first batch: it would wait for them, and its plan."""
+"""Spark's first Python worker, started before the first batch, whose plan would wait for it."""
 # ruff: noqa: TID253 -- imported only once there is something to read
 
 import logging
@@ -16,23 +16,21 @@ WARM_SECONDS = 10.0
 
 
 def warm(spark: SparkContext, *, for_rows: bool) -> None:
-    """Each core has started a worker, or WARM_SECONDS have passed; nothing fails here.
+    """A worker has started, or WARM_SECONDS have passed; nothing fails here.
 
-    Workers that rows pass through are others.
+    Further ones are forked from its parent, as needed. Those that rows pass through have another.
     """
-    thread = Thread(target=_start_workers, args=(spark, for_rows), name="warm", daemon=True)
+    thread = Thread(target=_start_worker, args=(spark, for_rows), name="warm", daemon=True)
     thread.start()
     thread.join(WARM_SECONDS)
 
 
-def _start_workers(spark: SparkContext, for_rows: bool) -> None:
-    cores = spark.defaultParallelism
+def _start_worker(spark: SparkContext, for_rows: bool) -> None:
     try:
         if for_rows:
-            numbers = SparkSession(spark).range(0, cores, 1, cores)
-            numbers.mapInArrow(_same, "id long").collect()
+            SparkSession(spark).range(0, 1, 1, 1).mapInArrow(_same, "id long").collect()
         else:
-            spark.parallelize(range(cores), cores).foreach(_nothing)
+            spark.parallelize([0], 1).map(_nothing).collect()
     except Exception as error:  # the first batch will say it
         log.debug("no worker was started beforehand", exc_info=error)
 
