@@ -1,7 +1,7 @@
 """What partitions take on the real broker: `make bench-width`.
 
 A run of 50,000 records in 2,000 partitions, by its steps, and the run without a backlog after it.
-Then the open and the mirror of 10,000 partitions. Spark's start is shown and belongs to no step.
+Then the open and the mirror of 5,000 partitions. Spark's start is shown and belongs to no step.
 """
 
 import argparse
@@ -128,10 +128,10 @@ def create_topic(bootstrap: str, partitions: int) -> str:
     for width in range(2 * AT_ONCE, partitions + AT_ONCE, AT_ONCE):
         grown = NewPartitions(topic, min(width, partitions))
         admin.create_partitions([grown])[topic].result(120)
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + 600
     while not _is_led(admin, topic, partitions):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{topic}: not every partition had a leader after 300 s")
+            raise TimeoutError(f"{topic}: not every partition had a leader after 600 s")
         time.sleep(0.5)
     return topic
 
@@ -162,7 +162,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     arguments.add_argument("--partitions", type=int, default=2_000, help="of the run; 0: no run")
     arguments.add_argument("--records", type=int, default=50_000)
-    arguments.add_argument("--open", type=int, default=10_000, help="partitions; 0: no open")
+    arguments.add_argument("--open", type=int, default=5_000, help="partitions; 0: no open")
     arguments.add_argument("--keep", action="store_true", help="leave the stack as it is")
     chosen = arguments.parse_args()
     stack = LocalStack(STATE, ROOT, tell=lambda part, text: console.print(f"  {part}: {text}"))

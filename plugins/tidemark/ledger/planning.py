@@ -24,11 +24,18 @@ class Planning(Decision):
         With `owned`, spans of other partitions may be left out.
         """
         return tuple(
-            Batch(self.region, epoch, seq, self._spans(seq, owned), size, is_complete)
+            Batch(
+                self.region,
+                epoch,
+                seq,
+                self._unpublished_batch_spans(seq, owned),
+                size,
+                is_complete,
+            )
             for seq, epoch, size, is_complete in self._unpublished()
         )
 
-    def _spans(
+    def _unpublished_batch_spans(
         self, seq: int, owned: Collection[TopicPartition] | None = None
     ) -> tuple[PlannedSpan, ...]:
         self._run(
@@ -105,7 +112,7 @@ class Planning(Decision):
         )
         if written != len(spans):
             raise LookupError(f"{len(spans) - written} planned partitions are unknown")
-        return Batch(self.region, self.epoch, seq, self._spans(seq), len(spans))
+        return Batch(self.region, self.epoch, seq, self._unpublished_batch_spans(seq), len(spans))
 
     def _give_out_seq(self) -> int:
         return self._number("give_out_seq")

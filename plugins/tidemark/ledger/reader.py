@@ -137,7 +137,7 @@ class Reader(Lookup):
 
     def unpublished_seqs(self, region: str) -> list[int]:
         """The seqs of the unpublished batches, the lowest first."""
-        return [seq for seq, *_ in self._rows("unpublished_batches", region=region)]
+        return [batch.seq for batch in self.unpublished_batches(region, owned=())]
 
     def finished_reset(self, region: str, request_id: str) -> FinishedReset | None:
         """The reset that a request has finished; None if it has not."""
