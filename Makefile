@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check faults up down lock clean \
+.PHONY: help demo test test-yarn quick check faults up down lock clean \
 	bench bench-in-flight bench-ledger bench-start bench-width
 
 # Hundreds of processes import the package: each would compile it anew.
@@ -25,6 +25,9 @@ test: check ## Check the code, then run every test on real Kafka, Postgres, Spar
 
 quick: check ## Check the code, then run the tests that need no server: a minute
 	@$(BIN)/python -m pytest -n 2 -q --quick tests/unit tests/property
+
+test-yarn: $(READY) ## Run flights through Hadoop YARN, with an executor killed: minutes
+	@$(BIN)/python -m pytest tests/clusters/yarn.py
 
 check: $(READY) ## Check format, lint, types and the direction of imports
 	@$(BIN)/ruff format --check .

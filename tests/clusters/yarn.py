@@ -1,0 +1,97 @@
+"""B19: flights through Hadoop YARN in client mode; `make test-yarn` runs it."""
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+from scripts.flight_data import PARTITIONS
+from tests.support.members import until
+from tests.support.spark_cluster import Flights, command_lines, executor_of, stopped
+from tests.support.world import dump
+from tests.support.yarn import Yarn
+
+from tidemark.local.daemon import end, marked
+from tidemark.local.folder import Folder
+from tidemark.local.spark import spark_home
+
+pytestmark = pytest.mark.spark
+
+CONF = {
+    "spark.executor.instances": "2",
+    "spark.executor.memory": "512m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "true",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    folder = Folder(tmp_path_factory.mktemp("yarn"))
+    folder.create()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def yarn(folder: Folder, stack: Any) -> Iterator[Yarn]:
+    yarn = Yarn(folder)
+    yarn.start()
+    yield yarn
+    yarn.stop()
+    end(marked(folder), grace=2)
+
+
+def test_no_record_is_lost_or_doubled_on_yarn_though_an_executor_is_killed_and_no_secret_shows(
+    yarn: Yarn,
+    folder: Folder,
+    kafka: str,
+    warehouse: dict[str, Any],
+    topic: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """B19: with a packed environment, and Spark's own secret of each application."""
+    from tidemark.spark.packed import pack
+
+    flights = Flights(kafka, warehouse, topic(partitions=PARTITIONS), tmp_path)
+    expected = flights.prepare(20_000, 10_000)
+    packed = tmp_path / "environment.tar.gz"
+    pack(packed)
+    spark = {"conn_type": "spark", "host": "yarn", "extra": {"environment": str(packed)}}
+    page = folder.port("driver-ui")
+    own = {
+        "spark.ui.port": str(page),
+        "spark.yarn.jars": f"local:{spark_home()}/jars/*",
+        "spark.yarn.stagingDir": tmp_path.as_uri(),
+    }
+    monkeypatch.setenv("HADOOP_CONF_DIR", yarn.configuration)
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "")  # AES needs the second compiler
+    told = lambda: flights.log.read_text() + flights.words.read_text()[-3000:]  # noqa: E731
+    with flights.run(spark, CONF | own, "read.middle=stop") as driver:
+        until(lambda: driver.poll() or stopped(yarn.containers()), 400, told, pause=0.5)
+        shown = command_lines() + yarn.applications() + _environment_page(page)
+        orphan = stopped(yarn.containers())[0]
+        executor_of(orphan).kill()
+        until(lambda: _goes_on(yarn, orphan, driver), 400, told, pause=0.5)
+    assert driver.returncode == 0, told()
+    assert flights.rows() == expected
+    assert "spark.yarn.jars" in shown
+    for text in (shown, told(), str(dump(warehouse))):
+        assert warehouse["password"] not in text
+
+
+def _goes_on(yarn: Yarn, orphan: psutil.Process, driver: Any) -> bool:
+    """Whether the driver has ended; meanwhile whoever stopped goes on, the orphan too."""
+    for process in stopped([orphan, *yarn.containers()]):
+        process.send_signal(signal.SIGCONT)
+    return driver.poll() is not None
+
+
+def _environment_page(port: int) -> str:
+    driver = f"http://127.0.0.1:{port}/api/v1/applications"
+    with httpx.Client(trust_env=False, timeout=20, follow_redirects=True) as http:
+        [app] = http.get(driver).json()
+        return http.get(f"{driver}/{app['id']}/environment").raise_for_status().text
