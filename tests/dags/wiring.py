@@ -75,7 +75,7 @@ class StandIns:
 
     def reset(self, *_: object, **arguments: Any) -> ResetReport:
         self.named("reset")(**arguments)
-        report = ResetReport("flights", arguments["apply"], 3, 7, 7, None, {FIRST: 40}, ())
+        report = ResetReport("flights", arguments["apply"], 3, 7, 7, (), {FIRST: 40}, ())
         if arguments.get("to") is None:
             return report
         return replace(report, to_seq=4, removed=REMOVED)
