@@ -164,8 +164,8 @@ SUCCESS_UNASKED = Seed(
     (
         Edit(
             "member/drain.py",
-            "            if progress.is_done:\n",
-            "            if progress.is_done or self._publisher.published:\n",
+            "while not (progress := self._progress()).is_done:",
+            "while not ((progress := self._progress()).is_done or self._publisher.published):",
         ),
         Edit("protocol/close.py", "[*_unfinished(tx, run, batches), *unmirrored]", "[*unmirrored]"),
     ),

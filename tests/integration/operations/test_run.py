@@ -23,7 +23,7 @@ from tidemark.errors import (
 )
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka.member import Member
-from tidemark.member import drain as drain_module
+from tidemark.member import publisher as publisher_module
 from tidemark.member import watch as watch_module
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
@@ -407,7 +407,7 @@ def test_a_mirror_that_fails_does_not_fail_the_batch(
     def failing(*_: object) -> None:
         raise MirrorFailed("as the test wants it")
 
-    monkeypatch.setattr(drain_module, "mirror", failing)
+    monkeypatch.setattr(publisher_module, "mirror", failing)
     world.drain()
     assert world.kafka_offsets()[world.partition()] == 0
     world.close()

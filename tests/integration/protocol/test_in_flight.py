@@ -164,15 +164,19 @@ def test_a_span_follows_what_was_read_before_it(grown: Desk) -> None:
     read = next(r for r in contribution.reads if r.span.topic_partition == place)
     followed = high.after([replace(read, read_up_to=position)])
     assert followed.read_up_to[place] == position
-    grown.sql("UPDATE tidemark.partitions SET record_end = 0, leader_epoch = 9 WHERE " + grown.here)
-    grown.publish(low, contribution)
-    [high] = grown.plan_next(epoch)[:1]
-    assert place not in high.read_up_to  # it held no record whose epoch is known
-    grown.sql(
-        f"UPDATE tidemark.spans SET record_end = 3, leader_epoch = 7 WHERE {grown.here}"
-        f" AND seq = {low.seq}"
-    )
-    assert grown.plan_next(epoch)[0].read_up_to[place] == position
+    others = LogPosition(0, 9)
+    known = "SET record_end = %s, leader_epoch = %s WHERE " + grown.here
+    grown.sql(f"UPDATE tidemark.partitions {known}", others)
+    assert place not in grown.plan_next(epoch)[1].read_up_to
+    own = grown.stage(low, grown.join(epoch), 1, [read.span])
+    assert grown.publish(low, own).result is Result.contributed
+    assert place not in grown.plan_next(epoch)[1].read_up_to  # no record whose epoch is known
+    grown.sql(f"UPDATE tidemark.spans {known} AND seq = {low.seq} AND partition = 0", position)
+    assert grown.plan_next(epoch)[1].read_up_to[place] == position
+    rest = [p.span for p in low.spans if p.span != read.span]
+    grown.publish(low, grown.stage(low, grown.join(epoch), 2, rest))
+    grown.sql(f"UPDATE tidemark.partitions {known}", others)
+    assert grown.plan_next(epoch)[0].read_up_to[place] == others  # published: the partition knows
 
 
 def test_spans_that_nobody_can_see_twice(grown: Desk) -> None:

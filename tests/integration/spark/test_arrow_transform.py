@@ -209,7 +209,7 @@ def test_every_command_knows_an_arrow_transform(
 
     quick: list[bool] = []
 
-    def started(_: str, *, for_rows: bool) -> SparkContext:
+    def started(_: str, *, for_rows: bool, **__: object) -> SparkContext:
         quick.append(not for_rows)
         return spark.sparkContext
 
