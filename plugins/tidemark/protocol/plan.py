@@ -49,7 +49,7 @@ def plan_batch(
 def _next_spans(tx: Deciding, batches: Sequence[Batch]) -> tuple[Span, ...]:
     """The spans of the next batch; none if it must wait, or the run plans no more."""
     bounds = tx.bounds()
-    if len(batches) >= (_in_flight(tx, bounds) if batches else 1):
+    if batches and len(batches) >= _in_flight(tx, bounds):
         return ()
     if bound := tx.bound_reached():
         tx.write_bound(bound)
