@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-import httpx
 import psycopg2
 
 from tidemark.local.daemon import Daemon, end, family
 from tidemark.local.folder import Folder, write_private
 from tidemark.local.java import java
+from tidemark.local.page import answer_of
 from tidemark.local.postgres import Postgres
 from tidemark.local.watch import Watch
 
@@ -161,12 +161,8 @@ class Airflow:
     def _is_healthy(self) -> bool:
         for daemon in self._daemons.values():
             daemon.must_run()
-        try:
-            answer = httpx.get(f"{self.url}/api/v2/monitor/health", timeout=5, trust_env=False)
-            parts = answer.raise_for_status().json()
-        except (httpx.HTTPError, ValueError):
-            return False
-        return all(part["status"] == "healthy" for part in parts.values())
+        parts = answer_of(f"{self.url}/api/v2/monitor/health")
+        return parts is not None and all(one["status"] == "healthy" for one in parts.values())
 
 
 def _python_environment(project: Path) -> dict[str, str]:

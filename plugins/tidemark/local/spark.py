@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-import httpx
-
 from tidemark.errors import NotStarted
 from tidemark.local.daemon import Daemon
 from tidemark.local.folder import Folder, write_private
 from tidemark.local.java import java
+from tidemark.local.page import answer_of
 from tidemark.local.watch import Watch
 from tidemark.spark.cluster import SECRET, SECURE
 
@@ -115,12 +114,8 @@ class Spark:
     def _is_complete(self) -> bool:
         for daemon in (self._master, *self.workers):
             daemon.must_run()
-        try:
-            answer = httpx.get(f"{self.page}/json/", timeout=5, trust_env=False)
-            found = answer.raise_for_status().json()
-        except (httpx.HTTPError, ValueError):
-            return False
-        return int(found["aliveworkers"]) == WORKERS
+        found = answer_of(f"{self.page}/json/")
+        return found is not None and int(found["aliveworkers"]) == WORKERS
 
 
 def spark_home() -> Path:
