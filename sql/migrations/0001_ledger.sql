@@ -123,6 +123,9 @@ CREATE TABLE tidemark.batches (
     rows_contributed         bigint,
     rows_moved               bigint,
     rows_refused             bigint NOT NULL DEFAULT 0,  -- by the target; their records are dead letters
+    rows_deleted             bigint NOT NULL DEFAULT 0,  -- keys that an upsert deleted
+    rows_superseded          bigint NOT NULL DEFAULT 0,  -- an upsert met a newer row of the same key
+    rows_overwritten         bigint NOT NULL DEFAULT 0,  -- of the moved ones, by upserts of later batches
     records_refused          bigint NOT NULL DEFAULT 0,
     dead_letters_contributed bigint,
     dead_letters_moved       bigint,
@@ -137,7 +140,9 @@ CREATE TABLE tidemark.batches (
         state = 'planned' OR (published_at IS NOT NULL AND records IS NOT NULL
             AND rows_contributed IS NOT NULL AND rows_moved IS NOT NULL
             AND dead_letters_contributed IS NOT NULL AND dead_letters_moved IS NOT NULL)),
-    CONSTRAINT moved_rows_equal_contributed CHECK (rows_moved + rows_refused = rows_contributed),
+    CONSTRAINT moved_rows_equal_contributed CHECK (
+        rows_moved + rows_refused + rows_deleted + rows_superseded = rows_contributed),
+    CONSTRAINT overwritten_rows_were_moved CHECK (rows_overwritten BETWEEN 0 AND rows_moved),
     CONSTRAINT moved_dead_letters_equal_contributed CHECK (
         dead_letters_moved = dead_letters_contributed + records_refused)
 );
@@ -226,6 +231,30 @@ CREATE TABLE tidemark.dead_letters (
 );
 CREATE INDEX dead_letters_by_record ON tidemark.dead_letters (region, topic, partition, "offset");
 CREATE INDEX dead_letters_by_seq ON tidemark.dead_letters (region, seq);
+
+-- What a batch of an upsert found of a key that it changed: a rewind puts it back. Keys are the texts of the
+-- target's values. A key that was not there has no row here.
+CREATE TABLE tidemark.undo (
+    region      text    NOT NULL,
+    seq         bigint  NOT NULL,
+    key         text[]  COLLATE "C" NOT NULL,
+    before_seq  bigint  NOT NULL,                  -- the batch that had made it so; 0: none
+    was_deleted boolean NOT NULL,
+    before      json    NOT NULL,                  -- each column's text; of a deleted key its place in the order
+    CONSTRAINT key_changes_once_in_a_batch PRIMARY KEY (region, seq, key),
+    CONSTRAINT before_is_older CHECK (before_seq < seq)
+);
+
+-- Keys that an upsert deleted and that did not come back. They keep an older row of another partition out.
+CREATE TABLE tidemark.deleted_keys (
+    region    text   NOT NULL REFERENCES tidemark.regions,
+    key       text[] COLLATE "C" NOT NULL,
+    seq       bigint NOT NULL,
+    topic     text   NOT NULL,
+    partition int    NOT NULL,
+    order_by  text,                                -- the value of that column; null without one
+    CONSTRAINT key_is_deleted_once PRIMARY KEY (region, key)
+);
 
 CREATE TABLE tidemark.resets (
     reset_id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

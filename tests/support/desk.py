@@ -19,6 +19,7 @@ from tidemark.model.bounds import Bounds
 from tidemark.model.dead_letters import Limits
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.upsert import Upsert
 from tidemark.postgres.transaction import autocommit, transaction
 from tidemark.protocol.close import Closed, close
 from tidemark.protocol.contribute import contribute_and_publish
@@ -33,7 +34,8 @@ from tidemark.staging.copy import copy_dead_letters, copy_rows
 from tidemark.staging.mover import Mover
 from tidemark.staging.reads import record_reads
 from tidemark.staging.rewind import PublishedRows
-from tidemark.staging.target import Target, ensure
+from tidemark.staging.target import Target
+from tidemark.staging.undo import UpsertedRows
 
 SCHEMA = pa.schema([("kafka_partition", pa.int32()), ("kafka_offset", pa.int64())])
 TOPIC = "made_up"
@@ -64,6 +66,7 @@ class Desk:
         warehouse: dict[str, Any],
         partitions: int = 2,
         schema: pa.Schema = SCHEMA,
+        upsert: Upsert | None = None,
     ) -> None:
         self.engine = engine
         self.warehouse = warehouse
@@ -76,9 +79,9 @@ class Desk:
         self.target = Target("public", f"t_{self.region}")
         self.schema = schema
         self.columns = columns_of(schema)
-        self.mover = Mover(self.target, self.columns)
+        self.mover = Mover(self.target, self.columns, upsert=upsert)
         with transaction(engine, "target") as cursor:
-            ensure(cursor, self.target, self.columns)
+            self.mover.ensure_target(cursor)
         self.ledger.create_region(
             self.region, group_id=self.region, target=str(self.target), cluster_id=CLUSTER
         )
@@ -136,7 +139,12 @@ class Desk:
             overrides=overrides,
             request_id=request_id,
         )
-        rows = PublishedRows(self.target)
+        upsert = self.mover.upsert
+        rows = (
+            UpsertedRows(self.region, self.target, upsert.key)
+            if upsert
+            else PublishedRows(self.target)
+        )
         return rewind(self.ledger, self.group, rows, self.region, request)
 
     def close(self, run_id: str = "run") -> Closed:

@@ -5,17 +5,14 @@ from typing import TYPE_CHECKING
 
 from tidemark.cli.findings import Finding, State, finding
 from tidemark.cli.project import connections_of, prepare_spark
-from tidemark.member.job import JobExecutor
+from tidemark.member.job import JobExecutor, mover_of
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.transaction import autocommit, connect
 from tidemark.settings.decode import Format
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
-from tidemark.settings.target import OnRefused
 from tidemark.staging.column import Column
 from tidemark.staging.columns import columns_of
-from tidemark.staging.refused_records import refuse_without_coordinates
-from tidemark.staging.target import Target, ensure
 
 if TYPE_CHECKING:
     from tidemark.spark.arrow import ArrowTransform
@@ -71,20 +68,18 @@ def _output(pipeline: Pipeline, remarks: list[str], *, with_spark: bool) -> str:
     else:
         spec = read_spec(pipeline, connections)
         columns = columns_of(direct_schema(spec, _arrow(pipeline)))
-    if pipeline.target.on_refused is OnRefused.dead_letter:
-        refuse_without_coordinates(columns)
-    target = Target.parse(pipeline.target.table)
+    mover = mover_of(pipeline, columns)
     engine = connect(postgres_parameters(connections[pipeline.target.connection]))
     try:
         with autocommit(engine) as cursor:
             cursor.execute("BEGIN")
             try:
-                is_new = ensure(cursor, target, columns)
+                is_new = mover.ensure_target(cursor)
             finally:
                 cursor.execute("ROLLBACK")
     finally:
         engine.dispose()
-    return f"{len(columns)} columns {'would make' if is_new else 'fit'} {target}"
+    return f"{len(columns)} columns {'would make' if is_new else 'fit'} {mover.target}"
 
 
 def _columns(start: Callable[[], JobExecutor], remarks: list[str]) -> tuple[Column, ...]:

@@ -37,8 +37,12 @@ class JsonDecoder:
     text (decimals are), nor text from numbers, nor an integer from 1.0. Not to be pickled.
     """
 
-    def __init__(self, schema: pa.Schema, *, max_bytes: int = MAX_VALUE_BYTES) -> None:
+    def __init__(
+        self, schema: pa.Schema, *, max_bytes: int = MAX_VALUE_BYTES, takes_null: bool = False
+    ) -> None:
+        """`takes_null`: a record without a value is a row of nulls; else it is rejected."""
         self.schema = schema
+        self._takes_null = takes_null
         self._check = Check(schema, max_bytes)
         self._options = arrow_json.ParseOptions(
             explicit_schema=wire_schema(schema), unexpected_field_behavior="ignore"
@@ -49,6 +53,8 @@ class JsonDecoder:
 
         The values are one poll's worth: together well under 2 GiB.
         """
+        if self._takes_null:
+            values = [b"{}" if value is None else value for value in values]
         rejected: list[Rejected] = []
         passed = self._passed(list(values), rejected)
         batches = list(self._read(passed, _documents(values, passed), rejected))

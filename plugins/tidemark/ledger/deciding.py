@@ -57,6 +57,7 @@ class Deciding(Planning, Publishing):
         oldest = up_to or last
         self._run("prune_spans", oldest=oldest)
         self._run("prune_contributions", oldest=oldest)
+        self._run("prune_undo", oldest=oldest)
         self._run("prune_batches", oldest=oldest)
         runs = self._run("prune_runs", oldest=oldest, retain=retain, step=step)
         members = self._run("prune_members", retain=retain, step=step)

@@ -90,6 +90,8 @@ class Publishing(Decision):
             seq=batch.seq,
             rows_moved=moved.rows,
             rows_refused=moved.refused_rows,
+            rows_deleted=moved.deleted,
+            rows_superseded=moved.superseded,
             records_refused=moved.refused_records,
             dead_letters_moved=dead_letters_moved,
         )

@@ -11,10 +11,10 @@ from tidemark.model.batch import Executor
 from tidemark.postgres.transaction import transaction
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.target import OnRefused
+from tidemark.staging.column import Column
 from tidemark.staging.columns import columns_of
 from tidemark.staging.mover import Mover
-from tidemark.staging.refused_records import refuse_without_coordinates
-from tidemark.staging.target import Target, ensure
+from tidemark.staging.target import Target
 
 
 class JobExecutor(Executor, Protocol):
@@ -54,13 +54,18 @@ def start_job(pipeline: Pipeline, ledger: Ledger, executor_of: Callable[[], JobE
     executor = executor_of()
     try:
         columns = columns_of(executor.output_schema())
-        if is_set_aside := pipeline.target.on_refused is OnRefused.dead_letter:
-            refuse_without_coordinates(columns)
-        target = Target.parse(pipeline.target.table)
+        mover = mover_of(pipeline, columns)
         with transaction(ledger.engine, "target") as cursor:
-            ensure(cursor, target, columns)
+            mover.ensure_target(cursor)
         executor.warm()
     except BaseException:
         executor.close()
         raise
-    return Job(executor, Mover(target, columns, is_set_aside))
+    return Job(executor, mover)
+
+
+def mover_of(pipeline: Pipeline, columns: Sequence[Column]) -> Mover:
+    """The mover of rows with these columns into the pipeline's target, in its mode."""
+    settings = pipeline.target
+    is_set_aside = settings.on_refused is OnRefused.dead_letter
+    return Mover(Target.parse(settings.table), columns, is_set_aside, settings.upsert)

@@ -145,13 +145,24 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What became of a batch's staged rows: moved to the target, or refused by it and kept."""
+    """What became of a batch's staged rows.
+
+    Moved to the target; refused by it and kept; or, of an upsert, a row that deletes its key, or
+    that a newer row of the same key supersedes.
+    """
 
     rows: int
     refused_rows: int = 0
     refused_records: int = 0
     dead_letters: int = 0
     """Written for the refused records."""
+    deleted: int = 0
+    superseded: int = 0
+
+    @property
+    def staged_rows(self) -> int:
+        """How many staged rows these are: all that were contributed, unless some are missing."""
+        return self.rows + self.refused_rows + self.deleted + self.superseded
 
 
 @dataclass(frozen=True, slots=True)

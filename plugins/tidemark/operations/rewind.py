@@ -14,8 +14,10 @@ from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
 from tidemark.protocol.reset import RewindRequest
 from tidemark.protocol.rewind_plan import RewindPlan
 from tidemark.protocol.settle import rewind
+from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.rewind import PublishedRows
 from tidemark.staging.target import Target
+from tidemark.staging.undo import UpsertedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: boo
     (seen, report), plan = dry_run(region), region.ledger.rewind_plan(region.name, to_seq)
     plan.check(state, facts)
     _refuse_other_table(region, state)
-    rows = PublishedRows(Target.parse(region.pipeline.target.table))
+    rows = _published_rows(region.pipeline)
     removed = _removed(region, plan, rows, facts)
     # Of a batch that was published while one counted, the second transaction judges.
     if ACCEPT_CHANGES not in order.overrides and region.state().head_seq == state.head_seq:
@@ -85,7 +87,14 @@ def _refuse_other_table(region: Region, state: RegionState) -> None:
         )
 
 
-def _removed(region: Region, plan: RewindPlan, rows: PublishedRows, facts: Facts) -> Removed:
+def _published_rows(pipeline: Pipeline) -> PublishedRows | UpsertedRows:
+    target, upsert = Target.parse(pipeline.target.table), pipeline.target.upsert
+    return UpsertedRows(pipeline.region, target, upsert.key) if upsert else PublishedRows(target)
+
+
+def _removed(
+    region: Region, plan: RewindPlan, rows: PublishedRows | UpsertedRows, facts: Facts
+) -> Removed:
     with autocommit(region.ledger.engine) as cursor:
         count = rows.count_rows(cursor, plan.to_seq)
     before = {tp: place.next_offset for tp, place in plan.places.items()}

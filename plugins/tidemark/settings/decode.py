@@ -31,6 +31,7 @@ class Metadata(StrEnum):
     key = "key"
     timestamp = "timestamp"
     headers = "headers"
+    tombstone = "tombstone"
 
 
 class DecodeSettings(Strict):
@@ -43,7 +44,9 @@ class DecodeSettings(Strict):
     fields: Annotated[dict[str, Declared], Field(alias="schema")] = Field(default_factory=dict)
     """Field name: type, for the format json. Every field may be null."""
     metadata: tuple[Metadata, ...] = ()
-    """Record metadata wanted as columns kafka_key, kafka_timestamp, kafka_headers."""
+    """Record metadata wanted as columns kafka_key, kafka_timestamp, kafka_headers,
+    kafka_tombstone. With tombstone a record without a value is a row: true there, its fields null.
+    Without it the format json makes such a record a dead letter."""
 
     @model_validator(mode="after")
     def _supported(self) -> Self:

@@ -1,5 +1,6 @@
 """The fingerprint of a pipeline: what its rows are made with, kept with the checkpoint."""
 
+from tidemark.model.upsert import Upsert
 from tidemark.settings.pipeline import Pipeline
 
 
@@ -17,4 +18,15 @@ def fingerprint(pipeline: Pipeline) -> dict[str, str]:
         **{f"decode.schema.{name}": kind for name, kind in decode.fields.items()},
         "transform": pipeline.transform or "none",
         "target.mode": str(pipeline.target.mode),
+        **_of_upsert(pipeline.target.upsert),
+    }
+
+
+def _of_upsert(upsert: Upsert | None) -> dict[str, str]:
+    if upsert is None:
+        return {}
+    return {
+        "target.key": ", ".join(upsert.key),
+        "target.order_by": upsert.order_by or "none",
+        "target.deleted": upsert.deleted or "none",
     }

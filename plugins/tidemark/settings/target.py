@@ -1,11 +1,12 @@
 """The section `target` of a pipeline file: where rows go."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from tidemark.model.table_name import spelled
+from tidemark.model.upsert import Upsert
 from tidemark.settings.section import CONNECTION, Strict, valid
 
 
@@ -13,6 +14,7 @@ class Mode(StrEnum):
     """How rows enter the target."""
 
     append = "append"
+    upsert = "upsert"
 
 
 class OnRefused(StrEnum):
@@ -20,6 +22,9 @@ class OnRefused(StrEnum):
 
     stop = "stop"
     dead_letter = "dead_letter"
+
+
+ColumnName = Annotated[str, Field(min_length=1, max_length=63)]
 
 
 class TargetSettings(Strict):
@@ -30,6 +35,39 @@ class TargetSettings(Strict):
     table: Annotated[str, AfterValidator(valid(spelled))]
     """Table with its schema: public.flights. Only this region may use it."""
     mode: Mode = Mode.append
-    """append: every record adds its rows."""
+    """append: every record adds its rows; upsert: a key has its last row, or none."""
+    key: tuple[ColumnName, ...] = ()
+    """Columns that tell rows apart, for the mode upsert."""
+    order_by: ColumnName | None = None
+    """Column whose largest value is a key's last row; none: the record's offset decides, and a key
+    stays in one partition."""
+    deleted: ColumnName | None = None
+    """Boolean column: true deletes the key. The target does not have it."""
     on_refused: OnRefused = OnRefused.stop
     """stop: a row that the table refuses ends the run; dead_letter: its record becomes one."""
+
+    @model_validator(mode="after")
+    def _fit_the_mode(self) -> Self:
+        of_upsert = {"key": self.key, "order_by": self.order_by, "deleted": self.deleted}
+        given = [name for name, value in of_upsert.items() if value]
+        if self.mode is Mode.append:
+            if given:
+                raise ValueError(f"{', '.join(given)}: only with mode: upsert")
+            return self
+        if not self.key:
+            raise ValueError("mode upsert needs a key: the columns that tell rows apart")
+        if len({*self.key, self.deleted}) <= len(self.key):
+            raise ValueError("a column stands twice in key, or is both key and deleted")
+        if self.on_refused is OnRefused.dead_letter:
+            raise ValueError(
+                "on_refused: dead_letter needs mode: append: without a refused row its key would"
+                " hold an older one"
+            )
+        return self
+
+    @property
+    def upsert(self) -> Upsert | None:
+        """How the mode upsert tells rows apart; None for other modes."""
+        if self.mode is Mode.append:
+            return None
+        return Upsert(self.key, self.order_by, self.deleted)

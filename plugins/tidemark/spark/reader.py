@@ -15,7 +15,7 @@ from tidemark.kafka.spans import read_spans
 from tidemark.model.batch import DeadLetter, Staging, Tally
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
 from tidemark.spark.journal import CollectedJournal, Journal, StagedJournal
-from tidemark.spark.records import Decoder, blocks, decode_block, row_schema
+from tidemark.spark.records import TOMBSTONE, Decoder, blocks, decode_block, row_schema
 
 RAW = "raw"
 
@@ -97,7 +97,9 @@ def _tallied(
 
 
 def _decoder(spec: ReadSpec) -> Decoder:
-    return RawDecoder() if spec.format == RAW else JsonDecoder(spec.fields)
+    if spec.format == RAW:
+        return RawDecoder()
+    return JsonDecoder(spec.fields, takes_null=TOMBSTONE in spec.schema.names)
 
 
 def _journal(spec: ReadSpec, attempt: int, collect: Collect | None) -> Journal:

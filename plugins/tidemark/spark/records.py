@@ -21,10 +21,13 @@ _COORDINATES = (
     pa.field("kafka_offset", pa.int64()),
 )
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+TOMBSTONE = "kafka_tombstone"
+"""The column that tells a record without a value."""
 _METADATA = {
     "key": pa.field("kafka_key", pa.binary()),
     "timestamp": pa.field("kafka_timestamp", _UTC),
     "headers": pa.field("kafka_headers", _HEADERS),
+    "tombstone": pa.field(TOMBSTONE, pa.bool_()),
 }
 _YEARS_1_TO_9999_MS = range(-62_135_596_800_000, 253_402_300_800_000)
 """What Python, Arrow and Postgres all hold as a timestamp, as for the fields of a value."""
@@ -163,6 +166,8 @@ def _column(field: pa.Field, records: list[Message], headers: HeadersOf) -> pa.A
             return pa.array(list(map(Message.offset, records)), pa.int64())
         case "kafka_key":
             return pa.array([record.key() for record in records], pa.binary())
+        case "kafka_tombstone":
+            return pa.array([record.value() is None for record in records], pa.bool_())
         case "kafka_timestamp":
             return pa.array(map(_timestamp_us, records), pa.int64()).cast(_UTC)
         case _:

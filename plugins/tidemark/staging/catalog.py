@@ -7,7 +7,7 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.postgres.queries import query
 
-_EVENTS = {"INSERT": (4, "3"), "DELETE": (8, "4")}
+_EVENTS = {"INSERT": (4, "3"), "DELETE": (8, "4"), "UPDATE": (16, "2")}
 """The bit of pg_trigger.tgtype, and pg_rewrite.ev_type."""
 
 
@@ -65,6 +65,7 @@ class TableRights:
     select: bool
     insert: bool
     delete: bool
+    update: bool
 
 
 def find_relation(cursor: Cursor, schema: str, table: str) -> Relation | None:
@@ -75,7 +76,7 @@ def find_relation(cursor: Cursor, schema: str, table: str) -> Relation | None:
 
 
 def find_interfering(cursor: Cursor, schema: str, table: str, event: str) -> list[str]:
-    """Each `trigger x` and `rule y` of the table that can suppress an INSERT or a DELETE."""
+    """Each `trigger x` and `rule y` of the table that can suppress an INSERT, UPDATE or DELETE."""
     trigger, rule = _EVENTS[event]
     values = {"schema": schema, "table": table, "trigger": trigger, "rule": rule}
     cursor.execute(query("find_interfering"), values)
@@ -103,4 +104,13 @@ def find_table_rights(cursor: Cursor, schema: str, table: str) -> TableRights:
     """
     name = sql.Identifier(schema, table).as_string(cursor)
     cursor.execute(query("find_table_rights"), {"table": name})
-    return TableRights(*(cursor.fetchone() or (False, False, False)))
+    return TableRights(*(cursor.fetchone() or (False, False, False, False)))
+
+
+def find_unique_keys(cursor: Cursor, schema: str, table: str) -> list[tuple[list[str], bool]]:
+    """The columns of each unique index for ON CONFLICT, sorted; and whether equal means same bytes.
+
+    Partial, deferrable and expression indexes are left out.
+    """
+    cursor.execute(query("find_unique_keys"), {"schema": schema, "table": table})
+    return [(columns, is_exact) for columns, is_exact in cursor.fetchall()]

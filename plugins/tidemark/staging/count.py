@@ -7,7 +7,7 @@ from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.target import Target
 
 _BOTH = sql.SQL("""
-SELECT (SELECT coalesce(sum(rows_moved), 0)::bigint FROM tidemark.batches
+SELECT (SELECT coalesce(sum(rows_moved - rows_overwritten), 0)::bigint FROM tidemark.batches
         WHERE region = {region} AND state = 'published' AND seq >= {since}),
        (SELECT count(*) FROM {target} WHERE {batch_seq} >= greatest({since}, 1))
 """)

@@ -121,7 +121,7 @@ def insert_rows(
         target=target.identifier,
         names=sql.SQL(", ").join(sql.Identifier(column.name) for column in columns),
         batch_seq=sql.Identifier(BATCH_SEQ),
-        values=sql.SQL(", ").join(map(_value, columns)),
+        values=sql.SQL(", ").join(map(staged_value, columns)),
         seq=sql.Literal(seq),
         rows=sql.Identifier(staging.schema, staging.rows),
         chosen=chosen,
@@ -137,6 +137,7 @@ def refuse_kept_out(
     winners: Sequence[tuple[int, int]],
     moved: Moved,
     contributed: int,
+    events: Sequence[str] = ("INSERT",),
 ) -> None:
     """Raise if the target kept rows out; return if staged rows are missing, which is lost staging.
 
@@ -146,16 +147,21 @@ def refuse_kept_out(
     staged = count_rows(cursor, staging, winners)
     if staged != contributed:
         return
-    found = find_interfering(cursor, target.schema, target.table, "INSERT")
+    found = {
+        name: None
+        for event in events
+        for name in find_interfering(cursor, target.schema, target.table, event)
+    }
     raise TargetRefused(
-        f"{target} kept rows out: {staged} were staged and {moved.rows} inserted, because of"
+        f"{target} kept rows out: {staged} were staged and {moved.staged_rows} went in, because of"
         f" {', '.join(found) or 'a trigger or a rule of it'}; nothing of the batch is published."
         " Filter such rows in the transform, or change the trigger (RETURN NEW lets a row in),"
         " then run again"
     )
 
 
-def _value(column: Column) -> sql.Composable:
+def staged_value(column: Column) -> sql.Composable:
+    """The column's value of a staged row, as the target takes it."""
     if column.is_empty:
         # an untyped NULL fits whatever type the target has
         return sql.SQL("NULL")

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import Batch, Contribution, Moved
+from tidemark.model.upsert import Upsert
 from tidemark.staging.column import Column
+from tidemark.staging.keyed import ensure_keyed
 from tidemark.staging.move import (
     count_dead_letters,
     count_rows,
@@ -16,8 +18,10 @@ from tidemark.staging.move import (
 )
 from tidemark.staging.ports import Deciding
 from tidemark.staging.refusal import naming_refusals
+from tidemark.staging.refused_records import refuse_without_coordinates
 from tidemark.staging.refused_rows import Search
-from tidemark.staging.target import Target
+from tidemark.staging.target import Target, ensure
+from tidemark.staging.upsert import Upserting
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,21 @@ class Mover:
     columns: Sequence[Column]
     refused_become_dead_letters: bool = False
     """Whether a row that the target refuses becomes a dead letter; else the batch is refused."""
+    upsert: Upsert | None = None
+    """How rows are upserted; None: every row is inserted."""
+
+    def ensure_target(self, cursor: Cursor) -> bool:
+        """The target takes these columns in this way; True if it was created, see `ensure`.
+
+        Raises:
+            InvalidSettings: the rows lack a column that the mode needs.
+            Refused, SchemaMismatch: see `ensure` and `ensure_keyed`.
+        """
+        if self.upsert:
+            return ensure_keyed(cursor, self.target, self.columns, self.upsert)
+        if self.refused_become_dead_letters:
+            refuse_without_coordinates(self.columns, "on_refused: dead_letter", "on_refused: stop")
+        return ensure(cursor, self.target, self.columns)
 
     def count_staged(
         self, transaction: Deciding, batch: Batch, contribution: Contribution
@@ -39,7 +58,7 @@ class Mover:
         return count_rows(cursor, staging, winners), letters
 
     def move_rows(self, transaction: Deciding, batch: Batch, room: int | None = None) -> Moved:
-        """Insert the winners' rows under the batch's seq.
+        """Insert or upsert the winners' rows under the batch's seq.
 
         Where refused rows become dead letters, at most `room` records may: with more, the search
         for them ends early and the caller must refuse the batch.
@@ -53,8 +72,9 @@ class Mover:
         transaction.keep_target(self.target.schema, self.target.table)
         is_whole = room is None or moved.refused_records <= room
         contributed = transaction.contributed_rows(batch)
-        if is_whole and moved.rows + moved.refused_rows != contributed:
-            refuse_kept_out(cursor, staging, self.target, winners, moved, contributed)
+        if is_whole and moved.staged_rows != contributed:
+            events = ("INSERT", "UPDATE") if self.upsert else ("INSERT",)
+            refuse_kept_out(cursor, staging, self.target, winners, moved, contributed, events)
         return moved
 
     def _moved(
@@ -63,6 +83,11 @@ class Mover:
         if self.refused_become_dead_letters:
             return Search(cursor, batch, self.target, self.columns, winners).move(room)
         with naming_refusals(self.target):
+            if self.upsert:
+                upserting = Upserting(
+                    cursor, batch, self.target, self.columns, self.upsert, winners
+                )
+                return upserting.move()
             return Moved(
                 move_rows(cursor, batch.staging, self.target, self.columns, batch.seq, winners)
             )

@@ -63,13 +63,12 @@ def missing_coordinates(columns: Sequence[Column]) -> list[str]:
     return [name for name, kind in COORDINATES.items() if types.get(name) != kind]
 
 
-def refuse_without_coordinates(columns: Sequence[Column]) -> None:
-    """Raise InvalidSettings if rows lack the coordinates of their record."""
+def refuse_without_coordinates(columns: Sequence[Column], setting: str, instead: str) -> None:
+    """Raise InvalidSettings if rows lack the coordinates of their record, which a setting needs."""
     if missing := missing_coordinates(columns):
         raise InvalidSettings(
-            f"target.on_refused: dead_letter needs the columns {', '.join(COORDINATES)}"
-            f" unchanged; the transform drops or changes {', '.join(missing)}. Keep them, or set"
-            " on_refused: stop"
+            f"target.{setting} needs the columns {', '.join(COORDINATES)} unchanged; the transform"
+            f" drops or changes {', '.join(missing)}. Keep them, or set {instead}"
         )
 
 

@@ -30,8 +30,10 @@ _KINDS = {
     "S": "a sequence",
     "c": "a composite type",
 }
-_CREATE = sql.SQL("CREATE TABLE {target} ({columns}, {batch_seq} bigint NOT NULL)")
-# BRIN: rows arrive in the order of their batches, so it finds them at almost no cost to inserts
+_CREATE = sql.SQL("CREATE TABLE {target} ({columns}, {batch_seq} bigint NOT NULL{key})")
+_KEY = sql.SQL(", PRIMARY KEY ({})")
+# BRIN: rows arrive in the order of their batches, so it finds them at almost no cost to inserts; an
+# upsert changes old rows in place
 _INDEX = sql.SQL("CREATE INDEX ON {target} USING brin ({batch_seq}) WITH (autosummarize = on)")
 
 
@@ -60,8 +62,12 @@ class Target:
         return f"{quoted(self.schema)}.{quoted(self.table)}"
 
 
-def ensure(cursor: Cursor, target: Target, columns: Sequence[Column]) -> bool:
+def ensure(
+    cursor: Cursor, target: Target, columns: Sequence[Column], key: Sequence[str] = ()
+) -> bool:
     """Ensure that the target accepts rows of `columns` with a batch_seq; True if it was created.
+
+    A new table has `key` as its primary key; one that exists is not asked for it.
 
     Runs in the caller's transaction and holds a lock to its end, so that two callers at once see
     one table. A table that exists is never altered.
@@ -74,7 +80,7 @@ def ensure(cursor: Cursor, target: Target, columns: Sequence[Column]) -> bool:
     lock_name(cursor, f"tidemark {target}")
     relation = find_relation(cursor, target.schema, target.table)
     if relation is None:
-        _create(cursor, target, columns)
+        _create(cursor, target, columns, key)
         return True
     _refuse_other_kinds(target, relation)
     refuse_row_security(target, relation)
@@ -85,7 +91,7 @@ def ensure(cursor: Cursor, target: Target, columns: Sequence[Column]) -> bool:
     return False
 
 
-def _create(cursor: Cursor, target: Target, columns: Sequence[Column]) -> None:
+def _create(cursor: Cursor, target: Target, columns: Sequence[Column], key: Sequence[str]) -> None:
     rights = find_rights(cursor, target.schema)
     schema, user = quoted(target.schema), quoted(rights.user)
     if rights.create is None:
@@ -103,8 +109,10 @@ def _create(cursor: Cursor, target: Target, columns: Sequence[Column]) -> None:
         for column in columns
     ]
     names = {"target": target.identifier, "batch_seq": sql.Identifier(BATCH_SEQ)}
-    cursor.execute(_CREATE.format(columns=sql.SQL(", ").join(definitions), **names))
-    cursor.execute(_INDEX.format(**names))
+    primary = _KEY.format(sql.SQL(", ").join(map(sql.Identifier, key))) if key else sql.SQL("")
+    cursor.execute(_CREATE.format(columns=sql.SQL(", ").join(definitions), key=primary, **names))
+    if not key:
+        cursor.execute(_INDEX.format(**names))
 
 
 def _refuse_other_kinds(target: Target, relation: Relation) -> None:

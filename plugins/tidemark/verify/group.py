@@ -28,11 +28,13 @@ class Begun:
     spans: Sequence[PublishedSpan]
     is_readable: bool
     """Whether its records can be read again and its rows compared."""
+    is_upsert: bool = False
+    """Whether a later batch may have changed its rows."""
 
     @property
     def is_alone(self) -> bool:
-        """Whether it is in no group: its report must name something of its own."""
-        return not self.is_readable or bool(self.proof.wrong)
+        """Whether it is in no group: its report names something of its own, or its keys decide."""
+        return self.is_upsert or not self.is_readable or bool(self.proof.wrong)
 
 
 def groups(batches: Iterable[Begun]) -> Iterator[list[Begun]]:

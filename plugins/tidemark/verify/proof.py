@@ -4,25 +4,29 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from psycopg2 import sql
+from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import CorruptRecord, DataLost
 from tidemark.ledger.looks import Looks, Published, PublishedSpan
 from tidemark.member.job import JobExecutor
-from tidemark.model.batch import Batch, SpanRead
+from tidemark.model.batch import Attempt, Batch, SpanRead
 from tidemark.model.facts import Facts
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.operations.region import Region
 from tidemark.postgres.transaction import transaction
 from tidemark.staging import tables
+from tidemark.staging.column import Column
 from tidemark.staging.columns import columns_of
 from tidemark.staging.reads import complete_reads
 from tidemark.staging.target import Target
 from tidemark.verify.group import Begun, groups, joined
+from tidemark.verify.multiset import Multisets
 from tidemark.verify.places import are_in_place
 from tidemark.verify.report import BatchProof, Difference, Kind
 from tidemark.verify.retained import compacted, missing
 from tidemark.verify.rows import letters_of, refused_of, rows_of
 from tidemark.verify.scratch import Again, Scratch
+from tidemark.verify.upserts import upserts_of
 from tidemark.verify.whole import Whole
 
 MEMBER = 0
@@ -60,10 +64,11 @@ class Prover:
         looks, seq = Looks(self.region.ledger.engine), published.seq
         spans = looks.published_spans(self.region.name, seq)
         proof = BatchProof(seq, published.records, published.rows, published.dead_letters)
-        proof = _with(proof, *_counted(published, spans, self.whole.rows.get(seq, 0)))
+        proof = _with(proof, *_counted(published, spans, self.whole.rows.get(seq)))
         proof = replace(proof, unverifiable=tuple(missing(spans, self.facts)))
         is_readable = bool(spans) and self.whole.is_comparable and not proof.unverifiable
-        return Begun(proof, spans, is_readable)
+        is_upsert = self.region.pipeline.target.upsert is not None
+        return Begun(proof, spans, is_readable, is_upsert)
 
     def _proven(self, group: Sequence[Begun]) -> Iterator[BatchProof]:
         if len(group) == 1:
@@ -111,10 +116,9 @@ class Prover:
         reads = self._reads(batch, spans)
         gone = tuple(compacted(self.region.kafka, spans, reads))
         with transaction(self.region.ledger.engine, "verify") as cursor:
-            refused = refused_of(cursor, self.region.name, again, columns)
-            rows = rows_of(cursor, again, self.target, columns, winners)
+            rows = self._rows(cursor, again, columns, winners)
             letters = letters_of(self.region.name, again, reads)
-            for found in filter(None, (rows, refused, letters)):
+            for found in filter(None, (*rows, letters)):
                 wrong, first = found.differences(cursor, batch.seq, is_whole=not gone)
                 proof = _with(proof, *first, wrong=wrong)
             tables.drop(cursor, batch.staging)
@@ -122,6 +126,21 @@ class Prover:
         if gone:
             return replace(proof, unverifiable=gone)
         return _with(proof, *_miscounted(spans, reads))
+
+    def _rows(
+        self,
+        cursor: Cursor,
+        again: Again,
+        columns: Sequence[Column],
+        winners: Sequence[Attempt],
+    ) -> Iterator[Multisets | None]:
+        """What became of the rows that were read again, as the target's mode says."""
+        upsert, name = self.region.pipeline.target.upsert, self.region.name
+        if upsert:
+            yield from upserts_of(cursor, name, again, self.target, columns, upsert, winners)
+        else:
+            yield refused_of(cursor, name, again, columns)
+            yield rows_of(cursor, again, self.target, columns, winners)
 
     def _reads(self, batch: Batch, spans: Spans) -> tuple[SpanRead, ...]:
         again = [one.span for one in spans]
@@ -131,12 +150,15 @@ class Prover:
         return reads
 
 
-def _counted(published: Published, spans: Spans, there: int) -> Iterator[Difference]:
+def _counted(
+    published: Published, spans: Spans, rows: tuple[int, int] | None
+) -> Iterator[Difference]:
     """Each contradiction among the ledger's counts, or with the target's; needs no Kafka."""
+    there, counted = rows or (0, published.rows)
     records = sum(one.records for one in spans)
     letters = sum(one.dead_letters for one in spans) + published.refused
     for what, count, found, who in (
-        ("rows", published.rows, there, "the target has"),
+        ("rows", counted, there, "the target has"),
         ("records", published.records, records, "its spans counted"),
         ("dead letters", published.dead_letters, letters, "its spans counted"),
     ):

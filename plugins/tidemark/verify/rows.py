@@ -68,7 +68,7 @@ def rows_of(
         SchemaMismatch: the target lacks a column that the transform returns.
     """
     table = {own.name: own for own in find_columns(cursor, target.schema, target.table)}
-    _refuse_other_transform(target, columns, table)
+    refuse_other_transform(target, columns, table)
     names = {
         "names": sql.SQL(", ").join(sql.Identifier(column.name) for column in columns),
         "batch_seq": sql.Identifier(BATCH_SEQ),
@@ -80,7 +80,7 @@ def rows_of(
     with naming_refusals(target):
         move_rows(cursor, again.batch.staging, again.expected, columns, again.batch.seq, attempts)
     cursor.execute(sql.SQL("ANALYZE {}").format(again.expected.identifier))
-    values = sql.SQL(", ").join(_comparable(table[column.name]) for column in columns)
+    values = sql.SQL(", ").join(comparable(table[column.name]) for column in columns)
     should_be, is_there = (
         _ROWS.format(values=values, table=one.identifier) for one in (again.expected, target)
     )
@@ -130,7 +130,7 @@ def _of_batches(region: str, again: Again) -> dict[str, sql.Composable]:
     return {"region": sql.Literal(region), **again.literals}
 
 
-def _comparable(own: TableColumn) -> sql.Composable:
+def comparable(own: TableColumn) -> sql.Composable:
     """The column's value, so that `=` compares every byte."""
     name = sql.Identifier(own.name)
     if own.type_name == "json":
@@ -141,9 +141,10 @@ def _comparable(own: TableColumn) -> sql.Composable:
     return name
 
 
-def _refuse_other_transform(
+def refuse_other_transform(
     target: Target, columns: Sequence[Column], table: dict[str, TableColumn]
 ) -> None:
+    """Raise SchemaMismatch if the target lacks a column that the transform returns."""
     missing = [column.name for column in columns if column.name not in table]
     if missing:
         raise SchemaMismatch(

@@ -19,12 +19,13 @@ from tidemark.verify.report import Difference, Kind
 # or in neither.
 _BY_BATCH = sql.SQL("""
 WITH oldest AS (SELECT r.oldest_seq AS seq FROM tidemark.regions r WHERE r.region = {region})
-SELECT {batch_seq}, count(*),
-    EXISTS (SELECT FROM tidemark.batches b
-            WHERE b.region = {region} AND b.seq = {batch_seq} AND b.state = 'published'
-            AND b.seq >= (SELECT o.seq FROM oldest o)),
-    (SELECT o.seq FROM oldest o)
-FROM {target} GROUP BY {batch_seq} ORDER BY {batch_seq} NULLS FIRST
+SELECT coalesce(b.seq, found.seq), coalesce(found.rows, 0), b.rows_moved - b.rows_overwritten,
+       (SELECT o.seq FROM oldest o)
+FROM (SELECT {batch_seq} AS seq, count(*) AS rows FROM {target} GROUP BY {batch_seq}) AS found
+FULL JOIN (SELECT seq, rows_moved, rows_overwritten FROM tidemark.batches
+           WHERE region = {region} AND state = 'published'
+             AND seq >= (SELECT o.seq FROM oldest o)) AS b ON b.seq = found.seq
+ORDER BY 1 NULLS FIRST
 """)
 _SAMPLE = sql.SQL(
     "SELECT to_jsonb(t)::text FROM {target} t WHERE {batch_seq} IS NOT DISTINCT FROM {seq}"
@@ -36,7 +37,8 @@ _SAMPLE = sql.SQL(
 class Whole:
     """Rows of the target by batch, and the faults that belong to no single batch."""
 
-    rows: dict[int, int]
+    rows: dict[int, tuple[int, int]]
+    """Of each batch: those that are there, and those that the ledger counted."""
     differences: tuple[Difference, ...]
     wrong: int
     notes: tuple[str, ...]
@@ -67,12 +69,12 @@ def _whole(
     # literals: if there are parameters, psycopg2 reads a % in a name as a placeholder
     names = {"target": target.identifier, "batch_seq": sql.Identifier(BATCH_SEQ)}
     cursor.execute(_BY_BATCH.format(**names, region=sql.Literal(region)))
-    rows: dict[int, int] = {}
+    rows: dict[int, tuple[int, int]] = {}
     differences, notes, wrong = list(broken), list[str](), len(broken)
     pruned = oldest = 0
-    for seq, count, is_published, oldest in cursor.fetchall():
-        if is_published:
-            rows[seq] = count
+    for seq, count, counted, oldest in cursor.fetchall():
+        if counted is not None:
+            rows[seq] = count, counted
         elif seq == 0 and batch_seq.has_default:
             notes.append(f"{count} rows of {target} belong to no batch (batch_seq 0, its default)")
         elif seq is not None and 0 < seq < oldest:

@@ -190,7 +190,7 @@ def test_a_trigger_that_drops_rows_is_no_lost_staging(desk: Desk) -> None:
     batch = desk.must_plan(epoch := desk.open().epoch)
     contribution = desk.stage(batch, desk.join(epoch))
     staged = contribution.rows
-    told = f"kept rows out: {staged} were staged and {staged - 2} inserted, because of trigger odd;"
+    told = f"kept rows out: {staged} were staged and {staged - 2} went in, because of trigger odd;"
     with pytest.raises(TargetRefused, match=told):
         desk.publish(batch, contribution)
     assert desk.rows() == []

@@ -1,0 +1,199 @@
+"""Take an upsert back to a checkpoint: each key is again what it was.
+
+The oldest that the ledger keeps of a key after the checkpoint is what it was then; a key that
+changed since and of which it keeps nothing older was not there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg2 import sql
+from psycopg2.extensions import cursor as Cursor
+
+from tidemark.errors import Refused, TargetRefused
+from tidemark.staging.catalog import (
+    TableColumn,
+    find_columns,
+    find_interfering,
+    find_relation,
+)
+from tidemark.staging.column import BATCH_SEQ
+from tidemark.staging.ports import Deciding
+from tidemark.staging.refusal import naming_refusals
+from tidemark.staging.target import Target, refuse_row_security
+from tidemark.staging.upsert_sql import Names, commas, exact_texts, key_texts, of_target
+
+_OLDEST = sql.SQL("""
+SELECT DISTINCT ON (u.key) u.key, u.before_seq, u.was_deleted, u.before,
+       max(u.seq) OVER (PARTITION BY u.key) AS newest_seq
+FROM tidemark.undo u WHERE u.region = {region} AND u.seq > {seq} ORDER BY u.key, u.seq
+""")
+# A change is kept of each key that was there; the first one of another key shows in what is there.
+_CHANGES = sql.SQL("""
+WITH oldest AS ({oldest}), here AS (
+    SELECT {target_key} AS key, t.{batch_seq} AS seq FROM {target} AS t WHERE t.{batch_seq} > {seq}
+    UNION ALL
+    SELECT d.key, d.seq FROM tidemark.deleted_keys d WHERE d.region = {region} AND d.seq > {seq}
+)
+SELECT (SELECT count(*) FROM tidemark.undo u WHERE u.region = {region} AND u.seq > {seq})
+       + (SELECT count(*) FROM oldest WHERE before_seq > {seq})
+       + (SELECT count(*) FROM here LEFT JOIN oldest USING (key) WHERE oldest.key IS NULL),
+       (SELECT count(*) FROM oldest o LEFT JOIN here h ON h.key = o.key AND h.seq = o.newest_seq
+        WHERE h.key IS NULL)
+""")
+_MAKE = sql.SQL("CREATE UNLOGGED TABLE {undone} AS {oldest}")
+_REMOVE = sql.SQL("""
+DELETE FROM {target} AS t WHERE t.{batch_seq} > {seq} AND NOT EXISTS (
+    SELECT FROM {undone} AS u
+    WHERE u.key = {target_key} AND NOT u.was_deleted AND u.before_seq <= {seq})
+""")
+_RESTORE = sql.SQL("""
+INSERT INTO {target} ({kept})
+SELECT {before} FROM {undone} AS u WHERE NOT u.was_deleted AND u.before_seq <= {seq}
+ON CONFLICT ({key}) DO UPDATE SET {set}
+""")
+_TO_RESTORE = sql.SQL(
+    "SELECT count(*) FROM {undone} AS u WHERE NOT u.was_deleted AND u.before_seq <= {seq}"
+)
+_LEFT = sql.SQL("SELECT count(*) FROM {target} WHERE {batch_seq} > {seq}")
+_OF_LEDGER = sql.SQL("""
+DELETE FROM tidemark.deleted_keys d WHERE d.region = {region} AND d.seq > {seq};
+INSERT INTO tidemark.deleted_keys (region, key, seq, topic, partition, order_by)
+SELECT {region}, u.key, u.before_seq, u.before ->> 'topic', (u.before ->> 'partition')::int,
+       u.before ->> 'order_by'
+FROM {undone} AS u WHERE u.was_deleted AND u.before_seq <= {seq};
+UPDATE tidemark.batches b SET rows_overwritten = b.rows_overwritten - back.rows
+FROM (SELECT u.before_seq, count(*) AS rows FROM tidemark.undo u
+      WHERE u.region = {region} AND u.seq > {seq} AND NOT u.was_deleted GROUP BY u.before_seq) back
+WHERE b.region = {region} AND b.seq = back.before_seq;
+DELETE FROM tidemark.undo u WHERE u.region = {region} AND u.seq > {seq};
+DROP TABLE {undone}
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class UpsertedRows:
+    """The rows of a target that a region upserts into, and what they were before."""
+
+    region: str
+    target: Target
+    key: tuple[str, ...]
+
+    def count_rows(self, cursor: Cursor, after_seq: int) -> int:
+        """Count the changes of keys that were published after a checkpoint.
+
+        Raises:
+            Refused: what the keys were is no longer kept; or somebody else changed a key.
+        """
+        cursor.execute("BEGIN")
+        try:
+            names = self._names(cursor, after_seq)
+            return self._changes(cursor, names, after_seq) if names else 0
+        finally:
+            cursor.execute("ROLLBACK")
+
+    def remove_rows(self, transaction: Deciding, after_seq: int) -> int:
+        """Each key is as it was at a checkpoint; return how many changes that took back.
+
+        Raises:
+            Refused: see `count_rows`.
+            TargetRefused: a constraint of the target, a table that refers to it or a trigger keeps
+                a row; or the region has published to another table.
+        """
+        cursor = transaction.cursor
+        names = self._names(cursor, after_seq)
+        if names is None:
+            return 0
+        changes = self._changes(cursor, names, after_seq)
+        with naming_refusals(self.target):
+            self._put_back(cursor, names)
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        transaction.keep_target(self.target.schema, self.target.table)
+        cursor.execute(_OF_LEDGER.format(**names))
+        return changes
+
+    def _put_back(self, cursor: Cursor, names: Names) -> None:
+        cursor.execute(_MAKE.format(**names))
+        cursor.execute(sql.SQL("ANALYZE {undone}").format(**names))
+        cursor.execute(_REMOVE.format(**names))
+        cursor.execute(_RESTORE.format(**names))
+        restored = cursor.rowcount
+        cursor.execute(_TO_RESTORE.format(**names))
+        (wanted,) = cursor.fetchone() or (0,)
+        cursor.execute(_LEFT.format(**names))
+        (left,) = cursor.fetchone() or (0,)
+        if left or restored != wanted:
+            raise self._kept(cursor, left, wanted - restored)
+
+    def _changes(self, cursor: Cursor, names: Names, after_seq: int) -> int:
+        cursor.execute(_CHANGES.format(**names))
+        changes, altered = cursor.fetchone() or (0, 0)
+        if altered:
+            raise Refused(
+                f"{self.target}: {altered} keys that batches after {after_seq} changed are not as"
+                " these left them: somebody else deleted or changed their rows. Nothing was"
+                " changed. `tidemark verify` names the rows; put them right, or rewind to a newer"
+                " checkpoint"
+            )
+        return int(changes)
+
+    def _kept(self, cursor: Cursor, left: int, missing: int) -> TargetRefused:
+        found = [
+            name
+            for event in ("DELETE", "UPDATE", "INSERT")
+            for name in find_interfering(cursor, self.target.schema, self.target.table, event)
+        ]
+        by = ", ".join(dict.fromkeys(found)) or "a trigger or a rule of it"
+        return TargetRefused(
+            f"{self.target}: {left} rows are still of later batches and {missing} were not put"
+            f" back, because of {by}. Nothing was changed. Disable it for the rewind, then rewind"
+            " again"
+        )
+
+    def _names(self, cursor: Cursor, after_seq: int) -> Names | None:
+        """The names in the statements; None if there is no such table.
+
+        Raises:
+            Refused: the table hides rows, lacks batch_seq, or the ledger has forgotten the undo.
+        """
+        relation = find_relation(cursor, self.target.schema, self.target.table)
+        if relation is None:
+            return None
+        refuse_row_security(self.target, relation)
+        table = find_columns(cursor, self.target.schema, self.target.table)
+        if missing := {*self.key, BATCH_SEQ} - {own.name for own in table}:
+            raise Refused(f"{self.target} has no column {', '.join(sorted(missing))}")
+        self._refuse_forgotten(cursor, after_seq)
+        exact_texts(cursor)
+        return self._named(table, after_seq)
+
+    def _refuse_forgotten(self, cursor: Cursor, after_seq: int) -> None:
+        cursor.execute("SELECT oldest_seq FROM tidemark.regions WHERE region = %s", (self.region,))
+        (oldest,) = cursor.fetchone() or (0,)
+        if after_seq < oldest:
+            raise Refused(
+                f"region {self.region}: what the keys of {self.target} were before checkpoint"
+                f" {oldest} was pruned, so no rewind goes back behind it. Nothing was changed."
+                f" Rewind to {oldest} or later; or fill another table by a new region"
+            )
+
+    def _named(self, table: Sequence[TableColumn], after_seq: int) -> Names:
+        kept = [own for own in table if not own.generated]
+        names: Names = {
+            **of_target(self.target, self.key, table),
+            "undone": sql.Identifier("tidemark_staging", f"{self.region}_undone"),
+            "region": sql.Literal(self.region),
+            "seq": sql.Literal(after_seq),
+            "target_key": key_texts("t", self.key),
+            "kept": commas(sql.Identifier(own.name) for own in kept),
+            "before": commas(
+                sql.SQL("(u.before ->> {})::" + own.type_name).format(sql.Literal(own.name))
+                for own in kept
+            ),
+            "set": commas(
+                sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(own.name))
+                for own in kept
+                if own.name not in self.key
+            ),
+        }
+        return {**names, "oldest": _OLDEST.format(**names)}

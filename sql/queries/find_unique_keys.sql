@@ -1,0 +1,14 @@
+-- Columns of each unique index that ON CONFLICT can use, in the order of their names, and whether equal values of
+-- them have equal bytes.
+SELECT array_agg(attribute.attname::text ORDER BY attribute.attname COLLATE "C"),
+       bool_and(coalesce(coll.collisdeterministic, true))
+FROM pg_catalog.pg_class AS class
+JOIN pg_catalog.pg_namespace AS namespace ON namespace.oid = class.relnamespace
+JOIN pg_catalog.pg_index AS idx ON idx.indrelid = class.oid
+CROSS JOIN LATERAL unnest(idx.indkey::int2[], idx.indcollation::oid[]) WITH ORDINALITY AS part (attnum, oid, place)
+JOIN pg_catalog.pg_attribute AS attribute ON attribute.attrelid = class.oid AND attribute.attnum = part.attnum
+LEFT JOIN pg_catalog.pg_collation AS coll ON coll.oid = part.oid
+WHERE namespace.nspname = %(schema)s AND class.relname = %(table)s
+  AND idx.indisunique AND idx.indisvalid AND idx.indimmediate
+  AND idx.indpred IS NULL AND idx.indexprs IS NULL AND part.place <= idx.indnkeyatts
+GROUP BY idx.indexrelid

@@ -1,0 +1,145 @@
+"""A region that upserts, from topic to table: tombstones, rewinds, proofs, status."""
+
+import json
+from collections.abc import Iterable
+
+import pytest
+from confluent_kafka import Producer
+from tests.support.world import World
+
+from tidemark.errors import InvalidSettings
+from tidemark.operations.region import region_of
+from tidemark.operations.status import TargetStatus, counted
+from tidemark.settings.pipeline import Pipeline
+from tidemark.verify.report import Kind, Report
+from tidemark.verify.verify import verify
+
+UPSERT = {
+    "decode": {"schema": {"word": "string", "place": "int"}, "metadata": ["key", "tombstone"]},
+    "target": {"mode": "upsert", "key": ["kafka_key"], "deleted": "kafka_tombstone"},
+}
+
+
+@pytest.fixture
+def shop(world: World) -> World:
+    """A region whose target holds a record's key with its last word."""
+    world.settings |= UPSERT
+    return world
+
+
+def send(shop: World, changes: Iterable[tuple[str, str | None]], partition: int = 0) -> None:
+    """Each key has a new word, or none."""
+    producer = Producer({"bootstrap.servers": shop.kafka, "linger.ms": 1})
+    for key, word in changes:
+        value = None if word is None else json.dumps({"word": word, "place": 1})
+        producer.produce(shop.topic, value, key, partition=partition)
+    assert producer.flush(20) == 0
+
+
+def words(shop: World) -> dict[str, str]:
+    """The target."""
+    return {bytes(key).decode(): word
+            for key, word in shop.sql("SELECT kafka_key, word FROM public.records")}  # fmt: skip
+
+
+def proof(shop: World) -> Report:
+    return verify(shop.pipeline, shop.connections, executor_of=shop.executor_of)
+
+
+def found(shop: World) -> set[tuple[Kind, str]]:
+    """What a proof finds wrong."""
+    report = proof(shop)
+    batches = [one for batch in report.batches for one in batch.differences]
+    return {(one.kind, one.what) for one in [*report.differences, *batches]}
+
+
+def is_well(shop: World) -> bool:
+    """The proof finds every batch equal, and the counts of ledger and table agree."""
+    report = proof(shop)
+    with region_of(shop.pipeline, shop.connections) as region:
+        status = counted(region, TargetStatus(shop.pipeline.target.table, 0, 0, 0))
+    return report.wrong == 0 and not report.unverifiable and status.drift == 0
+
+
+def filled(shop: World) -> World:
+    """Five batches that insert, change, delete and bring keys back, in two partitions."""
+    send(shop, [("a", "1"), ("b", "2"), ("a", "3"), ("c", None), ("d", "4"), ("b", None)])
+    send(shop, [("d", "5"), ("b", "6"), ("a", None), ("c", "7"), ("c", "8")])
+    send(shop, [("x", "1"), ("y", None), ("x", "2"), ("z", "3")], partition=1)
+    shop.run(max_records=3)
+    return shop
+
+
+def test_keys_have_their_last_word(shop: World) -> None:
+    """B8: over batches of three records, deletions by tombstones, each batch proven."""
+    filled(shop)
+    assert words(shop) == {"b": "6", "c": "8", "d": "5", "x": "2", "z": "3"}
+    assert len(proof(shop).batches) == 5
+    assert is_well(shop)
+
+
+def test_a_rewind_is_read_again_to_the_same_table(shop: World) -> None:
+    """B4, B8: back to each checkpoint and on again gives the same rows, whatever the cuts."""
+    end = words(filled(shop))
+    whole = "SELECT kafka_key, word, kafka_partition, kafka_offset FROM public.records ORDER BY 1"
+    rows = shop.sql(whole)
+    for to in (4, 2, 0):
+        shop.reset(to=to)
+        assert is_well(shop), f"after the rewind to {to}"
+        shop.run(f"after {to}", max_records=4)
+        assert (words(shop), shop.sql(whole)) == (end, rows)
+        assert is_well(shop)
+
+
+@pytest.mark.parametrize(
+    ("doctor", "finds"),
+    [
+        ("DELETE FROM public.records WHERE word = '8'", (Kind.lost, "row")),
+        ("UPDATE public.records SET word = 'other' WHERE word = '8'", (Kind.altered, "row")),
+        (
+            "INSERT INTO public.records (kafka_key, word, batch_seq) SELECT 'new', word, batch_seq"
+            " FROM public.records WHERE word = '8'",
+            (Kind.foreign, "row"),
+        ),
+        ("DELETE FROM tidemark.deleted_keys WHERE key = '{\\\\x79}'", (Kind.lost, "deleted key")),
+        (
+            "UPDATE tidemark.batches SET rows_overwritten = rows_overwritten - 1"
+            " WHERE rows_overwritten > 0",
+            (Kind.miscounted, "ledger"),
+        ),
+    ],
+)
+def test_a_doctored_row_is_found(shop: World, doctor: str, finds: tuple[Kind, str]) -> None:
+    """B5, B8: a row that was lost, altered, added; a deleted key; a count."""
+    filled(shop)
+    assert found(shop) == set()
+    shop.sql(doctor)
+    assert finds in found(shop)
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ({"mode": "upsert"}, "needs a key"),
+        ({"key": ["word"]}, "key: only with mode: upsert"),
+        ({"order_by": "word", "deleted": "gone"}, "order_by, deleted: only with mode: upsert"),
+        ({"mode": "upsert", "key": ["a", "a"]}, "stands twice"),
+        ({"mode": "upsert", "key": ["a"], "deleted": "a"}, "both key and deleted"),
+        ({"mode": "upsert", "key": ["a"], "on_refused": "dead_letter"}, "needs mode: append"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(
+    world: World, target: dict[str, object], says: str
+) -> None:
+    """B16: when the file is read."""
+    world.settings["target"] = target
+    with pytest.raises((ValueError, InvalidSettings), match=says):
+        Pipeline.model_validate(world.file)
+
+
+def test_without_the_metadata_a_tombstone_is_a_dead_letter(shop: World) -> None:
+    """B12: as ever; who asks for kafka_tombstone gets a row of nulls instead."""
+    shop.settings = {"decode": {"schema": {"word": "string"}}}
+    send(shop, [("a", None), ("b", "1")])
+    shop.run()
+    assert shop.sql("SELECT reason FROM tidemark.dead_letters") == [("NULL_VALUE",)]

@@ -1,0 +1,217 @@
+"""Upserts: of each key the target holds its last row, or none; what they changed is taken back."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from sqlalchemy import Engine
+from tests.support.desk import TOPIC, Desk
+from tests.support.shop import SCHEMA, Shop
+
+from tidemark.errors import InvalidSettings, Refused, SchemaMismatch, TargetRefused
+from tidemark.model.upsert import Upsert
+from tidemark.postgres.transaction import transaction
+
+
+@pytest.fixture
+def shop(ledger_database: tuple[Engine, dict[str, Any]]) -> Shop:
+    """Without an order: a record's offset decides."""
+    return Shop(ledger_database, None)
+
+
+@pytest.fixture
+def ordered(ledger_database: tuple[Engine, dict[str, Any]]) -> Shop:
+    """With an order of the rows' own."""
+    return Shop(ledger_database, "place")
+
+
+def test_a_key_has_its_last_row_or_none(shop: Shop) -> None:
+    """B8: inserted, updated and deleted, within a batch and over batches; each row is counted."""
+    shop.publish([(1, "a"), (2, "b"), (1, "c"), (3, "d"), (3, None)], [(7, "x")])
+    assert shop.rows() == {1: "c", 2: "b", 7: "x"}
+    shop.publish([(2, None), (3, "e"), (1, "f")], [(8, None)])
+    assert shop.rows() == {1: "f", 3: "e", 7: "x"}
+    assert shop.counts() == [(6, 3, 1, 2, 2), (4, 2, 2, 0, 0)]
+
+
+def test_a_rewind_puts_each_key_back(shop: Shop) -> None:
+    """B4, B8: rows, deleted keys and counts are those of the checkpoint; then it goes on."""
+    seen = [shop.whole()]
+    for changes in (
+        [(1, "a"), (2, "b"), (3, "c")],
+        [(1, "d"), (2, None), (4, "e")],
+        [(2, "f"), (4, None), (1, None), (9, None)],
+        [(1, "g"), (9, "h"), (4, None), (2, None)],
+    ):
+        shop.publish(changes)
+        seen.append(shop.whole())
+    counts = shop.counts()
+    for seq in (3, 1):
+        shop.desk.rewind(seq)
+        assert shop.whole() == seen[seq]
+        assert [one[:4] for one in shop.counts()] == [one[:4] for one in counts[:seq]]
+    assert shop.counts() == [(3, 3, 0, 0, 0)]
+    shop.desk.rewind(0)
+    assert shop.whole() == seen[0]
+    assert shop.desk.sql(f"SELECT 1 FROM tidemark.undo WHERE {shop.desk.here}") == []
+
+
+def test_of_two_partitions_none_is_the_last(shop: Shop) -> None:
+    """B8: within a batch, beside what is stored, and beside what was deleted."""
+    with pytest.raises(TargetRefused, match=r"1 keys were met in two partitions.*order_by"):
+        shop.publish([(1, "a"), (2, "b")], [(2, "c")])
+    assert shop.rows() == {}
+
+
+@pytest.mark.parametrize("word", ["a", None])
+def test_a_key_does_not_move_to_another_partition(shop: Shop, word: str | None) -> None:
+    """B8: also not where it was deleted; the batches' cuts must not decide."""
+    shop.publish([(1, "a"), (1, word)])
+    stored = shop.whole()
+    with pytest.raises(TargetRefused, match="1 keys were met in two partitions"):
+        shop.publish([], [(1, "b")])
+    assert shop.whole() == stored
+
+
+def test_the_order_decides_over_partitions_and_batches(ordered: Shop) -> None:
+    """B8: an older row that comes later changes nothing, nor does it bring a deleted key back."""
+    ordered.publish([(1, "new"), (2, "x"), (3, None)], [(1, "old"), (4, "y")],
+                    places=[20, 20, 20, 10, 20])  # fmt: skip
+    assert ordered.rows() == {1: "new", 2: "x", 4: "y"}
+    ordered.publish([], [(1, "older"), (2, "newer"), (3, "ghost"), (4, None)],
+                    places=[19, 21, 19, 21])  # fmt: skip
+    assert ordered.rows() == {1: "new", 2: "newer"}
+    assert ordered.counts() == [(5, 3, 1, 1, 2), (4, 1, 1, 2, 0)]
+    before = ordered.whole()
+    ordered.publish([(3, "back"), (4, "back")], places=[22, 22])
+    assert ordered.rows() == {1: "new", 2: "newer", 3: "back", 4: "back"}
+    ordered.desk.rewind(2)
+    assert ordered.whole() == before
+
+
+def test_ties_go_to_the_larger_partition_and_offset(ordered: Shop) -> None:
+    """B8: as DESIGN says; in one batch and over two, in either order of arrival."""
+    ordered.publish([(1, "a"), (1, "b")], [(1, "c")], places=[5, 5, 5])
+    assert ordered.rows() == {1: "c"}
+    ordered.publish([(1, "d")], places=[5])
+    assert ordered.rows() == {1: "c"}, "partition 1 is the larger one"
+    ordered.publish([], [(1, "e")], places=[5])
+    assert ordered.rows() == {1: "e"}, "the same partition, a later offset"
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ((None, "a", 0, False, TOPIC, 0, 0), "null in a column of the key"),
+        ((1, "a", None, False, TOPIC, 0, 0), "null in order_by"),
+        ((1, "a", 0, False, TOPIC, 0, 1), "those of no record"),
+        ((1, "a", 0, False, "other", 0, 0), "those of no record"),
+        ((1, "a", 0, False, None, None, None), "those of no record"),
+    ],
+)
+def test_what_decides_must_be_there(ordered: Shop, row: tuple[Any, ...], says: str) -> None:
+    """B16: nulls and coordinates that lie are refused, and nothing is published."""
+    ordered.desk.grow(1)
+    with pytest.raises(TargetRefused, match=says):
+        ordered.publish_rows([row])
+    assert ordered.counts() == []
+
+
+def test_two_rows_of_one_record_are_no_order(ordered: Shop) -> None:
+    """B16: which of them came last would be chance."""
+    ordered.desk.grow(1)
+    with pytest.raises(TargetRefused, match="two last rows of one record"):
+        ordered.publish_rows([(1, w, 0, False, TOPIC, 0, 0) for w in "ab"])
+
+
+def test_a_row_that_somebody_changed_stops_a_rewind(shop: Shop) -> None:
+    """B4, B16: of a key that a later batch changed, and of one that it made."""
+    shop.publish([(1, "a")])
+    shop.publish([(1, "b"), (2, "c")])
+    shop.desk.sql(f"DELETE FROM {shop.desk.target} WHERE id = 1")
+    with pytest.raises(Refused, match="1 keys that batches after 1 changed are not as"):
+        shop.desk.rewind(1)
+    shop.desk.sql(f"UPDATE {shop.desk.target} SET id = 1")
+    with pytest.raises(Refused, match="published 2 rows"):
+        shop.desk.rewind(1)
+    assert shop.rows() == {1: "c"}
+
+
+def test_a_row_that_somebody_added_stops_a_rewind(shop: Shop) -> None:
+    """B4, B16: the ledger published fewer changes than the rewind would take back."""
+    shop.publish([(1, "a")])
+    shop.publish([(1, "b")])
+    shop.desk.sql(
+        f"INSERT INTO {shop.desk.target} SELECT 5, word, place, kafka_topic, kafka_partition,"
+        f" kafka_offset, batch_seq FROM {shop.desk.target}"
+    )
+    with pytest.raises(Refused, match="published 1 rows"):
+        shop.desk.rewind(1)
+    assert shop.rows() == {1: "b", 5: "b"}
+
+
+def test_a_trigger_that_keeps_a_row_stops_the_publish(shop: Shop) -> None:
+    """B16: a deletion, an insert and an update that a trigger swallows are no publish."""
+    shop.publish([(1, "a"), (2, "b")])
+    before, table = shop.whole(), shop.desk.target
+    shop.desk.sql(
+        f"CREATE FUNCTION public.keep_{shop.desk.region}() RETURNS trigger LANGUAGE plpgsql"
+        " AS $$ BEGIN RETURN NULL; END $$"
+    )
+    for event, change in (("DELETE", (1, None)), ("UPDATE", (1, "c")), ("INSERT", (3, "c"))):
+        shop.desk.sql(
+            f"CREATE TRIGGER keeps BEFORE {event} ON {table} FOR EACH ROW EXECUTE FUNCTION"
+            f" public.keep_{shop.desk.region}()"
+        )
+        with pytest.raises(TargetRefused, match="keeps"):
+            shop.publish([change])
+        assert shop.whole() == before
+        shop.desk.sql(f"DROP TRIGGER keeps ON {table}")
+
+
+def test_rows_from_before_are_overwritten_and_come_back(shop: Shop) -> None:
+    """B8: a table may hold rows already; columns that the rows lack are left as they are."""
+    table = shop.desk.target
+    shop.desk.sql(f"ALTER TABLE {table} ADD note text DEFAULT 'n'")
+    shop.desk.sql(f"INSERT INTO {table} (id, word, note, batch_seq) VALUES (1, 'old', 'kept', 0)")
+    shop.publish([(1, "new"), (2, "b")])
+    assert shop.desk.sql(f"SELECT id, word, note FROM {table} ORDER BY 1") == [
+        (1, "new", "kept"),
+        (2, "b", "n"),
+    ]
+    shop.desk.rewind(0)
+    assert shop.desk.sql(f"SELECT id, word, note FROM {table}") == [(1, "old", "kept")]
+
+
+def test_the_table_has_a_unique_index_on_the_key(shop: Shop) -> None:
+    """B8: a new table gets a primary key; one without an index is refused with the statement."""
+    name = shop.desk.target.table
+    assert shop.desk.sql(f"SELECT 1 FROM pg_constraint WHERE conname = '{name}_pkey'") == [(1,)]
+    shop.desk.sql(f"ALTER TABLE {shop.desk.target} DROP CONSTRAINT {name}_pkey")
+    for index in ("(id) WHERE id > 0", "((id + 1))", "(id, word)"):
+        shop.desk.sql(f"CREATE UNIQUE INDEX ON {shop.desk.target} {index}")
+    with pytest.raises(SchemaMismatch, match=r'CREATE UNIQUE INDEX ON .* \("id"\)'):
+        ensured(shop)
+    shop.desk.sql(f"CREATE UNIQUE INDEX ON {shop.desk.target} (id) INCLUDE (word)")
+    ensured(shop)
+
+
+def test_an_unfit_key_is_refused_before_anything_is_read(
+    ledger_database: tuple[Engine, dict[str, Any]],
+) -> None:
+    """B16: keys whose equal values have different texts, columns that are not there."""
+    floats = SCHEMA.set(0, pa.field("id", pa.float64()))
+    for schema, upsert, says in (
+        (floats, Upsert(("id",)), "column id of .* is double precision"),
+        (SCHEMA, Upsert(("nobody",)), "no column nobody"),
+        (SCHEMA, Upsert(("id",), "gone"), "column gone of .* is boolean"),
+        (SCHEMA, Upsert(("id",), None, "word"), "column word is text, not boolean"),
+        (SCHEMA.remove(6), Upsert(("id",)), "mode: upsert needs the columns kafka_topic"),
+    ):
+        with pytest.raises(InvalidSettings, match=says):
+            Desk(*ledger_database, schema=schema, upsert=upsert)
+
+
+def ensured(shop: Shop) -> None:
+    with transaction(shop.desk.engine, "target") as cursor:
+        shop.desk.mover.ensure_target(cursor)

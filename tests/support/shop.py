@@ -1,0 +1,79 @@
+"""A region that upserts: changes of keys in a real ledger, with a made-up log."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from sqlalchemy import Engine
+from tests.support.desk import TOPIC, Desk
+
+from tidemark.model.bounds import Bounds
+from tidemark.model.offsets import TopicPartition
+from tidemark.model.upsert import Upsert
+from tidemark.protocol.publish import Outcome
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("word", pa.string()),
+        ("place", pa.int64()),
+        ("gone", pa.bool_()),
+        ("kafka_topic", pa.string()),
+        ("kafka_partition", pa.int32()),
+        ("kafka_offset", pa.int64()),
+    ]
+)
+Change = tuple[int | None, str | None]
+"""A key and its word; None deletes it."""
+
+
+class Shop:
+    """A region whose rows are upserted by id; each change takes the next offset of a partition."""
+
+    def __init__(self, database: tuple[Engine, dict[str, Any]], order_by: str | None) -> None:
+        upsert = Upsert(("id",), order_by, "gone")
+        self.desk = Desk(*database, schema=SCHEMA, upsert=upsert)
+        self.epoch = 0
+
+    def publish(self, *partitions: Sequence[Change], places: Sequence[int] = ()) -> Outcome:
+        """One batch: the changes of each partition, with a value of order_by for each."""
+        given = iter(places)
+        rows = []
+        for number, changes in enumerate(partitions):
+            start = self.desk.ends[TopicPartition(TOPIC, number)]
+            self.desk.grow(len(changes), number)
+            rows += [
+                (key, word, next(given, start + n), word is None, TOPIC, number, start + n)
+                for n, (key, word) in enumerate(changes)
+            ]
+        return self.publish_rows(rows)
+
+    def publish_rows(self, rows: Sequence[tuple[Any, ...]]) -> Outcome:
+        """One batch with these rows."""
+        desk = self.desk
+        self.epoch = desk.open(f"run {desk.epoch}", Bounds(1000)).epoch
+        batch = desk.must_plan(self.epoch)
+        columns = list(zip(*rows, strict=True)) or [()] * len(SCHEMA)
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
+        contribution = desk.stage(
+            batch, desk.join(self.epoch), rows=[pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)]
+        )
+        return desk.publish(batch, contribution)
+
+    def rows(self) -> dict[int, str]:
+        """The target."""
+        return dict(self.desk.sql(f"SELECT id, word FROM {self.desk.target}"))
+
+    def whole(self) -> tuple[Any, ...]:
+        """Every value of the target, and the deleted keys."""
+        deleted = f"SELECT * FROM tidemark.deleted_keys WHERE {self.desk.here} ORDER BY key"
+        return self.desk.sql(f"SELECT * FROM {self.desk.target} ORDER BY id"), self.desk.sql(
+            deleted
+        )
+
+    def counts(self) -> list[tuple[int, ...]]:
+        """Of each batch: contributed, moved, deleted, superseded, overwritten."""
+        return self.desk.sql(
+            "SELECT rows_contributed, rows_moved, rows_deleted, rows_superseded, rows_overwritten"
+            f" FROM tidemark.batches WHERE {self.desk.here} AND state = 'published' ORDER BY seq"
+        )
