@@ -21,10 +21,18 @@ class Case:
     at: int = 1
     program: str = "run"
     in_flight: int = 1
+    mode: str = "append"
 
     def __str__(self) -> str:
         name = f"{self.step.replace(' ', '-')}-{self.failpoint}"
-        return name if self.in_flight == 1 else f"{name}-two-in-flight"
+        return f"{name}-{self.way}".replace(" ", "-").rstrip("-")
+
+    @property
+    def way(self) -> str:
+        """How it differs from one batch at a time that appends."""
+        if self.mode != "append":
+            return self.mode
+        return "two in flight" if self.in_flight == 2 else ""
 
 
 def _steps(step: str, at: int, *failpoints: str, program: str = "run") -> list[Case]:
@@ -86,6 +94,13 @@ WITH_TWO = [
 ]
 """The steps of a member, with two batches in flight."""
 
+WITH_UPSERT = [
+    replace(case, mode="upsert")
+    for case in IN_DRIVER
+    if case.step in ("6 publish", "9 reset", "9 rewind")
+]
+"""The steps that know what a batch does to the target, for rows that are upserted."""
+
 CUT = {
     Fault.killed: {
         "open.commit.sent",
@@ -100,6 +115,11 @@ CUT = {
     Fault.postgres_stopped: {"publish.moved", "drain.staged", "read.staged"},
     Fault.paused: {"plan.after", "publish.before", "mirror.read", "rewind.commit.after"},
 }
+CUT_WITH_UPSERT = {
+    Fault.killed: {"publish.moved", "rewind.removed"},
+    Fault.postgres_stopped: {"publish.commit.sent"},
+    Fault.paused: {"publish.before"},
+}
 CUT_WITH_TWO = {
     Fault.killed: {"publish.moved", "publish.commit.sent"},
     Fault.postgres_stopped: {"drain.staged"},
@@ -110,10 +130,11 @@ CUT_WITH_TWO = {
 
 def cells() -> list[tuple[Fault, Case]]:
     """Every cell of the table."""
+    everywhere = [*IN_DRIVER, *IN_WORKER, *WITH_TWO, *WITH_UPSERT]
     return [
-        *((Fault.killed, case) for case in [*IN_DRIVER, *IN_WORKER, *WITH_TWO]),
-        *((Fault.postgres_stopped, case) for case in [*IN_DRIVER, *IN_WORKER, *WITH_TWO]),
-        *((Fault.paused, case) for case in [*IN_DRIVER, *WITH_TWO] if not is_in_worker(case)),
+        *((Fault.killed, case) for case in everywhere),
+        *((Fault.postgres_stopped, case) for case in everywhere),
+        *((Fault.paused, case) for case in everywhere if not is_in_worker(case)),
     ]
 
 
@@ -124,6 +145,8 @@ def is_in_worker(case: Case) -> bool:
 
 def is_in_cut(fault: Fault, case: Case) -> bool:
     """Whether the cell is tried in every run of the suite."""
+    if case.mode == "upsert":
+        return case.failpoint in CUT_WITH_UPSERT[fault]
     if case.in_flight == 2:
         return case.failpoint in CUT_WITH_TWO[fault]
     first = next(c for c in [*IN_DRIVER, *IN_WORKER] if c.failpoint == case.failpoint)

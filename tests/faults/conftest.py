@@ -28,8 +28,8 @@ def record(request: pytest.FixtureRequest) -> Callable[[Fault, Case, str], None]
     """Writes a row of the fault table."""
 
     def write(fault: Fault, case: Case, result: str) -> None:
-        where = "" if case.in_flight == 1 else ", two in flight"
-        row = (case.step + where, f"`{case.failpoint}`", fault.value, result)
+        where = f"{case.step}, {case.way}".removesuffix(", ")
+        row = (where, f"`{case.failpoint}`", fault.value, result)
         add_row(request.node, "fault table", row, cells().index((fault, case)))
 
     return write

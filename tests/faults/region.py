@@ -85,6 +85,16 @@ class FaultRegion(DrivenRegion):
         )
         return {name for (name,) in self.sql(named)}
 
+    def upsert(self) -> None:
+        """From now on the rows are upserted, by keys that each partition has several times."""
+        self.settings["decode"] = {"schema": {"n": "bigint", "k": "bigint", "gone": "boolean"}}
+        self.settings["target"] |= {"mode": "upsert", "key": ["k"], "deleted": "gone"}
+
+    def _last(self, good: list[tuple[int, int, dict[str, Any]]]) -> list[Any]:
+        """Of each key the last record, unless that deletes it."""
+        last = {one["k"]: (p, o, one) for p, o, one in sorted(good, key=lambda found: found[:2])}
+        return [found for found in last.values() if not found[2]["gone"]]
+
     def rewind(self) -> None:
         """A rewind by hand to the first checkpoint."""
         [(seq,)] = self.sql("SELECT min(seq) FROM tidemark.batches WHERE state = 'published'")
@@ -97,10 +107,11 @@ class FaultRegion(DrivenRegion):
     def faults(self) -> Iterator[str]:
         """The same, one after another."""
         committed = list(self._committed())
-        good = [(p, o, json.loads(v)["n"]) for p, o, v in committed if v != BAD]
+        good = [(p, o, json.loads(v)) for p, o, v in committed if v != BAD]
+        rows = self._last(good) if "key" in self.settings["target"] else good
         bad = [(p, o) for p, o, v in committed if v == BAD]
         letters = self.sql('SELECT partition, "offset" FROM tidemark.dead_letters')
-        yield from _compared("rows", good, self.rows())
+        yield from _compared("rows", [(p, o, one["n"]) for p, o, one in rows], self.rows())
         yield from _compared("dead letters", bad, letters)
         yield from self.drift()
         yield from (f"staging left: {name}" for (name,) in self.sql(STAGING))
@@ -172,7 +183,11 @@ WHERE next_offset <> (SELECT coalesce(max(end_offset), p.initial_offset)
 
 
 def _numbers(start: int, count: int) -> list[bytes]:
-    return [json.dumps({"n": n}).encode() for n in range(start, start + count)]
+    """Records of one partition: numbers that tell them apart, and keys that several have."""
+    return [
+        json.dumps({"n": n, "k": n // 1000 * 1000 + n % 40, "gone": n % 7 == 0}).encode()
+        for n in range(start, start + count)
+    ]
 
 
 def _compared(what: str, expected: list[Any], found: list[Any]) -> Iterator[str]:

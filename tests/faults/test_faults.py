@@ -23,7 +23,7 @@ def test_after_any_fault_one_more_run_leaves_everything_exactly_once(
     record: Record,
     tmp_path: Path,
 ) -> None:
-    """B18: with one batch in flight and with two."""
+    """B8, B18: with one batch in flight, with two, and with upserts."""
     fault, case = cell
     prepare(case, region)
     result = BREAK[fault](case, region, breakable, tmp_path)
@@ -118,6 +118,8 @@ BREAK = {
 def prepare(case: Case, region: FaultRegion) -> None:
     """A reset meets a run that died in its second batch, a rewind a region of several ones."""
     region.settings["batch"]["in_flight"] = case.in_flight
+    if case.mode == "upsert":
+        region.upsert()
     if case.program == "reset":
         leave_a_run_half_done(region)
     elif case.program == "rewind":

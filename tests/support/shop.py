@@ -30,9 +30,14 @@ Change = tuple[int | None, str | None]
 class Shop:
     """A region whose rows are upserted by id; each change takes the next offset of a partition."""
 
-    def __init__(self, database: tuple[Engine, dict[str, Any]], order_by: str | None) -> None:
+    def __init__(
+        self,
+        database: tuple[Engine, dict[str, Any]],
+        order_by: str | None,
+        schema: pa.Schema = SCHEMA,
+    ) -> None:
         upsert = Upsert(("id",), order_by, "gone")
-        self.desk = Desk(*database, schema=SCHEMA, upsert=upsert)
+        self.desk = Desk(*database, schema=schema, upsert=upsert)
         self.epoch = 0
 
     def publish(self, *partitions: Sequence[Change], places: Sequence[int] = ()) -> Outcome:
@@ -53,12 +58,10 @@ class Shop:
         desk = self.desk
         self.epoch = desk.open(f"run {desk.epoch}", Bounds(1000)).epoch
         batch = desk.must_plan(self.epoch)
-        columns = list(zip(*rows, strict=True)) or [()] * len(SCHEMA)
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
-        contribution = desk.stage(
-            batch, desk.join(self.epoch), rows=[pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)]
-        )
-        return desk.publish(batch, contribution)
+        columns = list(zip(*rows, strict=True)) or [()] * len(desk.schema)
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, desk.schema, strict=True)]
+        staged = pa.RecordBatch.from_arrays(arrays, schema=desk.schema)
+        return desk.publish(batch, desk.stage(batch, desk.join(self.epoch), rows=[staged]))
 
     def rows(self) -> dict[int, str]:
         """The target."""

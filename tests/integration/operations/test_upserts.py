@@ -29,10 +29,15 @@ def shop(world: World) -> World:
 
 def send(shop: World, changes: Iterable[tuple[str, str | None]], partition: int = 0) -> None:
     """Each key has a new word, or none."""
-    producer = Producer({"bootstrap.servers": shop.kafka, "linger.ms": 1})
     for key, word in changes:
         value = None if word is None else json.dumps({"word": word, "place": 1})
-        producer.produce(shop.topic, value, key, partition=partition)
+        send_value(shop, key, value, partition)
+
+
+def send_value(shop: World, key: str, value: str | None, partition: int) -> None:
+    """The record is in the topic."""
+    producer = Producer({"bootstrap.servers": shop.kafka, "linger.ms": 1})
+    producer.produce(shop.topic, value, key, partition=partition)
     assert producer.flush(20) == 0
 
 
@@ -115,6 +120,26 @@ def test_a_doctored_row_is_found(shop: World, doctor: str, finds: tuple[Kind, st
     assert found(shop) == set()
     shop.sql(doctor)
     assert finds in found(shop)
+
+
+def test_a_row_that_comes_too_late_is_proven_to_be_older(shop: World) -> None:
+    """B5, B8: the proof knows a row that was left alone from one that was lost."""
+    shop.settings = {
+        "decode": {
+            "schema": {"word": "string", "place": "int", "gone": "boolean"},
+            "metadata": ["key"],
+        },
+        "target": {"mode": "upsert", "key": ["kafka_key"], "order_by": "place", "deleted": "gone"},
+    }
+    for number, (key, place) in enumerate([("a", 9), ("b", 9), ("a", 5), ("b", 5), ("c", 1)]):
+        gone = (key, place) == ("b", 9)
+        value = json.dumps({"word": f"{key}{place}", "place": place, "gone": gone})
+        send_value(shop, key, value, partition=number % 2)
+    shop.run(max_records=2)
+    assert words(shop) == {"a": "a9", "c": "c1"}
+    assert is_well(shop)
+    shop.sql("UPDATE public.records SET place = 4 WHERE word = 'a9'")
+    assert {(Kind.altered, "row"), (Kind.lost, "row")} == found(shop), "now a5 should be there"
 
 
 @pytest.mark.parametrize(

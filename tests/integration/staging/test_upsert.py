@@ -1,16 +1,28 @@
 """Upserts: of each key the target holds its last row, or none; what they changed is taken back."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
+import psycopg2.errors
 import pyarrow as pa
 import pytest
 from sqlalchemy import Engine
 from tests.support.desk import TOPIC, Desk
 from tests.support.shop import SCHEMA, Shop
 
-from tidemark.errors import InvalidSettings, Refused, SchemaMismatch, TargetRefused
+from tidemark.errors import (
+    InvalidSettings,
+    Refused,
+    SchemaMismatch,
+    TargetRefused,
+    TidemarkError,
+)
+from tidemark.member.retire import prune
+from tidemark.model.offsets import TopicPartition
 from tidemark.model.upsert import Upsert
-from tidemark.postgres.transaction import transaction
+from tidemark.postgres.transaction import connect, transaction
 
 
 @pytest.fixture
@@ -153,20 +165,11 @@ def test_a_row_that_somebody_added_stops_a_rewind(shop: Shop) -> None:
 def test_a_trigger_that_keeps_a_row_stops_the_publish(shop: Shop) -> None:
     """B16: a deletion, an insert and an update that a trigger swallows are no publish."""
     shop.publish([(1, "a"), (2, "b")])
-    before, table = shop.whole(), shop.desk.target
-    shop.desk.sql(
-        f"CREATE FUNCTION public.keep_{shop.desk.region}() RETURNS trigger LANGUAGE plpgsql"
-        " AS $$ BEGIN RETURN NULL; END $$"
-    )
+    before = shop.whole()
     for event, change in (("DELETE", (1, None)), ("UPDATE", (1, "c")), ("INSERT", (3, "c"))):
-        shop.desk.sql(
-            f"CREATE TRIGGER keeps BEFORE {event} ON {table} FOR EACH ROW EXECUTE FUNCTION"
-            f" public.keep_{shop.desk.region}()"
-        )
-        with pytest.raises(TargetRefused, match="keeps"):
+        with kept(shop, event), pytest.raises(TargetRefused, match="trigger keeps"):
             shop.publish([change])
         assert shop.whole() == before
-        shop.desk.sql(f"DROP TRIGGER keeps ON {table}")
 
 
 def test_rows_from_before_are_overwritten_and_come_back(shop: Shop) -> None:
@@ -210,6 +213,148 @@ def test_an_unfit_key_is_refused_before_anything_is_read(
     ):
         with pytest.raises(InvalidSettings, match=says):
             Desk(*ledger_database, schema=schema, upsert=upsert)
+
+
+def test_a_topic_is_no_partition_of_another(shop: Shop) -> None:
+    """B8: partition 0 of two topics is two partitions."""
+    shop.publish([(1, "a")])
+    shop.desk.sql(f"UPDATE {shop.desk.target} SET kafka_topic = 'another'")
+    with pytest.raises(TargetRefused, match="1 keys were met in two partitions"):
+        shop.publish([(1, "b")])
+
+
+def test_what_was_there_comes_back_to_the_bit(
+    ledger_database: tuple[Engine, dict[str, Any]],
+) -> None:
+    """B4: also where the role's settings write dates, floats and bytes in other ways."""
+    odd = (
+        "-c datestyle=SQL,DMY -c timezone=Asia/Tokyo -c extra_float_digits=-9"
+        " -c bytea_output=escape"
+    )
+    _, parameters = ledger_database
+    engine = connect({**parameters, "options": odd})
+    schema = pa.schema([("id", pa.timestamp("us", "UTC")), ("word", pa.float64()),
+                        ("place", pa.binary()), *list(SCHEMA)[3:]])  # fmt: skip
+    shop = Shop((engine, parameters), None, schema)
+    when = datetime(2026, 2, 3, 4, 5, 6, 7, UTC)
+    rows = [(when, 0.1 + 0.2, b"\x00\\x", False), (when, -0.0, b"", False), (when, 1.5, b"", True)]
+    seen = []
+    for row in rows:
+        shop.desk.grow(1)
+        shop.publish_rows([(*row, TOPIC, 0, shop.desk.ends[TopicPartition(TOPIC, 0)] - 1)])
+        seen.append(exact(shop))
+    for seq in (2, 1):
+        shop.desk.rewind(seq)
+        assert exact(shop) == seen[seq - 1]
+    engine.dispose()
+
+
+def test_a_trigger_that_keeps_a_row_stops_a_rewind(shop: Shop) -> None:
+    """B4, B16: a row that was to go, one that was to change, one that was to come back."""
+    shop.publish([(1, "a"), (2, "b")])
+    shop.publish([(1, "c"), (2, None), (3, "d")])
+    before = shop.whole()
+    for event in ("DELETE", "UPDATE", "INSERT"):
+        with kept(shop, event), pytest.raises(TargetRefused, match="trigger keeps"):
+            shop.desk.rewind(1)
+        assert shop.whole() == before
+    shop.desk.rewind(1)
+    assert shop.rows() == {1: "a", 2: "b"}
+
+
+def test_no_rewind_goes_back_behind_what_was_pruned(shop: Shop) -> None:
+    """B4: what keys were is pruned with the checkpoints: the rewind is refused, not guessed."""
+    for word in "abc":
+        shop.publish([(1, word), (2, word)])
+    prune(shop.desk.ledger, shop.desk.region, shop.epoch, 2)
+    kept_of = f"SELECT DISTINCT seq FROM tidemark.undo WHERE {shop.desk.here} ORDER BY 1"
+    assert shop.desk.sql(kept_of) == [(3,)]
+    with pytest.raises(Refused, match="before checkpoint 2 was pruned"):
+        shop.desk.rewind(0)
+    assert shop.rows() == {1: "c", 2: "c"}
+    shop.desk.rewind(2)
+    assert shop.rows() == {1: "b", 2: "b"}
+
+
+def test_another_table_is_not_rewound(shop: Shop) -> None:
+    """B4: the table that bears the name now is not the one that was published to."""
+    table = shop.desk.target
+    shop.publish([(1, "a")])
+    shop.publish([(1, "b")])
+    shop.desk.sql(f"CREATE TABLE public.copy_{shop.desk.region} (LIKE {table} INCLUDING ALL)")
+    shop.desk.sql(f"INSERT INTO public.copy_{shop.desk.region} SELECT * FROM {table}")
+    shop.desk.sql(f"ALTER TABLE {table} RENAME TO old_{shop.desk.region}")
+    shop.desk.sql(f"ALTER TABLE public.copy_{shop.desk.region} RENAME TO {table.table}")
+    with pytest.raises(TargetRefused, match="is not the table that the region"):
+        shop.desk.rewind(1)
+
+
+def test_a_count_of_overwritten_rows_is_bounded(shop: Shop) -> None:
+    """B8: no batch lost more rows than it moved; a row that claims to be of it is foreign."""
+    shop.publish([(1, "a")])
+    shop.desk.sql(
+        f"INSERT INTO {shop.desk.target} SELECT n, word, place, kafka_topic, kafka_partition,"
+        f" kafka_offset, batch_seq FROM {shop.desk.target}, generate_series(2, 3) n"
+    )
+    with pytest.raises(TidemarkError, match="overwritten_rows_were_moved"):
+        shop.publish([(1, "b"), (2, "b"), (3, "b")])
+
+
+def test_an_index_that_calls_different_texts_equal_is_refused(
+    ledger_database: tuple[Engine, dict[str, Any]],
+) -> None:
+    """B16: the ledger keeps keys as texts, and would take two of the table's keys for one."""
+    shop = Shop(ledger_database, None, SCHEMA.set(0, pa.field("id", pa.string())))
+    name = f"blind_{shop.desk.region}"
+    try:
+        shop.desk.sql(
+            f"CREATE COLLATION public.{name} (provider = icu, locale = 'und-u-ks-level2',"
+            " deterministic = false)"
+        )
+    except psycopg2.errors.FeatureNotSupported:
+        pytest.skip("this Postgres is built without ICU, which all such collations need")
+    shop.desk.sql(f"ALTER TABLE {shop.desk.target} ALTER id TYPE text COLLATE public.{name}")
+    with pytest.raises(SchemaMismatch, match="nondeterministic collation"):
+        ensured(shop)
+
+
+def test_a_deferrable_index_is_no_index(shop: Shop) -> None:
+    """B16: ON CONFLICT can't use it."""
+    table = shop.desk.target
+    shop.desk.sql(f"ALTER TABLE {table} DROP CONSTRAINT {table.table}_pkey")
+    shop.desk.sql(f"ALTER TABLE {table} ADD UNIQUE (id) DEFERRABLE INITIALLY DEFERRED")
+    with pytest.raises(SchemaMismatch, match="has no unique index on exactly"):
+        ensured(shop)
+
+
+def test_own_column_names_are_refused(ledger_database: tuple[Engine, dict[str, Any]]) -> None:
+    """B16: an upsert's own columns stand beside the rows'."""
+    schema = SCHEMA.append(pa.field("tidemark rows", pa.int64()))
+    with pytest.raises(InvalidSettings, match="begin with 'tidemark '"):
+        Shop(ledger_database, None, schema)
+
+
+@contextmanager
+def kept(shop: Shop, event: str) -> Iterator[None]:
+    """A trigger swallows the event."""
+    table, name = shop.desk.target, f"public.keep_{shop.desk.region}"
+    shop.desk.sql(
+        f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql"
+        " AS $$ BEGIN RETURN NULL; END $$"
+    )
+    shop.desk.sql(
+        f"CREATE TRIGGER keeps BEFORE {event} ON {table} FOR EACH ROW EXECUTE FUNCTION {name}()"
+    )
+    yield
+    shop.desk.sql(f"DROP TRIGGER keeps ON {table}")
+
+
+def exact(shop: Shop) -> list[tuple[Any, ...]]:
+    """Every bit of the target: as Postgres sends it in binary."""
+    return shop.desk.sql(
+        "SELECT encode(timestamptz_send(id), 'hex'), encode(float8send(word), 'hex'),"
+        f" encode(place, 'hex') FROM {shop.desk.target}"
+    )
 
 
 def ensured(shop: Shop) -> None:
