@@ -57,9 +57,13 @@ COMPOSED = {
     "staging/reads.py": "the name of a staging table",
     "staging/refused_records.py": "the name of a staging table",
     "staging/rewind.py": "the target's name",
+    "staging/undo.py": "the names of target, its columns and a scratch table",
+    "staging/upsert.py": "the name of a scratch table",
+    "staging/upsert_sql.py": "the names of target, staging tables and columns",
     "verify/multiset.py": "two statements that are compared",
     "verify/places.py": "the target's name",
     "verify/rows.py": "the names of target, scratch tables and columns",
+    "verify/upserts.py": "the names of target, scratch tables and columns",
     "verify/whole.py": "the target's name",
 }
 """Where statements stand in Python, and what their text is composed with."""

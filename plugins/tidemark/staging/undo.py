@@ -11,6 +11,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import Refused, TargetRefused
+from tidemark.postgres.queries import query
 from tidemark.staging.catalog import (
     TableColumn,
     find_columns,
@@ -168,14 +169,17 @@ class UpsertedRows:
         return self._named(table, after_seq)
 
     def _refuse_forgotten(self, cursor: Cursor, after_seq: int) -> None:
-        cursor.execute("SELECT oldest_seq FROM tidemark.regions WHERE region = %s", (self.region,))
-        (oldest,) = cursor.fetchone() or (0,)
+        oldest = self._oldest_seq(cursor)
         if after_seq < oldest:
             raise Refused(
                 f"region {self.region}: what the keys of {self.target} were before checkpoint"
                 f" {oldest} was pruned, so no rewind goes back behind it. Nothing was changed."
                 f" Rewind to {oldest} or later; or fill another table by a new region"
             )
+
+    def _oldest_seq(self, cursor: Cursor) -> int:
+        cursor.execute(query("oldest_seq"), {"region": self.region})
+        return int((cursor.fetchone() or (0,))[0])
 
     def _named(self, table: Sequence[TableColumn], after_seq: int) -> Names:
         kept = [own for own in table if not own.generated]

@@ -56,12 +56,12 @@ class Upserting:
             self._refuse_other_partitions()
         else:
             self._leave_newer()
-        (changed,) = self._one(sql.SQL("SELECT count(*) FROM {last}"))
+        (changed,) = self._counts(sql.SQL("SELECT count(*) FROM {last}"))
         self._keep_undo()
         deleted = self._delete()
         moved = Moved(self._write(), deleted=deleted, superseded=staged - changed)
         self._cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        self._run(sql.SQL("DROP TABLE {last}"))
+        self._do(sql.SQL("DROP TABLE {last}"))
         return moved
 
     def _find_last(self) -> int:
@@ -70,10 +70,10 @@ class Upserting:
         Raises:
             TargetRefused: it is not known which row is the last one.
         """
-        self._run(upsert_sql.MAKE_LAST)
-        self._run(upsert_sql.FILL_LAST)
-        self._run(sql.SQL("ANALYZE {last}"))
-        staged, *counts = self._one(upsert_sql.UNDECIDED)
+        self._do(upsert_sql.MAKE_LAST)
+        self._do(upsert_sql.FILL_LAST)
+        self._do(sql.SQL("ANALYZE {last}"))
+        staged, *counts = self._counts(upsert_sql.UNDECIDED)
         for count, (what, remedy) in zip(counts, _UNDECIDED, strict=True):
             if count:
                 raise self._refused(f"{count} keys {what}", remedy)
@@ -81,17 +81,20 @@ class Upserting:
 
     def _refuse_other_partitions(self) -> None:
         """Without an order, what is stored of a key came from the same partition."""
-        stored = self._one(upsert_sql.MOVED) + self._one(upsert_sql.MOVED_DELETED)
+        stored = self._counts(upsert_sql.MOVED) + self._counts(upsert_sql.MOVED_DELETED)
         if any(stored):
             raise self._refused(f"{sum(stored)} keys {_SPLIT}", _ORDER)
 
     def _leave_newer(self) -> None:
-        self._run(upsert_sql.NEWER)
-        self._run(upsert_sql.NEWER_DELETED)
+        self._do(upsert_sql.NEWER)
+        self._do(upsert_sql.NEWER_DELETED)
 
     def _keep_undo(self) -> None:
-        self._run(upsert_sql.UNDO)
-        self._run(upsert_sql.UNDO_DELETED)
+        self._do(upsert_sql.UNDO)
+        self._do(upsert_sql.UNDO_DELETED)
+        self._count_overwritten()
+
+    def _count_overwritten(self) -> None:
         values = {"region": self._batch.region, "seq": self._batch.seq}
         self._cursor.execute(query("count_overwritten"), values)
 
@@ -99,8 +102,8 @@ class Upserting:
         """Delete the keys whose last row is marked; how many there are."""
         if self._upsert.deleted is None:
             return 0
-        self._run(upsert_sql.DELETE)
-        (left,) = self._one(upsert_sql.LEFT)
+        self._do(upsert_sql.DELETE)
+        (left,) = self._counts(upsert_sql.LEFT)
         if left:
             found = find_interfering(
                 self._cursor, self._target.schema, self._target.table, "DELETE"
@@ -109,12 +112,12 @@ class Upserting:
             raise self._refused(
                 f"{left} rows that are marked as deleted are kept by {by}", "Let it return OLD"
             )
-        return self._run(upsert_sql.KEEP_DELETED)
+        return self._do(upsert_sql.KEEP_DELETED)
 
     def _write(self) -> int:
         """Upsert the other keys; how many rows that inserted or updated."""
-        self._run(upsert_sql.CAME_BACK)
-        return self._run(upsert_sql.WRITE)
+        self._do(upsert_sql.CAME_BACK)
+        return self._do(upsert_sql.WRITE)
 
     def _refused(self, what: str, remedy: str) -> TargetRefused:
         key = ", ".join(self._upsert.key)
@@ -123,11 +126,11 @@ class Upserting:
             f" published. {remedy}, then run again"
         )
 
-    def _one(self, statement: sql.SQL) -> tuple[int, ...]:
-        self._run(statement)
+    def _counts(self, statement: sql.SQL) -> tuple[int, ...]:
+        self._do(statement)
         return self._cursor.fetchone() or ()
 
-    def _run(self, statement: sql.SQL) -> int:
+    def _do(self, statement: sql.SQL) -> int:
         self._cursor.execute(statement.format(**self._names))
         return self._cursor.rowcount
 

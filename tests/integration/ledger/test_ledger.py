@@ -54,6 +54,22 @@ def refusal_of(desk: Desk, statement: str) -> psycopg2.IntegrityError:
         ("in_flight_is_one_or_two", "UPDATE tidemark.runs SET in_flight = 3 WHERE {here}"),
         ("moved_rows_equal_contributed",
          "UPDATE tidemark.batches SET rows_moved = rows_moved - 1 WHERE {here}"),
+        ("moved_rows_equal_contributed",
+         "UPDATE tidemark.batches SET rows_deleted = 1 WHERE {here}"),
+        ("moved_rows_equal_contributed",
+         "UPDATE tidemark.batches SET rows_superseded = 1 WHERE {here}"),
+        ("overwritten_rows_were_moved",
+         "UPDATE tidemark.batches SET rows_overwritten = rows_moved + 1 WHERE {here}"),
+        ("key_changes_once_in_a_batch",
+         "INSERT INTO tidemark.undo SELECT region, 2, '{{k}}', 1, false, '{{}}'"
+         " FROM tidemark.regions, generate_series(1, 2) WHERE {here}"),
+        ("before_is_older",
+         "INSERT INTO tidemark.undo SELECT region, 2, '{{k}}', 2, false, '{{}}'"
+         " FROM tidemark.regions WHERE {here}"),
+        ("key_is_deleted_once",
+         "INSERT INTO tidemark.deleted_keys (region, key, seq, topic, partition)"
+         " SELECT region, '{{k}}', 1, 't', 0 FROM tidemark.regions, generate_series(1, 2)"
+         " WHERE {here}"),
         ("moved_dead_letters_equal_contributed",
          "UPDATE tidemark.batches SET dead_letters_moved = 0 WHERE {here}"),
         ("published_batch_is_counted", "UPDATE tidemark.batches SET records = NULL WHERE {here}"),

@@ -216,7 +216,10 @@ def test_an_unfit_key_is_refused_before_anything_is_read(
 
 
 def test_a_topic_is_no_partition_of_another(shop: Shop) -> None:
-    """B8: partition 0 of two topics is two partitions."""
+    """B8: partition 0 of two topics is two partitions, in one batch and over two."""
+    shop.desk.grow(1)
+    with pytest.raises(TargetRefused, match="1 keys were met in two partitions"):
+        shop.publish_rows([(1, "a", 0, False, topic, 0, 0) for topic in (TOPIC, "another")])
     shop.publish([(1, "a")])
     shop.desk.sql(f"UPDATE {shop.desk.target} SET kafka_topic = 'another'")
     with pytest.raises(TargetRefused, match="1 keys were met in two partitions"):
@@ -254,8 +257,8 @@ def test_a_trigger_that_keeps_a_row_stops_a_rewind(shop: Shop) -> None:
     shop.publish([(1, "a"), (2, "b")])
     shop.publish([(1, "c"), (2, None), (3, "d")])
     before = shop.whole()
-    for event in ("DELETE", "UPDATE", "INSERT"):
-        with kept(shop, event), pytest.raises(TargetRefused, match="trigger keeps"):
+    for event, when in (("DELETE", ""), ("UPDATE", ""), ("INSERT", "WHEN (NEW.id = 2)")):
+        with kept(shop, event, when), pytest.raises(TargetRefused, match="trigger keeps"):
             shop.desk.rewind(1)
         assert shop.whole() == before
     shop.desk.rewind(1)
@@ -274,6 +277,23 @@ def test_no_rewind_goes_back_behind_what_was_pruned(shop: Shop) -> None:
     assert shop.rows() == {1: "c", 2: "c"}
     shop.desk.rewind(2)
     assert shop.rows() == {1: "b", 2: "b"}
+
+
+def test_rows_that_are_hidden_stop_a_rewind(shop: Shop) -> None:
+    """B16: a policy would hide a row that is to go."""
+    shop.publish([(1, "a")])
+    shop.publish([(1, "b")])
+    shop.desk.sql(f"ALTER TABLE {shop.desk.target} ENABLE ROW LEVEL SECURITY")
+    shop.desk.sql(f"ALTER TABLE {shop.desk.target} FORCE ROW LEVEL SECURITY")
+    with pytest.raises(Refused, match="row level security"):
+        shop.desk.rewind(1)
+
+
+def test_a_missing_right_is_named(shop: Shop) -> None:
+    """B16: with the statement that grants it, before anything is read."""
+    shop.desk.sql(f"REVOKE UPDATE, DELETE ON {shop.desk.target} FROM CURRENT_USER")
+    with pytest.raises(Refused, match="GRANT UPDATE, DELETE ON"):
+        ensured(shop)
 
 
 def test_another_table_is_not_rewound(shop: Shop) -> None:
@@ -335,7 +355,7 @@ def test_own_column_names_are_refused(ledger_database: tuple[Engine, dict[str, A
 
 
 @contextmanager
-def kept(shop: Shop, event: str) -> Iterator[None]:
+def kept(shop: Shop, event: str, when: str = "") -> Iterator[None]:
     """A trigger swallows the event."""
     table, name = shop.desk.target, f"public.keep_{shop.desk.region}"
     shop.desk.sql(
@@ -343,7 +363,8 @@ def kept(shop: Shop, event: str) -> Iterator[None]:
         " AS $$ BEGIN RETURN NULL; END $$"
     )
     shop.desk.sql(
-        f"CREATE TRIGGER keeps BEFORE {event} ON {table} FOR EACH ROW EXECUTE FUNCTION {name}()"
+        f"CREATE TRIGGER keeps BEFORE {event} ON {table} FOR EACH ROW {when}"
+        f" EXECUTE FUNCTION {name}()"
     )
     yield
     shop.desk.sql(f"DROP TRIGGER keeps ON {table}")
