@@ -1,9 +1,10 @@
 """Requests to a broker: repeated while it moves, with errors in our words."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException
 
@@ -25,6 +26,12 @@ MOVING = {
 """Answers of a broker that has just started, elects a leader, or has a commit pending."""
 
 
+_MOVES = object()
+"""In place of an answer: ask again."""
+
+Asked = TypeVar("Asked")
+
+
 def request(ask: Callable[[], Any], what: str, none_if: str | None = None) -> Any:
     """The broker's answer, asked again while things move; None if it is the error `none_if`.
 
@@ -32,19 +39,53 @@ def request(ask: Callable[[], Any], what: str, none_if: str | None = None) -> An
         Unreachable: no broker answers. InvalidSettings: no such topic. Refused: an ACL forbids it.
     """
     deadline = time.monotonic() + SECONDS
-    while True:
-        try:
-            asked = ask()
-            return asked.result(SECONDS + 5) if isinstance(asked, Future) else asked
-        except KafkaException as error:
-            name = error.args[0].name()
-            if name == none_if:
-                return None
-            if name not in MOVING or time.monotonic() > deadline:
-                raise translated(error, what) from error
-        except TimeoutError as error:
-            raise Unreachable(f"{what}: no broker answered in {SECONDS} s") from error
+    while (found := _answer(ask, what, none_if, deadline)) is _MOVES:
         time.sleep(AGAIN_SECONDS)
+    return found
+
+
+def request_each(
+    asked: "Mapping[Asked, Future[Any]]",
+    ask: "Callable[[list[Asked]], Mapping[Asked, Future[Any]]]",
+    what: Callable[[Asked], str] = str,
+    none_if: str | None = None,
+) -> dict[Asked, Any]:
+    """The answers to what was asked, as `request` gives each; those that move are asked together.
+
+    A round is one request, however many of a region's partitions have no leader yet. The patience
+    begins anew when fewer move than before.
+
+    Raises:
+        Unreachable, InvalidSettings, Refused: as `request` for one of them, which is named.
+    """
+    deadline = time.monotonic() + SECONDS
+    found: dict[Asked, Any] = {}
+    while True:
+        for one, future in asked.items():
+            found[one] = _answer(partial(future.result, SECONDS + 5), what(one), none_if, deadline)
+        moving = [one for one in asked if found[one] is _MOVES]
+        if not moving:
+            return found
+        if len(moving) < len(asked):
+            deadline = time.monotonic() + SECONDS
+        time.sleep(AGAIN_SECONDS)
+        asked = ask(moving)
+
+
+def _answer(ask: Callable[[], Any], what: str, none_if: str | None, deadline: float) -> Any:
+    """The answer; `_MOVES` while things move, until the deadline."""
+    try:
+        asked = ask()
+        return asked.result(SECONDS + 5) if isinstance(asked, Future) else asked
+    except KafkaException as error:
+        name = error.args[0].name()
+        if name == none_if:
+            return None
+        if name not in MOVING or time.monotonic() > deadline:
+            raise translated(error, what) from error
+    except TimeoutError as error:
+        raise Unreachable(f"{what}: no broker answered in {SECONDS} s") from error
+    return _MOVES
 
 
 def translated(error: KafkaException, what: str) -> TidemarkError:

@@ -1,6 +1,6 @@
 """Asking the broker for the facts of a region's topics."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -9,7 +9,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tidemark.errors import InvalidSettings, Unreachable
-from tidemark.kafka.admin import SECONDS, request
+from tidemark.kafka.admin import SECONDS, request, request_each
 from tidemark.kafka.config import quiet
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition
@@ -55,7 +55,7 @@ class Broker:
             InvalidSettings: a topic does not exist.
             Refused: an ACL forbids the look.
         """
-        cluster = self._cluster()
+        asked = self._cluster()
         described = self._described(topics)
         partitions = [
             TopicPartition(topic, info.id)
@@ -63,8 +63,9 @@ class Broker:
             for info in description.partitions
         ]
         starts, ends = self._list(partitions, BEGINNING), self._list(partitions, END)
+        [cluster] = request_each(asked, lambda _: self._cluster()).values()
         return Facts(
-            cluster_id=request(_again(cluster, self._cluster), "the Kafka cluster").cluster_id,
+            cluster_id=cluster.cluster_id,
             topic_ids={topic: str(found.topic_id) for topic, found in described.items()},
             log_starts=self._heard(starts, BEGINNING),
             ends=self._heard(ends, END),
@@ -107,17 +108,10 @@ class Broker:
         """Each topic's description, by one request; None where Kafka does not have it."""
         names = list(dict.fromkeys(topics))
         asked = self._ask(names) if names else {}
-        return {
-            topic: request(
-                _again(future, lambda topic=topic: self._ask([topic])[topic]),  # type: ignore[misc]
-                f"topic {topic}",
-                none_if,
-            )
-            for topic, future in asked.items()
-        }
+        return request_each(asked, self._ask, lambda topic: f"topic {topic}", none_if)
 
-    def _cluster(self) -> "Future[Any]":
-        return self._admin.describe_cluster(request_timeout=SECONDS)  # type: ignore[no-any-return]
+    def _cluster(self) -> "dict[str, Future[Any]]":
+        return {"the Kafka cluster": self._admin.describe_cluster(request_timeout=SECONDS)}
 
     def _ask(self, topics: list[str]) -> "dict[str, Future[Any]]":
         return dict(self._admin.describe_topics(TopicCollection(topics), request_timeout=SECONDS))
@@ -135,35 +129,21 @@ class Broker:
         partitions: Iterable[TopicPartition],
         spec: OffsetSpec,
         level: IsolationLevel = IsolationLevel.READ_COMMITTED,
-    ) -> "dict[KafkaPartition, Future[Any]]":
+    ) -> "dict[TopicPartition, Future[Any]]":
         """Ask for offsets, by one request a leader; `_heard` takes the answers."""
         asked = self._admin.list_offsets(
             {KafkaPartition(*partition): spec for partition in partitions},
             isolation_level=level,
             request_timeout=SECONDS,
         )
-        return dict(asked)
+        return {TopicPartition(one.topic, one.partition): answer for one, answer in asked.items()}
 
     def _heard(
         self,
-        asked: "dict[KafkaPartition, Future[Any]]",
+        asked: "dict[TopicPartition, Future[Any]]",
         spec: OffsetSpec,
         level: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> Offsets:
         """The offsets asked for; the partitions whose leader moves are asked again."""
-        found: Offsets = {}
-        for kafka, future in asked.items():
-            partition = TopicPartition(kafka.topic, kafka.partition)
-
-            def ask(partition: TopicPartition = partition) -> "Future[Any]":
-                (again,) = self._list([partition], spec, level).values()
-                return again
-
-            found[partition] = request(_again(future, ask), str(partition)).offset
-        return found
-
-
-def _again(first: "Future[Any]", ask: Callable[[], "Future[Any]"]) -> Callable[[], "Future[Any]"]:
-    """Asks; the first time the question is under way already."""
-    under_way = iter([first])
-    return lambda: next(under_way, None) or ask()
+        found = request_each(asked, lambda moving: self._list(moving, spec, level))
+        return {partition: answer.offset for partition, answer in found.items()}

@@ -1,0 +1,93 @@
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from tidemark.errors import InvalidSettings, Refused, Unreachable
+from tidemark.kafka import admin
+from tidemark.kafka.admin import request_each
+
+MOVES = KafkaError.NOT_LEADER_FOR_PARTITION
+
+
+class Asked:
+    """A broker whose answers to each question are made up, round by round; the last one stays."""
+
+    def __init__(self, answers: Mapping[str, Sequence[object]]) -> None:
+        self.rounds: list[list[str]] = []
+        self._answers = {one: list(given) for one, given in answers.items()}
+
+    def __call__(self, names: Sequence[str]) -> dict[str, "Future[Any]"]:
+        self.rounds.append([*names])
+        return {name: self._next(self._answers[name]) for name in names}
+
+    def all(self, none_if: str | None = None) -> dict[str, Any]:
+        """Every question is asked."""
+        return request_each(self([*self._answers]), self, "question {}".format, none_if)
+
+    def _next(self, answers: list[object]) -> "Future[Any]":
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        future: Future[Any] = Future()
+        if isinstance(answer, int):
+            future.set_exception(KafkaException(KafkaError(answer)))
+        else:
+            future.set_result(answer)
+        return future
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses between rounds, which pass at once."""
+    found: list[float] = []
+    monkeypatch.setattr(admin.time, "sleep", found.append)
+    return found
+
+
+def test_all_that_move_are_asked_again_together(pauses: list[float]) -> None:
+    """B16: a region whose partitions have no leader yet costs a request a round, not one each."""
+    broker = Asked({"a": ["A"], "b": [MOVES, MOVES, "B"], "c": [MOVES, "C"], "d": [MOVES, "D"]})
+    found = broker.all()
+    assert [*found.items()] == [("a", "A"), ("b", "B"), ("c", "C"), ("d", "D")]
+    assert broker.rounds == [["a", "b", "c", "d"], ["b", "c", "d"], ["b"]]
+    assert pauses == [admin.AGAIN_SECONDS] * 2
+
+
+def test_nothing_asked_is_nothing_found() -> None:
+    assert Asked({}).all() == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "text"),
+    [
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, InvalidSettings, "question b does not exist"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, Refused, "question b: Kafka answers TOPIC_AUTH"),
+    ],
+)
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_refusal_is_told_at_once_though_others_move(
+    pauses: list[float], code: int, error: type[Exception], text: str, after: int
+) -> None:
+    broker = Asked({"a": [MOVES], "b": [*[MOVES] * after, code], "c": [MOVES]})
+    with pytest.raises(error, match=text):
+        broker.all()
+    assert len(pauses) == after
+
+
+def test_what_may_be_missing_is_none_beside_what_moves() -> None:
+    broker = Asked({"a": [MOVES, KafkaError.UNKNOWN_TOPIC_OR_PART], "b": ["B"]})
+    assert broker.all("UNKNOWN_TOPIC_OR_PART") == {"a": None, "b": "B"}
+
+
+@pytest.mark.parametrize(("answers", "rounds"), [([MOVES], 3), (["A"], 3), ([MOVES, "A"], 4)])
+def test_the_patience_is_one_for_all_and_begins_anew_with_each_progress(
+    monkeypatch: pytest.MonkeyPatch, pauses: list[float], answers: list[object], rounds: int
+) -> None:
+    """The first that still moves is named when it is over."""
+    monkeypatch.setattr(admin, "SECONDS", 1.5)
+    monkeypatch.setattr(admin.time, "monotonic", lambda: len(pauses))
+    broker = Asked({"a": answers, "b": [MOVES]})
+    with pytest.raises(Unreachable, match=r"question [ab]: Kafka answers NOT_LEADER"):
+        broker.all()
+    assert len(broker.rounds) == rounds
