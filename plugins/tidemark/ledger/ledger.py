@@ -11,7 +11,7 @@ from tidemark.errors import Fenced, Refused
 from tidemark.ledger.deciding import Deciding
 from tidemark.ledger.reader import Reader
 from tidemark.ledger.settling import Settling
-from tidemark.model.batch import Batch
+from tidemark.model.batch import Batch, Contribution
 from tidemark.model.state import RegionState
 from tidemark.postgres.queries import query
 from tidemark.postgres.transaction import autocommit, transaction
@@ -68,13 +68,19 @@ class Ledger(Reader):
                     f" {group_id!r}; a region keeps its group: use a new region for another one"
                 )
 
-    def outcome(self, batch: Batch, member: int) -> str | None:
+    def outcome(self, batch: Batch, contribution: Contribution) -> str | None:
         """The state of a batch whose COMMIT got no answer, read under the region lock.
 
-        Returns `published`, `contributed` (by this member, not yet published), `planned`,
-        or None if the batch was discarded.
+        Returns `published`, `contributed` (this contribution is accepted, and the batch not yet
+        published), `planned`, or None if the batch was discarded.
         """
-        values = {"seq": batch.seq, "member": member}
+        span = contribution.reads[0].span  # all of its spans are claimed, or none
+        values = {
+            "seq": batch.seq,
+            "member": contribution.member,
+            "topic": span.topic,
+            "partition": span.partition,
+        }
         found: str | None = self._settled("outcome_of_batch", region=batch.region, **values)
         return found
 

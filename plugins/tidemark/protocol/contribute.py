@@ -103,7 +103,7 @@ def _refuse_lost(
 def _look_up(
     ledger: Ledger[DecidingT], target: Target[DecidingT], batch: Batch, contribution: Contribution
 ) -> Outcome:
-    match ledger.outcome(batch, contribution.member):
+    match ledger.outcome(batch, contribution):
         case "published":
             return Outcome(
                 Result.published, contribution.rows, contribution.dead_letters, seq=batch.seq

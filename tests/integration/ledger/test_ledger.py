@@ -12,6 +12,7 @@ from tests.support.desk import Desk
 
 from tidemark.errors import Fenced, Refused, TidemarkError, Unreachable
 from tidemark.member.retire import retire
+from tidemark.model.batch import Batch, Contribution, SpanRead
 from tidemark.model.bounds import Bounds
 from tidemark.model.offsets import Span
 from tidemark.model.state import NEVER_MIRRORED
@@ -142,12 +143,18 @@ def wait_until_blocked(desk: Desk) -> None:
         tick.wait(0.02)
 
 
+def outcome(desk: Desk, batch: Batch) -> str | None:
+    """Of a contribution that never was."""
+    reads = tuple(SpanRead(p.span, 1, 1, 1, 0) for p in batch.spans)
+    return desk.ledger.outcome(batch, Contribution(1, reads, ()))
+
+
 DECISIONS: list[tuple[str, Callable[[Desk, int], object]]] = [
     ("plan", lambda desk, epoch: desk.plan(epoch)),
     ("open", lambda desk, _: desk.open("another")),
     ("reset", lambda desk, _: desk.reset()),
     ("close", lambda desk, _: desk.close()),
-    ("outcome", lambda desk, epoch: desk.ledger.outcome(desk.must_plan(epoch), 1)),
+    ("outcome", lambda desk, epoch: outcome(desk, desk.must_plan(epoch))),
 ]
 
 

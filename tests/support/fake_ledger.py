@@ -1,0 +1,121 @@
+"""A ledger and a target in memory, held to the contract of the real ones by tests/contract."""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+from tests.support.fake_tables import Tables, as_batch, offsets_of
+from tests.support.fake_transactions import FakeDeciding, FakeSettling, Transaction
+
+from tidemark.errors import Fenced, OutcomeUnknown
+from tidemark.model.batch import Batch, Checkpoint, Contribution, Moved
+from tidemark.model.state import Run
+
+
+class Asleep(Exception):
+    """The caller stands still before its next transaction."""
+
+
+class FakeLedger:
+    """The ledger's transactions. `fates` says what becomes of them, one after another.
+
+    answered: COMMIT was answered · lost: it never came · sent: its answer never came · earlier: it
+    was sent before, by who asks now · asleep: it does not begin.
+    """
+
+    def __init__(
+        self, tables: Tables, without: Collection[str] = (), fates: Sequence[str] = ()
+    ) -> None:
+        self.tables = tables
+        self._without = without
+        self._fates = [*fates]
+
+    @contextmanager
+    def settling(self, region: str, name: str) -> Iterator[FakeSettling]:
+        fate = self._fate()
+        transaction = FakeSettling(self.tables, self._without)
+        yield transaction
+        self._commit(fate, transaction)
+
+    @contextmanager
+    def deciding(self, region: str, epoch: int, name: str) -> Iterator[FakeDeciding]:
+        fate = self._fate()
+        if self.tables.epoch != epoch and "epoch" not in self._without:
+            raise Fenced(f"epoch {epoch} has passed")
+        transaction = FakeDeciding(self.tables, self._without, epoch)
+        yield transaction
+        self._commit(fate, transaction)
+
+    def _fate(self) -> str:
+        fate = self._fates.pop(0) if self._fates else "answered"
+        if fate == "asleep":
+            raise Asleep
+        if fate == "earlier":
+            raise OutcomeUnknown(fate)
+        return fate
+
+    def _commit(self, fate: str, transaction: Transaction) -> None:
+        if fate != "lost":
+            self.tables = transaction.tables
+        if fate != "answered":
+            raise OutcomeUnknown(fate)
+
+    def merged_checkpoint(self, region: str, at: int | None = None) -> Checkpoint:
+        known = self.tables
+        return Checkpoint(region, known.epoch, known.head_seq, offsets_of(known.offsets))
+
+    def unpublished_batches(self, region: str) -> tuple[Batch, ...]:
+        return tuple(map(as_batch, self.tables.planned))
+
+    def run_of(self, region: str, run_id: str) -> Run | None:
+        if self.tables.run is None or self.tables.run[1] != run_id:
+            return None
+        epoch, _, bounds, _ = self.tables.run
+        rest: list[Any] = [bounds.in_flight, 0, None, None, None, None, [], []]
+        return Run(region, epoch, run_id, "open", bounds.max_records, None, None, None, *rest)
+
+    def outcome(self, batch: Batch, contribution: Contribution) -> str | None:
+        self._fate()
+        if any(one.seq == batch.seq for one in self.tables.published):
+            return "published"
+        found = [one for one in self.tables.planned if one.seq == batch.seq]
+        by_member = (
+            [one for one in found[0].claims if one.member == contribution.member] if found else []
+        )
+        if "own claim" not in self._without:
+            spans = tuple(read.span for read in contribution.reads)
+            by_member = [one for one in by_member if one.spans == spans]
+        if by_member:
+            return "contributed"
+        return "planned" if found else None
+
+    def find_settled(self, kind: str, uuid: UUID, region: str) -> int | None:
+        raise NotImplementedError  # the model's opens and resets are answered
+
+
+class FakeTarget:
+    """Staging and target, in the same tables."""
+
+    def __init__(self, without: Collection[str] = ()) -> None:
+        self._without = without
+
+    def count_staged(
+        self, transaction: FakeDeciding, batch: Batch, contribution: Contribution
+    ) -> tuple[int, int]:
+        if "own rows" in self._without:
+            return contribution.rows, 0
+        winners = {(batch.seq, one.member, one.attempt) for one in contribution.winners}
+        return sum(s[3].width for s in transaction.tables.staged if s[:3] in winners), 0
+
+    def move_rows(self, transaction: FakeDeciding, batch: Batch, room: int | None) -> Moved:
+        known = transaction.tables
+        winners = {(batch.seq, *claim[:2]) for claim in transaction.winners(batch)}
+        found = sorted(s[3] for s in known.staged if s[:3] in winners)
+        left = frozenset(s for s in known.staged if s[0] != batch.seq)
+        rows = (*known.rows, *((batch.seq, span) for span in found))
+        transaction._set(rows=rows, staged=left)
+        return Moved(sum(span.width for span in found))
+
+    def move_dead_letters(self, transaction: FakeDeciding, batch: Batch) -> int:
+        return 0
