@@ -35,8 +35,8 @@ check: $(READY) ## Check format, lint, types and the direction of imports
 	@$(BIN)/mypy
 	@PYTHONPATH=plugins $(BIN)/lint-imports
 
-bench: $(READY) ## Measure rows per second beside Spark's own path and a bare COPY
-	@$(BIN)/python scripts/bench.py
+bench: $(READY) ## Measure Tidemark beside what one would write instead: 25 minutes
+	@$(BIN)/python scripts/peers_bench.py
 
 bench-in-flight: $(READY) ## Measure one batch in flight beside two, also with a distant Postgres
 	@$(BIN)/python scripts/in_flight_bench.py

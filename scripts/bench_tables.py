@@ -1,55 +1,85 @@
-"""What the bench prints: one table for each question."""
+"""What the bench prints: one table for each question. Medians, with the least and the most."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from statistics import median
 
+from attempt import Run
+from bench_kill import Killed
+from bench_paths import Path
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
-from usage import Usage
 
-ROLES = ("driver", "Spark JVM", "Python workers")
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One path, measured: the table it filled, seconds of work, and what its processes cost."""
-
-    table: str
-    work: float
-    usage: Usage | None = None
+ROLES = {
+    "driver": "driver",
+    "Spark JVM": "JVM",
+    "Python workers": "workers",
+    "kafka": "kafka",
+    "postgres": "postgres",
+}
+"""Processes, and their columns."""
+Runs = Mapping[Path, Sequence[Run]]
 
 
-def comparison(runs: dict[str, Run], records: int, title: str) -> Table:
-    """Rows per second and the ratios."""
-    table = Table(title=title)
-    for name in ("path", "work s", "rows/s", "process s", "Tidemark is"):
-        table.add_column(name, justify="left" if name == "path" else "right")
-    ours = next(iter(runs.values()))
-    for name, run in runs.items():
-        process = f"{run.usage.wall:.1f}" if run.usage else "-"
-        ratio = "-" if run is ours else f"{run.work / ours.work:.2f} x"
-        table.add_row(name, f"{run.work:.2f}", f"{records / run.work:,.0f}", process, ratio)
-    return table
-
-
-def cpu(runs: dict[str, Run], records: int) -> Table:
-    """CPU seconds per million rows by process, and peak memory."""
-    table = Table(title="CPU seconds per million rows (whole process); peak memory in MB")
-    roles = [*ROLES, "kafka", "postgres"]
-    for name in ("path", *roles, "peak MB"):
-        table.add_column(name, justify="left" if name == "path" else "right")
-    for name, run in runs.items():
-        if run.usage:
-            seconds = [f"{run.usage.cpu.get(role, 0) / records * 1e6:.1f}" for role in roles]
-            table.add_row(name, *seconds, f"{run.usage.peak_total_mb:,.0f}")
-    return table
-
-
-def curve(sizes: dict[int, Run], records: int) -> Table:
-    """What the batch size does."""
-    table = Table(title="the batch size")
-    for name in ("records a batch", "rows/s", "peak MB, driver", "JVM", "Python workers"):
+def speeds(runs: Runs, records: int) -> Table:
+    """Rows per second, and how Tidemark's compare, round by round."""
+    table = titled(f"{records:,} records: medians of the rounds (least-most)")
+    for name in ("process s", "rows/s", "Tidemark's rows/s ÷ this path's"):
         table.add_column(name, justify="right")
-    for size, run in sizes.items():
-        peaks = run.usage.peak_mb if run.usage else {}
-        memory = [f"{peaks.get(role, 0):,.0f}" for role in ROLES]
-        table.add_row(f"{size:,}", f"{records / run.work:,.0f}", *memory)
+    for path, found in runs.items():
+        rates = [records / run.work for run in found]
+        whole = f"{median(run.usage.wall for run in found):.1f}"
+        table.add_row(str(path), whole, spread(rates, ",.0f"), spread(ratios(path, runs), ".2f"))
+    table.caption = (
+        "process s: with the start of Python, Java and Spark. Tidemark's rows/s: in the same round,"
+        " with the same transform, as many records a batch (1,000,000 beside a path without"
+        " batches) and one batch in flight"
+    )
     return table
+
+
+def ratios(path: Path, runs: Runs) -> list[float]:
+    """Tidemark's rows per second ÷ this path's, in each round; nothing for what is divided."""
+    for other, found in runs.items():
+        if other.ours and other.in_flight == 1 and other.beside == path.beside and other != path:
+            return [this.work / ours.work for ours, this in zip(found, runs[path], strict=False)]
+    return []
+
+
+def costs(runs: Runs, records: int) -> Table:
+    """CPU seconds per million rows by process, and peak memory."""
+    table = titled("CPU seconds per million rows, of whole processes; peak memory")
+    for name in (*ROLES.values(), "all (least-most)", "peak MB"):
+        table.add_column(name, justify="right")
+    for path, found in runs.items():
+        cpu = [median(run.usage.cpu.get(role, 0.0) for run in found) for role in ROLES]
+        whole = [sum(run.usage.cpu.values()) / records * 1e6 for run in found]
+        peaks = [run.usage.peak_total_mb for run in found]
+        by_role = [f"{seconds / records * 1e6:.1f}" for seconds in cpu]
+        table.add_row(str(path), *by_role, spread(whole, ".1f"), f"{median(peaks):,.0f}")
+    return table
+
+
+def deaths(killed: Mapping[Path, Killed]) -> Table:
+    """What SIGKILL did."""
+    table = titled("SIGKILL in the middle of the work, then started again")
+    for name in ("rows visible when killed", "rows lost", "rows doubled"):
+        table.add_column(name, justify="right")
+    for path, found in killed.items():
+        table.add_row(str(path), f"{found.visible:,}", f"{found.lost:,}", f"{found.doubled:,}")
+    return table
+
+
+def titled(title: str) -> Table:
+    """A table with a row for each path."""
+    table = Table(title=title, box=SIMPLE_HEAD)
+    table.add_column("path, transform, records a batch", no_wrap=True)
+    return table
+
+
+def spread(values: Sequence[float], form: str) -> str:
+    """Median, least and most."""
+    if not values:
+        return "-"
+    if len(values) == 1:
+        return format(values[0], form)
+    return f"{median(values):{form}} ({min(values):{form}}-{max(values):{form}})"

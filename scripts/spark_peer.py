@@ -4,56 +4,67 @@ import json
 import os
 import sys
 import time
+from typing import Any
 
-from pyspark.sql import SparkSession
+from jobs.flights import transform
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+
+SOURCE = {"kafka.isolation.level": "read_committed", "startingOffsets": "earliest"}
 
 
 def main() -> None:
     """Copy the topic into the table; print the seconds of work, Spark's start excluded."""
-    job = json.loads(os.environ["SPARK_PEER"])
-    spark = session(job["cores"], job["jars"])
-    schema = ", ".join(f"{name} {kind}" for name, kind in job["schema"].items())
+    job = json.loads(os.environ["PEER_JOB"])
+    spark = session(job)
     started = time.monotonic()
-    records = (
-        spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", job["bootstrap"])
-        .option("kafka.isolation.level", "read_committed")
-        .option("subscribe", job["topic"])
-        .option("startingOffsets", "earliest")
-        .option("endingOffsets", "latest")
-        .load()
+    records = spark.read.format("kafka").options(**source(job)).option("endingOffsets", "latest")
+    insert(rows(records.load(), job), job, job["table"], "append")
+    print(json.dumps({"seconds": time.monotonic() - started}))
+    spark.stop()
+
+
+def session(job: dict[str, Any]) -> SparkSession:
+    """A local session with the artifacts that the path needs."""
+    return (
+        SparkSession.builder.master(f"local[{job['cores']}]")
+        .config("spark.jars", ",".join(job["jars"]))
+        .config("spark.ui.enabled", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
     )
-    rows = records.select(
+
+
+def source(job: dict[str, Any]) -> dict[str, str]:
+    """The options of Kafka's source."""
+    return {**SOURCE, "kafka.bootstrap.servers": job["bootstrap"], "subscribe": job["topic"]}
+
+
+def rows(records: DataFrame, job: dict[str, Any]) -> DataFrame:
+    """Decoded, with their offsets, and through the worked example's transform if wanted."""
+    schema = ", ".join(f"{name} {kind}" for name, kind in job["schema"].items())
+    decoded = records.select(
         F.from_json(F.col("value").cast("string"), schema).alias("record"),
         F.col("topic").alias("kafka_topic"),
         F.col("partition").alias("kafka_partition"),
         F.col("offset").alias("kafka_offset"),
     ).select("record.*", "kafka_topic", "kafka_partition", "kafka_offset")
+    return transform(decoded) if job["transform"] else decoded
+
+
+def insert(frame: DataFrame, job: dict[str, Any], table: str, mode: str) -> None:
+    """By batches of rows, which the driver rewrites into inserts of many rows."""
+    p = job["postgres"]
+    url = f"jdbc:postgresql://{p['host']}:{p['port']}/{p['dbname']}?reWriteBatchedInserts=true"
     (
-        rows.write.format("jdbc")
-        .option("url", job["url"])
-        .option("dbtable", job["table"])
-        .option("user", job["user"])
-        .option("password", job["password"])
+        frame.write.format("jdbc")
+        .options(url=url, user=p["user"], password=p["password"], dbtable=table)
         .option("driver", "org.postgresql.Driver")
         .option("batchsize", 10_000)
-        .mode("append")
+        .option("truncate", "true")
+        .mode(mode)
         .save()
-    )
-    print(json.dumps({"seconds": time.monotonic() - started}))
-    spark.stop()
-
-
-def session(cores: int, jars: list[str]) -> SparkSession:
-    """A local session with the artifacts that the path needs."""
-    return (
-        SparkSession.builder.master(f"local[{cores}]")
-        .config("spark.jars", ",".join(jars))
-        .config("spark.ui.enabled", "false")
-        .config("spark.log.level", "ERROR")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
     )
 
 

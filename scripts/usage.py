@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import psutil
@@ -28,6 +29,8 @@ class Usage:
     output: str = ""
     words: str = ""
     """What it said on stderr."""
+    others: float = 0.0
+    """CPU seconds of all other processes of the machine meanwhile, short-lived ones of ours too."""
 
 
 def measure(
@@ -39,6 +42,7 @@ def measure(
 ) -> Usage:
     """Run the command; account for its processes and for what it cost the servers (by pid)."""
     before = {role: tree_cpu(pid) for role, pid in servers.items()}
+    machine = _machine_cpu() - _own_cpu()
     started = time.monotonic()
     process = subprocess.Popen(  # noqa: S603
         argv,
@@ -50,12 +54,16 @@ def measure(
     )
     sampler = _Sampler(process.pid, sample_seconds)
     sampler.start()
-    output, words = process.communicate()
-    sampler.stop()
+    try:
+        output, words = process.communicate()
+    finally:
+        sampler.stop()
+        end_tree(process.pid)
     usage = Usage(time.monotonic() - started, sampler.cpu, sampler.peak_mb)
     usage.peak_total_mb = sampler.peak_total_mb
     usage.exit_code, usage.output, usage.words = process.returncode, output, words
     usage.cpu |= {role: tree_cpu(pid) - before[role] for role, pid in servers.items()}
+    usage.others = max(0.0, _machine_cpu() - _own_cpu() - machine - sum(usage.cpu.values()))
     return usage
 
 
@@ -120,6 +128,24 @@ def _family(pid: int) -> list[psutil.Process]:
         return [process, *process.children(recursive=True)]
     except psutil.NoSuchProcess:
         return []
+
+
+def end_tree(pid: int) -> None:
+    """SIGKILL for a process and all below it, as when a machine goes down."""
+    family = _family(pid)
+    for process in family:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(family, timeout=20)
+
+
+def _machine_cpu() -> float:
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system + times.irq + times.softirq)
+
+
+def _own_cpu() -> float:
+    return sum(psutil.Process().cpu_times()[:2])
 
 
 def tree_cpu(pid: int) -> float:

@@ -1,0 +1,102 @@
+"""The paths in turns, round by round; what can't run is left out by its name."""
+
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from typing import TypeVar
+
+from attempt import Run
+from bench import console
+from bench_kill import Killed, killed
+from bench_paths import Path, paths
+from bench_tables import costs, deaths, speeds
+from peers import Peers
+
+Result = TypeVar("Result")
+
+
+class Rounds:
+    """What was measured so far."""
+
+    def __init__(self, peers: Peers, only: str = "") -> None:
+        self.peers = peers
+        self.bench = peers.bench
+        self.runs: dict[Path, list[Run]] = {}
+        self.killed: dict[Path, Killed] = {}
+        self.left_out: dict[str, str] = {}
+        for path in paths(peers):
+            if only not in str(path):
+                continue
+            if reason := path.reason(self.bench.records):
+                self._leave_out(str(path), reason)
+            else:
+                self.runs[path] = []
+
+    def take(self, repeat: int) -> None:
+        """Each path once, and again: a machine that grows slower does so for all."""
+        for number in range(1, repeat + 1):
+            for path in list(self.runs):
+                if run := self._tried(path, str(path), partial(self._run, path)):
+                    self.runs[path].append(run)
+                    rate = self.bench.records / run.work
+                    whole = run.usage.wall
+                    console.print(f"  {number}: {path}: {rate:,.0f} rows/s, {whole:.0f} s in all")
+                else:
+                    del self.runs[path]
+
+    def kill(self) -> None:
+        """One path of each kind, in the middle of its work; then it is started again."""
+        for path in [path for path in self.runs if path.kill]:
+            found = self._tried(path, f"{path}, killed", partial(self._kill, path))
+            if found:
+                self.killed[path] = found
+                console.print(f"  killed: {path}: {found.lost:,} lost, {found.doubled:,} doubled")
+
+    def show(self) -> None:
+        """All tables, what was left out, and how busy the machine was with other work."""
+        taken = {path: runs for path, runs in self.runs.items() if runs}
+        console.print(speeds(taken, self.bench.records), costs(taken, self.bench.records))
+        console.print(deaths(self.killed))
+        others = [run.usage.others / run.usage.wall for runs in taken.values() for run in runs]
+        if others:
+            console.print(
+                f"cores that other processes used meanwhile: {median(others):.2f}"
+                f" ({min(others):.2f}-{max(others):.2f})"
+            )
+        for name, reason in self.left_out.items():
+            console.print(f"left out: {name}: {reason}")
+
+    def _run(self, path: Path) -> Run:
+        """Once, with all rows there.
+
+        Raises:
+            RuntimeError: it failed, or rows are missing or too many.
+        """
+        self.bench.settle()
+        attempt = path.attempt()
+        try:
+            run = self.bench.measured(attempt)
+            rows = self.bench.rows(attempt.table)
+            if rows != self.bench.records:
+                raise RuntimeError(f"{rows:,} of {self.bench.records:,} rows arrived")
+            return run
+        finally:
+            self.bench.erase(attempt)
+
+    def _kill(self, path: Path) -> Killed:
+        attempt = path.attempt()
+        try:
+            return killed(self.bench, attempt)
+        finally:
+            self.bench.erase(attempt)
+
+    def _tried(self, path: Path, name: str, what: Callable[[], Result]) -> Result | None:
+        try:
+            return what()
+        except Exception as error:  # the other paths go on
+            self._leave_out(name, f"{type(error).__name__}: {error}")
+            return None
+
+    def _leave_out(self, name: str, reason: str) -> None:
+        self.left_out[name] = reason
+        console.print(f"  left out: {name}: {reason}")

@@ -1,0 +1,105 @@
+"""What one would write instead of Tidemark, beside it: same topic, Postgres, columns and cores."""
+
+import json
+import sys
+import time
+from contextlib import closing
+from functools import cache, cached_property
+from typing import Any
+
+import psycopg2
+import yaml
+from attempt import Attempt
+from bench import EXAMPLE, ROOT, Bench, console
+from psycopg2 import sql
+from usage import Usage
+
+from tidemark.local.jars import fetched, kafka_jars, named_in
+from tidemark.local.watch import Watch
+
+CORES = 2
+"""As Spark's master in the local stack's connection, `local[2]`."""
+JARS = ROOT / "scripts" / "spark_peer.jars"
+TRANSFORM = "jobs.flights:transform"
+
+
+class Peers:
+    """The tables that Tidemark made are the models of theirs."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.plain = bench.tidemark(1_000_000).table
+        """All rows of the topic, as Tidemark writes them without a transform."""
+
+    @cached_property
+    def transformed(self) -> str:
+        """Rows of the first batch, through the worked example's transform."""
+        some = self.bench.attempt(100_000, TRANSFORM)
+        some.argv.append("--max-batches=1")
+        return self.bench.measured(some).table
+
+    def spark(self, transform: bool) -> Attempt:
+        """Spark's Kafka source and write.jdbc.
+
+        Raises:
+            NotStarted: a jar cannot be fetched.
+        """
+        return self._attempt("spark_peer.py", transform, {"jars": jars()})
+
+    def stream(self, batch: int) -> Attempt:
+        """Structured Streaming with foreachBatch.
+
+        Raises:
+            NotStarted: a jar cannot be fetched.
+        """
+        return self._attempt("stream_peer.py", False, {"jars": jars(), "batch": batch})
+
+    def consumer(self, batch: int) -> Attempt:
+        """A consumer written by hand."""
+        return self._attempt("consumer_peer.py", False, {"batch": batch})
+
+    def copy(self) -> Attempt:
+        """One COPY of all rows."""
+        return self._attempt("copy_peer.py", False, {})
+
+    def _attempt(self, script: str, transform: bool, more: dict[str, Any]) -> Attempt:
+        table, folder = f"peer_{time.time_ns()}", self.bench.folder()
+        self._make(table, self.transformed if transform else self.plain)
+        job = {
+            "bootstrap": self.bench.stack.kafka.bootstrap,
+            "topic": self.bench.topic,
+            "schema": yaml.safe_load(EXAMPLE.read_text())["decode"]["schema"],
+            "transform": transform,
+            "table": table,
+            "rows": self.plain,
+            "postgres": self.bench.postgres,
+            "cores": CORES,
+            "folder": str(folder / "checkpoints"),
+            **more,
+        }
+        argv = [sys.executable, str(ROOT / "scripts" / script)]
+        spark = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(folder)}
+        env = {"PEER_JOB": json.dumps(job), "PYTHONPATH": str(ROOT), **spark}
+        return Attempt(table, argv, env, printed_seconds, folder)
+
+    def _make(self, table: str, model: str) -> None:
+        """An empty logged table with the columns of Tidemark's but for `batch_seq`."""
+        names = {"model": sql.Identifier(model), "table": sql.Identifier(table)}
+        postgres = psycopg2.connect(**self.bench.postgres)
+        with closing(postgres) as connection, connection, connection.cursor() as cursor:
+            cursor.execute(sql.SQL("CREATE TABLE {table} (LIKE {model})").format(**names))
+            cursor.execute(sql.SQL("ALTER TABLE {table} DROP COLUMN batch_seq").format(**names))
+
+
+@cache
+def jars() -> list[str]:
+    """What Spark's own paths need beside Spark."""
+    watch = Watch(lambda part, text: console.print(f"  {part}: {text}"))
+    folder = fetched("spark-peer", named_in(JARS.read_text()), watch)
+    own = [*folder.glob("*.jar"), *kafka_jars(watch).glob("kafka-clients-*.jar")]
+    return [str(jar) for jar in own]
+
+
+def printed_seconds(usage: Usage) -> float:
+    """What the script measured by itself."""
+    return float(json.loads(usage.output.splitlines()[-1])["seconds"])
