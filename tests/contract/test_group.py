@@ -15,6 +15,7 @@ from tests.support.fakes import FakeGroup
 from tidemark.errors import Fenced, Unreachable
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka import description
+from tidemark.kafka import group as group_module
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.group import Group as KafkaGroup
 from tidemark.kafka.member import Member
@@ -242,3 +243,60 @@ def test_what_the_process_that_asked_was_told_is_the_error(
     monkeypatch.setattr(description, "SECONDS", 0.5)
     with pytest.raises(Unreachable, match=f"group {group}: Kafka answers _TIMED_OUT"):
         KafkaGroup({"bootstrap.servers": "127.0.0.1:1"}, group).holders()
+
+
+def test_a_writer_serves_the_next_mirror_too(
+    kafka: str, topic: Callable[..., str], group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new producer takes up to half a second to find its coordinator."""
+    subject, made = KafkaSubject(kafka, topic(partitions=2), group), producers(monkeypatch)
+    for offsets in (subject.at(1, 1), subject.at(5, 7), subject.at(5, 8)):
+        with subject.group.writer() as writer:
+            writer.commit(offsets, "")
+        assert subject.committed() == offsets
+    assert len(made) == 1
+
+
+def test_a_writer_that_was_fenced_between_two_mirrors_writes_nothing_and_is_not_used_again(
+    kafka: str, topic: Callable[..., str], group: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """H9: a member is paused between two mirrors, and a reset passes by."""
+    subject = KafkaSubject(kafka, topic(partitions=2), group)
+    with subject.group.writer() as writer:
+        writer.commit(subject.at(3, 3), "older")
+    with KafkaGroup({"bootstrap.servers": kafka}, group).writer() as writer:
+        writer.commit(subject.at(1, 1), "newer")
+    with pytest.raises(Fenced), subject.group.writer() as writer:
+        writer.commit(subject.at(99, 99), "older")
+    assert (subject.committed(), subject.metadata()) == (subject.at(1, 1), {"newer"})
+    with subject.group.writer() as writer:
+        writer.commit(subject.at(5, 7), "newest")
+    assert subject.committed() == subject.at(5, 7)
+    assert "fenced" not in capfd.readouterr().err
+
+
+def test_a_writer_in_use_is_given_to_nobody_else(
+    kafka: str, topic: Callable[..., str], group: str
+) -> None:
+    """Two batches in flight: two threads of a member may mirror at the same time."""
+    subject = KafkaSubject(kafka, topic(partitions=2), group)
+    with subject.group.writer() as writer:
+        writer.commit(subject.at(1, 1), "")
+    with pytest.raises(Fenced), subject.group.writer() as older:  # noqa: PT012
+        with subject.group.writer() as newer:
+            assert newer is not older
+            newer.commit(subject.at(5, 7), "")
+        older.commit(subject.at(99, 99), "")
+    assert subject.committed() == subject.at(5, 7)
+
+
+def producers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The producers that are made from now on."""
+    made: list[object] = []
+    producer = group_module.Producer
+    monkeypatch.setattr(
+        group_module,
+        "Producer",
+        lambda *config, **options: made.append(config) or producer(*config, **options),
+    )
+    return made

@@ -1,7 +1,9 @@
 """The region's consumer group: its offsets, its one mirror writer, who is in it."""
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -14,18 +16,31 @@ from tidemark.kafka.description import describe_group
 from tidemark.kafka.holders import GroupState, Holder
 from tidemark.model.offsets import Offsets, TopicPartition
 
+log = logging.getLogger(__name__)
+
 TRANSACTION_TIMEOUT_MS = 15_000
 """How long a mirror that died in its commit can keep others from reading the group's offsets."""
+
+RETRY_MS = 10
+"""Right after a mirror its offsets are pending for some milliseconds; then they are asked again."""
+
+T = TypeVar("T")
 
 FENCED_CODES = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
 
 
 class Group:
-    """One consumer group; its mirror is written in transactions of one transactional.id."""
+    """One consumer group; its mirror is written in transactions of one transactional.id.
+
+    Its clients are kept for the next mirror, unless they failed: a new producer takes up to half a
+    second to find its coordinator.
+    """
 
     def __init__(self, config: Mapping[str, str], group_id: str) -> None:
         self.group_id = group_id
         self._config = dict(config)
+        self._writers: list[MirrorWriter] = []
+        self._onlookers: list[Consumer] = []
 
     @property
     def transactional_id(self) -> str:
@@ -34,20 +49,19 @@ class Group:
 
     @contextmanager
     def writer(self) -> Iterator["MirrorWriter"]:
-        """Fence every earlier mirror writer, by init_transactions.
+        """A writer that has fenced every earlier one, by init_transactions.
+
+        It is the one of the last mirror, or else a new one. A writer that was made elsewhere since
+        then has fenced it: it writes nothing, and the next call makes a new one.
 
         Raises:
             Unreachable: Kafka does not answer.
+            Fenced: a newer writer took over.
         """
-        with _kafka_errors(f"mirror of group {self.group_id}"):
-            own = {
-                "transactional.id": self.transactional_id,
-                "transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS),
-            }
-            producer = Producer(quiet({**self._config, **own}))
-            producer.init_transactions(SECONDS)
-            with self._onlooker() as onlooker:
-                yield MirrorWriter(producer, onlooker)
+        with _kafka_errors(f"mirror of group {self.group_id}"), self._onlooker() as onlooker:
+            writer = _taken(self._writers) or self._new_writer(onlooker)
+            yield writer
+            self._writers.append(writer)
 
     def committed(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """The group's offsets of these partitions; a pending transaction is waited for."""
@@ -81,15 +95,36 @@ class Group:
         """How the group is now; one that Kafka does not know is dead, which is no error."""
         return describe_group(self._config, self.group_id)
 
+    def close(self) -> None:
+        """The clients end."""
+        self._writers.clear()
+        while onlooker := _taken(self._onlookers):
+            onlooker.close()
+
+    def _new_writer(self, onlooker: Consumer) -> "MirrorWriter":
+        own = {
+            "transactional.id": self.transactional_id,
+            "transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS),
+        }
+        # Its log says FATAL of a fenced producer, which is an error like others: nobody polls it.
+        producer = Producer(quiet({**self._config, **own}), logger=log)
+        producer.init_transactions(SECONDS)
+        return MirrorWriter(producer, onlooker.consumer_group_metadata())
+
     @contextmanager
     def _onlooker(self) -> Iterator[Consumer]:
         """A consumer of the group that never joins it."""
-        own = {"group.id": self.group_id, "enable.auto.commit": "false"}
-        consumer = Consumer(quiet({**self._config, **own}))
+        consumer = _taken(self._onlookers) or self._new_onlooker()
         try:
             yield consumer
-        finally:
+        except BaseException:
             consumer.close()
+            raise
+        self._onlookers.append(consumer)
+
+    def _new_onlooker(self) -> Consumer:
+        own = {"group.id": self.group_id, "enable.auto.commit": "false"}
+        return Consumer(quiet({"retry.backoff.ms": RETRY_MS, **self._config, **own}))
 
 
 class MirrorWriter:
@@ -99,9 +134,9 @@ class MirrorWriter:
     mirror needs no empty group and no generation (notes of KIP-447; tried on Kafka 4.1).
     """
 
-    def __init__(self, producer: Producer, onlooker: Consumer) -> None:
+    def __init__(self, producer: Producer, group_metadata: bytes) -> None:
         self._producer = producer
-        self._group_metadata = onlooker.consumer_group_metadata()
+        self._group_metadata = group_metadata
 
     def commit(self, offsets: Offsets, metadata: str) -> None:
         """Write all offsets, or none."""
@@ -113,6 +148,14 @@ class MirrorWriter:
         )
         failpoints.hit("mirror.sent")
         self._producer.commit_transaction(SECONDS)
+
+
+def _taken(kept: list[T]) -> T | None:
+    """A client that nobody uses; no other thread gets the same."""
+    try:
+        return kept.pop()
+    except IndexError:
+        return None
 
 
 @contextmanager

@@ -63,17 +63,17 @@ class Region:
 
 @contextmanager
 def region_of(pipeline: Pipeline, connections: Connections) -> Iterator[Region]:
-    """The region; its Postgres connections are closed at the end."""
+    """The region; its Postgres connections and the group's clients are closed at the end."""
     brokers = connections[pipeline.kafka.connection]
     warehouse = connections[pipeline.target.connection]
     kafka = kafka_config(brokers)
     engine = connect(postgres_parameters(warehouse))
+    group = Group(kafka, pipeline.group)
     try:
         with named(brokers, warehouse):
-            yield Region(
-                pipeline, Ledger(engine), Broker(kafka), Group(kafka, pipeline.group), kafka
-            )
+            yield Region(pipeline, Ledger(engine), Broker(kafka), group, kafka)
     finally:
+        group.close()
         engine.dispose()
 
 

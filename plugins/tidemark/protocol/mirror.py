@@ -25,10 +25,13 @@ def mirror(
     `at` is the seq that a rewind goes back to; otherwise the head's checkpoint is written. Topics
     that are `gone` are left out: Kafka takes no offsets for them, and the next open judges that.
 
-    1. init_transactions fences every earlier writer   2. read the ledger; stop if the epoch passed
+    1. a writer that has fenced every earlier one      2. read the ledger; stop if the epoch passed
     3. one Kafka transaction with ALL partitions       4. read back
     The order of 1 and 2 is the point: who reads the ledger last writes last. Overtaken by a
     mirror of the same epoch (another member's, one by hand) it begins again.
+
+    A writer may serve many mirrors, one after the other: each reads the ledger anew, and all that
+    it writes was read before the next writer was there, whose reads come after.
 
     If it crashes: the ledger stands; whoever opens, closes or resets next mirrors it.
 

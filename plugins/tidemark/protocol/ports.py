@@ -167,7 +167,7 @@ class Group(Protocol):
     """The region's consumer group as the mirror sees it."""
 
     def writer(self) -> AbstractContextManager[MirrorWriter]:
-        """Fence every earlier mirror writer (init_transactions)."""
+        """One that has fenced every earlier mirror writer, and serves nobody else meanwhile."""
 
     def committed(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """The group's offsets, transactions decided."""

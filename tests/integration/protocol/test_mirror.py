@@ -58,6 +58,16 @@ def test_a_mirror_that_read_before_a_newer_one_does_not_land_after_it(world: Wor
     assert world.ledger_offsets()[world.partition()] == 3
 
 
+def test_mirrors_of_two_members_in_turns_all_land(world: World) -> None:
+    """Each finds the writer that it kept fenced, and begins again with a new one."""
+    world.open()
+    groups, ledger = [world.group, world.group], world.ledger()
+    for _ in range(2):
+        for group in groups:
+            mirror(ledger, group, world.region, 1)
+    assert world.kafka_offsets() == world.ledger_offsets()
+
+
 def test_a_mirror_of_a_passed_epoch_stops(world: World) -> None:
     """H9a: a reset has passed; its zombie's mirror writes nothing."""
     world.produce(3)
@@ -67,13 +77,19 @@ def test_a_mirror_of_a_passed_epoch_stops(world: World) -> None:
         mirror(world.ledger(), world.group, world.region, 1)
 
 
-def test_a_zombie_between_its_look_and_its_commit_is_fenced_by_a_reset(world: World) -> None:
+@pytest.mark.parametrize("mirrors_before", [0, 1])
+def test_a_zombie_between_its_look_and_its_commit_is_fenced_by_a_reset(
+    world: World, mirrors_before: int
+) -> None:
+    """Also with the writer of an earlier mirror."""
     world.produce(3)
     world.run("first")
-    ledger = Interrupted(world.ledger().engine)
+    ledger, group = Interrupted(world.ledger().engine), world.group
+    for _ in range(mirrors_before):
+        mirror(ledger, group, world.region, 1)
     ledger.then = world.reset
     with pytest.raises(Fenced):
-        mirror(ledger, world.group, world.region, 1)
+        mirror(ledger, group, world.region, 1)
     assert world.kafka_offsets() == world.ledger_offsets()
 
 
