@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-yarn quick check faults up down lock clean \
-	bench bench-in-flight bench-ledger bench-start bench-width
+	bench bench-in-flight bench-ledger bench-small bench-start bench-width
 
 # Hundreds of processes import the package: each would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -46,6 +46,9 @@ bench-ledger: $(READY) ## Measure the ledger's own work by partitions and member
 
 bench-width: $(READY) ## Measure a run and an open of thousands of partitions on the real broker
 	@$(BIN)/python -m scripts.width_bench
+
+bench-small: $(READY) ## Measure batches of 1,000 and 50,000 records beside batches of 1,000,000
+	@$(BIN)/python -m scripts.small_batches_bench
 
 bench-start: $(READY) ## Measure runs that have little or nothing to read
 	@$(BIN)/python scripts/start_bench.py
