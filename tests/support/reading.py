@@ -11,9 +11,15 @@ from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import Span
 
 
-def read_apart(kafka: str, *spans: Span) -> tuple[list[int], str | None, list[object]]:
-    """The offsets that came, the code of the error that ended the read, and its arguments."""
-    question = json.dumps([kafka, *map(astuple, spans)])
+def read_apart(
+    kafka: str, *spans: Span, then: Span | None = None
+) -> tuple[list[int], str | None, list[object]]:
+    """The offsets that came, the code of the error that ended the read, and its arguments.
+
+    `then` is read after that, in the same process.
+    """
+    readings = [spans, [then] if then else []]
+    question = json.dumps([kafka, *([astuple(one) for one in some] for some in readings)])
     asked = [sys.executable, "-m", __name__, question]
     paths = os.pathsep.join(filter(None, [os.getcwd(), *sys.path]))
     done = subprocess.run(
@@ -31,15 +37,16 @@ def read_apart(kafka: str, *spans: Span) -> tuple[list[int], str | None, list[ob
 
 
 def _main() -> None:
-    kafka, *places = json.loads(sys.argv[1])
-    spans = [Span(*place) for place in places]
+    kafka, *readings = json.loads(sys.argv[1])
     found: list[int] = []
     code, arguments = None, []
-    try:
-        for records in read_spans({"bootstrap.servers": kafka}, spans):
-            found += [record.offset() for record in records]
-    except TidemarkError as error:
-        code, arguments = error.code, list(error.args)
+    for places in filter(None, readings):
+        spans = [Span(*place) for place in places]
+        try:
+            for records in read_spans({"bootstrap.servers": kafka}, spans):
+                found += [record.offset() for record in records]
+        except TidemarkError as error:
+            code, arguments = error.code, list(error.args)
     print(json.dumps([found, code, arguments]), flush=True)
     os._exit(0)
 

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from tidemark.errors import CorruptRecord
-from tidemark.kafka import reading as reading_module
+from tidemark.kafka import client as client_module
 from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import LogPosition, Span
 
@@ -43,14 +43,22 @@ class Client:
 
     def assign(self, partitions: Any) -> None: ...
 
+    def unassign(self) -> None: ...
+
     def close(self) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def none_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kept in ("_KEPT", "_ABANDONED"):
+        monkeypatch.setattr(client_module, kept, [])
 
 
 def test_an_end_that_arrives_beside_records_does_not_hide_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The end passes gaps behind the records, never the records."""
-    monkeypatch.setattr(reading_module, "Consumer", Client)
+    monkeypatch.setattr(client_module, "Consumer", Client)
     assert offsets_read() == [1, 2, 9]
 
 
@@ -79,8 +87,7 @@ def test_nothing_behind_what_is_corrupt_is_taken_or_passed(
     monkeypatch: pytest.MonkeyPatch, client: type[Client]
 ) -> None:
     """B16: the client takes offsets from the bytes of a record, or from a batch's first offset."""
-    monkeypatch.setattr(reading_module, "Consumer", client)
-    monkeypatch.setattr(reading_module, "_ABANDONED", [])
+    monkeypatch.setattr(client_module, "Consumer", client)
     blocks = read_spans({}, [Span("t", 0, 1, 13)])
     assert [record.offset() for record in next(blocks)] == [1]
     with pytest.raises(CorruptRecord, match=r"t\[0\]@2 is corrupt in Kafka"):
@@ -105,7 +112,7 @@ def test_an_end_that_a_new_leader_tells_too_low_is_no_corruption(
     monkeypatch: pytest.MonkeyPatch, ends: tuple[int, ...], read_up_to: LogPosition | None
 ) -> None:
     """H14: it lags behind what was read, even behind where the read begins, and catches up."""
-    monkeypatch.setattr(reading_module, "Consumer", OneByOne)
+    monkeypatch.setattr(client_module, "Consumer", OneByOne)
     monkeypatch.setattr(OneByOne, "ends", ends)
     assert offsets_read(read_up_to) == [1, 2, 9]
 

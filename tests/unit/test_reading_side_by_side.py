@@ -5,9 +5,10 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from tidemark.errors import CorruptRecord, DataLost, Unreachable
+from tidemark.kafka import client as client_module
 from tidemark.kafka import reading as reading_module
 from tidemark.kafka.config import fetching
 from tidemark.kafka.spans import read_spans
@@ -44,11 +45,17 @@ class Client:
     clients: ClassVar[list["Client"]]
     log_start: ClassVar[int]
     delay: ClassVar[float]
+    stops_at: ClassVar[dict[int, int]]
+    """Positions that it still tells after it was unassigned."""
+    is_started: ClassVar[bool]
+    left_over: ClassVar[list[Message]]
+    """What comes after that."""
 
     def __init__(self, config: Any) -> None:
         self.config, self.is_closed = config, False
         self.assigned: list[tuple[int, int, int]] = []
         self.unassigned: list[int] = []
+        self.sought: list[tuple[int, int, int]] = []
         self._ready: list[Message] = []
         self._positions: dict[int, int] = {}
         self.clients.append(self)
@@ -57,6 +64,14 @@ class Client:
         self.assigned += [(one.partition, one.offset, one.leader_epoch) for one in partitions]
 
     incremental_assign = assign
+
+    def seek(self, partition: Any) -> None:
+        if not self.is_started:
+            raise KafkaException(KafkaError(KafkaError._STATE))
+        self.sought.append((partition.partition, partition.offset, partition.leader_epoch))
+
+    def unassign(self) -> None:
+        self._ready, self._positions = list(self.left_over), dict(self.stops_at)
 
     def incremental_unassign(self, partitions: list[Any]) -> None:
         self.unassigned += [one.partition for one in partitions]
@@ -72,7 +87,8 @@ class Client:
         return taken
 
     def position(self, partitions: list[Any]) -> list[Any]:
-        return [SimpleNamespace(offset=self._positions.get(partitions[0].partition, -1001))]
+        offsets = [self._positions.get(one.partition, -1001) for one in partitions]
+        return [SimpleNamespace(offset=offset) for offset in offsets]
 
     def get_watermark_offsets(self, *_: Any, **__: Any) -> tuple[int, int]:
         return self.log_start, END
@@ -89,10 +105,12 @@ class Client:
 def clients(monkeypatch: pytest.MonkeyPatch) -> list[Client]:
     """The clients that were made."""
     Client.clock, Client.lists, Client.clients = Clock(), [], []
-    Client.log_start, Client.delay = 0, 0.0
-    monkeypatch.setattr(reading_module, "Consumer", Client)
+    Client.log_start, Client.delay, Client.stops_at = 0, 0.0, {}
+    Client.left_over, Client.is_started = [], True
+    monkeypatch.setattr(client_module, "Consumer", Client)
     monkeypatch.setattr(reading_module, "monotonic", Client.clock)
-    monkeypatch.setattr(reading_module, "_ABANDONED", [])
+    for kept in ("_KEPT", "_ABANDONED"):
+        monkeypatch.setattr(client_module, kept, [])
     return Client.clients
 
 
@@ -112,7 +130,7 @@ def test_records_of_two_partitions_may_come_in_turns(clients: list[Client]) -> N
     Client.lists += [[record(1, 2), record(0, 2)]]
     assert sorted(places()) == ALL
     (client,) = clients
-    assert (client.assigned, client.is_closed) == ([(0, 0, None), (1, 0, None)], True)
+    assert client.assigned == [(0, 0, None), (1, 0, None)]
 
 
 def test_a_span_at_its_end_is_let_go_and_nothing_behind_it_is_given(clients: list[Client]) -> None:
@@ -155,7 +173,7 @@ def test_what_is_corrupt_behind_a_span_leaves_the_others_to_another_client(
     Client.lists = [[record(0, 0), record(0, 1), record(0, 2), corrupt, record(1, 0)]]
     Client.lists += [[record(1, 1), record(1, 2)]]
     assert sorted(places()) == ALL
-    assert [client.is_closed for client in clients] == [False, True]
+    assert not clients[0].is_closed
     assert clients[1].assigned == [(1, 1, LEADER_EPOCH)]
 
 
@@ -237,9 +255,74 @@ def test_little_is_fetched_for_small_spans_and_a_connection_decides(
     clients: list[Client],
 ) -> None:
     small, large = fetching(SPANS), fetching([Span("t", 0, 0, 1_000_000)])
-    assert small == {"fetch.message.max.bytes": 68_608, "queued.min.messages": 6}
+    assert small == {"fetch.message.max.bytes": 69_632, "queued.min.messages": 8}
     assert large == {"fetch.message.max.bytes": 1 << 20, "queued.min.messages": 200_000}
     Client.lists = [[record(*one) for one in ALL]]
     list(read_spans({"queued.min.messages": 7}, SPANS))
     given = {key: clients[0].config[key] for key in small}
     assert given == small | {"queued.min.messages": 7}
+
+
+def test_a_client_serves_the_next_reading_too(clients: list[Client]) -> None:
+    Client.lists = [[record(*one) for one in ALL], [record(*one) for one in ALL]]
+    assert [sorted(places()) for _ in range(2)] == [ALL, ALL]
+    assert len(clients) == 1
+
+
+def test_a_client_that_has_not_stopped_yet_serves_nobody(clients: list[Client]) -> None:
+    """It stops in a thread of its own: its old position would pass records that were not read."""
+    Client.stops_at = {1: 3}
+    Client.lists = [[record(*one) for one in ALL], [record(*one) for one in ALL]]
+    assert [sorted(places()) for _ in range(2)] == [ALL, ALL]
+    assert [client.is_closed for client in clients] == [True, False]
+
+
+@pytest.mark.parametrize(("is_started", "used"), [(True, 1), (False, 2)])
+def test_a_client_that_knows_the_leader_seeks_a_position_with_an_epoch(
+    clients: list[Client], is_started: bool, used: int
+) -> None:
+    """B7: KIP-320 is asked only then; a client that can't seek yet serves nobody."""
+    Client.lists, Client.is_started = [[record(*one) for one in ALL]] * 2, is_started
+    list(places())
+    begun = {TopicPartition("t", 1): LogPosition(0, LEADER_EPOCH)}
+    assert sorted(places(read_up_to=begun)) == ALL
+    assert (len(clients), clients[0].is_closed) == (used, used == 2)
+    assert clients[0].sought == ([(1, 0, LEADER_EPOCH)] if is_started else [])
+
+
+def test_a_client_that_a_parent_process_made_serves_nobody_and_is_left_alone(
+    clients: list[Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no threads here, and its connections are the parent's."""
+    Client.lists = [[record(*one) for one in ALL], [record(*one) for one in ALL]]
+    list(places())
+    monkeypatch.setattr(client_module.os, "getpid", lambda: -1)
+    list(places())
+    assert [client.is_closed for client in clients] == [False, False]
+
+
+def test_a_client_that_met_something_behind_the_spans_is_left_alone(clients: list[Client]) -> None:
+    """B16: a corrupt batch that was fetched ahead: who closes such a client may wait for ever."""
+    Client.lists = [[record(*one) for one in ALL]]
+    Client.left_over = [event(KafkaError._BAD_MSG, 1, 3)]
+    assert sorted(places()) == ALL
+    Client.lists, Client.left_over = [[record(*one) for one in ALL]], []
+    assert sorted(places()) == ALL
+    assert [client.is_closed for client in clients] == [False, False]
+
+
+@pytest.mark.parametrize("settings", [{"client.id": "other"}, {"queued.min.messages": 7}])
+def test_other_settings_are_another_client(clients: list[Client], settings: dict[str, Any]) -> None:
+    Client.lists = [[record(*one) for one in ALL], [record(*one) for one in ALL]]
+    list(read_spans({}, SPANS))
+    list(read_spans(settings, SPANS))
+    assert [client.is_closed for client in clients] == [True, False]
+
+
+def test_complaints_between_two_readings_are_told_to_nobody(clients: list[Client]) -> None:
+    Client.lists = [[record(*one) for one in ALL]]
+    list(places())
+    clients[0].config["error_cb"](KafkaError(KafkaError._ALL_BROKERS_DOWN))
+    with pytest.raises(Unreachable, match="no error was reported"):
+        list(places())
+    assert clients[0].is_closed

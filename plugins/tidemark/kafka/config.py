@@ -118,15 +118,19 @@ def reader_config(config: Mapping[str, Any]) -> dict[str, Any]:
 def fetching(spans: Sequence[Span]) -> Settings:
     """How much is fetched at once for these spans: not far more than they hold.
 
-    A connection may set it otherwise.
+    In powers of two: a client serves all readings that are about as large. A connection may set it
+    otherwise.
     """
     widths = [span.width for span in spans]
+    wanted = FETCH_BYTES.start + _power_of_two(max(widths)) * BYTES_AN_OFFSET
     return {
-        "fetch.message.max.bytes": min(
-            FETCH_BYTES.start + max(widths) * BYTES_AN_OFFSET, FETCH_BYTES.stop
-        ),
-        "queued.min.messages": min(sum(widths), READ_AHEAD),
+        "fetch.message.max.bytes": min(wanted, FETCH_BYTES.stop),
+        "queued.min.messages": min(_power_of_two(sum(widths)), READ_AHEAD),
     }
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << (least - 1).bit_length()
 
 
 def member_config(

@@ -3,7 +3,7 @@
 from math import inf
 from operator import lt
 
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import KafkaError, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidemark.kafka.complaints import GONE, Complaints
@@ -17,6 +17,7 @@ class Progress:
     """Where a consumer stands in one span: what it gave is checked before it counts."""
 
     log: PartitionLog
+    """As the consumer sees it that reads now."""
 
     def __init__(self, span: Span, read_up_to: LogPosition | None = None) -> None:
         self.span = span
@@ -37,9 +38,8 @@ class Progress:
         """Offsets up to the span's end."""
         return max(0, self.span.end - self.position)
 
-    def begin(self, consumer: Consumer) -> KafkaPartition:
-        """Where this consumer begins: where the log was read up to, else at the position."""
-        self.log = PartitionLog(consumer, self.span.topic_partition)
+    def begin(self) -> KafkaPartition:
+        """Where a consumer begins: where the log was read up to, else at the position."""
         if self.is_to_begin_again:
             self.position, self._read_up_to = max(self.position, self.span.start), None
             self.is_to_begin_again = False

@@ -1,4 +1,4 @@
-"""A reading of spans: one consumer on all of them, and where each one stands."""
+"""A reading of spans: one client on all of them, and where each one stands."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -6,19 +6,18 @@ from itertools import groupby
 from time import monotonic
 from typing import Any
 
-from confluent_kafka import Consumer, Message
+from confluent_kafka import Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from tidemark.kafka.client import Client, client_for
 from tidemark.kafka.complaints import Complaints
 from tidemark.kafka.config import fetching, reader_config
+from tidemark.kafka.partition_log import PartitionLog
 from tidemark.kafka.progress import Progress
 from tidemark.model.offsets import TopicPartition
 
 _LIST = 2000
 _POLL_SECONDS = 0.5
-_ABANDONED: list[Consumer] = []
-"""Consumers that met a corrupt batch: their threads may never end, and whoever closes one waits for
-them, or the process is aborted."""
 
 
 class Reading:
@@ -36,12 +35,11 @@ class Reading:
         self._open = dict(self._spans)
         is_one_topic = len({where.topic for where in self._open}) == 1
         self._kind = Message.partition if is_one_topic else _partition
-        self._consumer: Consumer
+        self._client: Client
         self._left = 0
         self._still = 0.0
         """Seconds of waiting in which no span moved: who is busy with some does not wait."""
         self._done: set[TopicPartition] = set()
-        self._is_poisoned = False
 
     def lists(self) -> Iterator[list[Message]]:
         """The records of the spans, in lists of one span each; those of a span in order.
@@ -55,7 +53,7 @@ class Reading:
         """
         while self._open:
             with self._assigned():
-                while self._open and not self._is_poisoned:
+                while self._open and not self._client.is_poisoned:
                     yield from self._advance()
             for progress in self._open.values():
                 if progress.unreadable:
@@ -63,18 +61,13 @@ class Reading:
 
     @contextmanager
     def _assigned(self) -> Iterator[None]:
-        """A consumer on all spans that are not at their ends; closed after."""
-        self._is_poisoned = False
-        self._consumer = Consumer({**self._config, "error_cb": self._complaints.note})
-        try:
-            self._consumer.assign([one.begin(self._consumer) for one in self._open.values()])
+        """A client on all spans that are not at their ends."""
+        begins = [one.begin() for one in self._open.values()]
+        with client_for(self._config, begins, self._complaints.note) as self._client:
+            for where, progress in self._open.items():
+                progress.log = PartitionLog(self._client.consumer, where)
             self._left = sum(one.left for one in self._open.values())
             yield
-        finally:
-            if self._is_poisoned:
-                _ABANDONED.append(self._consumer)
-            else:
-                self._consumer.close()
 
     def _advance(self) -> list[list[Message]]:
         """Wait for what comes next; return the records of the spans among it."""
@@ -83,7 +76,7 @@ class Reading:
         lists = [self._heed(*part) for part in self._parted(taken).items()]
         if self._left == left:
             self._look()
-        if self._left == left and not self._is_poisoned:
+        if self._left == left and not self._client.is_poisoned:
             self._still += monotonic() - began
             self._refuse_silence()
         self._let_go()
@@ -94,9 +87,9 @@ class Reading:
 
         consume(n) would wait for n records, which spans with gaps need not have.
         """
-        taken: list[Message] = self._consumer.consume(1, _POLL_SECONDS)
+        taken: list[Message] = self._client.consumer.consume(1, _POLL_SECONDS)
         if taken and self._left > 1:
-            taken += self._consumer.consume(min(_LIST, self._left - 1), 0)
+            taken += self._client.consumer.consume(min(_LIST, self._left - 1), 0)
         return taken
 
     def _parted(self, taken: list[Message]) -> dict[TopicPartition, list[Message]]:
@@ -140,20 +133,22 @@ class Reading:
         if progress.left < left:
             self._left -= left - progress.left
             progress.moved_at = self._still
-        self._is_poisoned |= progress.unreadable is not None
+        self._client.is_poisoned |= progress.unreadable is not None
         if progress.left == 0:
             self._done.add(progress.span.topic_partition)
         elif progress.is_to_begin_again:
-            begins = [progress.begin(self._consumer)]
-            self._consumer.incremental_unassign(begins)
-            self._consumer.incremental_assign(begins)
+            begins = [progress.begin()]
+            self._client.consumer.incremental_unassign(begins)
+            self._client.consumer.incremental_assign(begins)
 
     def _let_go(self) -> None:
         """What lies behind the ends of spans is not fetched any more."""
         for where in self._done:
             del self._open[where]
-        if self._done and self._open and not self._is_poisoned:
-            self._consumer.incremental_unassign([KafkaPartition(*where) for where in self._done])
+        if self._done and self._open and not self._client.is_poisoned:
+            self._client.consumer.incremental_unassign(
+                [KafkaPartition(*where) for where in self._done]
+            )
         self._done.clear()
 
     def _refuse_silence(self) -> None:

@@ -11,7 +11,7 @@ from tests.support.produce import produce, produce_transaction
 from tests.support.reading import read_apart
 
 from tidemark.errors import DataLost
-from tidemark.kafka import reading as reading_module
+from tidemark.kafka import client as client_module
 from tidemark.kafka.spans import read_spans
 from tidemark.local.stack import LocalStack
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
@@ -49,9 +49,10 @@ def test_one_client_reads_all_spans_and_nothing_beside_them(
     kafka: str, many: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = []
-    consumer = reading_module.Consumer
+    consumer = client_module.Consumer
+    monkeypatch.setattr(client_module, "_KEPT", [])
     monkeypatch.setattr(
-        reading_module, "Consumer", lambda config: made.append(1) or consumer(config)
+        client_module, "Consumer", lambda config: made.append(1) or consumer(config)
     )
     found = list(places(kafka, spans(many)))
     assert sorted(found) == expected(spans(many))

@@ -1,0 +1,176 @@
+"""Readings one after the other with the same client: each is as exact as with a new one."""
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+from tests.support.batches import documents
+from tests.support.damage import fill, stored_batches
+from tests.support.members import until
+from tests.support.produce import produce, produce_transaction
+from tests.support.reading import read_apart
+from tests.support.topics import create_again, led
+
+from tidemark.errors import DataLost
+from tidemark.kafka import client as client_module
+from tidemark.kafka.spans import read_spans
+from tidemark.local.stack import LocalStack
+from tidemark.model.offsets import LogPosition, Span
+
+Topic = Callable[..., str]
+
+LOG = 30_000
+"""Records in a partition: more than a reading of a few fetches ahead."""
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The consumers that are made; none is there before."""
+    monkeypatch.setattr(client_module, "_KEPT", [])
+    made: list[object] = []
+    consumer = client_module.Consumer
+    monkeypatch.setattr(
+        client_module, "Consumer", lambda config: made.append(config) or consumer(config)
+    )
+    return made
+
+
+@pytest.fixture
+def name(kafka: str, topic: Topic) -> str:
+    """A topic whose two partitions hold more than is asked for."""
+    name = topic(partitions=2)
+    for partition in range(2):
+        produce(kafka, name, documents(LOG), partition)
+    return name
+
+
+def offsets(kafka: str, *spans: Span, **settings: object) -> list[tuple[int, int]]:
+    """Partition and offset of each record that comes, in the order of each partition."""
+    config = {"bootstrap.servers": kafka}
+    lists = read_spans(config, spans, **settings)  # type: ignore[arg-type]
+    found = [(one.partition(), one.offset()) for records in lists for one in records]
+    return sorted(found, key=lambda place: place[0])
+
+
+def whole(*spans: Span) -> list[tuple[int, int]]:
+    return [(span.partition, offset) for span in spans for offset in range(span.start, span.end)]
+
+
+@pytest.mark.parametrize("starts", [(100, 0), (0, 100), (0, 0), (25_000, 10), (10, 25_000)])
+def test_a_reading_gives_its_records_and_none_that_the_one_before_had_fetched(
+    kafka: str, name: str, made: list[object], starts: tuple[int, int]
+) -> None:
+    """Of the same partitions at an earlier, the same and a later offset."""
+    for start in starts * 3:
+        spans = [Span(name, partition, start, start + 50) for partition in range(2)]
+        assert offsets(kafka, *spans) == whole(*spans)
+    assert len(made) == 1
+
+
+def test_a_span_without_a_record_ends_each_time_that_it_is_read(
+    kafka: str, topic: Topic, made: list[object]
+) -> None:
+    """Where it ends is told anew to each reading."""
+    name = topic()
+    produce_transaction(kafka, name, documents(3), abort=True)
+    for _ in range(3):
+        assert offsets(kafka, Span(name, 0, 0, 4)) == []
+    assert len(made) == 1
+
+
+def test_a_reading_that_is_left_early_leaves_its_client_to_nobody(
+    kafka: str, name: str, made: list[object]
+) -> None:
+    """A task that is killed by its transform."""
+    lists = read_spans({"bootstrap.servers": kafka}, [Span(name, 0, 0, LOG)])
+    next(lists)
+    lists.close()
+    span = Span(name, 0, 5, 10)
+    assert offsets(kafka, span) == whole(span)
+    assert len(made) == 2
+
+
+def test_a_reading_after_one_that_failed_has_a_new_client(
+    kafka: str, name: str, made: list[object], admin: AdminClient
+) -> None:
+    admin.delete_records([KafkaPartition(name, 0, 10)])[KafkaPartition(name, 0)].result(20)
+    with pytest.raises(DataLost, match="begins at 10"):
+        offsets(kafka, Span(name, 0, 5, 12))
+    span = Span(name, 0, 10, 12)
+    assert offsets(kafka, span) == whole(span)
+    assert len(made) == 2
+
+
+def test_what_retention_took_since_the_last_reading_is_lost(
+    kafka: str, name: str, made: list[object], admin: AdminClient
+) -> None:
+    """B7: though the client had fetched it."""
+    assert offsets(kafka, Span(name, 0, 0, 5)) == whole(Span(name, 0, 0, 5))
+    admin.delete_records([KafkaPartition(name, 0, 10)])[KafkaPartition(name, 0)].result(20)
+    with pytest.raises(DataLost, match=rf"{name}\[0\]@5 is needed.*begins at 10"):
+        offsets(kafka, Span(name, 0, 5, 12))
+    assert len(made) == 1
+
+
+def test_a_topic_that_was_created_again_since_the_last_reading_is_lost(
+    kafka: str, name: str, made: list[object], admin: AdminClient
+) -> None:
+    """Though the client had fetched what the old one held."""
+    assert offsets(kafka, Span(name, 0, 0, 5)) == whole(Span(name, 0, 0, 5))
+    create_again(admin, name)
+    produce(kafka, name, documents(3))
+    with pytest.raises(DataLost, match=rf"{name}\[0\]@5 is needed.*ends at 3"):
+        offsets(kafka, Span(name, 0, 5, 12))
+    assert len(made) == 1
+
+
+def test_a_topic_that_was_deleted_since_the_last_reading_is_lost(
+    kafka: str, name: str, made: list[object], admin: AdminClient
+) -> None:
+    assert offsets(kafka, Span(name, 0, 0, 5)) == whole(Span(name, 0, 0, 5))
+    admin.delete_topics([name])[name].result(30)
+    until(lambda: led(admin, name) == 0)
+    with pytest.raises(DataLost, match=rf"{name}\[0\]@5 is gone"):
+        offsets(kafka, Span(name, 0, 5, 12), no_progress_seconds=2)
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("epoch", [0, 9])
+def test_a_log_that_was_rewritten_is_noticed_by_each_reading(
+    kafka: str, name: str, made: list[object], epoch: int
+) -> None:
+    """B7: an epoch of the position that the log does not know (KIP-320)."""
+    begin, after = Span(name, 0, 0, 5), Span(name, 0, 5, 10)
+    assert offsets(kafka, begin) == whole(begin)
+    told = {after.topic_partition: LogPosition(5, epoch)}
+    if epoch:
+        with pytest.raises(DataLost, match=rf"{name}\[0\]@5 is needed.*leader epoch 9"):
+            offsets(kafka, after, read_up_to=told)
+    else:
+        assert offsets(kafka, after, read_up_to=told) == whole(after)
+    assert len(made) == 1
+
+
+def test_a_reading_after_one_that_met_a_corrupt_batch_has_a_new_client(
+    stack: LocalStack, kafka: str, topic: Topic
+) -> None:
+    """B16: the client that met it may go on anywhere."""
+    name = topic(partitions=2)
+    fill(kafka, name)
+    produce(kafka, name, documents(50), 1)
+    stored_batches(stack, name)[2].flip(-3)
+    sound = Span(name, 1, 0, 50)
+    found, code, _ = read_apart(kafka, Span(name, 0, 0, 40), then=sound)
+    assert (found, code) == ([*range(20), *range(50)], "CORRUPT_RECORD")
+
+
+def test_two_connections_in_turns_have_their_own_clients(
+    kafka: str, name: str, made: list[object]
+) -> None:
+    span = Span(name, 0, 5, 10)
+    for client in ("one", "other", "one"):
+        config = {"bootstrap.servers": kafka, "client.id": client}
+        lists = list(read_spans(config, [span]))
+        assert [one.offset() for records in lists for one in records] == [*range(5, 10)]
+    assert [config["client.id"] for config in made] == ["one", "other", "one"]  # type: ignore[index]
