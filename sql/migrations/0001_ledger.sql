@@ -96,7 +96,7 @@ CREATE TABLE tidemark.partitions (
     ended_seq      bigint,                         -- the head when a corrupt range ended it; null: an open did
     CONSTRAINT next_is_not_before_initial CHECK (next_offset >= initial_offset AND initial_offset >= 0),
     CONSTRAINT record_end_is_not_after_next_offset CHECK (record_end <= next_offset)
-);
+) WITH (fillfactor = 50);                          -- a publish changes all of them: no index need know
 CREATE UNIQUE INDEX partition_is_known_once ON tidemark.partitions (region, topic, partition)
     WHERE ended_epoch IS NULL;
 

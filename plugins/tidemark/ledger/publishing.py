@@ -1,9 +1,12 @@
 """What a transaction decides about unpublished batches: claims, and the publish."""
 
+from collections.abc import Sequence
+
 from tidemark.errors import TargetRefused
 from tidemark.ledger.decision import Decision
-from tidemark.model.batch import Batch, Contribution, Moved
+from tidemark.model.batch import Batch, Contribution, Moved, SpanRead
 from tidemark.model.dead_letters import JUDGED_FROM, Counted, Limits, Reason
+from tidemark.postgres.session import configure
 from tidemark.protocol.contribute import SpanAlreadyClaimed
 
 
@@ -26,11 +29,21 @@ class Publishing(Decision):
         Raises:
             SpanAlreadyClaimed: another contribution has claimed one of them.
         """
-        reads = contribution.reads
-        claimed = self._run(
+        number = self._write_contribution(batch, contribution)
+        # Each span's foreign key looks the contribution up: while there are few, Postgres would
+        # read them all for every span, and go on so in this session when they are many.
+        configure(self.cursor, "enable_seqscan", "off", is_local=True)
+        claimed = self._claim_spans(batch, number, contribution.reads)
+        configure(self.cursor, "enable_seqscan", "on", is_local=True)
+        if claimed != len(contribution.reads):
+            raise SpanAlreadyClaimed(f"batch {batch.seq}: another contribution was accepted")
+        self._run("claim_count", seq=batch.seq, claimed=claimed)
+
+    def _claim_spans(self, batch: Batch, contribution: int, reads: Sequence[SpanRead]) -> int:
+        return self._run(
             "claim_spans",
             seq=batch.seq,
-            contribution=self._write_contribution(batch, contribution),
+            contribution=contribution,
             topics=[read.span.topic for read in reads],
             partitions=[read.span.partition for read in reads],
             starts=[read.span.start for read in reads],
@@ -42,9 +55,6 @@ class Publishing(Decision):
             record_ends=[read.record_end for read in reads],
             leader_epochs=[read.leader_epoch for read in reads],
         )
-        if claimed != len(reads):
-            raise SpanAlreadyClaimed(f"batch {batch.seq}: another contribution was accepted")
-        self._run("claim_count", seq=batch.seq, claimed=claimed)
 
     def _write_contribution(self, batch: Batch, contribution: Contribution) -> int:
         return self._number(

@@ -45,6 +45,11 @@ def test_a_contribution_costs_by_its_own_spans(stack: LocalStack, wide: Steps) -
         assert touched(wide[step]) < 2.5 * touched(narrow[step])
 
 
+def test_a_claim_reads_no_contribution_but_its_own(wide: Steps) -> None:
+    """S27: not those of nineteen members for each of fifty spans."""
+    assert touched(wide["contribute, each"]) < 10 * WIDE / MEMBERS
+
+
 def test_one_that_waits_looks_at_no_span(wide: Steps) -> None:
     """S27: members that wait ask often, and there may be thousands."""
     assert touched(wide["look of one that waits"]) < 50
