@@ -55,7 +55,7 @@ def costs(runs: Runs, records: int) -> Table:
         whole = [sum(run.usage.cpu.values()) / records * 1e6 for run in found]
         peaks = [run.usage.peak_total_mb for run in found]
         by_role = [f"{seconds / records * 1e6:.1f}" for seconds in cpu]
-        table.add_row(str(path), *by_role, spread(whole, ".1f"), f"{median(peaks):,.0f}")
+        table.add_row(str(path), *by_role, spread(whole, ".0f"), f"{median(peaks):,.0f}")
     return table
 
 
