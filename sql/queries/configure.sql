@@ -1,2 +1,3 @@
--- A setting of this session, or of this transaction alone.
-SELECT set_config(%(setting)s, %(value)s, %(is_local)s)
+-- Settings of this session, or of this transaction alone.
+SELECT set_config(setting, value, %(is_local)s)
+FROM unnest(%(settings)s::text[], %(values)s::text[]) AS given (setting, value)

@@ -1,13 +1,19 @@
 """What a session sets for itself, and the names that it locks."""
 
+from collections.abc import Mapping
+
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.postgres.queries import query
 
 
-def configure(cursor: Cursor, setting: str, value: str, *, is_local: bool) -> None:
-    """The setting has this value: to the end of the transaction if local, else of the session."""
-    cursor.execute(query("configure"), {"setting": setting, "value": value, "is_local": is_local})
+def configure(cursor: Cursor, settings: Mapping[str, str], *, is_local: bool) -> None:
+    """The settings have these values: to the end of the transaction if local, else of the session.
+
+    By one statement: the server may be far.
+    """
+    values = {"settings": list(settings), "values": list(settings.values()), "is_local": is_local}
+    cursor.execute(query("configure"), values)
 
 
 def lock_name(cursor: Cursor, name: str) -> None:

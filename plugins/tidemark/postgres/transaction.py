@@ -71,8 +71,8 @@ def transaction(
     with _connection(engine) as connection, connection.cursor() as cursor:
         try:
             _begin(cursor)
-            for setting, milliseconds in (timeouts_ms or timeouts_of(name)).items():
-                configure(cursor, setting, f"{milliseconds}ms", is_local=True)
+            timeouts = timeouts_ms or timeouts_of(name)
+            configure(cursor, {one: f"{ms}ms" for one, ms in timeouts.items()}, is_local=True)
             yield cursor
         except NO_ANSWER as error:
             raise unreachable(error) from error

@@ -33,8 +33,7 @@ def connected(parameters: Mapping[str, Any]) -> Connection:
     connection: Connection = psycopg2.connect(**parameters)
     try:
         with connection, connection.cursor() as cursor:
-            for setting, value in TASK_TIMEOUTS.items():
-                configure(cursor, setting, value, is_local=False)
+            configure(cursor, TASK_TIMEOUTS, is_local=False)
     except BaseException:
         connection.close()
         raise

@@ -95,9 +95,9 @@ def drop(cursor: Cursor, staging: Staging, *, wait_ms: int = DROP_WAIT_MS) -> bo
     cursor.execute("SHOW lock_timeout")
     (before,) = cursor.fetchone() or ("0",)
     try:
-        configure(cursor, "lock_timeout", str(wait_ms), is_local=True)
+        configure(cursor, {"lock_timeout": str(wait_ms)}, is_local=True)
         cursor.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(tables))
-        configure(cursor, "lock_timeout", before, is_local=True)
+        configure(cursor, {"lock_timeout": before}, is_local=True)
     except psycopg2.errors.LockNotAvailable:
         cursor.execute("ROLLBACK TO SAVEPOINT drop_staging")
         return False
