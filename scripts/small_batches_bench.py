@@ -20,7 +20,6 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from scripts.flight_data import Record, records
-from scripts.usage import tree_cpu
 
 from tidemark.cli.project import connections_of, find_pipeline
 from tidemark.cli.verify import executor_of
@@ -45,8 +44,6 @@ class Cost:
     size: int
     seconds: list[float]
     """Of each batch but the last, whose end no plan tells."""
-    cpu: float
-    """CPU seconds of the whole run, Spark's start included."""
 
     @property
     def speed(self) -> float:
@@ -60,7 +57,6 @@ class Bench:
     def __init__(self, stack: LocalStack) -> None:
         self.stack = stack
         self.flights = list(records())
-        self.servers = [status.pids[0] for status in stack.status() if status.pids]
 
     def topic(self, partitions: int, count: int) -> str:
         """A new topic with so many flights, evenly in its partitions."""
@@ -78,15 +74,15 @@ class Bench:
         return name
 
     def cost(self, topic: str, size: int, batches: int) -> Cost:
-        """Drain so many batches in this process."""
+        """Drain so many batches in this process; its JVM stays for the next run."""
         region = f"small_{time.time_ns()}"
         pipeline = find_pipeline(str(self._file(region, topic)), STATE)
-        connections, before = connections_of(pipeline), self._cpu()
+        connections = connections_of(pipeline)
         bounds = Bounds(size, max_batches=batches)
         run(pipeline, connections, bounds=bounds, executor_of=executor_of(pipeline))
         planned = self._planned(region)
         seconds = [(after - one).total_seconds() for one, after in pairwise(planned)]
-        return Cost(size, seconds, self._cpu() - before)
+        return Cost(size, seconds)
 
     def _flight(self, number: int) -> Record:
         return self.flights[number % len(self.flights)]
@@ -106,9 +102,6 @@ class Bench:
             statement = "SELECT planned_at FROM tidemark.batches WHERE region = %s ORDER BY seq"
             cursor.execute(statement, (region,))
             return [moment for (moment,) in cursor.fetchall()]
-
-    def _cpu(self) -> float:
-        return sum(map(tree_cpu, (os.getpid(), *self.servers)))
 
 
 def produce(producer: Producer, topic: str, partition: int, key: bytes, value: bytes) -> None:
@@ -143,7 +136,7 @@ def row(cost: Cost) -> str:
     first, *rest = cost.seconds
     return (
         f"first {first:.2f} s, then {median(rest):.2f} s ({min(rest):.2f} to {max(rest):.2f}),"
-        f" {cost.speed:,.0f} records/s, {cost.cpu:.1f} CPU s in all"
+        f" {cost.speed:,.0f} records/s"
     )
 
 
