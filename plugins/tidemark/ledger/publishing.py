@@ -32,9 +32,9 @@ class Publishing(Decision):
         number = self._write_contribution(batch, contribution)
         # Each span's foreign key looks the contribution up: while there are few, Postgres would
         # read them all for every span, and go on so in this session when they are many.
-        configure(self.cursor, "enable_seqscan", "off", is_local=True)
+        configure(self.cursor, {"enable_seqscan": "off"}, is_local=True)
         claimed = self._claim_spans(batch, number, contribution.reads)
-        configure(self.cursor, "enable_seqscan", "on", is_local=True)
+        configure(self.cursor, {"enable_seqscan": "on"}, is_local=True)
         if claimed != len(contribution.reads):
             raise SpanAlreadyClaimed(f"batch {batch.seq}: another contribution was accepted")
         self._run("claim_count", seq=batch.seq, claimed=claimed)

@@ -120,8 +120,7 @@ Names = dict[str, sql.Composable]
 
 def exact_texts(cursor: Cursor) -> None:
     """To the end of the transaction values become texts, and texts values, without a loss."""
-    for setting, value in _TEXTS.items():
-        configure(cursor, setting, value, is_local=True)
+    configure(cursor, _TEXTS, is_local=True)
 
 
 def names_of(
