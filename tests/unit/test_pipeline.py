@@ -50,7 +50,7 @@ def fault(tmp_path: Path, text: str) -> str:
 def test_a_minimal_file_has_defaults(tmp_path: Path) -> None:
     found = load(tmp_path, MINIMAL)
     assert (found.group, found.kafka.start, found.members) == ("flights", "beginning", 1)
-    assert found.batch.bounds() == Bounds(100_000)
+    assert found.batch.bounds() == Bounds(100_000, in_flight=2)
     assert (found.transform, found.spark.connection) == (None, "spark_default")
 
 

@@ -37,7 +37,7 @@ class BatchSettings(Strict):
     """Batches in one run."""
     max_seconds: Positive | None = None
     """Seconds after which a run plans no further batch; with a backlog it publishes one."""
-    in_flight: Annotated[int, Field(ge=1, le=MOST_IN_FLIGHT)] = 1
+    in_flight: Annotated[int, Field(ge=1, le=MOST_IN_FLIGHT)] = 2
     """Batches at work at once: with 2, the next one is drained while one is published."""
 
     def bounds(self) -> Bounds:
