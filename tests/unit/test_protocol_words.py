@@ -57,7 +57,7 @@ COMPOSED = {
     "staging/reads.py": "the name of a staging table",
     "staging/refused_records.py": "the name of a staging table",
     "staging/rewind.py": "the target's name",
-    "staging/undo.py": "the names of target, its columns and a scratch table",
+    "staging/undo_sql.py": "the names of target, its columns and a scratch table",
     "staging/upsert.py": "the name of a scratch table",
     "staging/upsert_sql.py": "the names of target, staging tables and columns",
     "verify/multiset.py": "two statements that are compared",

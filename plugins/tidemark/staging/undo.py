@@ -12,6 +12,7 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import Refused, TargetRefused
 from tidemark.postgres.queries import query
+from tidemark.staging import undo_sql
 from tidemark.staging.catalog import (
     TableColumn,
     find_columns,
@@ -22,54 +23,7 @@ from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.ports import Deciding
 from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.target import Target, refuse_row_security
-from tidemark.staging.upsert_sql import Names, commas, exact_texts, key_texts, of_target
-
-_OLDEST = sql.SQL("""
-SELECT DISTINCT ON (u.key) u.key, u.before_seq, u.was_deleted, u.before,
-       max(u.seq) OVER (PARTITION BY u.key) AS newest_seq
-FROM tidemark.undo u WHERE u.region = {region} AND u.seq > {seq} ORDER BY u.key, u.seq
-""")
-# A change is kept of each key that was there; the first one of another key shows in what is there.
-_CHANGES = sql.SQL("""
-WITH oldest AS ({oldest}), here AS (
-    SELECT {target_key} AS key, t.{batch_seq} AS seq FROM {target} AS t WHERE t.{batch_seq} > {seq}
-    UNION ALL
-    SELECT d.key, d.seq FROM tidemark.deleted_keys d WHERE d.region = {region} AND d.seq > {seq}
-)
-SELECT (SELECT count(*) FROM tidemark.undo u WHERE u.region = {region} AND u.seq > {seq})
-       + (SELECT count(*) FROM oldest WHERE before_seq > {seq})
-       + (SELECT count(*) FROM here LEFT JOIN oldest USING (key) WHERE oldest.key IS NULL),
-       (SELECT count(*) FROM oldest o LEFT JOIN here h ON h.key = o.key AND h.seq = o.newest_seq
-        WHERE h.key IS NULL)
-""")
-_MAKE = sql.SQL("CREATE UNLOGGED TABLE {undone} AS {oldest}")
-_REMOVE = sql.SQL("""
-DELETE FROM {target} AS t WHERE t.{batch_seq} > {seq} AND NOT EXISTS (
-    SELECT FROM {undone} AS u
-    WHERE u.key = {target_key} AND NOT u.was_deleted AND u.before_seq <= {seq})
-""")
-_RESTORE = sql.SQL("""
-INSERT INTO {target} ({kept})
-SELECT {before} FROM {undone} AS u WHERE NOT u.was_deleted AND u.before_seq <= {seq}
-ON CONFLICT ({key}) DO UPDATE SET {set}
-""")
-_TO_RESTORE = sql.SQL(
-    "SELECT count(*) FROM {undone} AS u WHERE NOT u.was_deleted AND u.before_seq <= {seq}"
-)
-_LEFT = sql.SQL("SELECT count(*) FROM {target} WHERE {batch_seq} > {seq}")
-_OF_LEDGER = sql.SQL("""
-DELETE FROM tidemark.deleted_keys d WHERE d.region = {region} AND d.seq > {seq};
-INSERT INTO tidemark.deleted_keys (region, key, seq, topic, partition, order_by)
-SELECT {region}, u.key, u.before_seq, u.before ->> 'topic', (u.before ->> 'partition')::int,
-       u.before ->> 'order_by'
-FROM {undone} AS u WHERE u.was_deleted AND u.before_seq <= {seq};
-UPDATE tidemark.batches b SET rows_overwritten = b.rows_overwritten - back.rows
-FROM (SELECT u.before_seq, count(*) AS rows FROM tidemark.undo u
-      WHERE u.region = {region} AND u.seq > {seq} AND NOT u.was_deleted GROUP BY u.before_seq) back
-WHERE b.region = {region} AND b.seq = back.before_seq;
-DELETE FROM tidemark.undo u WHERE u.region = {region} AND u.seq > {seq};
-DROP TABLE {undone}
-""")
+from tidemark.staging.upsert_names import Names, commas, exact_texts, key_texts, of_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,24 +64,24 @@ class UpsertedRows:
             self._put_back(cursor, names)
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         transaction.keep_target(self.target.schema, self.target.table)
-        cursor.execute(_OF_LEDGER.format(**names))
+        cursor.execute(undo_sql.OF_LEDGER.format(**names))
         return changes
 
     def _put_back(self, cursor: Cursor, names: Names) -> None:
-        cursor.execute(_MAKE.format(**names))
+        cursor.execute(undo_sql.MAKE.format(**names))
         cursor.execute(sql.SQL("ANALYZE {undone}").format(**names))
-        cursor.execute(_REMOVE.format(**names))
-        cursor.execute(_RESTORE.format(**names))
+        cursor.execute(undo_sql.REMOVE.format(**names))
+        cursor.execute(undo_sql.RESTORE.format(**names))
         restored = cursor.rowcount
-        cursor.execute(_TO_RESTORE.format(**names))
+        cursor.execute(undo_sql.TO_RESTORE.format(**names))
         (wanted,) = cursor.fetchone() or (0,)
-        cursor.execute(_LEFT.format(**names))
+        cursor.execute(undo_sql.LEFT.format(**names))
         (left,) = cursor.fetchone() or (0,)
         if left or restored != wanted:
             raise self._kept(cursor, left, wanted - restored)
 
     def _changes(self, cursor: Cursor, names: Names, after_seq: int) -> int:
-        cursor.execute(_CHANGES.format(**names))
+        cursor.execute(undo_sql.CHANGES.format(**names))
         changes, altered = cursor.fetchone() or (0, 0)
         if altered:
             raise Refused(
@@ -200,4 +154,4 @@ class UpsertedRows:
                 if own.name not in self.key
             ),
         }
-        return {**names, "oldest": _OLDEST.format(**names)}
+        return {**names, "oldest": undo_sql.OLDEST.format(**names)}

@@ -20,7 +20,7 @@ from tidemark.staging import upsert_sql
 from tidemark.staging.catalog import find_columns, find_interfering
 from tidemark.staging.column import Column
 from tidemark.staging.target import Target
-from tidemark.staging.upsert_sql import exact_texts, names_of
+from tidemark.staging.upsert_names import exact_texts, names_of
 
 
 class Upserting:

@@ -1,25 +1,6 @@
-"""The statements of an upsert, and the names in them."""
-
-from collections.abc import Iterable, Sequence
+"""The statements of an upsert."""
 
 from psycopg2 import sql
-from psycopg2.extensions import cursor as Cursor
-
-from tidemark.model.batch import Batch
-from tidemark.model.upsert import Upsert
-from tidemark.postgres.session import configure
-from tidemark.staging.catalog import TableColumn
-from tidemark.staging.column import BATCH_SEQ, Column
-from tidemark.staging.move import of_winners, staged_value
-from tidemark.staging.target import Target
-
-_TEXTS = {
-    "timezone": "UTC",
-    "datestyle": "ISO, YMD",
-    "intervalstyle": "postgres",
-    "bytea_output": "hex",
-    "extra_float_digits": "1",
-}
 
 # In the target's own types: its collations too.
 MAKE_LAST = sql.SQL("""
@@ -43,7 +24,7 @@ FROM (
            whole AS (best ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
 ) AS ranked WHERE "tidemark place" = 1
 """)
-_SPLIT = sql.SQL("""
+SPLIT = sql.SQL("""
     min(kafka_partition) OVER whole <> max(kafka_partition) OVER whole
     OR min(kafka_topic) OVER whole <> max(kafka_topic) OVER whole
 """)
@@ -114,99 +95,3 @@ INSERT INTO {target} ({names}, {batch_seq})
 SELECT {names}, {seq} FROM {last} WHERE NOT "tidemark deleted"
 ON CONFLICT ({key}) DO UPDATE SET {set}
 """)
-
-Names = dict[str, sql.Composable]
-
-
-def exact_texts(cursor: Cursor) -> None:
-    """To the end of the transaction values become texts, and texts values, without a loss."""
-    configure(cursor, _TEXTS, is_local=True)
-
-
-def names_of(
-    batch: Batch,
-    target: Target,
-    columns: Sequence[Column],
-    upsert: Upsert,
-    table: Sequence[TableColumn],
-    winners: Sequence[tuple[int, int]],
-) -> Names:
-    """What the statements name; literals, for with parameters a % in a name were a placeholder."""
-    names = [column.name for column in columns if column.name != upsert.deleted]
-    return {
-        "last": sql.Identifier(batch.staging.schema, f"{batch.region}_{batch.seq}_last"),
-        "rows": sql.Identifier(batch.staging.schema, batch.staging.rows),
-        "region": sql.Literal(batch.region),
-        "seq": sql.Literal(batch.seq),
-        "chosen": of_winners(winners),
-        "names": commas(map(sql.Identifier, names)),
-        "values": commas(
-            sql.SQL("{} AS {}").format(staged_value(column), sql.Identifier(column.name))
-            for column in columns
-        ),
-        "deleted": sql.Identifier(upsert.deleted) if upsert.deleted else sql.SQL("false"),
-        "set": commas(
-            sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name))
-            for name in (*names, BATCH_SEQ)
-            if name not in upsert.key
-        ),
-        **of_target(target, upsert.key, table),
-        **_of_order(upsert, {own.name: own.type_name for own in table}),
-    }
-
-
-def of_target(target: Target, key: Sequence[str], table: Sequence[TableColumn]) -> Names:
-    """The names of the target, of its key and of all columns that hold something of their own."""
-    kept = [own.name for own in table if not own.generated]
-    return {
-        "target": target.identifier,
-        "batch_seq": sql.Identifier(BATCH_SEQ),
-        "key": commas(map(sql.Identifier, key)),
-        "match": sql.SQL(" AND ").join(
-            sql.SQL("l.{0} = t.{0}").format(sql.Identifier(name)) for name in key
-        ),
-        "key_texts": key_texts("l", key),
-        "key_is_null": sql.SQL("NOT ({} IS NOT NULL)").format(_row("l", key)),
-        "all_names": sql.Literal(kept),
-        "all_texts": commas(sql.SQL("t.{}::text").format(sql.Identifier(name)) for name in kept),
-    }
-
-
-def key_texts(of: str, key: Sequence[str]) -> sql.Composable:
-    """The key of a row as the ledger keeps it."""
-    texts = (sql.SQL('({}::text) COLLATE "C"').format(sql.Identifier(of, name)) for name in key)
-    return sql.SQL("ARRAY[{}]").format(commas(texts))
-
-
-def commas(parts: Iterable[sql.Composable]) -> sql.Composed:
-    """The parts in a list."""
-    return sql.SQL(", ").join(parts)
-
-
-def _row(of: str, names: Sequence[str]) -> sql.Composable:
-    return sql.SQL("ROW({})").format(commas(sql.Identifier(of, name) for name in names))
-
-
-def _of_order(upsert: Upsert, types: dict[str, str]) -> Names:
-    last = sql.SQL('kafka_topic COLLATE "C" DESC, kafka_partition DESC, kafka_offset DESC')
-    if upsert.order_by is None:
-        return {
-            "best_first": last,
-            "same_order": sql.SQL(""),
-            "is_split": _SPLIT,
-            "order_is_null": sql.SQL("false"),
-            "order_text": sql.SQL("NULL"),
-        }
-    order, kind = sql.Identifier(upsert.order_by), types[upsert.order_by]
-    is_text = kind.startswith(("text", "character"))
-    by_bytes = sql.SQL(' COLLATE "C"' if is_text else "")
-    return {
-        "order": order,
-        "bytes": by_bytes,
-        "order_type": sql.SQL(kind),
-        "best_first": sql.SQL("{}{} DESC NULLS FIRST, {}").format(order, by_bytes, last),
-        "same_order": sql.SQL("AND lead({0}) OVER best = {0}").format(order),
-        "is_split": sql.SQL("false"),
-        "order_is_null": sql.SQL("l.{} IS NULL").format(order),
-        "order_text": sql.SQL("l.{}::text").format(order),
-    }

@@ -1,0 +1,50 @@
+"""The statements that take an upsert back."""
+
+from psycopg2 import sql
+
+OLDEST = sql.SQL("""
+SELECT DISTINCT ON (u.key) u.key, u.before_seq, u.was_deleted, u.before,
+       max(u.seq) OVER (PARTITION BY u.key) AS newest_seq
+FROM tidemark.undo u WHERE u.region = {region} AND u.seq > {seq} ORDER BY u.key, u.seq
+""")
+# A change is kept of each key that was there; the first one of another key shows in what is there.
+CHANGES = sql.SQL("""
+WITH oldest AS ({oldest}), here AS (
+    SELECT {target_key} AS key, t.{batch_seq} AS seq FROM {target} AS t WHERE t.{batch_seq} > {seq}
+    UNION ALL
+    SELECT d.key, d.seq FROM tidemark.deleted_keys d WHERE d.region = {region} AND d.seq > {seq}
+)
+SELECT (SELECT count(*) FROM tidemark.undo u WHERE u.region = {region} AND u.seq > {seq})
+       + (SELECT count(*) FROM oldest WHERE before_seq > {seq})
+       + (SELECT count(*) FROM here LEFT JOIN oldest USING (key) WHERE oldest.key IS NULL),
+       (SELECT count(*) FROM oldest o LEFT JOIN here h ON h.key = o.key AND h.seq = o.newest_seq
+        WHERE h.key IS NULL)
+""")
+MAKE = sql.SQL("CREATE UNLOGGED TABLE {undone} AS {oldest}")
+REMOVE = sql.SQL("""
+DELETE FROM {target} AS t WHERE t.{batch_seq} > {seq} AND NOT EXISTS (
+    SELECT FROM {undone} AS u
+    WHERE u.key = {target_key} AND NOT u.was_deleted AND u.before_seq <= {seq})
+""")
+RESTORE = sql.SQL("""
+INSERT INTO {target} ({kept})
+SELECT {before} FROM {undone} AS u WHERE NOT u.was_deleted AND u.before_seq <= {seq}
+ON CONFLICT ({key}) DO UPDATE SET {set}
+""")
+TO_RESTORE = sql.SQL(
+    "SELECT count(*) FROM {undone} AS u WHERE NOT u.was_deleted AND u.before_seq <= {seq}"
+)
+LEFT = sql.SQL("SELECT count(*) FROM {target} WHERE {batch_seq} > {seq}")
+OF_LEDGER = sql.SQL("""
+DELETE FROM tidemark.deleted_keys d WHERE d.region = {region} AND d.seq > {seq};
+INSERT INTO tidemark.deleted_keys (region, key, seq, topic, partition, order_by)
+SELECT {region}, u.key, u.before_seq, u.before ->> 'topic', (u.before ->> 'partition')::int,
+       u.before ->> 'order_by'
+FROM {undone} AS u WHERE u.was_deleted AND u.before_seq <= {seq};
+UPDATE tidemark.batches b SET rows_overwritten = b.rows_overwritten - back.rows
+FROM (SELECT u.before_seq, count(*) AS rows FROM tidemark.undo u
+      WHERE u.region = {region} AND u.seq > {seq} AND NOT u.was_deleted GROUP BY u.before_seq) back
+WHERE b.region = {region} AND b.seq = back.before_seq;
+DELETE FROM tidemark.undo u WHERE u.region = {region} AND u.seq > {seq};
+DROP TABLE {undone}
+""")
