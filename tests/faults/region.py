@@ -28,7 +28,7 @@ Row = tuple[int, int, int]
 def _settings() -> dict[str, Any]:
     return {
         "kafka": {"session_timeout_seconds": 3},  # a killed driver is missed so soon
-        "batch": {"max_records": BATCH_RECORDS},
+        "batch": {"max_records": BATCH_RECORDS, "in_flight": 1},
         "decode": {"schema": {"n": "bigint"}},
         "target": {"table": "public.numbers"},
         "no_progress_seconds": 120,

@@ -80,8 +80,8 @@ NO_SPAN_CAS = Seed(
 _COUNTS = (
     Edit(
         "sql/migrations/0001_ledger.sql",
-        "CHECK (rows_moved + rows_refused = rows_contributed)",
-        "CHECK (true)",
+        "rows_moved + rows_refused + rows_deleted + rows_superseded = rows_contributed",
+        "true",
     ),
     Edit(
         "sql/migrations/0001_ledger.sql",

@@ -62,9 +62,9 @@ OTHERS: dict[str, Any] = {
     "table": "tidemark.batches",
     "fingerprint": "{}",
     "state": "closed",
-    **dict.fromkeys(
-        ("schema", "name", "setting", "value", "pattern", "view", "topic", "request_id"), "text"
-    ),
+    **dict.fromkeys(("schema", "name", "pattern", "view", "topic", "request_id"), "text"),
+    "settings": ["lock_timeout"],
+    "values": ["1s"],
     "is_local": True,
     "rule": "3",
 }

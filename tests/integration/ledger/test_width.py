@@ -3,12 +3,13 @@
 import pytest
 from scripts.ledger_bench import of_width
 from scripts.ledger_tables import Steps, slopes, touched
+from sqlalchemy import Engine
 from tests.support.databases import database_of
 
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.migrate import migrate
 from tidemark.local.stack import LocalStack
-from tidemark.postgres.transaction import connect
+from tidemark.postgres.transaction import autocommit, connect
 
 LINEAR = 1.1
 """The steepest slope on log-log that counts as linear."""
@@ -21,9 +22,21 @@ def measured(stack: LocalStack, partitions: int, members: int) -> Steps:
     for parameters in database_of(stack.postgres):
         engine = connect(parameters)
         migrate(engine)
+        leave_statistics(engine)
         found = of_width(Ledger(engine), partitions, members)
         engine.dispose()
     return found
+
+
+def leave_statistics(engine: Engine) -> None:
+    """No autovacuum changes them, and so the plans, in the middle of a measurement."""
+    with autocommit(engine) as cursor:
+        cursor.execute(
+            "SELECT 'ALTER TABLE ' || oid::regclass || ' SET (autovacuum_enabled = off)'"
+            " FROM pg_class WHERE relkind = 'r' AND relnamespace = 'tidemark'::regnamespace"
+        )
+        for (statement,) in cursor.fetchall():
+            cursor.execute(statement)
 
 
 @pytest.fixture(scope="module")
