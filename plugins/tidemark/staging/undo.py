@@ -23,7 +23,14 @@ from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.ports import Deciding
 from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.target import Target, refuse_row_security
-from tidemark.staging.upsert_names import Names, commas, exact_texts, key_texts, of_target
+from tidemark.staging.upsert_names import (
+    Names,
+    commas,
+    exact_texts,
+    excluded,
+    key_texts,
+    of_target,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +155,6 @@ class UpsertedRows:
                 sql.SQL("(u.before ->> {})::" + own.type_name).format(sql.Literal(own.name))
                 for own in kept
             ),
-            "set": commas(
-                sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(own.name))
-                for own in kept
-                if own.name not in self.key
-            ),
+            "set": excluded((own.name for own in kept), self.key),
         }
         return {**names, "oldest": undo_sql.OLDEST.format(**names)}

@@ -10,9 +10,10 @@ from tidemark.model.upsert import Upsert
 from tidemark.postgres.session import configure
 from tidemark.staging.catalog import TableColumn
 from tidemark.staging.column import BATCH_SEQ, Column
+from tidemark.staging.keyed import stored
 from tidemark.staging.move import of_winners, staged_value
 from tidemark.staging.target import Target
-from tidemark.staging.upsert_sql import SPLIT
+from tidemark.staging.upsert_sql import DELETED_IS_NEWER, SPLIT, STORED_IS_NEWER
 
 _TEXTS = {
     "timezone": "UTC",
@@ -39,7 +40,7 @@ def names_of(
     winners: Sequence[tuple[int, int]],
 ) -> Names:
     """What the statements name; literals, for with parameters a % in a name were a placeholder."""
-    names = [column.name for column in columns if column.name != upsert.deleted]
+    names = [column.name for column in stored(columns, upsert)]
     return {
         "last": sql.Identifier(batch.staging.schema, f"{batch.region}_{batch.seq}_last"),
         "rows": sql.Identifier(batch.staging.schema, batch.staging.rows),
@@ -52,11 +53,7 @@ def names_of(
             for column in columns
         ),
         "deleted": sql.Identifier(upsert.deleted) if upsert.deleted else sql.SQL("false"),
-        "set": commas(
-            sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name))
-            for name in (*names, BATCH_SEQ)
-            if name not in upsert.key
-        ),
+        "set": excluded((*names, BATCH_SEQ), upsert.key),
         **of_target(target, upsert.key, table),
         **_of_order(upsert, {own.name: own.type_name for own in table}),
     }
@@ -85,6 +82,12 @@ def key_texts(of: str, key: Sequence[str]) -> sql.Composable:
     return sql.SQL("ARRAY[{}]").format(commas(texts))
 
 
+def excluded(names: Iterable[str], key: Sequence[str]) -> sql.Composable:
+    """The assignments of ON CONFLICT: all columns but the key."""
+    others = (sql.Identifier(name) for name in names if name not in key)
+    return commas(sql.SQL("{0} = EXCLUDED.{0}").format(name) for name in others)
+
+
 def commas(parts: Iterable[sql.Composable]) -> sql.Composed:
     """The parts in a list."""
     return sql.SQL(", ").join(parts)
@@ -107,10 +110,10 @@ def _of_order(upsert: Upsert, types: dict[str, str]) -> Names:
     order, kind = sql.Identifier(upsert.order_by), types[upsert.order_by]
     is_text = kind.startswith(("text", "character"))
     by_bytes = sql.SQL(' COLLATE "C"' if is_text else "")
+    compared = {"order": order, "bytes": by_bytes, "order_type": sql.SQL(kind)}
     return {
-        "order": order,
-        "bytes": by_bytes,
-        "order_type": sql.SQL(kind),
+        "stored_is_newer": STORED_IS_NEWER.format(**compared),
+        "deleted_is_newer": DELETED_IS_NEWER.format(**compared),
         "best_first": sql.SQL("{}{} DESC NULLS FIRST, {}").format(order, by_bytes, last),
         "same_order": sql.SQL("AND lead({0}) OVER best = {0}").format(order),
         "is_split": sql.SQL("false"),

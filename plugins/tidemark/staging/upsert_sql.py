@@ -28,6 +28,14 @@ SPLIT = sql.SQL("""
     min(kafka_partition) OVER whole <> max(kafka_partition) OVER whole
     OR min(kafka_topic) OVER whole <> max(kafka_topic) OVER whole
 """)
+STORED_IS_NEWER = sql.SQL("""
+(t.{order}{bytes}, t.kafka_topic COLLATE "C", t.kafka_partition)
+    > (l.{order}{bytes}, l.kafka_topic COLLATE "C", l.kafka_partition)
+""")
+DELETED_IS_NEWER = sql.SQL("""
+(d.order_by::{order_type}{bytes}, d.topic COLLATE "C", d.partition)
+    > (l.{order}{bytes}, l.kafka_topic COLLATE "C", l.kafka_partition)
+""")
 UNDECIDED = sql.SQL("""
 SELECT coalesce(sum("tidemark rows"), 0)::bigint,
        count(*) FILTER (WHERE {key_is_null}), count(*) FILTER (WHERE {order_is_null}),
@@ -52,14 +60,11 @@ WHERE (d.topic COLLATE "C", d.partition)
 """)
 NEWER = sql.SQL("""
 DELETE FROM {last} AS l USING {target} AS t
-WHERE {match} AND (t.{order}{bytes}, t.kafka_topic COLLATE "C", t.kafka_partition)
-                > (l.{order}{bytes}, l.kafka_topic COLLATE "C", l.kafka_partition)
+WHERE {match} AND {stored_is_newer}
 """)
 NEWER_DELETED = sql.SQL("""
 DELETE FROM {last} AS l USING tidemark.deleted_keys AS d
-WHERE d.region = {region} AND d.key = {key_texts}
-  AND (d.order_by::{order_type}{bytes}, d.topic COLLATE "C", d.partition)
-    > (l.{order}{bytes}, l.kafka_topic COLLATE "C", l.kafka_partition)
+WHERE d.region = {region} AND d.key = {key_texts} AND {deleted_is_newer}
 """)
 UNDO = sql.SQL("""
 INSERT INTO tidemark.undo (region, seq, key, before_seq, was_deleted, before)

@@ -41,13 +41,11 @@ SELECT 'key', false, {nulls}, d.key FROM tidemark.deleted_keys d
 WHERE d.region = {region} AND d.seq = {seq}
 """)
 _IS_OLDER = sql.SQL("""
-EXISTS (SELECT FROM {target} AS t WHERE {match} AND t.{batch_seq} < {seq}
-        AND (t.{order}{bytes}, t.kafka_topic COLLATE "C", t.kafka_partition)
-          > (l.{order}{bytes}, l.kafka_topic COLLATE "C", l.kafka_partition))
+EXISTS (SELECT FROM {target} AS t
+        WHERE {match} AND t.{batch_seq} < {seq} AND {stored_is_newer})
 OR EXISTS (SELECT FROM tidemark.deleted_keys AS d
            WHERE d.region = {region} AND d.key = {key_texts} AND d.seq < {seq}
-           AND (d.order_by::{order_type}{bytes}, d.topic COLLATE "C", d.partition)
-             > (l.{order}{bytes}, l.kafka_topic COLLATE "C", l.kafka_partition))
+             AND {deleted_is_newer})
 """)
 _SIDE = sql.SQL(
     'SELECT {names} FROM {sides} WHERE "tidemark what" = {what} AND "tidemark expected" = {side}'
