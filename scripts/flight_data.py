@@ -55,15 +55,15 @@ def replay(bootstrap: str, topic: str, flights: list[Record], times: int = 1) ->
     )
     for _ in range(times):
         for key, value in flights:
-            _produce(producer, topic, key, value)
+            produce(producer, topic, crc32(key) % PARTITIONS, key, value)
     left = producer.flush(120)
     if left:
         raise TimeoutError(f"{left} records were not acknowledged in 120 s")
     return times * len(flights)
 
 
-def _produce(producer: Producer, topic: str, key: bytes, value: bytes) -> None:
-    partition = crc32(key) % PARTITIONS
+def produce(producer: Producer, topic: str, partition: int, key: bytes, value: bytes) -> None:
+    """The record is on its way."""
     while True:
         try:
             producer.produce(topic, value, key, partition)

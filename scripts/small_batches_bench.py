@@ -19,7 +19,7 @@ import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
-from scripts.flight_data import Record, records
+from scripts.flight_data import Record, produce, records
 
 from tidemark.cli.project import connections_of, find_pipeline
 from tidemark.cli.verify import executor_of
@@ -102,16 +102,6 @@ class Bench:
             statement = "SELECT planned_at FROM tidemark.batches WHERE region = %s ORDER BY seq"
             cursor.execute(statement, (region,))
             return [moment for (moment,) in cursor.fetchall()]
-
-
-def produce(producer: Producer, topic: str, partition: int, key: bytes, value: bytes) -> None:
-    """The record is on its way."""
-    while True:
-        try:
-            producer.produce(topic, value, key, partition)
-            return
-        except BufferError:
-            producer.poll(0.1)
 
 
 def measured(bench: Bench, repeat: int) -> None:

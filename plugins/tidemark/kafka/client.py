@@ -8,6 +8,8 @@ from typing import Any
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from tidemark.kafka.kept import taken
+
 Note = Callable[[KafkaError], None]
 
 _LIST = 10_000
@@ -94,7 +96,7 @@ def _new(config: Mapping[str, Any], begins: Sequence[KafkaPartition], note: Note
 
 def _kept(config: Mapping[str, Any], begins: Sequence[KafkaPartition], note: Note) -> Client | None:
     """The client that was kept, if it may serve; no other thread gets the same."""
-    client = _taken()
+    client = taken(_KEPT)
     if client is None:
         return None
     with suppress(KafkaException):
@@ -103,13 +105,6 @@ def _kept(config: Mapping[str, Any], begins: Sequence[KafkaPartition], note: Not
             return client
     client.end()
     return None
-
-
-def _taken() -> Client | None:
-    try:
-        return _KEPT.pop()
-    except IndexError:
-        return None
 
 
 def _keep(client: Client) -> None:

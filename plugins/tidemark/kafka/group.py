@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -14,6 +13,7 @@ from tidemark.kafka.admin import SECONDS, request, translated
 from tidemark.kafka.config import quiet
 from tidemark.kafka.description import describe_group
 from tidemark.kafka.holders import GroupState, Holder
+from tidemark.kafka.kept import taken
 from tidemark.model.offsets import Offsets, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -23,8 +23,6 @@ TRANSACTION_TIMEOUT_MS = 15_000
 
 RETRY_MS = 10
 """Right after a mirror its offsets are pending for some milliseconds; then they are asked again."""
-
-T = TypeVar("T")
 
 FENCED_CODES = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
 
@@ -59,7 +57,7 @@ class Group:
             Fenced: a newer writer took over.
         """
         with _kafka_errors(f"mirror of group {self.group_id}"), self._onlooker() as onlooker:
-            writer = _taken(self._writers) or self._new_writer(onlooker)
+            writer = taken(self._writers) or self._new_writer(onlooker)
             yield writer
             self._writers.append(writer)
 
@@ -98,7 +96,7 @@ class Group:
     def close(self) -> None:
         """The clients end."""
         self._writers.clear()
-        while onlooker := _taken(self._onlookers):
+        while onlooker := taken(self._onlookers):
             onlooker.close()
 
     def _new_writer(self, onlooker: Consumer) -> "MirrorWriter":
@@ -114,7 +112,7 @@ class Group:
     @contextmanager
     def _onlooker(self) -> Iterator[Consumer]:
         """A consumer of the group that never joins it."""
-        consumer = _taken(self._onlookers) or self._new_onlooker()
+        consumer = taken(self._onlookers) or self._new_onlooker()
         try:
             yield consumer
         except BaseException:
@@ -148,14 +146,6 @@ class MirrorWriter:
         )
         failpoints.hit("mirror.sent")
         self._producer.commit_transaction(SECONDS)
-
-
-def _taken(kept: list[T]) -> T | None:
-    """A client that nobody uses; no other thread gets the same."""
-    try:
-        return kept.pop()
-    except IndexError:
-        return None
 
 
 @contextmanager
