@@ -1,6 +1,7 @@
 """A member's state in the ledger, for display: nothing is decided by it, nothing fails by it."""
 
 import logging
+from threading import RLock
 
 from tidemark.errors import TidemarkError
 from tidemark.member.member_run import MemberRun
@@ -15,19 +16,25 @@ class Display:
         self._run = run
         self._state = "subscribed"
         self._shown: tuple[object, ...] = ()
+        self._at_it = RLock()
 
     def show(self, state: str, drain_ms: int | None = None) -> None:
         """Show a state, with the time that the last drain took where it is known."""
-        self._state = state
-        try:
-            assigned = sorted(map(str, self._run.member.assigned()))
-            shown = (state, assigned, drain_ms)
-            if shown != self._shown:
-                self._shown = shown
-                self._run.ledger.show_member(self._run.number, state, assigned, drain_ms)
-        except TidemarkError as error:
-            log.warning("member's state not shown: %s", error)
+        with self._at_it:
+            self._state = state
+            try:
+                self._write(state, drain_ms)
+            except TidemarkError as error:
+                log.warning("member's state not shown: %s", error)
 
     def refresh(self) -> None:
-        """Show the assignment beside the state as it is."""
-        self.show(self._state)
+        """Show the assignment beside the state as it is; from any thread."""
+        with self._at_it:
+            self.show(self._state)
+
+    def _write(self, state: str, drain_ms: int | None) -> None:
+        assigned = sorted(map(str, self._run.member.assigned()))
+        shown = (state, assigned, drain_ms)
+        if shown != self._shown:
+            self._run.ledger.show_member(self._run.number, state, assigned, drain_ms)
+            self._shown = shown
