@@ -78,14 +78,44 @@ class UpsertedRows:
         cursor.execute(undo_sql.MAKE.format(**names))
         cursor.execute(sql.SQL("ANALYZE {undone}").format(**names))
         cursor.execute(undo_sql.REMOVE.format(**names))
-        cursor.execute(undo_sql.RESTORE.format(**names))
-        restored = cursor.rowcount
-        cursor.execute(undo_sql.TO_RESTORE.format(**names))
-        (wanted,) = cursor.fetchone() or (0,)
+        cursor.execute(undo_sql.SHAPES.format(**names))
+        missing = 0
+        for columns, wanted in cursor.fetchall():
+            cursor.execute(undo_sql.RESTORE.format(**names, **self._shape(cursor, columns)))
+            missing += wanted - cursor.rowcount
         cursor.execute(undo_sql.LEFT.format(**names))
         (left,) = cursor.fetchone() or (0,)
-        if left or restored != wanted:
-            raise self._kept(cursor, left, wanted - restored)
+        if left or missing:
+            raise self._kept(cursor, left, missing)
+
+    def _shape(self, cursor: Cursor, columns: Sequence[str]) -> Names:
+        """The names for rows that were kept when the target had these columns.
+
+        A column that it got since is left as it is, or has its default in a row that comes back.
+
+        Raises:
+            Refused: the target lost a column and got one: what was kept may be of a renamed one.
+        """
+        table = find_columns(cursor, self.target.schema, self.target.table)
+        kept = [own for own in table if own.name in columns and not own.generated]
+        lost = set(columns) - {own.name for own in table}
+        new = {own.name for own in table if not own.generated} - set(columns)
+        if lost and new:
+            raise Refused(
+                f"{self.target} has lost the columns {', '.join(sorted(lost))} and got"
+                f" {', '.join(sorted(new))} since rows were kept for a rewind; whether one was"
+                " renamed nobody can tell, and its values would stay as they are. Nothing was"
+                " changed. Give each its old name for the rewind, or rewind to a newer checkpoint"
+            )
+        return {
+            "columns": sql.Literal(list(columns)),
+            "kept": commas(sql.Identifier(own.name) for own in kept),
+            "before": commas(
+                sql.SQL("(u.before ->> {})::" + own.type_name).format(sql.Literal(own.name))
+                for own in kept
+            ),
+            "set": excluded((own.name for own in kept), self.key),
+        }
 
     def _changes(self, cursor: Cursor, names: Names, after_seq: int) -> int:
         cursor.execute(undo_sql.CHANGES.format(**names))
@@ -143,18 +173,11 @@ class UpsertedRows:
         return int((cursor.fetchone() or (0,))[0])
 
     def _named(self, table: Sequence[TableColumn], after_seq: int) -> Names:
-        kept = [own for own in table if not own.generated]
         names: Names = {
             **of_target(self.target, self.key, table),
             "undone": sql.Identifier("tidemark_staging", f"{self.region}_undone"),
             "region": sql.Literal(self.region),
             "seq": sql.Literal(after_seq),
             "target_key": key_texts("t", self.key),
-            "kept": commas(sql.Identifier(own.name) for own in kept),
-            "before": commas(
-                sql.SQL("(u.before ->> {})::" + own.type_name).format(sql.Literal(own.name))
-                for own in kept
-            ),
-            "set": excluded((own.name for own in kept), self.key),
         }
         return {**names, "oldest": undo_sql.OLDEST.format(**names)}

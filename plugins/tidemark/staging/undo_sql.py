@@ -20,20 +20,23 @@ SELECT (SELECT count(*) FROM tidemark.undo u WHERE u.region = {region} AND u.seq
        (SELECT count(*) FROM oldest o LEFT JOIN here h ON h.key = o.key AND h.seq = o.newest_seq
         WHERE h.key IS NULL)
 """)
-MAKE = sql.SQL("CREATE UNLOGGED TABLE {undone} AS {oldest}")
+MAKE = sql.SQL("""
+CREATE UNLOGGED TABLE {undone} AS
+SELECT o.*, o.before_seq <= {seq} AND NOT o.was_deleted AS is_row,
+       ARRAY(SELECT json_object_keys(o.before)) AS columns FROM ({oldest}) o
+""")
+# The columns that the target had when the rows were kept; more than one row if it changed since.
+SHAPES = sql.SQL("SELECT columns, count(*) FROM {undone} WHERE is_row GROUP BY columns")
 REMOVE = sql.SQL("""
 DELETE FROM {target} AS t WHERE t.{batch_seq} > {seq} AND NOT EXISTS (
     SELECT FROM {undone} AS u
-    WHERE u.key = {target_key} AND NOT u.was_deleted AND u.before_seq <= {seq})
+    WHERE u.key = {target_key} AND u.is_row)
 """)
 RESTORE = sql.SQL("""
 INSERT INTO {target} ({kept})
-SELECT {before} FROM {undone} AS u WHERE NOT u.was_deleted AND u.before_seq <= {seq}
+SELECT {before} FROM {undone} AS u WHERE u.is_row AND u.columns = {columns}::text[]
 ON CONFLICT ({key}) DO UPDATE SET {set}
 """)
-TO_RESTORE = sql.SQL(
-    "SELECT count(*) FROM {undone} AS u WHERE NOT u.was_deleted AND u.before_seq <= {seq}"
-)
 LEFT = sql.SQL("SELECT count(*) FROM {target} WHERE {batch_seq} > {seq}")
 OF_LEDGER = sql.SQL("""
 DELETE FROM tidemark.deleted_keys d WHERE d.region = {region} AND d.seq > {seq};

@@ -265,6 +265,37 @@ def test_a_trigger_that_keeps_a_row_stops_a_rewind(shop: Shop) -> None:
     assert shop.rows() == {1: "a", 2: "b"}
 
 
+def test_a_column_that_came_later_is_left_as_it_is(shop: Shop) -> None:
+    """B4: rows that were kept before know nothing of it; those that were kept since do."""
+    table = shop.desk.target
+    shop.publish([(1, "a"), (2, "b"), (3, "c"), (4, "d")])
+    shop.publish([(1, "e"), (2, None)])
+    shop.desk.sql(f"ALTER TABLE {table} ADD seen text NOT NULL DEFAULT 'no'")
+    shop.desk.sql(f"UPDATE {table} SET seen = 'yes'")
+    shop.publish([(3, "f"), (4, None)])
+    shop.desk.sql(f"UPDATE {table} SET seen = 'again' WHERE id = 3")
+    shop.desk.rewind(1)
+    seen = dict(shop.desk.sql(f"SELECT id, seen FROM {table}"))
+    assert shop.rows() == {1: "a", 2: "b", 3: "c", 4: "d"}
+    assert seen == {1: "yes", 2: "no", 3: "yes", 4: "yes"}
+
+
+def test_a_column_that_went_is_not_put_back(shop: Shop) -> None:
+    """B4: it is gone with its values; under another name they would stay, so that is refused."""
+    table = shop.desk.target
+    shop.desk.sql(f"ALTER TABLE {table} ADD seen text, ADD noted text")
+    shop.publish([(1, "a"), (2, "b")])
+    shop.publish([(1, "c"), (2, None)])
+    before = shop.whole()
+    shop.desk.sql(f"ALTER TABLE {table} RENAME noted TO remarked")
+    with pytest.raises(Refused, match="lost the columns noted and got remarked"):
+        shop.desk.rewind(1)
+    assert shop.whole() == before
+    shop.desk.sql(f"ALTER TABLE {table} DROP remarked, DROP seen")
+    shop.desk.rewind(1)
+    assert shop.rows() == {1: "a", 2: "b"}
+
+
 def test_no_rewind_goes_back_behind_what_was_pruned(shop: Shop) -> None:
     """B4: what keys were is pruned with the checkpoints: the rewind is refused, not guessed."""
     for word in "abc":
