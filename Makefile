@@ -1,6 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-yarn quick check faults up down lock clean \
-	bench bench-in-flight bench-ledger bench-small bench-start bench-width
+	bench bench-decode bench-in-flight bench-ledger bench-small bench-start bench-width \
+	bench-workers
 
 # Hundreds of processes import the package: each would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -38,6 +39,9 @@ check: $(READY) ## Check format, lint, types and the direction of imports
 bench: $(READY) ## Measure Tidemark beside what one would write instead: 25 minutes
 	@$(BIN)/python scripts/peers_bench.py
 
+bench-decode: $(READY) ## Measure what decoding a record takes, also with bad ones among them
+	@$(BIN)/python -m scripts.decode_bench
+
 bench-in-flight: $(READY) ## Measure one batch in flight beside two, also with a distant Postgres
 	@$(BIN)/python scripts/in_flight_bench.py
 
@@ -46,6 +50,9 @@ bench-ledger: $(READY) ## Measure the ledger's own work by partitions and member
 
 bench-width: $(READY) ## Measure a run and an open of thousands of partitions on the real broker
 	@$(BIN)/python -m scripts.width_bench
+
+bench-workers: $(READY) ## Measure two workers of a standalone cluster beside one
+	@$(BIN)/python -m scripts.workers_bench
 
 bench-small: $(READY) ## Measure batches of 1,000 and 50,000 records beside batches of 1,000,000
 	@$(BIN)/python -m scripts.small_batches_bench

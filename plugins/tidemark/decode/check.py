@@ -6,6 +6,7 @@ can therefore neither swallow a neighbour nor be swallowed.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import accumulate
@@ -21,6 +22,7 @@ MAX_DEPTH = 64
 
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NOT_A_BRACKET = bytes(set(range(256)) - set(b"{}[]"))
+_NUL_TEXT = b"\\u0000"
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _LIMIT = re.compile(r"Expected `\w+` [<>]|(Number|Integer value) out of range")
 _FLOAT32_END = 2.0**128 - 2.0**103  # the first number that rounds to infinity
@@ -54,7 +56,7 @@ class Check:
             return Refusal(Reason.INVALID_UTF8, "the value is not valid UTF-8")
         if _is_deep(value):
             return Refusal(Reason.TOO_DEEP, f"nested deeper than {MAX_DEPTH}")
-        if b"\\u0000" in value and self._has_nul(value):
+        if _NUL_TEXT in value and self._has_nul(value):
             return Refusal(
                 Reason.NUL_IN_TEXT, "a declared text holds U+0000, which Postgres can't store"
             )
@@ -70,8 +72,8 @@ class Check:
             found |= {i for i, value in enumerate(values) if not _is_utf8(value)}
         if _brackets(joined) >= len(values) + MAX_DEPTH:
             found |= {i for i, value in enumerate(values) if _brackets(value) > MAX_DEPTH}
-        if b"\\" in joined and b"\\u0000" in joined:
-            found |= {i for i, value in enumerate(values) if b"\\u0000" in value}
+        if b"\\" in joined:
+            found |= _rows_with(_NUL_TEXT, joined, values)
         return found
 
     def _has_nul(self, value: bytes) -> bool:
@@ -91,6 +93,16 @@ def _is_utf8(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _rows_with(text: bytes, joined: bytes, values: Sequence[bytes]) -> set[int]:
+    """Which values hold the text; `joined` is the values with a byte between them, and found in."""
+    found, at = set[int](), joined.find(text)
+    ends = list(accumulate(len(value) + 1 for value in values)) if at >= 0 else []
+    while at >= 0:
+        found.add(row := bisect_right(ends, at))
+        at = joined.find(text, ends[row])
+    return found
 
 
 def _brackets(data: bytes) -> int:

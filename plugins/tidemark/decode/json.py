@@ -110,13 +110,18 @@ class JsonDecoder:
         found: dict[int, Refusal] = {}
         for at in suspects if len(suspects) * _FEW <= len(rows) else ():
             try:
-                self._parse([documents[rows[at]]])
+                self._table([documents[rows[at]]])
             except Refusal as one:
                 found[rows[at]] = _alone(one)
         return found
 
     def _parse(self, documents: list[bytes]) -> tuple[pa.RecordBatch, dict[int, Refusal]]:
         """A row per document, and the rows that a column refuses; or a Refusal of the block."""
+        table = self._table(documents)
+        return convert(_one_batch(table.to_batches(), table.schema), self.schema)
+
+    def _table(self, documents: list[bytes]) -> pa.Table:
+        """A row per document, as Arrow's reader reads them; or a Refusal of the block."""
         data = b"\n".join([*documents, b""])
         if len(data) > MAX_BLOCK_BYTES and len(documents) > 1:
             raise Refusal(Reason.TOO_LARGE, "the block is too large to be read in one piece")
@@ -130,7 +135,7 @@ class JsonDecoder:
             raise _refusal(str(error)) from error
         if len(table) != len(documents):
             raise Refusal(Reason.INVALID_JSON, f"{len(table)} rows from {len(documents)} values")
-        return convert(_one_batch(table.to_batches(), table.schema), self.schema)
+        return table
 
 
 def _refusal(text: str) -> Refusal:

@@ -1,0 +1,122 @@
+"""What decoding takes: `make bench-decode`. CPU microseconds a record, of the flights as JSON.
+
+Beside it the two libraries that it rests on, on the same blocks: neither refuses all that must be
+refused. And what one bad record in a thousand adds, by its kind. Rounds are interleaved; figures
+are medians, which other load makes larger.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from statistics import median
+
+import pyarrow as pa
+from pyarrow import json as arrow_json
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from scripts.flight_data import records
+
+from tidemark.decode import JsonDecoder
+from tidemark.decode.check import Check
+from tidemark.decode.columns import wire_schema
+from tidemark.decode.outcome import MAX_VALUE_BYTES
+from tidemark.settings.fields import arrow_schema
+from tidemark.settings.pipeline import Pipeline
+from tidemark.spark.records import RECORDS_A_BLOCK
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORDS = 10 * RECORDS_A_BLOCK
+ROUNDS = 7
+ONE_IN = 1_000
+BAD: dict[str, Callable[[bytes], bytes | None]] = {
+    "no value": lambda value: None,
+    "cut off": lambda value: value[:-20],
+    "a text for a number": lambda value: value.replace(b'"month": ', b'"month": "x", "m": '),
+    "a number too large": lambda value: value.replace(b'"day": ', b'"day": 1e999, "d": '),
+    "not UTF-8": lambda value: value.replace(b'"dest": "', b'"dest": "\xff'),
+    "U+0000 in a text": lambda value: value.replace(b'"dest": "', b'"dest": "\\u0000'),
+    "no timestamp": lambda value: value.replace(b'"2013-', b'"2013?'),
+    "a key twice": lambda value: value[:-1] + b', "day": 7}',
+}
+
+Values = list[bytes | None]
+Step = Callable[[Values], object]
+
+
+def microseconds(step: Step, values: Values) -> float:
+    """CPU time a record, block by block as a reader does."""
+    starts = range(0, len(values), RECORDS_A_BLOCK)
+    began = time.process_time()
+    for start in starts:
+        step(values[start : start + RECORDS_A_BLOCK])
+    return (time.process_time() - began) / len(values) * 1e6
+
+
+def checked(schema: pa.Schema) -> Step:
+    """The check of each value by itself."""
+    decode = Check(schema, MAX_VALUE_BYTES).decode
+    return lambda values: deque(map(decode, values), maxlen=0)  # type: ignore[arg-type]
+
+
+def read(schema: pa.Schema) -> Step:
+    """Arrow's reader, told the types."""
+    options = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+
+    def step(values: Values) -> object:
+        data = b"\n".join(value for value in values if value is not None)
+        size = arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1)
+        return arrow_json.read_json(pa.BufferReader(data), size, options)
+
+    return step
+
+
+def spoiled(values: Values, spoil: Callable[[bytes], bytes | None]) -> Values:
+    """The values, one in so many of them bad."""
+    return [
+        spoil(value) if value and n % ONE_IN == 500 else value for n, value in enumerate(values)
+    ]
+
+
+def measured(schema: pa.Schema, values: Values) -> tuple[dict[str, float], dict[str, float]]:
+    """Microseconds a record of each step, and of the decoder with each kind of bad records."""
+    decoder = JsonDecoder(schema)
+    steps = {
+        "JsonDecoder": decoder.decode,
+        "msgspec": checked(schema),
+        "Arrow": read(wire_schema(schema)),
+    }
+    bad = {name: spoiled(values, spoil) for name, spoil in BAD.items()}
+    took: dict[str, list[float]] = {name: [] for name in (*steps, *bad)}
+    for _ in track(range(ROUNDS), "measuring …", console=Console(stderr=True), transient=True):
+        for name, step in steps.items():
+            took[name].append(microseconds(step, values))
+        for name, some in bad.items():
+            took[name].append(microseconds(decoder.decode, some))
+    found = {name: median(each) for name, each in took.items()}
+    return {name: found[name] for name in steps}, {name: found[name] for name in bad}
+
+
+def main() -> None:
+    """Measure, and print two tables."""
+    pipeline = Pipeline.load(ROOT / "dags" / "flights.yaml")
+    values: Values = [value for _, value in islice(records(), RECORDS)]
+    steps, bad = measured(arrow_schema(pipeline.decode.fields), values)
+    console, whole = Console(width=100), steps["JsonDecoder"]
+    parts = Table("step", title=f"CPU of decoding a flight of {len(values[0] or b'')} bytes")
+    parts.add_column("µs a record", justify="right")
+    parts.add_column("JsonDecoder ÷ this", justify="right")
+    for name, took in steps.items():
+        parts.add_row(name, f"{took:.2f}", f"{whole / took:.2f}")
+    console.print(parts)
+    kinds = Table("one record in a thousand has", title="What bad records cost")
+    kinds.add_column("÷ all good", justify="right")
+    for name, took in bad.items():
+        kinds.add_row(name, f"{took / whole:.2f}")
+    console.print(kinds)
+
+
+if __name__ == "__main__":
+    main()
