@@ -76,27 +76,31 @@ class Bench:
     def cost(self, topic: str, size: int, batches: int) -> Cost:
         """Drain so many batches in this process; its JVM stays for the next run."""
         region = f"small_{time.time_ns()}"
-        pipeline = find_pipeline(str(self._file(region, topic)), STATE)
-        connections = connections_of(pipeline)
-        bounds = Bounds(size, max_batches=batches)
-        run(pipeline, connections, bounds=bounds, executor_of=executor_of(pipeline))
-        planned = self._planned(region)
+        self.drain(self.file(region, topic), Bounds(size, max_batches=batches))
+        planned = self.planned(region)
         seconds = [(after - one).total_seconds() for one, after in pairwise(planned)]
         return Cost(size, seconds)
+
+    def drain(self, file: Path, bounds: Bounds) -> None:
+        """A run of one member in this process."""
+        pipeline = find_pipeline(str(file), file.parent)
+        connections = connections_of(pipeline)
+        run(pipeline, connections, bounds=bounds, executor_of=executor_of(pipeline))
 
     def _flight(self, number: int) -> Record:
         return self.flights[number % len(self.flights)]
 
-    def _file(self, region: str, topic: str) -> Path:
-        """The worked example without a transform."""
-        settings = yaml.safe_load(EXAMPLE.read_text()) | {"region": region, "transform": None}
+    def file(self, region: str, topic: str, transform: str | None = None, **target: object) -> Path:
+        """The worked example with another transform, or without, and another target."""
+        settings = yaml.safe_load(EXAMPLE.read_text()) | {"region": region, "transform": transform}
         settings["kafka"] |= {"topics": [topic], "group": region}
-        settings["target"] |= {"table": f"public.{region}"}
-        file = STATE / f"{region}.yaml"
+        settings["target"] |= {"table": f"public.{region}"} | target
+        file = self.stack.folder.root / f"{region}.yaml"
         file.write_text(yaml.safe_dump(settings))
         return file
 
-    def _planned(self, region: str) -> list[Any]:
+    def planned(self, region: str) -> list[Any]:
+        """When each batch was planned."""
         with psycopg2.connect(**self.stack.postgres.parameters("warehouse")) as connection:
             cursor = connection.cursor()
             statement = "SELECT planned_at FROM tidemark.batches WHERE region = %s ORDER BY seq"
