@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-yarn quick check faults up down lock clean \
 	bench bench-decode bench-in-flight bench-ledger bench-small bench-start bench-width \
-	bench-workers
+	bench-upsert bench-workers
 
 # Hundreds of processes import the package: each would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -50,6 +50,9 @@ bench-ledger: $(READY) ## Measure the ledger's own work by partitions and member
 
 bench-width: $(READY) ## Measure a run and an open of thousands of partitions on the real broker
 	@$(BIN)/python -m scripts.width_bench
+
+bench-upsert: $(READY) ## Measure upserts beside appends of the same rows
+	@$(BIN)/python -m scripts.upsert_bench
 
 bench-workers: $(READY) ## Measure two workers of a standalone cluster beside one
 	@$(BIN)/python -m scripts.workers_bench

@@ -240,9 +240,17 @@ CREATE TABLE tidemark.undo (
     key         text[]  COLLATE "C" NOT NULL,
     before_seq  bigint  NOT NULL,                  -- the batch that had made it so; 0: none
     was_deleted boolean NOT NULL,
-    before      json    NOT NULL,                  -- each column's text; of a deleted key its place in the order
+    before      text[]  NOT NULL,                  -- each column's text; of a deleted key topic, partition, order
     CONSTRAINT key_changes_once_in_a_batch PRIMARY KEY (region, seq, key),
     CONSTRAINT before_is_older CHECK (before_seq < seq)
+);
+
+-- The columns of the target, in the order of `before`, when a batch's undo was written.
+CREATE TABLE tidemark.undo_columns (
+    region  text   NOT NULL,
+    seq     bigint NOT NULL,
+    columns text[] NOT NULL,
+    PRIMARY KEY (region, seq)
 );
 
 -- Keys that an upsert deleted and that did not come back. They keep an older row of another partition out.

@@ -78,11 +78,13 @@ class UpsertedRows:
         cursor.execute(undo_sql.MAKE.format(**names))
         cursor.execute(sql.SQL("ANALYZE {undone}").format(**names))
         cursor.execute(undo_sql.REMOVE.format(**names))
+        cursor.execute(undo_sql.TO_RESTORE.format(**names))
+        (missing,) = cursor.fetchone() or (0,)
         cursor.execute(undo_sql.SHAPES.format(**names))
-        missing = 0
-        for columns, wanted in cursor.fetchall():
-            cursor.execute(undo_sql.RESTORE.format(**names, **self._shape(cursor, columns)))
-            missing += wanted - cursor.rowcount
+        for columns, seqs in cursor.fetchall():
+            shape = self._shape(cursor, columns)
+            cursor.execute(undo_sql.RESTORE.format(**names, **shape, seqs=sql.Literal(seqs)))
+            missing -= cursor.rowcount
         cursor.execute(undo_sql.LEFT.format(**names))
         (left,) = cursor.fetchone() or (0,)
         if left or missing:
@@ -108,10 +110,11 @@ class UpsertedRows:
                 " changed. Give each its old name for the rewind, or rewind to a newer checkpoint"
             )
         return {
-            "columns": sql.Literal(list(columns)),
             "kept": commas(sql.Identifier(own.name) for own in kept),
             "before": commas(
-                sql.SQL("(u.before ->> {})::" + own.type_name).format(sql.Literal(own.name))
+                sql.SQL("u.before[{}]::" + own.type_name).format(
+                    sql.Literal(columns.index(own.name) + 1)
+                )
                 for own in kept
             ),
             "set": excluded((own.name for own in kept), self.key),

@@ -3,7 +3,7 @@
 from psycopg2 import sql
 
 OLDEST = sql.SQL("""
-SELECT DISTINCT ON (u.key) u.key, u.before_seq, u.was_deleted, u.before,
+SELECT DISTINCT ON (u.key) u.key, u.seq, u.before_seq, u.was_deleted, u.before,
        max(u.seq) OVER (PARTITION BY u.key) AS newest_seq
 FROM tidemark.undo u WHERE u.region = {region} AND u.seq > {seq} ORDER BY u.key, u.seq
 """)
@@ -22,11 +22,14 @@ SELECT (SELECT count(*) FROM tidemark.undo u WHERE u.region = {region} AND u.seq
 """)
 MAKE = sql.SQL("""
 CREATE UNLOGGED TABLE {undone} AS
-SELECT o.*, o.before_seq <= {seq} AND NOT o.was_deleted AS is_row,
-       ARRAY(SELECT json_object_keys(o.before)) AS columns FROM ({oldest}) o
+SELECT o.*, o.before_seq <= {seq} AND NOT o.was_deleted AS is_row FROM ({oldest}) o
 """)
 # The columns that the target had when the rows were kept; more than one row if it changed since.
-SHAPES = sql.SQL("SELECT columns, count(*) FROM {undone} WHERE is_row GROUP BY columns")
+SHAPES = sql.SQL("""
+SELECT c.columns, array_agg(u.seq) FROM (SELECT DISTINCT seq FROM {undone} WHERE is_row) u
+JOIN tidemark.undo_columns c ON c.region = {region} AND c.seq = u.seq GROUP BY c.columns
+""")
+TO_RESTORE = sql.SQL("SELECT count(*) FROM {undone} WHERE is_row")
 REMOVE = sql.SQL("""
 DELETE FROM {target} AS t WHERE t.{batch_seq} > {seq} AND NOT EXISTS (
     SELECT FROM {undone} AS u
@@ -34,20 +37,20 @@ DELETE FROM {target} AS t WHERE t.{batch_seq} > {seq} AND NOT EXISTS (
 """)
 RESTORE = sql.SQL("""
 INSERT INTO {target} ({kept})
-SELECT {before} FROM {undone} AS u WHERE u.is_row AND u.columns = {columns}::text[]
+SELECT {before} FROM {undone} AS u WHERE u.is_row AND u.seq = ANY ({seqs})
 ON CONFLICT ({key}) DO UPDATE SET {set}
 """)
 LEFT = sql.SQL("SELECT count(*) FROM {target} WHERE {batch_seq} > {seq}")
 OF_LEDGER = sql.SQL("""
 DELETE FROM tidemark.deleted_keys d WHERE d.region = {region} AND d.seq > {seq};
 INSERT INTO tidemark.deleted_keys (region, key, seq, topic, partition, order_by)
-SELECT {region}, u.key, u.before_seq, u.before ->> 'topic', (u.before ->> 'partition')::int,
-       u.before ->> 'order_by'
+SELECT {region}, u.key, u.before_seq, u.before[1], u.before[2]::int, u.before[3]
 FROM {undone} AS u WHERE u.was_deleted AND u.before_seq <= {seq};
 UPDATE tidemark.batches b SET rows_overwritten = b.rows_overwritten - back.rows
 FROM (SELECT u.before_seq, count(*) AS rows FROM tidemark.undo u
       WHERE u.region = {region} AND u.seq > {seq} AND NOT u.was_deleted GROUP BY u.before_seq) back
 WHERE b.region = {region} AND b.seq = back.before_seq;
 DELETE FROM tidemark.undo u WHERE u.region = {region} AND u.seq > {seq};
+DELETE FROM tidemark.undo_columns c WHERE c.region = {region} AND c.seq > {seq};
 DROP TABLE {undone}
 """)

@@ -16,6 +16,7 @@ from tidemark.errors import TargetRefused
 from tidemark.model.batch import Batch, Moved
 from tidemark.model.upsert import Upsert
 from tidemark.postgres.queries import query
+from tidemark.postgres.session import configure
 from tidemark.staging import upsert_sql
 from tidemark.staging.catalog import find_columns, find_interfering
 from tidemark.staging.column import Column
@@ -72,7 +73,8 @@ class Upserting:
         """
         self._do(upsert_sql.MAKE_LAST)
         self._do(upsert_sql.FILL_LAST)
-        self._do(sql.SQL("ANALYZE {last}"))
+        configure(self._cursor, {"default_statistics_target": "10"}, is_local=True)
+        self._do(sql.SQL("ANALYZE {last} ({key})"))
         staged, *counts = self._counts(upsert_sql.UNDECIDED)
         for count, (what, remedy) in zip(counts, _UNDECIDED, strict=True):
             if count:
@@ -91,6 +93,7 @@ class Upserting:
 
     def _keep_undo(self) -> None:
         self._do(upsert_sql.UNDO)
+        self._do(upsert_sql.UNDO_COLUMNS)
         self._do(upsert_sql.UNDO_DELETED)
         self._count_overwritten()
 

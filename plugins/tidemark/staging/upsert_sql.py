@@ -66,16 +66,18 @@ NEWER_DELETED = sql.SQL("""
 DELETE FROM {last} AS l USING tidemark.deleted_keys AS d
 WHERE d.region = {region} AND d.key = {key_texts} AND {deleted_is_newer}
 """)
+# In the order of the ledger's own index, into which that costs least.
 UNDO = sql.SQL("""
 INSERT INTO tidemark.undo (region, seq, key, before_seq, was_deleted, before)
-SELECT {region}, {seq}, {key_texts}, coalesce(t.{batch_seq}, 0), false,
-       json_object({all_names}, ARRAY[{all_texts}])
-FROM {last} AS l JOIN {target} AS t ON {match}
+SELECT {region}, {seq}, {key_texts}, coalesce(t.{batch_seq}, 0), false, ARRAY[{all_texts}]
+FROM {last} AS l JOIN {target} AS t ON {match} ORDER BY {key_texts}
+""")
+UNDO_COLUMNS = sql.SQL("""
+INSERT INTO tidemark.undo_columns (region, seq, columns) VALUES ({region}, {seq}, {all_names})
 """)
 UNDO_DELETED = sql.SQL("""
 INSERT INTO tidemark.undo (region, seq, key, before_seq, was_deleted, before)
-SELECT {region}, {seq}, d.key, d.seq, true,
-       json_build_object('topic', d.topic, 'partition', d.partition, 'order_by', d.order_by)
+SELECT {region}, {seq}, d.key, d.seq, true, ARRAY[d.topic, d.partition::text, d.order_by]
 FROM {last} AS l JOIN tidemark.deleted_keys d ON d.region = {region} AND d.key = {key_texts}
 """)
 DELETE = sql.SQL("""
