@@ -12,6 +12,7 @@ from tidemark.cli.checkpoints import checkpoints
 from tidemark.cli.dead_letters import dead_letters
 from tidemark.cli.errors import Commands, exit_codes
 from tidemark.cli.group import group
+from tidemark.cli.metrics import metrics
 from tidemark.cli.migrate import migrate
 from tidemark.cli.mirror import mirror
 from tidemark.cli.pack import pack
@@ -112,6 +113,7 @@ for command in (
     mirror,
     verify,
     dead_letters,
+    metrics,
     pack,
 ):
     name = command.__name__.replace("_", "-")

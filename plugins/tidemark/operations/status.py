@@ -77,6 +77,8 @@ class RegionStatus:
     partitions: tuple[PartitionStatus, ...] = ()
     target: TargetStatus | None = None
     members: "tuple[ShownMember, ...]" = ()
+    newest: "Published | None" = None
+    """The newest checkpoint."""
     problem: str | None = None
     """What could not be asked."""
 
@@ -106,6 +108,7 @@ def in_ledger(region: "Region") -> RegionStatus:
     if state is None:
         return RegionStatus(region.name, "never opened")
     run = ledger.run_at(region.name, state.epoch)
+    published = looks.checkpoints(region.name)
     return RegionStatus(
         region.name,
         run.state if run else "reset",
@@ -122,8 +125,9 @@ def in_ledger(region: "Region") -> RegionStatus:
             PartitionStatus(*where, offset, None, None)
             for where, offset in ledger.merged_checkpoint(region.name).offsets.items()
         ),
-        _target(region, looks.checkpoints(region.name), state.oldest_seq),
+        _target(region, published, state.oldest_seq),
         tuple(looks.members_at(region.name, state.epoch)),
+        published[0] if published else None,
     )
 
 
