@@ -123,7 +123,8 @@ def _plain(field: Mapping[str, Any], models: Mapping[str, Any]) -> str:
         case "array":
             return f"list of {_type(field['items'], models)}"
         case "object":
-            return "field: [type](#types-of-fields)"
+            typed = "type" in field["additionalProperties"]
+            return "field: [type](#types-of-fields)" if typed else "keys with values"
         case _ if field.get("format") == "date-time":
             return "time with a zone"
         case _:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
+from tidemark.decode import Decoding
 from tidemark.model.batch import Attempt, Batch, PlannedSpan
 from tidemark.model.offsets import Span
 from tidemark.settings.fields import arrow_schema
@@ -46,7 +47,8 @@ class Batches:
         fields = arrow_schema({"n": "bigint", "text": "string"})
         settings: dict[str, Any] = {"no_progress_seconds": 20.0, **changes}
         kafka = {"bootstrap.servers": self.kafka}
-        return ReadSpec(kafka, self.warehouse, format, fields, metadata, MEMBER, **settings)
+        decoding = Decoding(format, fields, takes_null="tombstone" in metadata)
+        return ReadSpec(kafka, self.warehouse, decoding, fields, metadata, MEMBER, **settings)
 
     def new(self, spans: Sequence[Span], rows: pa.Schema) -> Batch:
         """A batch whose staging tables hold rows of this schema."""

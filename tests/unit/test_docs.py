@@ -36,7 +36,7 @@ from tidemark.staging import refused_records
 OPERATING = ROOT / "docs" / "operating.md"
 TESTING = ROOT / "docs" / "testing.md"
 FOLDERS = ("dags", "jobs", "plugins", "sql", "scripts", "docs", "tests")
-OF_THE_READER = {"dags/clicks.yaml", "dags/clicks.py", "jobs/clicks.py"}
+OF_THE_READER = {"dags/clicks.yaml", "dags/clicks.py", "jobs/clicks.py", "jobs/lines.py"}
 """Files that the README lets its reader write."""
 
 
@@ -151,7 +151,7 @@ def test_every_pipeline_file_loads(block: Block, tmp_path: Path) -> None:
     file = tmp_path / "example.yaml"
     file.write_text(block.text)
     pipeline = Pipeline.load(file)
-    assert arrow_schema(pipeline.decode.fields)
+    assert pipeline.decode.is_own or arrow_schema(pipeline.decode.fields)
 
 
 @pytest.mark.parametrize("block", in_language("python"), ids=str)
@@ -309,5 +309,5 @@ def is_test(node: ast.AST) -> TypeGuard[ast.FunctionDef]:
 def test_every_row_of_members_and_resets_is_there() -> None:
     """B9, B12 and B14 are not built yet."""
     wanted = {f"S{n}" for n in range(1, 35)} | {f"H{n}" for n in range(1, 22)}
-    wanted |= {f"B{n}" for n in (1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 13, 15, 16, 17, 18, 19)}
+    wanted |= {f"B{n}" for n in (1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 13, 15, 16, 17, 18, 19, 20)}
     assert {row[0] for row in FEATURE_ROWS} == wanted

@@ -89,7 +89,7 @@ def test_metadata_is_asked_for_by_name(tmp_path: Path) -> None:
         ({"batch": {"max_bytes": 0}}, "batch.max_bytes"),
         ({"decode": {"schema": {}}}, "format json needs a schema"),
         ({"decode": {"format": "raw"}}, "format raw takes no schema"),
-        ({"decode": {"format": "avro"}}, "decode.format: must be 'json' or 'raw', got 'avro'"),
+        ({"decode": {"format": "avro"}}, "decode.format: must be json, raw, or module:Class"),
         ({"target": {"mode": "merge"}}, "target.mode: must be 'append' or 'upsert', got 'merge'"),
         ({"target": {"mode": "upsert"}}, "target: mode upsert needs a key"),
         ({"target": {"table": "a.b.c"}}, "target.table"),

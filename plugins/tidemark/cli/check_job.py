@@ -8,8 +8,6 @@ from tidemark.cli.project import connections_of, prepare_spark
 from tidemark.member.job import JobExecutor, mover_of
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.transaction import autocommit, connect
-from tidemark.settings.decode import Format
-from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.column import Column
 from tidemark.staging.columns import columns_of
@@ -35,9 +33,12 @@ def job_findings(pipeline: Pipeline, *, with_spark: bool) -> Iterator[Finding]:
 
 
 def _fields(pipeline: Pipeline) -> str:
-    if pipeline.decode.format is Format.raw:
-        return "raw: one column, value"
-    return f"json: {len(arrow_schema(pipeline.decode.fields))} fields"
+    from tidemark.spark.decoders import decoder_of
+    from tidemark.spark.specs import decoding_of
+
+    prepare_spark(pipeline)
+    columns = decoder_of(decoding_of(pipeline.decode)).schema
+    return f"{pipeline.decode.format}: {len(columns)} columns"
 
 
 def _transform(pipeline: Pipeline) -> str:

@@ -2,6 +2,7 @@
 
 from tidemark.decode.json import JsonDecoder
 from tidemark.decode.outcome import Decoded, Reason, Rejected
+from tidemark.decode.port import Decoder, Decoding
 from tidemark.decode.raw import RawDecoder
 
-__all__ = ["Decoded", "JsonDecoder", "RawDecoder", "Reason", "Rejected"]
+__all__ = ["Decoded", "Decoder", "Decoding", "JsonDecoder", "RawDecoder", "Reason", "Rejected"]

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, field_validator, model_validator
 
 from tidemark.settings.field_types import check_names, parse_type
 from tidemark.settings.section import Strict, valid
@@ -25,6 +25,14 @@ class Format(StrEnum):
     raw = "raw"
 
 
+FORMAT = rf"^({'|'.join(Format)}|[\w.]+:\w+)$"
+
+_NEEDS: dict[str, set[str]] = {Format.json: {"schema"}}
+_TAKES: dict[str, set[str]] = {Format.json: {"schema"}, Format.raw: set()}
+_OWN = {"schema", "options"}
+"""The keys that a decoder of the user's own takes."""
+
+
 class Metadata(StrEnum):
     """Record metadata that the transform may ask for; each costs time on every record."""
 
@@ -39,10 +47,13 @@ class DecodeSettings(Strict):
 
     model_config = ConfigDict(populate_by_name=True)
 
-    format: Format = Format.json
-    """json: an object a record; raw: the bytes as they are."""
+    format: Annotated[str, Field(pattern=FORMAT)] = Format.json.value
+    """json: an object a record; raw: the bytes as they are; module:Class: a
+    [decoder of your own](formats-own.md)."""
     fields: Annotated[dict[str, Declared], Field(alias="schema")] = Field(default_factory=dict)
-    """Field name: type, for the format json. Every field may be null."""
+    """Field name: type; format raw takes none. Every field may be null."""
+    options: dict[str, JsonValue] = Field(default_factory=dict)
+    """What a decoder of your own is given."""
     metadata: tuple[Metadata, ...] = ()
     """Record metadata wanted as columns kafka_key, kafka_timestamp, kafka_headers,
     kafka_tombstone. With tombstone a record without a value is a row: true there, its fields null.
@@ -50,11 +61,19 @@ class DecodeSettings(Strict):
 
     @model_validator(mode="after")
     def _supported(self) -> Self:
-        if self.format is Format.json and not self.fields:
-            raise ValueError("format json needs a schema: a list of field: type")
-        if self.format is Format.raw and self.fields:
-            raise ValueError("format raw takes no schema: its only column is value")
+        given = {"schema": self.fields, "options": self.options}
+        for key in _NEEDS.get(self.format, ()):
+            if not given[key]:
+                raise ValueError(f"format {self.format} needs a {key}")
+        for key, value in given.items():
+            if value and key not in _TAKES.get(self.format, _OWN):
+                raise ValueError(f"format {self.format} takes no {key}")
         return self
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the format is a decoder of the user's own."""
+        return ":" in self.format
 
     @field_validator("fields")
     @classmethod

@@ -1,5 +1,7 @@
 """The fingerprint of a pipeline: what its rows are made with, kept with the checkpoint."""
 
+import json
+
 from tidemark.model.upsert import Upsert
 from tidemark.settings.pipeline import Pipeline
 
@@ -16,6 +18,7 @@ def fingerprint(pipeline: Pipeline) -> dict[str, str]:
         "decode.format": str(decode.format),
         "decode.metadata": ", ".join(sorted(map(str, decode.metadata))),
         **{f"decode.schema.{name}": kind for name, kind in decode.fields.items()},
+        **{f"decode.options.{name}": json.dumps(value) for name, value in decode.options.items()},
         "transform": pipeline.transform or "none",
         "target.mode": str(pipeline.target.mode),
         **_of_upsert(pipeline.target.upsert),

@@ -10,7 +10,7 @@ from tidemark.errors import InvalidSettings
 from tidemark.model.bounds import MOST_IN_FLIGHT, Bounds
 from tidemark.model.dead_letters import Limits
 from tidemark.settings import yaml_file
-from tidemark.settings.decode import DecodeSettings
+from tidemark.settings.decode import FORMAT, DecodeSettings, Format
 from tidemark.settings.kafka import KafkaSettings
 from tidemark.settings.section import CONNECTION, Positive, Strict
 from tidemark.settings.target import TargetSettings
@@ -21,6 +21,7 @@ TRANSFORM = r"^[\w.]+:\w+$"
 MATCHES = {
     REGION: "must be 1 to 40 small letters, digits and _, with a letter first",
     CONNECTION: "must be the id of an Airflow connection: 1 to 100 letters, digits, _ . and -",
+    FORMAT: f"must be {', '.join(Format)}, or module:Class of a decoder of your own",
     TRANSFORM: "must be module:function, such as jobs.flights:transform",
 }
 """What a value is that matches a pattern, in words."""

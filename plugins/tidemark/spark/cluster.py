@@ -40,7 +40,7 @@ class Cluster:
     connection: Connection | None = None
     """None where the driver was given none: nothing of it is known."""
     project: Path | None = None
-    """Whose modules the tasks import; None without a transform."""
+    """Whose modules the tasks import; None without a transform or decoder of the user's own."""
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> "Cluster":
@@ -49,7 +49,7 @@ class Cluster:
         known = os.environ.get(PREFIX + name.upper())
         return cls(
             Connection.from_env(name) if known else None,
-            pipeline.project if pipeline.transform else None,
+            pipeline.project if pipeline.transform or pipeline.decode.is_own else None,
         )
 
     def settings(self, master: str, given: Mapping[str, str]) -> dict[str, str]:

@@ -9,15 +9,14 @@ import pyarrow as pa
 from confluent_kafka import Message
 
 from tidemark import failpoints
-from tidemark.decode import JsonDecoder, RawDecoder
+from tidemark.decode import Decoding
 from tidemark.kafka.position import position_after
 from tidemark.kafka.spans import read_spans
 from tidemark.model.batch import DeadLetter, Staging, Tally
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
+from tidemark.spark.decoders import decoder_of
 from tidemark.spark.journal import CollectedJournal, Journal, StagedJournal
-from tidemark.spark.records import TOMBSTONE, Decoder, blocks, decode_block, row_schema
-
-RAW = "raw"
+from tidemark.spark.records import blocks, decode_block, row_schema
 
 Collect = Callable[[list[DeadLetter]], None]
 
@@ -30,10 +29,10 @@ class ReadSpec:
     """librdkafka configuration of the connection."""
     postgres: Mapping[str, Any] = field(repr=False)
     """Where dead letters and reads are staged."""
-    format: str
-    """json or raw."""
+    decoding: Decoding = field(repr=False)
+    """How a record's value is decoded."""
     fields: pa.Schema = field(repr=False)
-    """Columns decoded from a record's value."""
+    """The decoder's columns."""
     metadata: tuple[str, ...]
     """Of key, timestamp and headers: what the transform asked for."""
     member: int
@@ -64,7 +63,7 @@ def read(
         StagingLost: the batch was discarded meanwhile.
     """
     failpoints.hit("read.before")
-    decoder, schema = _decoder(spec), spec.schema
+    decoder, schema = decoder_of(spec.decoding), spec.schema
     tallies = {span: Tally() for span in spans}
     lists = read_spans(
         spec.kafka,
@@ -94,12 +93,6 @@ def _tallied(
         tally.bytes += sum(map(len, records))
         tally.read_up_to = position_after(records[-1])
         yield records
-
-
-def _decoder(spec: ReadSpec) -> Decoder:
-    if spec.format == RAW:
-        return RawDecoder()
-    return JsonDecoder(spec.fields, takes_null=TOMBSTONE in spec.schema.names)
 
 
 def _journal(spec: ReadSpec, attempt: int, collect: Collect | None) -> Journal:

@@ -1,12 +1,11 @@
 """Records become rows: a block of messages is decoded into one Arrow batch and dead letters."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
-from tidemark.decode import Decoded, Reason, Rejected
+from tidemark.decode import Decoded, Decoder, Reason, Rejected
 from tidemark.kafka.headers import Headers, headers_of
 from tidemark.model.batch import DeadLetter
 from tidemark.model.offsets import TopicPartition
@@ -36,13 +35,6 @@ _YEARS_1_TO_9999_MS = range(-62_135_596_800_000, 253_402_300_800_000)
 HeadersOf = Callable[[Message], Headers | None]
 
 _NO_HEADERS = "the Kafka client can't return the record's headers, so they are not kept"
-
-
-class Decoder(Protocol):
-    """Values of records become rows; a record's fate does not depend on its neighbours."""
-
-    def decode(self, values: Sequence[bytes | None]) -> Decoded:
-        """Decode what can be decoded, name the rest."""
 
 
 def row_schema(fields: pa.Schema, metadata: Collection[str]) -> pa.Schema:

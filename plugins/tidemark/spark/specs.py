@@ -5,14 +5,15 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from tidemark.decode import RawDecoder
+from tidemark.decode import Decoding
 from tidemark.kafka.config import kafka_config
 from tidemark.model.batch import Batch
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.settings.connections import Connection
-from tidemark.settings.decode import Format
+from tidemark.settings.decode import DecodeSettings, Metadata
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
+from tidemark.spark.decoders import decoder_of
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.writer import WriteSpec
 
@@ -23,17 +24,29 @@ def read_spec(
     """How the pipeline's records are read; nothing is recorded until a batch is named.
 
     Readers name the region's group id, which needs no further ACL, and never join it.
+
+    Raises:
+        InvalidSettings: a decoder of the user's own can't be made, see `decoder_of`.
     """
-    decode = pipeline.decode
-    raw = decode.format is Format.raw
+    decoding = decoding_of(pipeline.decode)
     return ReadSpec(
         kafka=kafka_config(connections[pipeline.kafka.connection]) | {"group.id": pipeline.group},
         postgres=postgres_parameters(connections[pipeline.target.connection]),
-        format=str(decode.format),  # plain texts: a task need not import the pipeline
-        fields=RawDecoder.schema if raw else arrow_schema(decode.fields),
-        metadata=tuple(map(str, decode.metadata)),
+        decoding=decoding,
+        fields=decoder_of(decoding).schema,
+        metadata=tuple(map(str, pipeline.decode.metadata)),
         member=member,
         no_progress_seconds=pipeline.no_progress_seconds,
+    )
+
+
+def decoding_of(settings: DecodeSettings) -> Decoding:
+    """What the pipeline's decoder is made of."""
+    return Decoding(
+        format=str(settings.format),  # plain texts: a task need not import the pipeline
+        declared=arrow_schema(settings.fields) if settings.fields else pa.schema([]),
+        takes_null=Metadata.tombstone in settings.metadata,
+        options=settings.options,
     )
 
 

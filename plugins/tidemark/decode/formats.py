@@ -1,0 +1,20 @@
+"""The formats that Tidemark has, each by the function that makes its decoder."""
+
+from collections.abc import Callable
+
+from tidemark.decode.json import JsonDecoder
+from tidemark.decode.port import Decoder, Decoding
+from tidemark.decode.raw import RawDecoder
+from tidemark.settings.decode import Format
+
+
+def _json(decoding: Decoding) -> Decoder:
+    return JsonDecoder(decoding.declared, takes_null=decoding.takes_null)
+
+
+def _raw(decoding: Decoding) -> Decoder:
+    return RawDecoder()
+
+
+FORMATS: dict[str, Callable[[Decoding], Decoder]] = {Format.json: _json, Format.raw: _raw}
+"""A decoder is made without the network."""

@@ -1,0 +1,33 @@
+"""The port of decoding: what every format is, and what one is made of."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from tidemark.decode.outcome import Decoded
+
+
+class Decoder(Protocol):
+    """Values of records become rows; a record's fate does not depend on its neighbours."""
+
+    schema: pa.Schema
+    """The columns of the rows; every one may be null."""
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
+        """Decode what can be decoded, name the rest; None is a record without a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """What a decoder is made of; it travels pickled to the tasks, secrets and all."""
+
+    format: str
+    """One of Tidemark's, or module:Class."""
+    declared: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    """The declared fields; none where a format takes none."""
+    takes_null: bool = False
+    """Whether a record without a value is a row of nulls; else it is rejected."""
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """For a decoder of the user's own."""

@@ -1,0 +1,156 @@
+"""B20: a decoder of the user's own, and what becomes of wrong answers."""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import yaml
+from tests.support.documents import ROOT, blocks
+from tests.support.own_decoders import Answers
+
+from tidemark.decode import Decoding, Rejected
+from tidemark.errors import InvalidSettings, JobFailed
+from tidemark.settings.decode import DecodeSettings
+from tidemark.settings.fingerprint import fingerprint
+from tidemark.settings.pipeline import Pipeline
+from tidemark.spark.cluster import Cluster
+from tidemark.spark.decoders import decoder_of
+from tidemark.spark.guarded import GuardedDecoder
+from tidemark.spark.specs import decoding_of
+
+OWN = "tests.support.own_decoders"
+VALUES = [b"a b", b"bad", b"c d"]
+COLUMNS = {"left": pa.string(), "right": pa.string()}
+
+
+def rows(*texts: Any, **columns: pa.DataType) -> pa.RecordBatch:
+    schema = pa.schema(list((columns or COLUMNS).items()))
+    return pa.RecordBatch.from_pylist([dict.fromkeys(schema.names, text) for text in texts], schema)
+
+
+def invalid_rows() -> pa.RecordBatch:
+    offsets, data = pa.py_buffer(b"\0\0\0\0\xff\0\0\0\1\0\0\0"), pa.py_buffer(b"a")
+    column = pa.Array.from_buffers(pa.string(), 2, [None, offsets, data])
+    return pa.RecordBatch.from_arrays([column, column], schema=pa.schema(list(COLUMNS.items())))
+
+
+def test_a_class_by_its_name_is_given_its_options() -> None:
+    """B20"""
+    made = decoder_of(Decoding(f"{OWN}:Words", options={"separator": "-"}))
+    decoded = made.decode([b"a-b", b"a b", None])
+    assert decoded.rows.to_pylist() == [{"left": "a", "right": "b"}]
+    assert decoded.kept.to_pylist() == [0]
+    assert [(one.index, one.detail) for one in decoded.rejected] == [(1, "1 words"), (2, "1 words")]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"kept": pa.array([0], pa.int64())}, "returned 2 rows and named 1 values as kept"),
+        ({"kept": pa.array([0, 3])}, "named 2 as rows and 1 as rejected"),
+        ({"kept": pa.array([0, 0])}, "named 2 as rows and 1 as rejected"),
+        ({"kept": pa.array([0, 1])}, "named 2 as rows and 1 as rejected"),
+        ({"kept": pa.array([-1, 0])}, "named 2 as rows and 1 as rejected"),
+        ({"kept": pa.array([2, 0])}, "in another order"),
+        ({"kept": pa.array([0, None])}, "something else than whole numbers"),
+        ({"kept": [0, True]}, "something else than whole numbers"),
+        ({"kept": None}, "raised: TypeError"),
+        ({"rejected": []}, "named 2 as rows and 0 as rejected"),
+        ({"rejected": [Rejected(1, "X", ""), Rejected(1, "X", "")]}, "and 2 as rejected"),  # type: ignore[arg-type]
+        ({"rejected": [1]}, "rejected by int"),
+        ({"rejected": [Rejected(1, "no name", "")]}, "a reason is like"),  # type: ignore[arg-type]
+        ({"rejected": None}, "raised: TypeError"),
+        ({"rows": rows("a")}, "returned 1 rows"),
+        ({"rows": rows("a", "b", "c")}, "returned 3 rows"),
+        ({"rows": rows("a", "b", left=pa.string())}, "returned the columns"),
+        ({"rows": rows(b"a", b"b", left=pa.binary(), right=pa.string())}, "returned the columns"),
+        ({"rows": pa.table(rows("a", "b"))}, "not as a RecordBatch"),
+        ({"rows": invalid_rows()}, "Arrow finds invalid"),
+    ],
+)
+def test_a_wrong_answer_fails_the_job(changed: dict[str, Any], said: str) -> None:
+    """B20: counts, indices, columns and what is in them."""
+    own = Answers(pa.schema([]), **changed)
+    with pytest.raises(JobFailed, match=said):
+        GuardedDecoder(own, own.schema, "o:O").decode(VALUES)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Raises", "raised: KeyError: 'no such word' (.*own_decoders.py"),
+        ("Silent", "NoneType in place of Decoded"),
+    ],
+)
+def test_a_decoder_that_raises_or_says_nothing_fails_the_job(name: str, said: str) -> None:
+    """B20"""
+    with pytest.raises(JobFailed, match=said.replace("(", r"\(")):
+        decoder_of(Decoding(f"{OWN}:{name}")).decode(VALUES)
+
+
+@pytest.mark.parametrize(
+    ("format", "options", "said"),
+    [
+        (f"{OWN}:Missing", {}, "has no attribute 'Missing'"),
+        ("tests.support.nowhere:Words", {}, "No module named"),
+        (f"{OWN}:Words", {"colour": 1}, "unexpected keyword argument 'colour'"),
+        (f"{OWN}:NeverNull", {}, "left are not nullable"),
+        (f"{OWN}:Reserved", {}, "starts with 'kafka_'"),
+        (f"{OWN}:Columnless", {}, "has no attribute 'schema'"),
+    ],
+)
+def test_a_decoder_that_cannot_be_made_is_refused(
+    format: str, options: dict[str, Any], said: str
+) -> None:
+    """B20"""
+    with pytest.raises(InvalidSettings, match=said):
+        decoder_of(Decoding(format, options=options))
+
+
+def test_details_become_words_that_postgres_can_keep() -> None:
+    """B20"""
+    own = Answers(pa.schema([]), rejected=[Rejected(1, "ODD", "a\0b\ud800" + "x" * 900)])  # type: ignore[arg-type]
+    [one] = GuardedDecoder(own, own.schema, "o:O").decode(VALUES).rejected
+    assert one.detail.startswith("a\\0b\\ud800xxx")
+    assert len(one.detail) == 300
+
+
+def test_the_documented_decoder_reads_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """B20"""
+    code, file = blocks(ROOT / "docs" / "formats-own.md")[:2]
+    module = ModuleType("shop_lines")
+    exec(code.text, vars(module))  # the document's own text
+    monkeypatch.setitem(sys.modules, "jobs.lines", module)
+    pipeline = Pipeline.model_validate(yaml.safe_load(file.text))
+    made = decoder_of(decoding_of(pipeline.decode))
+    decoded = made.decode([b"ada,12", b"ada", b"ada,x", None, b"\xff,1"])
+    assert decoded.rows.to_pylist() == [{"user": "ada", "seconds": 12}]
+    assert [one.index for one in decoded.rejected] == [1, 2, 3, 4]
+
+
+def test_its_name_and_options_are_kept_and_its_project_reaches_executors() -> None:
+    """B20: and nothing of it is kept for other formats."""
+    file = yaml.safe_load(blocks(ROOT / "docs" / "formats-own.md")[1].text)
+    pipeline = Pipeline.model_validate(file)
+    kept = fingerprint(pipeline)
+    assert kept["decode.format"] == "jobs.lines:Lines"
+    assert kept["decode.options.separator"] == '","'
+    assert Cluster.of(pipeline).project == pipeline.project
+    file["decode"] = {"schema": {"a": "int"}}
+    plain = Pipeline.model_validate(file)
+    assert fingerprint(plain).keys() == kept.keys() - {"decode.options.separator"} | {
+        "decode.schema.a"
+    }
+    assert Cluster.of(plain).project is None
+
+
+@pytest.mark.parametrize(
+    "decode",
+    [{"format": "raw", "options": {"a": 1}}, {"schema": {"a": "int"}, "options": {"a": 1}}],
+)
+def test_options_are_for_decoders_of_ones_own_alone(decode: dict[str, Any]) -> None:
+    """B20"""
+    with pytest.raises(ValueError, match="takes no options"):
+        DecodeSettings.model_validate(decode)
