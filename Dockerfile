@@ -19,7 +19,7 @@ COPY plugins ./plugins
 COPY sql ./sql
 COPY dags ./dags
 COPY jobs ./jobs
-RUN pip install --no-cache-dir --constraint requirements.txt ".[airflow,spark]" \
+RUN pip install --no-cache-dir --constraint requirements.txt ".[airflow,spark,registry]" \
     && python -m tidemark.spark.archive
 
 USER airflow

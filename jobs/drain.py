@@ -74,10 +74,9 @@ def drain(path: str) -> dict[str, object]:
     if not run_id:
         raise InvalidSettings("TIDEMARK_RUN_ID is not set: it names the open run to drain")
     pipeline = Pipeline.load(path)
-    wanted = {pipeline.kafka.connection, pipeline.target.connection}
     drained = drain_run(
         pipeline,
-        {conn_id: Connection.from_env(conn_id) for conn_id in wanted},
+        {conn_id: Connection.from_env(conn_id) for conn_id in pipeline.connections},
         run_id=run_id,
         member_name=os.environ.get("TIDEMARK_MEMBER_NAME", socket.gethostname()),
         executor_of=_spark,

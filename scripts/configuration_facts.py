@@ -7,6 +7,7 @@ from typing import Any
 
 from scripts.markdown_pieces import assigned, filled, spelled, table
 
+from tidemark.decode import registry_config
 from tidemark.decode.outcome import MAX_VALUE_BYTES
 from tidemark.kafka import config, facts
 from tidemark.member import retire, watch
@@ -56,6 +57,7 @@ def parts() -> Iterator[str]:
     yield _columns()
     yield _kafka()
     yield _postgres()
+    yield _registry()
     yield _spark()
     yield _timeouts()
 
@@ -172,6 +174,18 @@ def _postgres() -> str:
         [operating.md](operating.md#postgres-grants)."""
     )
     return f"## The Postgres connection\n\n{paragraph}\n"
+
+
+def _registry() -> str:
+    used = ", ".join(f"`{key}`" for key in registry_config.TAKEN)
+    paragraph = filled(
+        f"""Connection type `http`, for [avro](formats-avro.md): host (which may hold the scheme),
+        port, `http` or `https` as schema, login and password. Of its `extra` these keys are used,
+        named as confluent-kafka's registry client names them: {used}; others are refused. Where it
+        says nothing Tidemark sets {assigned(registry_config.DEFAULTS)}. A token needs only
+        `bearer.auth.token`."""
+    )
+    return f"## The registry connection\n\n{paragraph}\n"
 
 
 def _spark() -> str:

@@ -118,6 +118,8 @@ def test_connections_have_the_names_and_shapes_of_the_local_stack() -> None:
     secret = {"password": example()["WAREHOUSE_PASSWORD"]}
     inner = listener("PLAINTEXT", "KAFKA_ADVERTISED_LISTENERS")
     expected = environment.connections(inner, warehouse | secret)
+    registry = {"conn_type": "http", "host": "http://registry", "port": 8081}
+    expected["AIRFLOW_CONN_TIDEMARK_REGISTRY"] = json.dumps(registry)
     found = {key: filled(AIRFLOW[key]) for key in AIRFLOW if key.startswith("AIRFLOW_CONN_")}
     assert {key: json.loads(text) for key, text in found.items()} == {
         key: json.loads(text) for key, text in expected.items()
@@ -149,7 +151,7 @@ def test_ports_are_bound_to_loopback_and_meet_what_listens_inside() -> None:
     inside = {name: int(filled(port).rsplit(":", 1)[1]) for name, [port] in ports.items()}
     assert all(port.startswith("127.0.0.1:$") for [port] in ports.values())
     kafka = int(listener("HOST", "KAFKA_LISTENERS").lstrip(":"))
-    assert inside == {"kafka": kafka, "postgres": 5432, "api-server": 8080}
+    assert inside == {"kafka": kafka, "postgres": 5432, "api-server": 8080, "registry": 8081}
     assert ":8080/execution/" in AIRFLOW["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"]
     assert filled(AIRFLOW["AIRFLOW__API__BASE_URL"]).endswith(f":{example()['AIRFLOW_PORT']}")
 

@@ -124,7 +124,7 @@ def test_the_documented_decoder_reads_lines(monkeypatch: pytest.MonkeyPatch) -> 
     exec(code.text, vars(module))  # the document's own text
     monkeypatch.setitem(sys.modules, "jobs.lines", module)
     pipeline = Pipeline.model_validate(yaml.safe_load(file.text))
-    made = decoder_of(decoding_of(pipeline.decode))
+    made = decoder_of(decoding_of(pipeline.decode, {}))
     decoded = made.decode([b"ada,12", b"ada", b"ada,x", None, b"\xff,1"])
     assert decoded.rows.to_pylist() == [{"user": "ada", "seconds": 12}]
     assert [one.index for one in decoded.rejected] == [1, 2, 3, 4]

@@ -89,7 +89,12 @@ def test_metadata_is_asked_for_by_name(tmp_path: Path) -> None:
         ({"batch": {"max_bytes": 0}}, "batch.max_bytes"),
         ({"decode": {"schema": {}}}, "format json needs a schema"),
         ({"decode": {"format": "raw"}}, "format raw takes no schema"),
-        ({"decode": {"format": "avro"}}, "decode.format: must be json, raw, or module:Class"),
+        ({"decode": {"format": "yaml"}}, "decode.format: must be json, raw, avro, or module:Class"),
+        ({"decode": {"format": "avro"}}, "format avro needs a registry"),
+        ({"decode": {"format": "avro", "registry": "r", "schema": {}}}, "avro needs a schema"),
+        ({"decode": {"registry": "r"}}, "format json takes no registry"),
+        ({"decode": {"format": "a:B", "registry": "r"}}, "format a:B takes no registry"),
+        ({"decode": {"registry": "a b"}}, "decode.registry: must be the id of an Airflow"),
         ({"target": {"mode": "merge"}}, "target.mode: must be 'append' or 'upsert', got 'merge'"),
         ({"target": {"mode": "upsert"}}, "target: mode upsert needs a key"),
         ({"target": {"table": "a.b.c"}}, "target.table"),
@@ -238,3 +243,10 @@ def test_transforms_are_those_of_the_nearest_folder_above_with_jobs(
 def test_yaml_that_would_run_code_is_refused(tmp_path: Path) -> None:
     text = MINIMAL + "transform: !!python/object/apply:os.system [ls]\n"
     assert "not YAML" in fault(tmp_path, text)
+
+
+def test_a_registry_is_one_of_the_connections(tmp_path: Path) -> None:
+    """B12"""
+    known = load(tmp_path, MINIMAL).connections
+    decode = {"format": "avro", "registry": "schemas"}
+    assert load(tmp_path, changed(decode=decode)).connections == known | {"schemas"}

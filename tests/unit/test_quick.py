@@ -21,6 +21,7 @@ def test_a_quick_session_has_whatever_needs_no_server_and_nothing_else() -> None
     assert files == {
         "tests/unit/test_plan.py",
         "tests/property/test_plan.py",
+        "tests/property/test_avro.py",
         "tests/property/test_decode.py",
         "tests/integration/staging/test_target.py",  # its names are parsed without Postgres
     }

@@ -7,6 +7,6 @@ from tidemark.settings.pipeline import Pipeline
 
 
 def resolve(pipeline: Pipeline) -> dict[str, Connection]:
-    """The connections of Kafka and of the target by id. Call it in a running task only."""
-    wanted = {pipeline.kafka.connection, pipeline.target.connection}
+    """The pipeline's connections by id. Call it in a running task only."""
+    wanted = pipeline.connections
     return {conn_id: Connection.from_airflow(AirflowConnection.get(conn_id)) for conn_id in wanted}

@@ -33,12 +33,16 @@ def job_findings(pipeline: Pipeline, *, with_spark: bool) -> Iterator[Finding]:
 
 
 def _fields(pipeline: Pipeline) -> str:
+    from tidemark.decode.registry import registry_of
     from tidemark.spark.decoders import decoder_of
     from tidemark.spark.specs import decoding_of
 
     prepare_spark(pipeline)
-    columns = decoder_of(decoding_of(pipeline.decode)).schema
-    return f"{pipeline.decode.format}: {len(columns)} columns"
+    known = connections_of(pipeline) if pipeline.decode.registry else {}
+    decoding = decoding_of(pipeline.decode, known)
+    columns = decoder_of(decoding).schema
+    told = f"{pipeline.decode.format}: {len(columns)} columns"
+    return f"{told}; schemas from {registry_of(decoding.registry).ping()}" if known else told
 
 
 def _transform(pipeline: Pipeline) -> str:

@@ -83,13 +83,12 @@ def pipelines_in(folder: Path, faults: list[str]) -> "Iterator[Pipeline]":
 
 
 def connections_of(pipeline: "Pipeline") -> "dict[str, Connection]":
-    """The pipeline's Kafka and target connections, from the environment or the local stack.
+    """The pipeline's connections by id, from the environment or the local stack.
 
     Raises:
         InvalidSettings: one is neither in the environment nor in .tidemark/env.
     """
-    ids = {pipeline.kafka.connection, pipeline.target.connection}
-    return {conn_id: connection(conn_id) for conn_id in sorted(ids)}
+    return {conn_id: connection(conn_id) for conn_id in sorted(pipeline.connections)}
 
 
 def connection(conn_id: str) -> "Connection":

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 
+from tidemark.decode.avro import AvroDecoder
 from tidemark.decode.json import JsonDecoder
 from tidemark.decode.port import Decoder, Decoding
 from tidemark.decode.raw import RawDecoder
+from tidemark.decode.registry import registry_of
 from tidemark.settings.decode import Format
 
 
@@ -12,9 +14,18 @@ def _json(decoding: Decoding) -> Decoder:
     return JsonDecoder(decoding.declared, takes_null=decoding.takes_null)
 
 
+def _avro(decoding: Decoding) -> Decoder:
+    registry = registry_of(decoding.registry)
+    return AvroDecoder(decoding.declared, registry, takes_null=decoding.takes_null)
+
+
 def _raw(decoding: Decoding) -> Decoder:
     return RawDecoder()
 
 
-FORMATS: dict[str, Callable[[Decoding], Decoder]] = {Format.json: _json, Format.raw: _raw}
+FORMATS: dict[str, Callable[[Decoding], Decoder]] = {
+    Format.json: _json,
+    Format.raw: _raw,
+    Format.avro: _avro,
+}
 """A decoder is made without the network."""

@@ -24,6 +24,10 @@ class Reason(StrEnum):
     WRONG_TYPE = "WRONG_TYPE"
     OUT_OF_RANGE = "OUT_OF_RANGE"
     NUL_IN_TEXT = "NUL_IN_TEXT"
+    NOT_FRAMED = "NOT_FRAMED"
+    UNKNOWN_SCHEMA = "UNKNOWN_SCHEMA"
+    OTHER_SCHEMA = "OTHER_SCHEMA"
+    INVALID_AVRO = "INVALID_AVRO"
 
 
 class Refusal(Exception):

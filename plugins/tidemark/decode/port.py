@@ -29,5 +29,7 @@ class Decoding:
     """The declared fields; none where a format takes none."""
     takes_null: bool = False
     """Whether a record without a value is a row of nulls; else it is rejected."""
+    registry: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The configuration of the schema registry's client, for the formats that need one."""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """For a decoder of the user's own."""

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, field_validator, model_validator
 
 from tidemark.settings.field_types import check_names, parse_type
-from tidemark.settings.section import Strict, valid
+from tidemark.settings.section import CONNECTION, Strict, valid
 
 
 def _declared(text: str) -> str:
@@ -23,12 +23,17 @@ class Format(StrEnum):
 
     json = "json"
     raw = "raw"
+    avro = "avro"
 
 
 FORMAT = rf"^({'|'.join(Format)}|[\w.]+:\w+)$"
 
-_NEEDS: dict[str, set[str]] = {Format.json: {"schema"}}
-_TAKES: dict[str, set[str]] = {Format.json: {"schema"}, Format.raw: set()}
+_NEEDS: dict[str, list[str]] = {Format.json: ["schema"], Format.avro: ["schema", "registry"]}
+_TAKES: dict[str, set[str]] = {
+    Format.json: {"schema"},
+    Format.raw: set(),
+    Format.avro: {"schema", "registry"},
+}
 _OWN = {"schema", "options"}
 """The keys that a decoder of the user's own takes."""
 
@@ -48,10 +53,12 @@ class DecodeSettings(Strict):
     model_config = ConfigDict(populate_by_name=True)
 
     format: Annotated[str, Field(pattern=FORMAT)] = Format.json.value
-    """json: an object a record; raw: the bytes as they are; module:Class: a
-    [decoder of your own](formats-own.md)."""
+    """json: an object a record; raw: the bytes as they are; [avro](formats-avro.md): by the schema
+    whose id stands in front; module:Class: a [decoder of your own](formats-own.md)."""
     fields: Annotated[dict[str, Declared], Field(alias="schema")] = Field(default_factory=dict)
     """Field name: type; format raw takes none. Every field may be null."""
+    registry: Annotated[str, Field(pattern=CONNECTION)] | None = None
+    """Airflow connection of the schema registry, for the format avro."""
     options: dict[str, JsonValue] = Field(default_factory=dict)
     """What a decoder of your own is given."""
     metadata: tuple[Metadata, ...] = ()
@@ -61,7 +68,7 @@ class DecodeSettings(Strict):
 
     @model_validator(mode="after")
     def _supported(self) -> Self:
-        given = {"schema": self.fields, "options": self.options}
+        given = {"schema": self.fields, "registry": self.registry, "options": self.options}
         for key in _NEEDS.get(self.format, ()):
             if not given[key]:
                 raise ValueError(f"format {self.format} needs a {key}")

@@ -121,6 +121,12 @@ class Pipeline(Strict):
         """The consumer group id."""
         return self.kafka.group or self.region
 
+    @property
+    def connections(self) -> set[str]:
+        """The ids of the connections that its job needs."""
+        found = {self.kafka.connection, self.target.connection, self.decode.registry}
+        return {conn_id for conn_id in found if conn_id}
+
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read and check a pipeline file.

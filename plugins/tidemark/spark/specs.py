@@ -6,6 +6,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from tidemark.decode import Decoding
+from tidemark.decode.registry_config import registry_config
 from tidemark.kafka.config import kafka_config
 from tidemark.model.batch import Batch
 from tidemark.postgres.parameters import postgres_parameters
@@ -28,7 +29,7 @@ def read_spec(
     Raises:
         InvalidSettings: a decoder of the user's own can't be made, see `decoder_of`.
     """
-    decoding = decoding_of(pipeline.decode)
+    decoding = decoding_of(pipeline.decode, connections)
     return ReadSpec(
         kafka=kafka_config(connections[pipeline.kafka.connection]) | {"group.id": pipeline.group},
         postgres=postgres_parameters(connections[pipeline.target.connection]),
@@ -40,12 +41,18 @@ def read_spec(
     )
 
 
-def decoding_of(settings: DecodeSettings) -> Decoding:
-    """What the pipeline's decoder is made of."""
+def decoding_of(settings: DecodeSettings, connections: Mapping[str, Connection]) -> Decoding:
+    """What the pipeline's decoder is made of.
+
+    Raises:
+        InvalidSettings: the registry's connection can't be used.
+    """
+    registry = registry_config(connections[settings.registry]) if settings.registry else {}
     return Decoding(
         format=str(settings.format),  # plain texts: a task need not import the pipeline
         declared=arrow_schema(settings.fields) if settings.fields else pa.schema([]),
         takes_null=Metadata.tombstone in settings.metadata,
+        registry=registry,
         options=settings.options,
     )
 

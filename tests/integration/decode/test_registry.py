@@ -1,0 +1,191 @@
+"""B12: the schema registry's client beside a server that follows its API: answers and silence."""
+
+import ssl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.schema_registry import SchemaReference
+from tests.support.registry import TestRegistry, basic, framed, registry
+from tests.unit.test_avro import record, written
+
+from tidemark.decode import Reason
+from tidemark.decode.avro import AvroDecoder
+from tidemark.decode.outcome import Refusal
+from tidemark.decode.registry import Registry
+from tidemark.decode.registry_config import registry_config
+from tidemark.errors import InvalidSettings, Unreachable
+from tidemark.settings.connections import Connection
+from tidemark.settings.fields import arrow_schema
+
+QUICK = {"max.retries": 0, "timeout": 5}
+SCHEMA = record(("a", "int"))
+
+
+@pytest.fixture
+def known() -> Iterator[TestRegistry]:
+    with registry() as found:
+        yield found
+
+
+def opened(known: TestRegistry, **changes: Any) -> Registry:
+    extra = QUICK | changes.pop("extra", {})
+    return Registry(registry_config(known.connection(extra=extra, **changes)))
+
+
+def test_a_schema_is_fetched_once_by_number_or_by_guid(known: TestRegistry) -> None:
+    """B12"""
+    number = known.register("t-value", SCHEMA)
+    one = opened(known)
+    assert one.schema(number).text == one.schema(number).text == one.schema(number).text
+    assert one.schema(str(known.guid(number))).kind == "AVRO"
+    asked = [path for path in known.asked if path.startswith("GET /schemas/")]
+    assert len(asked) == 1 or [path.split("/")[2] for path in asked] == ["ids", "guids"]
+
+
+def test_references_come_with_a_schema(known: TestRegistry) -> None:
+    """B12: also those of references, each once."""
+    inner = record(("x", "int"), name="shop.Inner")
+    known.register("inner", inner)
+    middle = record(("i", "shop.Inner"), name="shop.Middle")
+    known.register("middle", middle, SchemaReference("shop.Inner", "inner", 1))
+    number = known.register(
+        "t-value",
+        record(("m", "shop.Middle"), ("i", "shop.Inner")),
+        SchemaReference("shop.Middle", "middle", 1),
+        SchemaReference("shop.Inner", "inner", 1),
+    )
+    made = AvroDecoder(
+        arrow_schema({"m": "struct<i:struct<x:int>>", "i": "struct<x:int>"}), opened(known)
+    )
+    decoded = made.decode([framed(number, b"\2\4"), framed(known.guid(number), b"\6\10")])
+    assert decoded.rows.to_pylist() == [
+        {"m": {"i": {"x": 1}}, "i": {"x": 2}},
+        {"m": {"i": {"x": 3}}, "i": {"x": 4}},
+    ]
+
+
+def test_only_no_such_schema_is_an_answer_about_the_record(known: TestRegistry) -> None:
+    """B12: everything else is no dead letter, and is asked again."""
+    number = known.register("t-value", SCHEMA)
+    made = AvroDecoder(arrow_schema({"a": "int"}), opened(known))
+    value = framed(number, written(SCHEMA, {"a": 5}))
+    for answer in [
+        (500, b'{"error_code": 50001, "message": "backend"}'),
+        (503, b"<html>"),
+        (401, b'{"error_code": 401, "message": "no"}'),
+        (403, b'{"error_code": 40301, "message": "no"}'),
+        (404, b'{"error_code": 404, "message": "HTTP 404 Not Found"}'),
+        (404, b"<html>no such page</html>"),
+        (404, b"[]"),
+        (422, b'{"error_code": 42201, "message": "odd"}'),
+        (302, b""),
+        (204, b""),
+        (200, b"<html>log in</html>"),
+        (200, b"{}"),
+        (200, b"[1]"),
+        (200, b'{"schema": 5}'),
+    ]:
+        known.answers_instead = answer
+        with pytest.raises(Unreachable, match="schema registry http://127"):
+            made.decode([value])
+    known.answers_instead = (404, b'{"error_code": 40403, "message": "Schema 1 not found"}')
+    assert [one.reason for one in made.decode([value]).rejected] == [Reason.UNKNOWN_SCHEMA]
+    known.answers_instead = None
+    assert made.decode([value]).rows.to_pylist() == [{"a": 5}]
+
+
+def test_what_is_registered_may_be_no_avro(known: TestRegistry) -> None:
+    """B12"""
+    numbers = [
+        known.register("p", 'syntax = "proto3";', kind="PROTOBUF"),
+        known.register("n", "no json"),
+        known.register("o", '{"type": "record"}'),
+        known.register("j", SCHEMA, kind="JSON"),
+    ]
+    made = AvroDecoder(arrow_schema({"a": "int"}), opened(known))
+    rejected = made.decode([framed(number, b"\2") for number in numbers]).rejected
+    assert [one.reason for one in rejected] == [Reason.OTHER_SCHEMA] * 4
+
+
+def test_a_registry_that_is_away_is_unreachable() -> None:
+    """B12"""
+    with registry() as gone:
+        away = opened(gone)
+    with pytest.raises(Unreachable, match="did not answer: ConnectError"):
+        away.schema(1)
+
+
+def test_logins_and_tokens(known: TestRegistry) -> None:
+    """B12: of the connection's fields; neither is shown."""
+    known.authorization = basic("ada", "se:cret")
+    assert opened(known, login="ada", password="se:cret").ping() == known.url
+    with pytest.raises(Unreachable, match="401") as wrong:
+        opened(known, login="ada", password="wr0ng").ping()
+    assert "wr0ng" not in str(wrong.value)
+    known.authorization = "Bearer t0ken"
+    assert opened(known, extra={"bearer.auth.token": "t0ken"}).ping() == known.url
+    with pytest.raises(Unreachable, match="401"):
+        opened(known).ping()
+
+
+def test_tls_with_a_certificate_on_both_sides(tmp_path: Path) -> None:
+    """B12"""
+    files = {name: str(tmp_path / name) for name in ("key", "cert")}
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj",
+         "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", files["key"],
+         "-out", files["cert"]],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=files["cert"])
+    server.load_cert_chain(files["cert"], files["key"])
+    server.verify_mode = ssl.CERT_REQUIRED
+    trust = {"ssl.ca.location": files["cert"]}
+    own = {"ssl.certificate.location": files["cert"], "ssl.key.location": files["key"]}
+    with registry(server) as known:
+        assert opened(known, extra=trust | own).ping() == known.url
+        for extra in (trust, own):
+            with pytest.raises(Unreachable):
+                opened(known, extra=extra).ping()
+        with pytest.raises(InvalidSettings, match="No such file"):
+            opened(known, extra={"ssl.ca.location": "/nowhere"}).ping()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"host": None}, "has no address"),
+        ({"host": "ftp://r"}, "has no address"),
+        ({"host": "http://u:p@r"}, "has a login in its host"),
+        ({"extra": {"colour": 1}}, "has colour in its extra"),
+        ({"extra": {"timeout": {}}}, "something else than texts and numbers"),
+    ],
+)
+def test_a_connection_that_cannot_be_used(changes: dict[str, Any], said: str) -> None:
+    """B12"""
+    with pytest.raises(InvalidSettings, match=said):
+        registry_config(Connection("r", "http", **{"host": "r", **changes}))
+
+
+def test_addresses_as_airflow_has_them() -> None:
+    """B12"""
+    config = registry_config(Connection("r", "http", "r.example", 8081, schema="https"))
+    assert config["url"] == "https://r.example:8081"
+    assert registry_config(Connection("r", "http", "https://r/x/"))["url"] == "https://r/x"
+
+
+def test_an_unknown_reference_is_no_answer_about_the_record(known: TestRegistry) -> None:
+    """B12"""
+    number = known.register("t", SCHEMA, SchemaReference("x.Y", "nowhere", 7))
+    with pytest.raises(Unreachable, match="Version 7 not found"):
+        opened(known).schema(number)
+
+
+def test_no_such_schema_is_a_refusal(known: TestRegistry) -> None:
+    """B12"""
+    with pytest.raises(Refusal) as refused:
+        opened(known).schema(77)
+    assert refused.value.reason is Reason.UNKNOWN_SCHEMA

@@ -1,0 +1,150 @@
+"""A schema registry for tests: a small HTTP server that follows Confluent's documented API.
+
+It is no registry: it checks no compatibility. What it answers is checked by the client that
+Tidemark uses, which registers the tests' schemas here too.
+"""
+
+import json
+import re
+import ssl
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+from uuid import UUID, uuid5
+
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+
+from tidemark.settings.connections import Connection
+
+NAMES = UUID("00000000-0000-0000-0000-0000000000aa")
+TYPE = "application/vnd.schemaregistry.v1+json"
+
+
+class TestRegistry:
+    """What is registered, what was asked, and what a test wants answered instead."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self.schemas: dict[int, dict[str, Any]] = {}
+        self.subjects: dict[str, list[int]] = {}
+        self.asked: list[str] = []
+        self.authorization: str | None = None
+        self.answers_instead: tuple[int, bytes] | None = None
+        self.url = ""
+
+    def connection(self, **changes: Any) -> Connection:
+        """What Airflow would resolve."""
+        return Connection("tidemark_registry", "http", **{"host": self.url, **changes})
+
+    def client(self) -> SchemaRegistryClient:
+        return SchemaRegistryClient({"url": self.url, "timeout": 10})
+
+    def register(
+        self, subject: str, schema: Any, *references: SchemaReference, kind: str = "AVRO"
+    ) -> int:
+        """The id that the client was told."""
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        return self.client().register_schema(subject, Schema(text, kind, list(references)))
+
+    def guid(self, schema_id: int) -> UUID:
+        return uuid5(NAMES, json.dumps(self.schemas[schema_id], sort_keys=True))
+
+    def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        """Status and document."""
+        path = path.partition("?")[0].lstrip("/")
+        if method == "GET" and path == "schemas/types":
+            return 200, ["JSON", "PROTOBUF", "AVRO"]
+        if found := re.fullmatch(r"schemas/ids/(\d+)", path):
+            return self._schema(int(found[1]))
+        if found := re.fullmatch(r"schemas/guids/([\w-]+)", path):
+            known = [number for number in self.schemas if str(self.guid(number)) == found[1]]
+            return self._schema(known[0] if known else 0)
+        if found := re.fullmatch(r"subjects/([^/]+)/versions(?:/(\w+))?", path):
+            return self._registered(found[1], body) if body else self._version(found[1], found[2])
+        return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
+
+    def _schema(self, number: int) -> tuple[int, Any]:
+        if number not in self.schemas:
+            return 404, {"error_code": 40403, "message": f"Schema {number} not found"}
+        return 200, self.schemas[number] | {"guid": str(self.guid(number))}
+
+    def _registered(self, subject: str, body: dict[str, Any]) -> tuple[int, Any]:
+        schema = {key: body[key] for key in ("schema", "schemaType", "references") if body.get(key)}
+        known = [number for number, other in self.schemas.items() if other == schema]
+        number = known[0] if known else len(self.schemas) + 1
+        self.schemas[number] = schema
+        if number not in self.subjects.setdefault(subject, []):
+            self.subjects[subject].append(number)
+        return 200, {"id": number}
+
+    def _version(self, subject: str, version: str) -> tuple[int, Any]:
+        numbers = self.subjects.get(subject, [])
+        at = len(numbers) if version == "latest" else int(version)
+        if not 0 < at <= len(numbers):
+            return 404, {"error_code": 40402, "message": f"Version {version} not found."}
+        number = numbers[at - 1]
+        return 200, self.schemas[number] | {"subject": subject, "version": at, "id": number}
+
+
+def basic(login: str, password: str) -> str:
+    """The header that proves a login."""
+    return "Basic " + b64encode(f"{login}:{password}".encode()).decode()
+
+
+@contextmanager
+def registry(tls: ssl.SSLContext | None = None) -> Iterator[TestRegistry]:
+    """A registry that listens on a port of its own."""
+    told = TestRegistry()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(told))
+    if tls:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    told.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}"
+    thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield told
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _handler(registry: TestRegistry) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._reply("GET", None)
+
+        def do_POST(self) -> None:
+            size = int(self.headers["Content-Length"])
+            self._reply("POST", json.loads(self.rfile.read(size)))
+
+        def _reply(self, method: str, body: Any) -> None:
+            registry.asked.append(f"{method} {self.path}")
+            if registry.answers_instead:
+                status, data = registry.answers_instead
+            elif registry.authorization not in (None, self.headers["Authorization"]):
+                status, data = 401, b'{"error_code": 401, "message": "HTTP 401 Unauthorized"}'
+            else:
+                status, document = registry.answer(method, self.path, body)
+                data = json.dumps(document).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", TYPE)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler
+
+
+def framed(schema_id: int | UUID, datum: bytes) -> bytes:
+    """A value as registry clients write it."""
+    if isinstance(schema_id, UUID):
+        return b"\1" + schema_id.bytes + datum
+    return b"\0" + schema_id.to_bytes(4) + datum

@@ -1,0 +1,315 @@
+"""B12: Avro's values into declared types, each alone and in company."""
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from io import BytesIO
+from typing import Any
+
+import fastavro
+import pytest
+from tests.support.registry import framed
+
+from tidemark.decode import Reason
+from tidemark.decode.avro import AvroDecoder
+from tidemark.decode.outcome import Refusal
+from tidemark.decode.registry import Written
+from tidemark.settings.fields import arrow_schema
+
+
+class Known:
+    """A registry that knows these schemas, numbered from 1."""
+
+    def __init__(self, *schemas: Any) -> None:
+        self._schemas = [Written("AVRO", json.dumps(one)) for one in schemas]
+        self.asked: list[Any] = []
+
+    def schema(self, schema_id: Any) -> Written:
+        self.asked.append(schema_id)
+        if schema_id not in range(1, len(self._schemas) + 1):
+            raise Refusal(Reason.UNKNOWN_SCHEMA, "no such schema")
+        return self._schemas[schema_id - 1]
+
+
+def record(*fields: Any, name: str = "R") -> dict[str, Any]:
+    return {
+        "type": "record",
+        "name": name,
+        "fields": [{"name": field, "type": kind} for field, kind in fields],
+    }
+
+
+def written(schema: Any, datum: Any) -> bytes:
+    out = BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), datum)
+    return out.getvalue()
+
+
+def decoder(*schemas: Any, max_bytes: int = 100_000, **fields: str) -> AvroDecoder:
+    return AvroDecoder(arrow_schema(fields), Known(*schemas), max_bytes=max_bytes)  # type: ignore[arg-type]
+
+
+def one(kind: Any, declared: str, data: bytes) -> Any:
+    """The value of a field, or why there is none; the same alone and beside a good record."""
+    made = decoder(record(("a", kind)), record(("b", "int")), a=declared, b="int")
+    value, good = framed(1, data), framed(2, b"\2")
+    alone, beside = made.decode([value]), made.decode([good, value, good])
+    assert beside.rows.column("b").to_pylist()[-1] == 1
+    if alone.rejected:
+        [one] = alone.rejected
+        [two] = beside.rejected
+        assert (one.reason, one.detail, two.index) == (two.reason, two.detail, 1)
+        assert beside.kept.to_pylist() == [0, 2]
+        return one.reason
+    assert alone.rows.column("a").to_pylist() == beside.rows.column("a").to_pylist()[1:2]
+    return alone.rows.column("a").to_pylist()[0]
+
+
+NOON = datetime(2024, 2, 29, 12, 0, 0, 123456, UTC)
+WHOLE = NOON.replace(microsecond=123_000)
+MILLIS, MICROS = 1709208000123, 1709208000123456
+COLOURS = {"type": "enum", "name": "E", "symbols": ["red", "blue"]}
+FOUR = {"type": "fixed", "name": "F", "size": 4}
+INNER = record(("x", "int"), ("y", ["null", "string"]), name="Inner")
+
+
+def logical(kind: str, name: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "logicalType": name, **more}
+
+
+DECIMAL = logical("bytes", "decimal", precision=10, scale=2)
+HUGE = written("long", 2**62)
+TIME = logical("long", "timestamp-micros")
+SIXTEEN = {"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared", "given", "expected"),
+    [
+        ("null", "int", None, None),
+        ("boolean", "boolean", True, True),
+        ("int", "smallint", -32768, -32768),
+        ("int", "int", 2**31 - 1, 2**31 - 1),
+        ("int", "bigint", -(2**31), -(2**31)),
+        ("int", "double", 3, 3.0),
+        ("long", "bigint", -(2**63), -(2**63)),
+        ("long", "int", 7, 7),
+        ("long", "float", 1 << 40, float(1 << 40)),
+        ("float", "float", 1.5, 1.5),
+        ("float", "double", 1.5, 1.5),
+        ("double", "double", 1e300, 1e300),
+        ("double", "float", 1e38, 9.999999680285692e37),
+        ("string", "string", "é😀", "é😀"),
+        ("string", "binary", "é", "é".encode()),
+        ("bytes", "binary", b"\xff\0", b"\xff\0"),
+        ("bytes", "string", "é".encode(), "é"),
+        (FOUR, "binary", b"\0\1\2\3", b"\0\1\2\3"),
+        (COLOURS, "string", "blue", "blue"),
+        (["null", "string"], "string", None, None),
+        (["null", "string"], "string", "a", "a"),
+        (["int", "null", "long"], "bigint", 1 << 40, 1 << 40),
+        (["int", "string"], "int", 5, 5),
+        (DECIMAL, "decimal(10,2)", Decimal("-1.50"), Decimal("-1.50")),
+        (DECIMAL, "decimal(4,1)", Decimal("1.50"), Decimal("1.5")),
+        (DECIMAL, "decimal(20,6)", Decimal("1.25"), Decimal("1.250000")),
+        (DECIMAL, "binary", Decimal("1.00"), b"d"),
+        (logical("int", "date"), "date", date(2024, 2, 29), date(2024, 2, 29)),
+        (logical("int", "date"), "int", date(1970, 1, 3), 2),
+        (logical("int", "time-millis"), "int", 5, 5),
+        (logical("long", "time-micros"), "bigint", 5, 5),
+        (logical("long", "timestamp-millis"), "timestamp", MILLIS, WHOLE),
+        (logical("long", "timestamp-micros"), "timestamp", MICROS, NOON),
+        (logical("long", "timestamp-micros"), "bigint", MICROS, MICROS),
+        (logical("long", "timestamp-nanos"), "timestamp", MICROS * 1000, NOON),
+        (logical("long", "local-timestamp-micros"), "timestamp", MICROS, NOON),
+        (logical("string", "uuid"), "string", "no matter", "no matter"),
+        (SIXTEEN, "string", bytes(15) + b"\1", "00000000-0000-0000-0000-000000000001"),
+        (SIXTEEN, "binary", bytes(16), bytes(16)),
+        (INNER, "struct<x:bigint,z:date>", {"x": 1, "y": None}, {"x": 1, "z": None}),
+        (INNER, "struct<y:string>", {"x": 1, "y": "a"}, {"y": "a"}),
+        ({"type": "array", "items": ["null", "int"]}, "array<bigint>", [1, None], [1, None]),
+        ({"type": "array", "items": TIME}, "array<timestamp>", [MICROS], [NOON]),
+        (
+            {"type": "map", "values": "int"},
+            "array<struct<key:string,value:bigint>>",
+            {"a": 1},
+            [{"key": "a", "value": 1}],
+        ),
+    ],
+)  # fmt: skip
+def test_a_value_is_read_into_its_declared_type(
+    kind: Any, declared: str, given: Any, expected: Any
+) -> None:
+    """B12"""
+    assert one(kind, declared, written(record(("a", kind)), {"a": given})) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared"),
+    [
+        ("string", "int"), ("int", "string"), ("boolean", "int"), ("bytes", "double"),
+        ("double", "bigint"), ("float", "int"), (COLOURS, "binary"), (FOUR, "string"),
+        (DECIMAL, "string"), ("bytes", "decimal(10,2)"), ("int", "date"), ("long", "timestamp"),
+        (logical("int", "time-millis"), "timestamp"), (logical("int", "date"), "timestamp"),
+        (INNER, "string"), ("int", "struct<x:int>"), ({"type": "array", "items": "int"}, "int"),
+        (logical("bytes", "decimal", precision=5000, scale=4000), "decimal(10,2)"),
+        ({"type": "array", "items": "string"}, "array<int>"), ("int", "array<int>"),
+        ({"type": "map", "values": "int"}, "array<int>"),
+        ({"type": "map", "values": "int"}, "struct<key:string,value:int>"),
+        ({"type": "map", "values": "int"}, "array<struct<key:string,val:int>>"),
+        ({"type": "array", "items": "null"}, "array<int>"),
+        ({"type": "array", "items": record(("n", "null"), name="None_")}, "array<int>"),
+        ({"type": "fixed", "name": "D", "size": 12, "logicalType": "duration"}, "timestamp"),
+    ],
+)  # fmt: skip
+def test_what_has_no_way_into_the_declared_type_is_told(kind: Any, declared: str) -> None:
+    """B12: by the schema alone, whatever the bytes are."""
+    assert one(kind, declared, b"") is Reason.OTHER_SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared", "data", "reason"),
+    [
+        ("int", "smallint", written("int", 32768), Reason.OUT_OF_RANGE),
+        ("long", "int", written("long", 2**31), Reason.OUT_OF_RANGE),
+        ("double", "float", written("double", 1e39), Reason.OUT_OF_RANGE),
+        (logical("int", "date"), "date", written("int", 2_932_897), Reason.OUT_OF_RANGE),
+        (logical("int", "date"), "date", written("int", -719_163), Reason.OUT_OF_RANGE),
+        (TIME, "timestamp", written("long", 2**62), Reason.OUT_OF_RANGE),
+        (logical("long", "timestamp-nanos"), "timestamp", written("long", 1), Reason.OUT_OF_RANGE),
+        (DECIMAL, "decimal(4,2)", written("bytes", b"\x27\x10"), Reason.OUT_OF_RANGE),
+        (DECIMAL, "decimal(10,1)", written("bytes", b"\1"), Reason.OUT_OF_RANGE),
+        (DECIMAL, "decimal(10,2)", written("bytes", b""), Reason.OUT_OF_RANGE),
+        (DECIMAL, "decimal(10,2)", written("bytes", b"\1" * 5000), Reason.OUT_OF_RANGE),
+        ("string", "string", written("string", "a\0"), Reason.NUL_IN_TEXT),
+        ("bytes", "string", written("bytes", b"a\0"), Reason.NUL_IN_TEXT),
+        ({"type": "map", "values": "int"}, "array<struct<key:string,value:int>>",
+         written({"type": "map", "values": "int"}, {"\0": 1}), Reason.NUL_IN_TEXT),
+        ("bytes", "string", written("bytes", b"\xff"), Reason.INVALID_UTF8),
+        ("string", "string", b"\2\xff", Reason.INVALID_UTF8),
+        (["int", "string"], "int", b"\2\2a", Reason.WRONG_TYPE),
+        ("int", "int", b"", Reason.INVALID_AVRO),
+        ("int", "int", b"\2\0", Reason.TRAILING_DATA),
+        ("int", "int", b"\x80" * 10 + b"\0", Reason.INVALID_AVRO),
+        ("int", "bigint", written("long", 2**31), Reason.INVALID_AVRO),
+        ("long", "bigint", b"\xff" * 9 + b"\2", Reason.INVALID_AVRO),
+        ("boolean", "boolean", b"\2", Reason.INVALID_AVRO),
+        ("float", "float", b"\0\0\0", Reason.INVALID_AVRO),
+        ("double", "double", b"\0" * 7, Reason.INVALID_AVRO),
+        ("string", "string", b"\x7fa", Reason.INVALID_AVRO),
+        ("string", "string", b"\1a", Reason.INVALID_AVRO),
+        ("bytes", "binary", written("long", 2**62), Reason.INVALID_AVRO),
+        (FOUR, "binary", b"abc", Reason.INVALID_AVRO),
+        (COLOURS, "string", b"\1", Reason.INVALID_AVRO),
+        (COLOURS, "string", b"\4", Reason.INVALID_AVRO),
+        (["int", "string"], "int", b"\1\2", Reason.INVALID_AVRO),
+        (["int", "string"], "int", b"\4\2", Reason.INVALID_AVRO),
+        ({"type": "array", "items": "int"}, "array<int>", b"\2", Reason.INVALID_AVRO),
+        ({"type": "array", "items": "int"}, "array<int>", HUGE + b"\2", Reason.INVALID_AVRO),
+        ({"type": "array", "items": "int"}, "array<int>", b"\1\4\2\0", Reason.INVALID_AVRO),
+        ({"type": "array", "items": "string"}, "array<string>", b"\1\2\2a\0", Reason.INVALID_AVRO),
+    ],
+)  # fmt: skip
+def test_a_value_that_cannot_be_read_is_told(
+    kind: Any, declared: str, data: bytes, reason: Reason
+) -> None:
+    """B12"""
+    assert one(kind, declared, data) is reason
+
+
+def test_blocks_that_tell_their_size_are_read() -> None:
+    """B12: as some writers write arrays."""
+    array = {"type": "array", "items": "int"}
+    assert one(array, "array<int>", b"\3\4\2\4" + b"\2\6" + b"\0") == [1, 2, 3]
+
+
+def test_fields_that_one_side_lacks_are_null_or_passed_over() -> None:
+    """B12"""
+    first = record(("id", "long"), ("gone", {"type": "array", "items": INNER}))
+    second = record(("new", "string"), ("id", "int"))
+    made = decoder(first, second, id="bigint", new="string", never="date")
+    values = [
+        framed(1, written(first, {"id": 1, "gone": [{"x": 1, "y": "a"}]})),
+        framed(2, written(second, {"id": 2, "new": "b"})),
+    ]
+    assert made.decode(values).rows.to_pylist() == [
+        {"id": 1, "new": None, "never": None},
+        {"id": 2, "new": "b", "never": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, Reason.NULL_VALUE),
+        (b"", Reason.EMPTY_VALUE),
+        (b'{"a":1}', Reason.NOT_FRAMED),
+        (b"\0\0\0\0", Reason.NOT_FRAMED),
+        (b"\1" + b"\0" * 15, Reason.NOT_FRAMED),
+        (b"\2" + b"\0" * 20, Reason.NOT_FRAMED),
+        (framed(9, b"\2"), Reason.UNKNOWN_SCHEMA),
+        (b"\1" + b"\0" * 17, Reason.UNKNOWN_SCHEMA),
+        (framed(1, b"\2" * 100_000), Reason.TOO_LARGE),
+        (framed(2, b"\2"), Reason.OTHER_SCHEMA),
+        (framed(3, b"\2"), Reason.OTHER_SCHEMA),
+        (framed(4, b"\0"), Reason.WRONG_TYPE),
+    ],
+)
+def test_values_without_a_schema_that_fits(value: bytes | None, reason: Reason) -> None:
+    """B12"""
+    made = decoder(record(("a", "int")), "int", {"type": "nonsense"}, ["null", record()], a="int")
+    [rejected] = made.decode([value]).rejected
+    assert rejected.reason is reason
+
+
+def test_an_unknown_schema_is_asked_for_once_a_block() -> None:
+    """B12: and known ones once."""
+    known = Known(record(("a", "int")))
+    made = AvroDecoder(arrow_schema({"a": "int"}), known)  # type: ignore[arg-type]
+    block = [framed(1, b"\2"), framed(9, b"\2"), framed(9, b"\2"), framed(1, b"\2")]
+    assert [len(made.decode(block).rejected) for _ in range(2)] == [2, 2]
+    assert known.asked == [1, 9, 9]
+
+
+def test_a_tombstone_is_a_row_when_asked_for() -> None:
+    """B12"""
+    made = AvroDecoder(arrow_schema({"a": "int"}), Known(), takes_null=True)  # type: ignore[arg-type]
+    assert made.decode([None]).rows.to_pylist() == [{"a": None}]
+
+
+def test_a_schema_that_contains_itself_is_read_as_deep_as_once() -> None:
+    """B12: a value could be nested as deep as it pleases, and end the process."""
+    node = record(("a", "int"), ("next", ["null", "R"]))
+    made = decoder(node, a="int")
+    good, deep = framed(1, b"\2\0"), framed(1, b"\2\2" * 40_000 + b"\2\0")
+    decoded = made.decode([good, deep])
+    assert decoded.kept.to_pylist() == [0]
+    assert [(one.index, one.reason) for one in decoded.rejected] == [(1, Reason.WRONG_TYPE)]
+    assert "R contains itself" in decoded.rejected[0].detail
+    tree = record(("a", "int"), ("all", {"type": "array", "items": "R"}))
+    [rejected] = decoder(tree, a="int").decode([framed(1, b"\2\0")]).rejected
+    assert rejected.reason is Reason.OTHER_SCHEMA
+
+
+def test_a_schema_that_names_a_type_too_often_or_too_deep_is_refused() -> None:
+    """B12: a few lines of it would take all memory."""
+    wide: Any = "int"
+    for depth in range(12):
+        inner = wide if depth == 0 else f"N{depth - 1}"
+        fields = [(f"f{number}", inner) for number in range(10)]
+        if depth:
+            fields[0] = ("f0", wide)
+        wide = record(*fields, name=f"N{depth}")
+    deep: Any = "int"
+    for depth in range(100):
+        deep = record(("x", deep), name=f"D{depth}")
+    for schema in (wide, deep):
+        [rejected] = decoder(schema, f0="int").decode([framed(1, b"\2")]).rejected
+        assert rejected.reason is Reason.OTHER_SCHEMA
+
+
+def test_a_huge_decimal_is_refused_by_its_length() -> None:
+    """B12: to make a number of its digits takes the longer the more there are, squared."""
+    made = decoder(record(("a", DECIMAL)), max_bytes=10**7, a="decimal(10,2)")
+    data = written(record(("a", "bytes")), {"a": b"\1" * 10**6})
+    assert "1000000 bytes are no decimal" in made.decode([framed(1, data)]).rejected[0].detail
