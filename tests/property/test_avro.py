@@ -2,12 +2,14 @@
 
 from datetime import UTC
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.registry import framed
 from tests.unit.test_avro import Known, record, written
 
+from tidemark.decode import Decoded, avro
 from tidemark.decode.avro import AvroDecoder
 from tidemark.settings.fields import arrow_schema
 
@@ -56,8 +58,8 @@ DATA = st.fixed_dictionaries(
 )
 
 
-def _damaged(datum: dict[str, Any], at: int, junk: bytes, gone: int) -> bytes:
-    good = written(SCHEMA, datum)
+def _damaged(datum: dict[str, Any], at: int, junk: bytes, gone: int, schema: Any = SCHEMA) -> bytes:
+    good = written(schema, datum)
     at %= len(good)
     return good[:at] + junk + good[at + gone :]
 
@@ -100,3 +102,87 @@ def test_a_value_has_one_fate_alone_and_in_company(values: list[bytes | None]) -
             rejected[index] for _ in alone.rejected
         ]
         assert list(map(repr, alone.rows.to_pylist())) == [rows[index] for _ in alone.kept]
+
+
+PLAIN = record(
+    ("a", "int"),
+    ("b", ["null", "long"]),
+    ("c", ["long", "null"]),
+    ("gone", ["null", "string"]),
+    ("s", ["null", "string"]),
+    ("u", "string"),
+    ("t", {"type": "long", "logicalType": "timestamp-micros"}),
+    ("m", ["null", {"type": "long", "logicalType": "timestamp-millis"}]),
+    ("d", {"type": "int", "logicalType": "date"}),
+    ("o", ["null", "boolean"]),
+    ("f", "float"),
+    ("g", "double"),
+    ("h", ["null", "double"]),
+    ("e", {"type": "enum", "name": "E", "symbols": ["x", "y", "z"]}),
+    ("x", "bytes"),
+    ("i", "int"),
+    ("left", ["null", "double"]),
+    ("over", "boolean"),
+)
+PLAIN_FIELDS = {
+    "a": "int", "b": "bigint", "c": "int", "s": "string", "u": "string", "t": "timestamp",
+    "m": "timestamp", "d": "date", "o": "boolean", "f": "float", "g": "double", "h": "float",
+    "e": "string", "x": "binary", "i": "smallint", "never": "date",
+}  # fmt: skip
+LONGS = st.one_of(
+    st.integers(-(2**63), 2**63 - 1),
+    st.integers(-(2**31) - 2, 2**31 + 2),
+    st.integers(0, 300),
+    st.sampled_from([-62_135_596_800_000_000, 253_402_300_799_999_999, 253_402_300_799_999]),
+)
+SHORT = st.text(max_size=4) | st.sampled_from(["", "\0", "é", "a\0b", "\u00c3"])
+REALS = st.floats() | st.sampled_from([3.4028235e38, 3.5e38, -3.4028236e38])
+PLAIN_DATA = st.fixed_dictionaries(
+    {
+        "a": INTS,
+        "b": st.none() | LONGS,
+        "c": st.none() | LONGS,
+        "gone": st.none() | SHORT,
+        "s": st.none() | SHORT,
+        "u": SHORT,
+        "t": LONGS,
+        "m": st.none() | LONGS,
+        "d": INTS,
+        "o": st.none() | st.booleans(),
+        "f": st.floats(width=32),
+        "g": REALS,
+        "h": st.none() | REALS,
+        "e": st.sampled_from(["x", "y", "z"]),
+        "x": st.binary(max_size=4),
+        "i": st.integers(-40_000, 40_000),
+        "left": st.none() | REALS,
+        "over": st.booleans(),
+    }
+)
+PLAIN_VALUES = st.one_of(
+    PLAIN_DATA.map(lambda datum: framed(1, written(PLAIN, datum))),
+    st.builds(
+        lambda *damage: framed(1, _damaged(*damage, schema=PLAIN)),
+        PLAIN_DATA,
+        st.integers(0, 99),
+        st.binary(max_size=3) | st.sampled_from([b"\xff" * 9, b"\xff" * 10, b"\x80" * 9 + b"\1"]),
+        st.integers(0, 3),
+    ),
+    st.builds(framed, st.integers(0, 2), st.binary(max_size=40)),
+    st.none(),
+)
+PLAIN_DECODER = AvroDecoder(arrow_schema(PLAIN_FIELDS), Known(PLAIN), max_bytes=300)  # type: ignore[arg-type]
+
+
+def _told(decoded: Decoded) -> object:
+    rejected = [(one.index, one.reason, one.detail) for one in decoded.rejected]
+    return decoded.kept.to_pylist(), repr(decoded.rows.to_pydict()), rejected
+
+
+@given(st.lists(PLAIN_VALUES, max_size=8))
+def test_the_fast_way_makes_what_the_slow_one_makes(values: list[bytes | None]) -> None:
+    """B12: of sound values and of damaged ones."""
+    with patch.object(avro, "FEW", 1):
+        fast = PLAIN_DECODER.decode(values)
+    assert PLAIN_DECODER._plan(1).columns
+    assert _told(fast) == _told(PLAIN_DECODER.decode(values))

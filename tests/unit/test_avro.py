@@ -55,6 +55,11 @@ def one(kind: Any, declared: str, data: bytes) -> Any:
     value, good = framed(1, data), framed(2, b"\2")
     alone, beside = made.decode([value]), made.decode([good, value, good])
     assert beside.rows.column("b").to_pylist()[-1] == 1
+    many = made.decode([value] * 20)  # together, column by column
+    assert [(one.reason, one.detail) for one in many.rejected] == 20 * [
+        (one.reason, one.detail) for one in alone.rejected
+    ]
+    assert many.rows.to_pylist() == 20 * alone.rows.to_pylist()
     if alone.rejected:
         [one] = alone.rejected
         [two] = beside.rejected
@@ -313,3 +318,22 @@ def test_a_huge_decimal_is_refused_by_its_length() -> None:
     made = decoder(record(("a", DECIMAL)), max_bytes=10**7, a="decimal(10,2)")
     data = written(record(("a", "bytes")), {"a": b"\1" * 10**6})
     assert "1000000 bytes are no decimal" in made.decode([framed(1, data)]).rejected[0].detail
+
+
+def test_rows_stay_in_the_order_of_their_values() -> None:
+    """B12: whichever way and by whichever schema each of them is read."""
+    first, second = record(("a", "int"), ("s", "string")), record(("s", "string"), ("a", "long"))
+    made = decoder(first, second, a="bigint", s="string")
+    values: list[bytes | None] = []
+    for number in range(60):
+        text = "é" if number % 7 else "plain"
+        schema, schema_id = (second, 2) if number % 3 == 1 else (first, 1)
+        value = framed(schema_id, written(schema, {"a": number, "s": text}))
+        values.append(value[:-1] + b"\xff" if number % 10 == 4 else value)
+    decoded = made.decode(values)
+    kept = decoded.kept.to_pylist()
+    assert kept == sorted(kept)
+    refused = [one.index for one in decoded.rejected]
+    assert sorted(kept + refused) == list(range(60))
+    assert len(refused) > 2
+    assert decoded.rows.column("a").to_pylist() == kept

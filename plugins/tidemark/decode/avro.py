@@ -1,22 +1,41 @@
 """AvroDecoder: values in Avro with the id of their writer's schema, into the declared columns.
 
-Each value is read by itself, so its company cannot change what becomes of it. Its schema comes from
-the registry, once for each process.
+What becomes of a value is what reading it by itself makes of it. Many of one schema are read
+together, column by column, where that is the same. Schemas come from the registry, once for each
+process.
 """
 
 import json
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from tidemark.decode.avro_bytes import invalid
+from tidemark.decode.avro_columns import Columns, columns
 from tidemark.decode.avro_reader import Read, Readers
 from tidemark.decode.framing import SchemaId, unframed
 from tidemark.decode.outcome import MAX_VALUE_BYTES, Decoded, Reason, Refusal, Rejected
 from tidemark.decode.registry import Registry, Written
 from tidemark.errors import InvalidSettings
+
+FEW = 16
+"""Fewer values of a schema are read one by one."""
+
+MOST_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How values of one writer's schema are read."""
+
+    read: Read
+    columns: Columns | None
+    """The fast way, if there is one."""
 
 
 class AvroDecoder:
@@ -38,7 +57,7 @@ class AvroDecoder:
         self._registry = registry
         self._max_bytes = max_bytes
         self._takes_null = takes_null
-        self._readers: dict[SchemaId, Read | Refusal] = {}
+        self._plans: dict[SchemaId, Plan | Refusal] = {}
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """The rows of the good values, in order, and the others with their reasons.
@@ -46,18 +65,65 @@ class AvroDecoder:
         Raises:
             Unreachable: the registry does not answer.
         """
+        batches, kept, others = self._read_together(values)
         rows: list[dict[str, Any]] = []
-        kept: list[int] = []
         rejected: list[Rejected] = []
-        for index, value in enumerate(values):
+        for index in others:
             try:
-                rows.append(self._row(value))
+                rows.append(self._row(values[index]))
                 kept.append(index)
             except Refusal as refusal:
                 rejected.append(refusal.of(index))
         self._forget_unknown()
-        batch = pa.RecordBatch.from_pylist(rows, self.schema)
-        return Decoded(batch, pa.array(kept, pa.int64()), rejected)
+        batches.append(pa.RecordBatch.from_pylist(rows, self.schema))
+        return Decoded(_in_order(batches, kept), pa.array(sorted(kept), pa.int64()), rejected)
+
+    def _read_together(
+        self, values: Sequence[bytes | None]
+    ) -> tuple[list[pa.RecordBatch], list[int], list[int]]:
+        """What is read fast: its rows and their indices; and the others' indices, in order."""
+        batches: list[pa.RecordBatch] = []
+        kept: list[int] = []
+        others: list[int] = []
+        groups, alone = self._by_prefix(values)
+        for prefix, indices in groups.items():
+            fast = self._columns(unframed(prefix)[0]) if len(indices) >= FEW else None
+            if fast is None:
+                alone += indices
+                continue
+            batch, good = fast.rows([values[index] or b"" for index in indices], len(prefix))
+            batches.append(batch)
+            kept += compress(indices, good)
+            others += compress(indices, ~good)
+        return batches, kept, sorted(alone + others)
+
+    def _by_prefix(
+        self, values: Sequence[bytes | None]
+    ) -> tuple[dict[bytes, list[int]], list[int]]:
+        """Indices by what stands in front of their values; and of those that are read alone.
+
+        A group's values are of a bounded size together: reading takes many times their memory.
+        """
+        groups: dict[bytes, list[int]] = {}
+        alone, left = [], MOST_BYTES
+        for index, value in enumerate(values):
+            if (
+                value
+                and value[0] == 0
+                and len(value) > 5
+                and len(value) <= min(left, self._max_bytes)
+            ):
+                groups.setdefault(value[:5], []).append(index)
+                left -= len(value)
+            else:
+                alone.append(index)
+        return groups, alone
+
+    def _columns(self, schema_id: SchemaId) -> Columns | None:
+        try:
+            return self._plan(schema_id).columns
+        except Refusal:
+            return None
 
     def _row(self, value: bytes | None) -> dict[str, Any]:
         if value is None and self._takes_null:
@@ -69,32 +135,33 @@ class AvroDecoder:
         if len(value) > self._max_bytes:
             raise Refusal(Reason.TOO_LARGE, f"{len(value)} bytes, limit {self._max_bytes}")
         schema_id, at = unframed(value)
-        return _datum(self._reader(schema_id), value, at)
+        return _datum(self._plan(schema_id).read, value, at)
 
-    def _reader(self, schema_id: SchemaId) -> Read:
-        if schema_id not in self._readers:
+    def _plan(self, schema_id: SchemaId) -> "Plan":
+        if schema_id not in self._plans:
             try:
-                self._readers[schema_id] = self._made(schema_id)
+                self._plans[schema_id] = self._made(schema_id)
             except Refusal as refusal:
-                self._readers[schema_id] = refusal
-        found = self._readers[schema_id]
+                self._plans[schema_id] = refusal
+        found = self._plans[schema_id]
         if isinstance(found, Refusal):
             raise Refusal(found.reason, f"schema {schema_id}: {found.detail}")
         return found
 
-    def _made(self, schema_id: SchemaId) -> Read:
+    def _made(self, schema_id: SchemaId) -> "Plan":
         schema, named = parsed(self._registry.schema(schema_id))
-        return Readers(named).reader(schema, self._type)
+        read = Readers(named).reader(schema, self._type)
+        return Plan(read, columns(schema, named, self.schema))
 
     def _forget_unknown(self) -> None:
         """What the registry did not know, it is asked once a block: it may learn."""
         unknown = [
             schema_id
-            for schema_id, found in self._readers.items()
+            for schema_id, found in self._plans.items()
             if isinstance(found, Refusal) and found.reason is Reason.UNKNOWN_SCHEMA
         ]
         for schema_id in unknown:
-            del self._readers[schema_id]
+            del self._plans[schema_id]
 
 
 def parsed(written: Written) -> tuple[Any, dict[str, Any]]:
@@ -114,18 +181,26 @@ def parsed(written: Written) -> tuple[Any, dict[str, Any]]:
         raise Refusal(Reason.OTHER_SCHEMA, f"the schema is of the kind {written.kind}")
     named: dict[str, Any] = {}
     try:
-        for one in _in_order(written):
+        for one in _with_references(written):
             schema = parse_schema(json.loads(one.text), named_schemas=named)
     except Exception as error:
         raise Refusal(Reason.OTHER_SCHEMA, f"{type(error).__name__}: {error}") from error
     return schema, named
 
 
-def _in_order(written: Written) -> list[Written]:
+def _in_order(batches: list[pa.RecordBatch], kept: list[int]) -> pa.RecordBatch:
+    """The rows of all batches, by the indices that were kept of their values."""
+    table = pa.Table.from_batches(batches).combine_chunks()
+    if kept != sorted(kept):
+        table = table.take(pa.array(np.argsort(kept)))
+    return next(iter(table.combine_chunks().to_batches()), batches[-1])
+
+
+def _with_references(written: Written) -> list[Written]:
     """What a schema refers to, each once and first, then the schema itself."""
     found: dict[Written, None] = {}
     for one in written.references:
-        found |= dict.fromkeys(_in_order(one))
+        found |= dict.fromkeys(_with_references(one))
     return [*found, written]
 
 

@@ -146,11 +146,12 @@ class Readers:
     def _map(self, values: Any, to: pa.DataType | None, where: str) -> Read:
         entry = None if to is None else _entry(to, where)
         value_of = self.reader(values, entry, f"{where}{{}}")
+        key_of: Read = raw.bytes_at if entry is None else text_at
 
-        def pair(data: bytes, at: int) -> tuple[dict[str, Any], int]:
-            key, at = text_at(data, at)
+        def pair(data: bytes, at: int) -> tuple[dict[str, Any] | None, int]:
+            key, at = key_of(data, at)
             value, at = value_of(data, at)
-            return {"key": key if entry is None else text(key), "value": value}, at
+            return (None if entry is None else {"key": text(key), "value": value}), at
 
         return partial(_blocks, pair, to is not None)
 
@@ -179,7 +180,9 @@ def other(where: str, fact: str) -> Refusal:
 
 def _plain(schema: Any, to: pa.DataType | None, where: str) -> Read:
     read = _bare(schema)
-    if schema["type"] == "null" or to is None:
+    if to is None:
+        return raw.bytes_at if schema["type"] == "string" else read
+    if schema["type"] == "null":
         return read
     convert = conversion(schema, to)
     if convert is None:

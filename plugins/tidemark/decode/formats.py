@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from tidemark.decode.avro import AvroDecoder
 from tidemark.decode.json import JsonDecoder
 from tidemark.decode.port import Decoder, Decoding
 from tidemark.decode.raw import RawDecoder
@@ -15,6 +14,8 @@ def _json(decoding: Decoding) -> Decoder:
 
 
 def _avro(decoding: Decoding) -> Decoder:
+    from tidemark.decode.avro import AvroDecoder  # with numpy, which only it needs
+
     registry = registry_of(decoding.registry)
     return AvroDecoder(decoding.declared, registry, takes_null=decoding.takes_null)
 
