@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from tidemark.decode.framed import FramedDecoder
 from tidemark.decode.json import JsonDecoder
 from tidemark.decode.port import Decoder, Decoding
 from tidemark.decode.raw import RawDecoder
@@ -10,7 +11,8 @@ from tidemark.settings.decode import Format
 
 
 def _json(decoding: Decoding) -> Decoder:
-    return JsonDecoder(decoding.declared, takes_null=decoding.takes_null)
+    decoder = JsonDecoder(decoding.declared, takes_null=decoding.takes_null)
+    return FramedDecoder(decoder) if decoding.framing else decoder
 
 
 def _avro(decoding: Decoding) -> Decoder:

@@ -29,6 +29,8 @@ class Decoding:
     """The declared fields; none where a format takes none."""
     takes_null: bool = False
     """Whether a record without a value is a row of nulls; else it is rejected."""
+    framing: str | None = None
+    """registry: the id of a schema stands in front of each value."""
     registry: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The configuration of the schema registry's client, for the formats that need one."""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)

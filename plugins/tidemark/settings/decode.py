@@ -30,12 +30,18 @@ FORMAT = rf"^({'|'.join(Format)}|[\w.]+:\w+)$"
 
 _NEEDS: dict[str, list[str]] = {Format.json: ["schema"], Format.avro: ["schema", "registry"]}
 _TAKES: dict[str, set[str]] = {
-    Format.json: {"schema"},
+    Format.json: {"schema", "framing"},
     Format.raw: set(),
     Format.avro: {"schema", "registry"},
 }
 _OWN = {"schema", "options"}
 """The keys that a decoder of the user's own takes."""
+
+
+class Framing(StrEnum):
+    """What stands in front of a value."""
+
+    registry = "registry"
 
 
 class Metadata(StrEnum):
@@ -59,6 +65,9 @@ class DecodeSettings(Strict):
     """Field name: type; format raw takes none. Every field may be null."""
     registry: Annotated[str, Field(pattern=CONNECTION)] | None = None
     """Airflow connection of the schema registry, for the format avro."""
+    framing: Framing | None = None
+    """registry: the id of a schema stands in front of each value, as registry clients write it; for
+    the format json, which passes it over. Values of the format avro always have one."""
     options: dict[str, JsonValue] = Field(default_factory=dict)
     """What a decoder of your own is given."""
     metadata: tuple[Metadata, ...] = ()
@@ -68,7 +77,12 @@ class DecodeSettings(Strict):
 
     @model_validator(mode="after")
     def _supported(self) -> Self:
-        given = {"schema": self.fields, "registry": self.registry, "options": self.options}
+        given = {
+            "schema": self.fields,
+            "framing": self.framing,
+            "registry": self.registry,
+            "options": self.options,
+        }
         for key in _NEEDS.get(self.format, ()):
             if not given[key]:
                 raise ValueError(f"format {self.format} needs a {key}")

@@ -52,6 +52,7 @@ def decoding_of(settings: DecodeSettings, connections: Mapping[str, Connection])
         format=str(settings.format),  # plain texts: a task need not import the pipeline
         declared=arrow_schema(settings.fields) if settings.fields else pa.schema([]),
         takes_null=Metadata.tombstone in settings.metadata,
+        framing=settings.framing and str(settings.framing),
         registry=registry,
         options=settings.options,
     )
