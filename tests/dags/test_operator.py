@@ -42,12 +42,12 @@ sys.exit(int(what))
 class Driver:
     """A real driver script under a DrainOperator, in place of jobs/drain.py."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, pipeline: str = PIPELINE) -> None:
         from tidemark.airflow import DrainOperator
 
         self.folder = folder
         (folder / "driver.py").write_text(DRIVER)
-        self.operator = DrainOperator(task_id="drain", pipeline=PIPELINE, member=2)
+        self.operator = DrainOperator(task_id="drain", pipeline=pipeline, member=2)
         self.operator.application = str(folder / "driver.py")
 
     def run(self, then: str) -> None:
@@ -138,6 +138,31 @@ def test_secrets_are_in_the_environment_of_the_child_alone(
     rendered = {name: getattr(driver.operator, name) for name in driver.operator.template_fields}
     assert connections not in json.dumps(rendered)
     assert driver.operator._environment == {}
+
+
+@pytest.mark.spark
+def test_the_secret_of_a_registry_goes_the_same_way(
+    tmp_path: Path,
+    connections: str,
+    capfd: pytest.CaptureFixture[str],
+    caplog: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """B12"""
+    shape = {"conn_type": "http", "host": "http://r", "login": "ada", "password": "s3cret"}
+    monkeypatch.setenv("AIRFLOW_CONN_SCHEMAS", json.dumps(shape))
+    caplog.set_level(0)
+    text = Path(PIPELINE).read_text()
+    assert "format: json" in text
+    file = tmp_path / "avro.yaml"
+    file.write_text(text.replace("format: json", "format: avro\n  registry: schemas"))
+    driver = Driver(tmp_path, str(file))
+    driver.run("0")
+    seen = driver.seen()
+    assert json.loads(seen["environment"]["AIRFLOW_CONN_SCHEMAS"])["password"] == "s3cret"
+    rendered = {name: getattr(driver.operator, name) for name in driver.operator.template_fields}
+    told = json.dumps([seen["spark_submit"], seen["argv"], rendered])
+    assert "s3cret" not in told + caplog.text + "".join(capfd.readouterr())
 
 
 @pytest.mark.spark
