@@ -2,6 +2,9 @@
 
 from collections.abc import Callable
 
+import pyarrow as pa
+
+from tidemark.decode.debezium import DebeziumDecoder
 from tidemark.decode.framed import FramedDecoder
 from tidemark.decode.json import JsonDecoder
 from tidemark.decode.port import Decoder, Decoding
@@ -11,7 +14,9 @@ from tidemark.settings.decode import Format
 
 
 def _json(decoding: Decoding) -> Decoder:
-    decoder = JsonDecoder(decoding.declared, takes_null=decoding.takes_null)
+    decoder = _enveloped(
+        decoding, lambda columns: JsonDecoder(columns, takes_null=decoding.takes_null)
+    )
     return FramedDecoder(decoder) if decoding.framing else decoder
 
 
@@ -19,7 +24,15 @@ def _avro(decoding: Decoding) -> Decoder:
     from tidemark.decode.avro import AvroDecoder  # with numpy, which only it needs
 
     registry = registry_of(decoding.registry)
-    return AvroDecoder(decoding.declared, registry, takes_null=decoding.takes_null)
+    return _enveloped(
+        decoding, lambda columns: AvroDecoder(columns, registry, takes_null=decoding.takes_null)
+    )
+
+
+def _enveloped(decoding: Decoding, decoder_of: Callable[[pa.Schema], Decoder]) -> Decoder:
+    if decoding.envelope:
+        return DebeziumDecoder(decoding.declared, decoder_of)
+    return decoder_of(decoding.declared)
 
 
 def _raw(decoding: Decoding) -> Decoder:

@@ -28,6 +28,7 @@ class Reason(StrEnum):
     UNKNOWN_SCHEMA = "UNKNOWN_SCHEMA"
     OTHER_SCHEMA = "OTHER_SCHEMA"
     INVALID_AVRO = "INVALID_AVRO"
+    NOT_A_CHANGE = "NOT_A_CHANGE"
 
 
 class Refusal(Exception):

@@ -31,6 +31,8 @@ class Decoding:
     """Whether a record without a value is a row of nulls; else it is rejected."""
     framing: str | None = None
     """registry: the id of a schema stands in front of each value."""
+    envelope: str | None = None
+    """debezium: a value is a change event, and its row is wanted."""
     registry: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The configuration of the schema registry's client, for the formats that need one."""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)

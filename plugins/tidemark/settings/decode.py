@@ -30,9 +30,9 @@ FORMAT = rf"^({'|'.join(Format)}|[\w.]+:\w+)$"
 
 _NEEDS: dict[str, list[str]] = {Format.json: ["schema"], Format.avro: ["schema", "registry"]}
 _TAKES: dict[str, set[str]] = {
-    Format.json: {"schema", "framing"},
+    Format.json: {"schema", "framing", "envelope"},
     Format.raw: set(),
-    Format.avro: {"schema", "registry"},
+    Format.avro: {"schema", "registry", "envelope"},
 }
 _OWN = {"schema", "options"}
 """The keys that a decoder of the user's own takes."""
@@ -42,6 +42,12 @@ class Framing(StrEnum):
     """What stands in front of a value."""
 
     registry = "registry"
+
+
+class Envelope(StrEnum):
+    """What a value says of its row."""
+
+    debezium = "debezium"
 
 
 class Metadata(StrEnum):
@@ -68,6 +74,9 @@ class DecodeSettings(Strict):
     framing: Framing | None = None
     """registry: the id of a schema stands in front of each value, as registry clients write it; for
     the format json, which passes it over. Values of the format avro always have one."""
+    envelope: Envelope | None = None
+    """debezium: a value is a [change event](formats-debezium.md); the schema is that of its row,
+    and a column deleted is added."""
     options: dict[str, JsonValue] = Field(default_factory=dict)
     """What a decoder of your own is given."""
     metadata: tuple[Metadata, ...] = ()
@@ -80,6 +89,7 @@ class DecodeSettings(Strict):
         given = {
             "schema": self.fields,
             "framing": self.framing,
+            "envelope": self.envelope,
             "registry": self.registry,
             "options": self.options,
         }
@@ -89,6 +99,8 @@ class DecodeSettings(Strict):
         for key, value in given.items():
             if value and key not in _TAKES.get(self.format, _OWN):
                 raise ValueError(f"format {self.format} takes no {key}")
+        if self.envelope and "deleted" in map(str.lower, self.fields):
+            raise ValueError("envelope debezium adds a column deleted: name the field otherwise")
         return self
 
     @property

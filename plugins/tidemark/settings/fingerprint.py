@@ -19,6 +19,7 @@ def fingerprint(pipeline: Pipeline) -> dict[str, str]:
         "decode.metadata": ", ".join(sorted(map(str, decode.metadata))),
         **{f"decode.schema.{name}": kind for name, kind in decode.fields.items()},
         **({"decode.framing": str(decode.framing)} if decode.framing else {}),
+        **({"decode.envelope": str(decode.envelope)} if decode.envelope else {}),
         **{f"decode.options.{name}": json.dumps(value) for name, value in decode.options.items()},
         "transform": pipeline.transform or "none",
         "target.mode": str(pipeline.target.mode),

@@ -53,6 +53,7 @@ def decoding_of(settings: DecodeSettings, connections: Mapping[str, Connection])
         declared=arrow_schema(settings.fields) if settings.fields else pa.schema([]),
         takes_null=Metadata.tombstone in settings.metadata,
         framing=settings.framing and str(settings.framing),
+        envelope=settings.envelope and str(settings.envelope),
         registry=registry,
         options=settings.options,
     )

@@ -1,0 +1,69 @@
+"""DebeziumDecoder: the row of a change event, and whether the event deletes it.
+
+An event holds the row before and after the change, and what the change is: `c`reate, `r`ead (of a
+snapshot), `u`pdate, `d`elete. With its schema inside, all this is the event's `payload`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemark.decode.outcome import Decoded, Reason, Refusal, Rejected
+from tidemark.decode.port import Decoder
+
+DELETED = "deleted"
+"""The column that tells that an event deletes its row."""
+
+_DELETE = "d"
+_CHANGES = pa.array(["c", "r", "u", _DELETE])
+
+
+class DebeziumDecoder:
+    """The declared columns of the changed row, and DELETED; another decoder reads the event."""
+
+    def __init__(self, declared: pa.Schema, decoder_of: Callable[[pa.Schema], Decoder]) -> None:
+        self.schema = declared.append(pa.field(DELETED, pa.bool_()))
+        row = pa.struct(list(declared))
+        event = [pa.field("before", row), pa.field("after", row), pa.field("op", pa.string())]
+        self._inner = decoder_of(pa.schema([*event, pa.field("payload", pa.struct(event))]))
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
+        """The rows after the changes, before the deletions; what is no such event is rejected.
+
+        A record without a value, where the other decoder takes it, is a deletion of null columns.
+        """
+        found = self._inner.decode(values)
+        kept = found.kept.to_pylist()
+        is_bare = pa.array([values[index] is None for index in kept], pa.bool_())
+        before, after, op = _event(found.rows)
+        deleted = pc.or_(pc.fill_null(pc.equal(op, _DELETE), False), is_bare)
+        row = pc.if_else(deleted, before, after)
+        is_change = pc.and_(pc.is_in(op, _CHANGES), row.is_valid())
+        is_twice = pc.and_(found.rows["op"].is_valid(), found.rows["payload"].is_valid())
+        good = pc.or_(pc.and_(is_change, pc.invert(is_twice)), is_bare)
+        rows = pa.RecordBatch.from_arrays([*row.flatten(), deleted], schema=self.schema)
+        rejected = [*found.rejected, *_refused(kept, op, good)]
+        rejected.sort(key=lambda one: one.index)
+        return Decoded(rows.filter(good), found.kept.filter(good), rejected)
+
+
+def _event(rows: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Before, after and op, of the value itself or of its payload."""
+    payload = rows["payload"]
+    inner = payload.flatten()
+    is_inside = payload.is_valid()
+    before, after, op = (
+        pc.if_else(is_inside, inside, outside)
+        for inside, outside in zip(inner, rows.columns[:3], strict=True)
+    )
+    return before, after, op
+
+
+def _refused(kept: list[int], op: pa.Array, good: pa.BooleanArray) -> Iterator[Rejected]:
+    for at in pc.indices_nonzero(pc.invert(good)).to_pylist():
+        refusal = Refusal(
+            Reason.NOT_A_CHANGE,
+            f"no change of one row: op is {op[at].as_py()!r}, or its row is null",
+        )
+        yield refusal.of(kept[at])

@@ -1,0 +1,125 @@
+"""B12: change events of Debezium, as JSON and as Avro."""
+
+import json
+from typing import Any
+
+import pytest
+from tests.support.registry import framed
+from tests.unit.test_avro import Known, record, written
+
+from tidemark.decode import JsonDecoder, Reason
+from tidemark.decode.avro import AvroDecoder
+from tidemark.decode.debezium import DebeziumDecoder
+from tidemark.settings.decode import DecodeSettings
+from tidemark.settings.fields import arrow_schema
+
+FIELDS = arrow_schema({"id": "int", "tags": "array<string>", "at": "struct<x:int>"})
+DECODER = DebeziumDecoder(FIELDS, JsonDecoder)
+OLD = {"id": 1, "tags": ["a"], "at": {"x": 1}}
+NEW = {"id": 1, "tags": [], "at": None}
+
+
+def event(op: str | None, before: Any = None, after: Any = None) -> dict[str, Any]:
+    return {"before": before, "after": after, "op": op, "source": {"lsn": 5}, "ts_ms": 1}
+
+
+def told(*documents: Any) -> list[Any]:
+    """A row, or the reason why there is none, for each; alone the same as together."""
+    values = [json.dumps(one).encode() for one in documents]
+    together = DECODER.decode(values)
+    found: list[Any] = [None] * len(values)
+    for index, row in zip(together.kept.to_pylist(), together.rows.to_pylist(), strict=True):
+        found[index] = row
+    for one in together.rejected:
+        found[one.index] = one.reason
+    for value, expected in zip(values, found, strict=True):
+        alone = DECODER.decode([value])
+        assert [*alone.rows.to_pylist(), *(one.reason for one in alone.rejected)] == [expected]
+    return found
+
+
+def test_an_event_is_its_row_and_whether_it_deletes() -> None:
+    """B12: with its schema inside or without."""
+    events = [
+        event("c", after=OLD),
+        event("r", after=OLD),
+        event("u", OLD, NEW),
+        event("u", None, NEW),
+        event("d", OLD),
+        event("d", {"id": 1}),
+    ]
+    rows = [
+        OLD | {"deleted": False},
+        OLD | {"deleted": False},
+        NEW | {"deleted": False},
+        NEW | {"deleted": False},
+        OLD | {"deleted": True},
+        {"id": 1, "tags": None, "at": None, "deleted": True},
+    ]
+    assert told(*events) == rows
+    assert told(*({"schema": {"type": "struct"}, "payload": one} for one in events)) == rows
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (event("t"), Reason.NOT_A_CHANGE),
+        (event("m", None, OLD), Reason.NOT_A_CHANGE),
+        (event(None, OLD, NEW), Reason.NOT_A_CHANGE),
+        (event("u", OLD), Reason.NOT_A_CHANGE),
+        (event("d", None, NEW), Reason.NOT_A_CHANGE),
+        (OLD, Reason.NOT_A_CHANGE),
+        ({}, Reason.NOT_A_CHANGE),
+        ({"payload": None}, Reason.NOT_A_CHANGE),
+        ({"payload": {}}, Reason.NOT_A_CHANGE),
+        (event("c", after=OLD) | {"payload": event("d", OLD)}, Reason.NOT_A_CHANGE),
+        (event("c", after={"id": "x"}), Reason.WRONG_TYPE),
+        (event("c", after=5), Reason.WRONG_TYPE),
+    ],
+)
+def test_what_is_no_change_of_one_row_is_refused(document: Any, reason: Reason) -> None:
+    """B12: truncates too."""
+    good = event("c", after=OLD)
+    row = OLD | {"deleted": False}
+    assert told(good, document, good) == [row, reason, row]
+
+
+def test_a_record_without_a_value_is_refused_or_a_deletion() -> None:
+    """B12: which row it deletes stands in its key."""
+    [rejected] = DECODER.decode([None]).rejected
+    assert rejected.reason is Reason.NULL_VALUE
+    taking = DebeziumDecoder(FIELDS, lambda schema: JsonDecoder(schema, takes_null=True))
+    decoded = taking.decode([b"{}", None])
+    assert decoded.rows.to_pylist() == [{"id": None, "tags": None, "at": None, "deleted": True}]
+    assert decoded.kept.to_pylist() == [1]
+
+
+def test_events_come_as_avro_too() -> None:
+    """B12"""
+    row = record(("id", "int"), ("more", "string"), name="Value")
+    schema = record(
+        ("before", ["null", row]), ("after", ["null", "Value"]), ("op", "string"), name="Envelope"
+    )
+    data = [
+        {"before": None, "after": {"id": 1, "more": "a"}, "op": "c"},
+        {"before": {"id": 1, "more": "a"}, "after": None, "op": "d"},
+        {"before": None, "after": None, "op": "t"},
+    ]
+    made = DebeziumDecoder(
+        arrow_schema({"id": "bigint"}),
+        lambda wire: AvroDecoder(wire, Known(schema)),  # type: ignore[arg-type]
+    )
+    decoded = made.decode([framed(1, written(schema, datum)) for datum in data])
+    assert decoded.rows.to_pylist() == [{"id": 1, "deleted": False}, {"id": 1, "deleted": True}]
+    assert [(one.index, one.reason) for one in decoded.rejected] == [(2, Reason.NOT_A_CHANGE)]
+
+
+def test_the_setting_is_for_json_and_avro_without_a_column_of_its_own() -> None:
+    """B12"""
+    for settings, said in (
+        ({"format": "raw"}, "takes no envelope"),
+        ({"format": "a:B"}, "takes no envelope"),
+        ({"schema": {"Deleted": "int"}}, "adds a column deleted"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            DecodeSettings.model_validate(settings | {"envelope": "debezium"})
