@@ -179,10 +179,10 @@ def _told(decoded: Decoded) -> object:
     return decoded.kept.to_pylist(), repr(decoded.rows.to_pydict()), rejected
 
 
-@given(st.lists(PLAIN_VALUES, max_size=8))
-def test_the_fast_way_makes_what_the_slow_one_makes(values: list[bytes | None]) -> None:
+@given(st.lists(PLAIN_VALUES, max_size=8), st.sampled_from([100, 1000]))
+def test_the_fast_way_makes_what_the_slow_one_makes(values: list[bytes | None], piece: int) -> None:
     """B12: of sound values and of damaged ones."""
-    with patch.object(avro, "FEW", 1):
+    with patch.object(avro, "FEW", 1), patch.object(avro, "PIECE_BYTES", piece):
         fast = PLAIN_DECODER.decode(values)
     assert PLAIN_DECODER._plan(1).columns
     assert _told(fast) == _told(PLAIN_DECODER.decode(values))

@@ -30,6 +30,9 @@ def told(*documents: Any) -> list[Any]:
     found: list[Any] = [None] * len(values)
     for index, row in zip(together.kept.to_pylist(), together.rows.to_pylist(), strict=True):
         found[index] = row
+    assert [one.index for one in together.rejected] == sorted(
+        one.index for one in together.rejected
+    )
     for one in together.rejected:
         found[one.index] = one.reason
     for value, expected in zip(values, found, strict=True):
@@ -82,6 +85,7 @@ def test_what_is_no_change_of_one_row_is_refused(document: Any, reason: Reason) 
     good = event("c", after=OLD)
     row = OLD | {"deleted": False}
     assert told(good, document, good) == [row, reason, row]
+    assert told(event("t"), document, 5) == [Reason.NOT_A_CHANGE, reason, Reason.NOT_AN_OBJECT]
 
 
 def test_a_record_without_a_value_is_refused_or_a_deletion() -> None:

@@ -26,7 +26,8 @@ from tidemark.errors import InvalidSettings
 FEW = 16
 """Fewer values of a schema are read one by one."""
 
-MOST_BYTES = 32 << 20
+PIECE_BYTES = 4 << 20
+"""About so many bytes of values are read together: that takes some ten times their memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class AvroDecoder:
         kept: list[int] = []
         others: list[int] = []
         groups, alone = self._by_prefix(values)
-        for prefix, indices in groups.items():
+        for (prefix, _), indices in groups.items():
             fast = self._columns(unframed(prefix)[0]) if len(indices) >= FEW else None
             if fast is None:
                 alone += indices
@@ -99,22 +100,14 @@ class AvroDecoder:
 
     def _by_prefix(
         self, values: Sequence[bytes | None]
-    ) -> tuple[dict[bytes, list[int]], list[int]]:
-        """Indices by what stands in front of their values; and of those that are read alone.
-
-        A group's values are of a bounded size together: reading takes many times their memory.
-        """
-        groups: dict[bytes, list[int]] = {}
-        alone, left = [], MOST_BYTES
+    ) -> tuple[dict[tuple[bytes, int], list[int]], list[int]]:
+        """Indices by what stands in front of their values, in pieces; and of those read alone."""
+        groups: dict[tuple[bytes, int], list[int]] = {}
+        alone, largest, size = [], min(PIECE_BYTES, self._max_bytes), 0
         for index, value in enumerate(values):
-            if (
-                value
-                and value[0] == 0
-                and len(value) > 5
-                and len(value) <= min(left, self._max_bytes)
-            ):
-                groups.setdefault(value[:5], []).append(index)
-                left -= len(value)
+            if value and value[0] == 0 and 5 < len(value) <= largest:
+                groups.setdefault((value[:5], size // PIECE_BYTES), []).append(index)
+                size += len(value)
             else:
                 alone.append(index)
         return groups, alone
