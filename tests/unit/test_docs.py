@@ -307,7 +307,7 @@ def is_test(node: ast.AST) -> TypeGuard[ast.FunctionDef]:
 
 
 def test_every_row_of_members_and_resets_is_there() -> None:
-    """B9 and B14 are not built yet."""
+    """B9 is not built yet, nor the page of B21."""
     wanted = {f"S{n}" for n in range(1, 35)} | {f"H{n}" for n in range(1, 22)}
-    wanted |= {f"B{n}" for n in (1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 15, 16, 17, 18, 19, 20)}
+    wanted |= {f"B{n}" for n in range(1, 21) if n != 9}
     assert {row[0] for row in FEATURE_ROWS} == wanted

@@ -2,10 +2,12 @@
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.cli.letter_filter import Partition, Reasons, Since, Until, letter_filter
 from tidemark.cli.output import (
     Format,
     Output,
@@ -17,10 +19,13 @@ from tidemark.cli.output import (
     print_table,
     text_of,
 )
+from tidemark.cli.progress import moving
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 
 if TYPE_CHECKING:
-    from tidemark.ledger.looks import KeptLetter
+    from tidemark.ledger.letters import KeptLetter
+    from tidemark.model.dead_letters import LetterFilter
+    from tidemark.settings.pipeline import Pipeline
 
 SHOWN_CHARS = 60
 
@@ -29,6 +34,16 @@ def dead_letters(
     region: RegionName,
     limit: Annotated[int, typer.Option(min=1, max=10**9, help="How many, from the newest.")] = 20,
     raw: Annotated[bool, typer.Option("--raw", help="Show keys, values, headers whole.")] = False,
+    reason: Reasons = None,
+    since: Since = None,
+    until: Until = None,
+    partition: Partition = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write all that are meant to a new file, one JSON object a line."
+        ),
+    ] = None,
     pipelines: PipelinesDir = DAGS,
     output: Format = Output.table,
     verbose: Verbose = False,
@@ -39,20 +54,31 @@ def dead_letters(
     Keys and values are foreign data: what is not printable is escaped, also with --raw. With
     -o json key and value are whole, as text and as base64.
 
+    --export writes every one of them, whole, with all fields: bytes as base64, and as text where
+    they are UTF-8. The file is whole or not there, an existing one is not overwritten, and as many
+    lines are in it as one snapshot of the ledger counted.
+
       tidemark dead-letters flights
+      tidemark dead-letters flights --reason WRONG_TYPE --since 2026-01-31
+      tidemark dead-letters flights --export flights.jsonl
       tidemark dead-letters flights --raw --limit 1
       tidemark dead-letters flights -o json | jq -r '.[0].value_base64' | base64 -d
     """
     from tidemark.ledger.looks import Looks
     from tidemark.operations.region import region_of
 
+    meant = letter_filter(reason, since, until, partition)
     pipeline = find_pipeline(region, pipelines)
+    if export:
+        _export(pipeline, export, meant, output)
+        return
     with region_of(pipeline, connections_of(pipeline)) as the_region:
-        found = Looks(the_region.ledger.engine).dead_letters(pipeline.region, limit)
+        found = Looks(the_region.ledger.engine).dead_letters(pipeline.region, limit, meant)
+    such = "such " if any((reason, since, until, partition)) else ""
     if output is Output.json:
         print_json([_shape(one) for one in found])
     elif not found:
-        print_line(f"region {pipeline.region} has no dead letters")
+        print_line(f"region {pipeline.region} has no {such}dead letters")
     elif raw:
         for one in found:
             _print_whole(one)
@@ -61,23 +87,29 @@ def dead_letters(
         print_table(columns, [_line(one) for one in found])
 
 
+def _export(pipeline: "Pipeline", file: Path, meant: "LetterFilter", output: Output) -> None:
+    from tidemark.operations.export import export_letters
+
+    with moving("dead letters") as move:
+        count = export_letters(
+            pipeline,
+            connections_of(pipeline),
+            file,
+            meant,
+            lambda done, of: move(done, of, "dead letters"),
+        )
+    if output is Output.json:
+        print_json({"region": pipeline.region, "file": str(file), "dead_letters": count})
+    else:
+        print_line(f"region {pipeline.region}: {count} dead letters are in {file}")
+
+
 def _shape(kept: "KeptLetter") -> dict[str, object]:
+    from tidemark.operations.export import as_line
+
     letter = kept.letter
-    return {
-        "seq": kept.seq,
-        "topic": letter.topic,
-        "partition": letter.partition,
-        "offset": letter.offset,
-        "timestamp_ms": letter.timestamp_ms,
-        "reason": letter.reason,
-        "detail": letter.detail,
-        "key_text": text_of(letter.key),
-        "key_base64": letter.key,
-        "value_text": text_of(letter.value),
-        "value_base64": letter.value,
-        "headers": kept.headers,
-        "refused_rows": kept.refused_rows,
-    }
+    escaped = {"key_text": text_of(letter.key), "value_text": text_of(letter.value)}
+    return as_line(kept) | escaped
 
 
 def _line(kept: "KeptLetter") -> tuple[object, ...]:

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
+from tidemark.ledger import letters
+from tidemark.ledger.letters import ALL_LETTERS, KeptLetter
 from tidemark.ledger.lookup import Lookup
-from tidemark.model.batch import DeadLetter
+from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 
 
@@ -88,17 +89,6 @@ class ShownMember:
     """Seconds since then."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeptLetter:
-    """A dead letter of the ledger; headers as the stored JSON array, values in base64."""
-
-    seq: int
-    letter: DeadLetter
-    headers: list[dict[str, Any]]
-    refused_rows: list[dict[str, Any]] | None
-    """The record's rows as the transform made them, if the target refused them; else None."""
-
-
 class Looks(Lookup):
     """Reads of one ledger through an engine."""
 
@@ -152,18 +142,10 @@ class Looks(Lookup):
         rows = self._rows("broken_chains", region=region)
         return [BrokenChain(TopicPartition(row[0], row[1]), *row[2:]) for row in rows]
 
-    def dead_letters(self, region: str, limit: int | None = None) -> list[KeptLetter]:
+    def dead_letters(
+        self, region: str, limit: int | None = None, meant: LetterFilter = ALL_LETTERS
+    ) -> list[KeptLetter]:
         """Dead letters, newest batch first."""
-        return [_kept(row) for row in self._rows("dead_letters", region=region, limit=limit)]
-
-
-def _kept(row: tuple[Any, ...]) -> KeptLetter:
-    seq, topic, partition, offset, timestamp_ms, key, value, headers, reason, detail, rows = row
-    letter = DeadLetter(
-        topic, partition, offset, timestamp_ms, _bytes(key), _bytes(value), (), reason, detail
-    )
-    return KeptLetter(seq, letter, headers or [], rows)
-
-
-def _bytes(value: memoryview | None) -> bytes | None:
-    return None if value is None else bytes(value)
+        values = letters.of_filter(meant)
+        rows = self._rows("dead_letters", region=region, limit=limit, **values)
+        return [letters.kept(row) for row in rows]

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 
 from tidemark.errors import TooManyDeadLetters
+from tidemark.model.offsets import TopicPartition
 
 JUDGED_FROM = 100
 """Records; a ratio judges more than these. A smaller batch is judged with those before it."""
@@ -26,6 +28,18 @@ class Reason:
     count: int
     example: str
     """As topic[partition]@offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class LetterFilter:
+    """Which dead letters are meant; what is not given is all of them."""
+
+    reasons: tuple[str, ...] = ()
+    since: datetime | None = None
+    """Published then or later. A record's own time is foreign data, and may be missing."""
+    until: datetime | None = None
+    """Published before."""
+    partition: TopicPartition | None = None
 
 
 @dataclass(frozen=True, slots=True)

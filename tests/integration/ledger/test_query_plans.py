@@ -67,6 +67,7 @@ OTHERS: dict[str, Any] = {
     "values": ["1s"],
     "is_local": True,
     "rule": "3",
+    **dict.fromkeys(("reasons", "until", "only_topic", "only_partition")),
 }
 
 
@@ -74,6 +75,8 @@ SINGLE: dict[str, dict[str, Any]] = {
     "finish_reset": {"dead_letters": 1},
     "write_reset": {"dead_letters": 1},
     "show_member": {"partitions": ["made_up[0]"]},
+    "dead_letters": {"since": None},
+    "export_dead_letters": {"since": None},
 }
 """Parameters that are one value here and a list of them elsewhere."""
 

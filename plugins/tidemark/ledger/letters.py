@@ -1,0 +1,85 @@
+"""Dead letters as the ledger keeps them: one by one, and all of them out of one snapshot."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+from psycopg2.extensions import cursor as Cursor
+from sqlalchemy import Engine
+
+from tidemark.model.batch import DeadLetter
+from tidemark.model.dead_letters import LetterFilter
+from tidemark.postgres.queries import query
+from tidemark.postgres.transaction import transaction
+
+ALL_LETTERS = LetterFilter()
+
+_NEXT = "FETCH FORWARD 500 FROM dead_letters_export"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLetter:
+    """A dead letter of the ledger; headers as the stored JSON array, values in base64."""
+
+    seq: int
+    letter: DeadLetter
+    headers: list[dict[str, Any]]
+    refused_rows: list[dict[str, Any]] | None
+    """The record's rows as the transform made them, if the target refused them; else None."""
+    published_at: datetime
+    """When its batch was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """The dead letters that were meant when the export began, and how many they are."""
+
+    count: int
+    letters: Iterator[KeptLetter]
+
+
+_NOTHING = Export(0, iter(()))
+
+
+@contextmanager
+def export(engine: Engine, region: str, meant: LetterFilter = ALL_LETTERS) -> Iterator[Export]:
+    """Yield all that are meant, in the order of their records; few are in memory at a time."""
+    with transaction(engine, "export") as cursor:
+        cursor.execute(query("export_dead_letters"), {"region": region, **of_filter(meant)})
+        remaining = _fetched(cursor)
+        first = next(remaining, None)
+        yield Export(first[-1], map(kept, chain([first], remaining))) if first else _NOTHING
+
+
+def of_filter(meant: LetterFilter) -> dict[str, Any]:
+    """The parameters of a statement that has this filter; null is no limit."""
+    return {
+        "reasons": list(meant.reasons) or None,
+        "since": meant.since,
+        "until": meant.until,
+        "only_topic": meant.partition.topic if meant.partition else None,
+        "only_partition": meant.partition.partition if meant.partition else None,
+    }
+
+
+def kept(row: tuple[Any, ...]) -> KeptLetter:
+    """A dead letter of a row that a statement has found."""
+    seq, topic, partition, offset, timestamp_ms, key, value, headers, reason, detail, *rest = row
+    letter = DeadLetter(
+        topic, partition, offset, timestamp_ms, _bytes(key), _bytes(value), (), reason, detail
+    )
+    return KeptLetter(seq, letter, headers or [], *rest[:2])
+
+
+def _fetched(cursor: Cursor) -> Iterator[tuple[Any, ...]]:
+    cursor.execute(_NEXT)
+    while found := cursor.fetchall():
+        yield from found
+        cursor.execute(_NEXT)
+
+
+def _bytes(value: memoryview | None) -> bytes | None:
+    return None if value is None else bytes(value)

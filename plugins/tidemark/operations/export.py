@@ -1,0 +1,111 @@
+"""Dead letters written to a file: whole or not at all, and nothing is overwritten."""
+
+import base64
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import mkstemp
+from typing import Any, TextIO
+
+from tidemark.errors import InvalidSettings, LedgerInconsistent
+from tidemark.ledger.letters import KeptLetter, export
+from tidemark.model.dead_letters import LetterFilter
+from tidemark.model.plain import plain
+from tidemark.operations.region import Connections, region_of
+from tidemark.settings.pipeline import Pipeline
+
+Move = Callable[[int, int], None]
+"""Takes how many are written and how many there are."""
+
+_SHOWN_EVERY = 500
+
+
+def export_letters(
+    pipeline: Pipeline, connections: Connections, file: Path, meant: LetterFilter, move: Move
+) -> int:
+    """The file holds all dead letters that are meant, one JSON object a line; return how many.
+
+    If it crashes: no file has the name; a hidden one beside it may be left.
+
+    Raises:
+        InvalidSettings: something has the name already, or no file can be made there.
+        LedgerInconsistent: fewer or more came than the same snapshot counted.
+    """
+    with region_of(pipeline, connections) as region, _new(file) as out:
+        with export(region.ledger.engine, region.name, meant) as found:
+            done = 0
+            for done, one in enumerate(found.letters, 1):
+                out.write(json.dumps(as_line(one)) + "\n")
+                if done % _SHOWN_EVERY == 0:
+                    move(done, found.count)
+            if done != found.count:
+                raise LedgerInconsistent(
+                    f"region {region.name}: {done} dead letters came and {found.count} were"
+                    " counted; nothing was written. Export again"
+                )
+        return done
+
+
+def as_line(one: KeptLetter) -> dict[str, Any]:
+    """All that the ledger has of a dead letter, in JSON's own types."""
+    letter = one.letter
+    return {
+        "seq": one.seq,
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "timestamp_ms": letter.timestamp_ms,
+        "published_at": plain(one.published_at),
+        "reason": letter.reason,
+        "detail": letter.detail,
+        "key_text": _utf8(letter.key),
+        "key_base64": _base64(letter.key),
+        "value_text": _utf8(letter.value),
+        "value_base64": _base64(letter.value),
+        "headers": one.headers,
+        "refused_rows": one.refused_rows,
+    }
+
+
+@contextmanager
+def _new(file: Path) -> Iterator[TextIO]:
+    """A file for our eyes alone that takes the name once it is whole and on disk."""
+    if os.path.lexists(file):
+        raise _taken(file)
+    try:
+        descriptor, unfinished = mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    except OSError as error:
+        raise InvalidSettings(f"{file} can't be written: {error.strerror}") from error
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        os.link(unfinished, file)  # unlike a rename it overwrites nothing
+    except FileExistsError:
+        raise _taken(file) from None
+    except OSError as error:
+        raise InvalidSettings(f"{file} can't be written: {error.strerror}") from error
+    finally:
+        with suppress(OSError):
+            os.unlink(unfinished)
+
+
+def _taken(file: Path) -> InvalidSettings:
+    return InvalidSettings(f"{file} exists and is not overwritten; name another file")
+
+
+def _utf8(data: bytes | None) -> str | None:
+    """The text that the bytes are exactly; None where they are none."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _base64(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
