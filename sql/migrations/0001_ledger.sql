@@ -129,6 +129,7 @@ CREATE TABLE tidemark.batches (
     records_refused          bigint NOT NULL DEFAULT 0,
     dead_letters_contributed bigint,
     dead_letters_moved       bigint,
+    dead_letters_purged      bigint NOT NULL DEFAULT 0,  -- of the moved ones, by a person
     planned_at               timestamptz NOT NULL DEFAULT clock_timestamp(),
     published_at             timestamptz,
     PRIMARY KEY (region, seq),
@@ -144,13 +145,15 @@ CREATE TABLE tidemark.batches (
         rows_moved + rows_refused + rows_deleted + rows_superseded = rows_contributed),
     CONSTRAINT overwritten_rows_were_moved CHECK (rows_overwritten BETWEEN 0 AND rows_moved),
     CONSTRAINT moved_dead_letters_equal_contributed CHECK (
-        dead_letters_moved = dead_letters_contributed + records_refused)
+        dead_letters_moved = dead_letters_contributed + records_refused),
+    CONSTRAINT purged_dead_letters_were_moved CHECK (
+        dead_letters_purged BETWEEN 0 AND coalesce(dead_letters_moved, 0))
 );
 -- The seqs of an epoch follow one another.
 CREATE UNIQUE INDEX unpublished_batches_are_in_flight ON tidemark.batches (region, (seq % in_flight)) WHERE state = 'planned';
 CREATE UNIQUE INDEX batches_follow_one_another ON tidemark.batches (region, previous_seq) WHERE state <> 'rewound';
 CREATE INDEX batches_by_epoch ON tidemark.batches (region, epoch, seq);
-CREATE INDEX batches_with_dead_letters ON tidemark.batches (region) INCLUDE (dead_letters_moved)
+CREATE INDEX batches_with_dead_letters ON tidemark.batches (region) INCLUDE (dead_letters_moved, dead_letters_purged)
     WHERE state = 'published' AND dead_letters_moved > 0;
 
 -- A rewind to the initial state removes the rows of forgotten batches too, and must know how many there are.
@@ -296,6 +299,19 @@ CREATE TABLE tidemark.resets (
 CREATE INDEX resets_by_epoch ON tidemark.resets (region, epoch);
 CREATE INDEX resets_by_request ON tidemark.resets (region, request_id) WHERE request_id IS NOT NULL;
 
+-- What people did to a region besides resets. It outlives the region.
+CREATE TABLE tidemark.actions (
+    action_id    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    region       text   NOT NULL,
+    kind         text   NOT NULL,
+    requested_by text   NOT NULL,
+    why          text   NOT NULL,
+    details      jsonb  NOT NULL DEFAULT '{}',
+    at           timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT action_is_known CHECK (kind IN ('purge', 'drop', 'rename'))
+);
+CREATE INDEX actions_by_region ON tidemark.actions (region, action_id);
+
 -- Moves every partition of a batch from its span's start to its span's end, or none.
 CREATE FUNCTION tidemark.advance_partitions(the_region text, the_seq bigint) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog AS $$
@@ -353,7 +369,7 @@ SELECT r.region,
           AND t.epoch = (SELECT max(n.epoch) FROM tidemark.runs n WHERE n.region = r.region)) AS lag,
        head.published_at AS last_checkpoint_at,
        extract(epoch FROM clock_timestamp() - head.published_at)::bigint AS last_checkpoint_age_s,
-       (SELECT coalesce(sum(b.dead_letters_moved), 0)::bigint FROM tidemark.batches b
+       (SELECT coalesce(sum(b.dead_letters_moved - b.dead_letters_purged), 0)::bigint FROM tidemark.batches b
         WHERE b.region = r.region AND b.state = 'published' AND b.dead_letters_moved > 0) AS dead_letters,
        r.consecutive_resets,
        (SELECT count(*) FROM tidemark.members m WHERE m.region = r.region AND m.epoch = r.epoch

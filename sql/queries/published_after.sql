@@ -1,6 +1,6 @@
 -- Rows (of an upsert: changes of keys) and dead letters that were published after a seq; after the initial state also the forgotten ones.
 SELECT (coalesce(sum(b.rows_moved + b.rows_deleted), 0) + CASE WHEN %(seq)s = 0 THEN r.pruned_rows ELSE 0 END)::bigint,
-       coalesce(sum(b.dead_letters_moved), 0)::bigint
+       coalesce(sum(b.dead_letters_moved - b.dead_letters_purged), 0)::bigint
 FROM tidemark.regions r
 LEFT JOIN tidemark.batches b ON b.region = r.region AND b.seq > %(seq)s AND b.state = 'published'
 WHERE r.region = %(region)s GROUP BY r.region

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemark.cli.letter_filter import Partition, Reasons, Since, Until, letter_filter
+from tidemark.cli.letter_purge import Apply, OlderThan, Purge, Why
+from tidemark.cli.letter_purge import purge as purge_them
 from tidemark.cli.output import (
     Format,
     Output,
@@ -44,6 +46,10 @@ def dead_letters(
             metavar="FILE", help="Write all that are meant to a new file, one JSON object a line."
         ),
     ] = None,
+    purge: Purge = False,
+    older_than: OlderThan = None,
+    apply: Apply = False,
+    why: Why = "by hand",
     pipelines: PipelinesDir = DAGS,
     output: Format = Output.table,
     verbose: Verbose = False,
@@ -58,9 +64,15 @@ def dead_letters(
     they are UTF-8. The file is whole or not there, an existing one is not overwritten, and as many
     lines are in it as one snapshot of the ledger counted.
 
+    --purge removes them for good, those of batches older than --older-than; a dry run unless
+    --apply is given. The ledger counts them and keeps who did it, why and how many, so that verify,
+    reset and rewind stay right. Records whose rows the target refused stay. Export them first: they
+    can't be replayed afterwards.
+
       tidemark dead-letters flights
       tidemark dead-letters flights --reason WRONG_TYPE --since 2026-01-31
       tidemark dead-letters flights --export flights.jsonl
+      tidemark dead-letters flights --purge --older-than 30d --apply --why "kept long enough"
       tidemark dead-letters flights --raw --limit 1
       tidemark dead-letters flights -o json | jq -r '.[0].value_base64' | base64 -d
     """
@@ -71,6 +83,9 @@ def dead_letters(
     pipeline = find_pipeline(region, pipelines)
     if export:
         _export(pipeline, export, meant, output)
+        return
+    if purge:
+        purge_them(pipeline, meant, older_than, why, output, apply=apply)
         return
     with region_of(pipeline, connections_of(pipeline)) as the_region:
         found = Looks(the_region.ledger.engine).dead_letters(pipeline.region, limit, meant)

@@ -1,7 +1,5 @@
 """`tidemark reset`: restore a merged checkpoint, or say what that would do."""
 
-import getpass
-import socket
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +14,7 @@ from tidemark.cli.project import (
     find_pipeline,
 )
 from tidemark.cli.shown_reset import print_reset
+from tidemark.cli.who import whoami
 from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
@@ -101,7 +100,6 @@ def reset(
     place = destination(to)
     pipeline = find_pipeline(region, pipelines)
     connections = connections_of(pipeline)
-    who = f"{getpass.getuser()}@{socket.gethostname()}"
     given = {ACCEPT_CHANGES: accept_changes, ACCEPT_DATA_LOSS: accept_data_loss}
     with spinning("resetting" if apply else "looking at what a reset would change") as tell:
         members = _members(pipeline, connections)
@@ -110,7 +108,7 @@ def reset(
             connections,
             run_id=None,
             apply=apply,
-            who=who,
+            who=whoami(),
             why=reason,
             to=place,
             overrides=[name for name, is_given in given.items() if is_given],

@@ -28,7 +28,7 @@ class Ledger(Reader):
             Fenced: the region has another epoch.
         """
         with transaction(self.engine, name) as cursor:
-            state = _lock_region(cursor, region)
+            state = lock_region(cursor, region)
             if state.epoch != epoch:
                 raise Fenced(
                     f"region {region}: epoch {epoch} has passed, the region is at {state.epoch}:"
@@ -40,7 +40,7 @@ class Ledger(Reader):
     def settling(self, region: str, name: str) -> Iterator[Settling]:
         """A transaction that holds the region lock and may take the next epoch."""
         with transaction(self.engine, name) as cursor:
-            yield Settling(cursor, _lock_region(cursor, region))
+            yield Settling(cursor, lock_region(cursor, region))
 
     def create_region(self, region: str, *, group_id: str, target: str, cluster_id: str) -> None:
         """Make the region if it is new.
@@ -61,7 +61,7 @@ class Ledger(Reader):
                     f" belong to one region; give region {region} its own (kafka.group, target)"
                 )
             cursor.execute(query("create_region"), values)
-            state = _lock_region(cursor, region)
+            state = lock_region(cursor, region)
             if state.group_id != group_id:
                 raise Refused(
                     f"region {region} has consumer group {state.group_id!r}, the pipeline says"
@@ -138,7 +138,7 @@ class Ledger(Reader):
     def _settled(self, name: str, *, region: str, **values: object) -> Any:
         """Wait for the region lock, then return the statement's value; None if it finds no row."""
         with transaction(self.engine, "outcome") as cursor:
-            _lock_region(cursor, region)
+            lock_region(cursor, region)
             cursor.execute(query(name), {"region": region, **values})
             found = cursor.fetchone()
         return found[0] if found else None
@@ -155,7 +155,12 @@ def _other_region_of(cursor: Cursor, values: dict[str, str]) -> list[tuple[str, 
     return cursor.fetchall()
 
 
-def _lock_region(cursor: Cursor, region: str) -> RegionState:
+def lock_region(cursor: Cursor, region: str) -> RegionState:
+    """The region, held to the end of the transaction: whoever decides waits.
+
+    Raises:
+        Refused: the ledger does not know it.
+    """
     cursor.execute(query("lock_region"), {"region": region})
     found = cursor.fetchone()
     if found is None:

@@ -24,6 +24,8 @@ class Published:
     spans: int
     refused: int
     """The dead letters among them whose rows the target refused."""
+    purged: int = 0
+    """The dead letters among them that a person has purged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,8 @@ class Reader(Lookup):
 
     def rewind_is_under_way(self, region: str) -> bool:
         """Whether a rewind has lowered Kafka and not yet the ledger; it may have crashed there."""
-        return bool(self._rows("rewind_is_under_way", region=region)[0][0])
+        with autocommit(self.engine) as cursor:
+            return rewinds.rewind_is_under_way(cursor, region)
 
     def target_oid(self, target: str) -> int | None:
         """The OID of the table that has this name now; None if there is none."""

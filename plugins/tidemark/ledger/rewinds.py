@@ -45,6 +45,12 @@ def finished_reset(cursor: Cursor, region: str, request_id: str) -> FinishedRese
     return FinishedReset(*found) if found else None
 
 
+def rewind_is_under_way(cursor: Cursor, region: str) -> bool:
+    """Whether a rewind has lowered Kafka and not yet the ledger; it may have crashed there."""
+    cursor.execute(query("rewind_is_under_way"), {"region": region})
+    return cursor.fetchone() == (True,)
+
+
 def published_after(cursor: Cursor, region: str, seq: int) -> Removal:
     """What a rewind to a seq must remove."""
     cursor.execute(query("published_after"), {"region": region, "seq": seq})

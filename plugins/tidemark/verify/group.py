@@ -30,11 +30,14 @@ class Begun:
     """Whether its records can be read again and its rows compared."""
     is_upsert: bool = False
     """Whether a later batch may have changed its rows."""
+    is_purged: bool = False
+    """Whether dead letters of it were purged."""
 
     @property
     def is_alone(self) -> bool:
         """Whether it is in no group: its report names something of its own, or its keys decide."""
-        return self.is_upsert or not self.is_readable or bool(self.proof.wrong)
+        is_odd = self.is_upsert or self.is_purged
+        return is_odd or not self.is_readable or bool(self.proof.wrong)
 
 
 def groups(batches: Iterable[Begun]) -> Iterator[list[Begun]]:

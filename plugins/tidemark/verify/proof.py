@@ -24,7 +24,7 @@ from tidemark.verify.multiset import Multisets
 from tidemark.verify.places import are_in_place
 from tidemark.verify.report import BatchProof, Difference, Kind
 from tidemark.verify.retained import compacted, missing
-from tidemark.verify.rows import letters_of, refused_of, rows_of
+from tidemark.verify.rows import letters_of, purged_of, refused_of, rows_of
 from tidemark.verify.scratch import Again, Scratch
 from tidemark.verify.upserts import upserts_of
 from tidemark.verify.whole import Whole
@@ -68,7 +68,7 @@ class Prover:
         proof = replace(proof, unverifiable=tuple(missing(spans, self.facts)))
         is_readable = bool(spans) and self.whole.is_comparable and not proof.unverifiable
         is_upsert = self.region.pipeline.target.upsert is not None
-        return Begun(proof, spans, is_readable, is_upsert)
+        return Begun(proof, spans, is_readable, is_upsert, published.purged > 0)
 
     def _proven(self, group: Sequence[Begun]) -> Iterator[BatchProof]:
         if len(group) == 1:
@@ -116,11 +116,11 @@ class Prover:
         reads = self._reads(batch, spans)
         gone = tuple(compacted(self.region.kafka, spans, reads))
         with transaction(self.region.ledger.engine, "verify") as cursor:
-            rows = self._rows(cursor, again, columns, winners)
-            letters = letters_of(self.region.name, again, reads)
-            for found in filter(None, (*rows, letters)):
+            for found in filter(None, self._rows(cursor, again, columns, winners)):
                 wrong, first = found.differences(cursor, batch.seq, is_whole=not gone)
                 proof = _with(proof, *first, wrong=wrong)
+            wrong, first = self._letters(cursor, again, reads, is_whole=not gone)
+            proof = _with(proof, *first, wrong=wrong)
             tables.drop(cursor, batch.staging)
             cursor.execute(sql.SQL("DROP TABLE {}").format(again.expected.identifier))
         if gone:
@@ -141,6 +141,22 @@ class Prover:
         else:
             yield refused_of(cursor, name, again, columns)
             yield rows_of(cursor, again, self.target, columns, winners)
+
+    def _letters(
+        self, cursor: Cursor, again: Again, reads: Sequence[SpanRead], *, is_whole: bool
+    ) -> tuple[int, tuple[Difference, ...]]:
+        """What became of the dead letters that were read again; a purge may go on meanwhile."""
+        name, letters = self.region.name, letters_of(self.region.name, again, reads)
+        while True:
+            purged = purged_of(cursor, name, again)
+            if not purged:
+                found = letters.differences(cursor, again.batch.seq, is_whole=is_whole)
+            elif is_whole:
+                found = letters.differences_but(cursor, again.batch.seq, purged)
+            else:  # neither side is complete
+                found = 0, ()
+            if purged_of(cursor, name, again) == purged:
+                return found
 
     def _reads(self, batch: Batch, spans: Spans) -> tuple[SpanRead, ...]:
         again = [one.span for one in spans]

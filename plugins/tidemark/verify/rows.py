@@ -7,6 +7,7 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import SchemaMismatch
 from tidemark.model.batch import Attempt, SpanRead
+from tidemark.postgres.queries import query
 from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.column import BATCH_SEQ, Column
 from tidemark.staging.move import move_rows
@@ -124,6 +125,13 @@ def letters_of(region: str, again: Again, reads: Sequence[SpanRead]) -> Multiset
         _LEDGER_LETTERS.format(names=names, **_of_batches(region, again)),
         _LETTER,
     )
+
+
+def purged_of(cursor: Cursor, region: str, again: Again) -> int:
+    """How many dead letters of the batches a person has purged."""
+    values = {"region": region, "first": again.first, "last": again.last}
+    cursor.execute(query("purged_of"), values)
+    return int((cursor.fetchone() or (0,))[0])
 
 
 def _of_batches(region: str, again: Again) -> dict[str, sql.Composable]:

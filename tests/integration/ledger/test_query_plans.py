@@ -67,6 +67,8 @@ OTHERS: dict[str, Any] = {
     "values": ["1s"],
     "is_local": True,
     "rule": "3",
+    **dict.fromkeys(("kind", "requested_by", "why"), "drop"),
+    "details": "{}",
     **dict.fromkeys(("reasons", "until", "only_topic", "only_partition")),
 }
 
@@ -77,6 +79,8 @@ SINGLE: dict[str, dict[str, Any]] = {
     "show_member": {"partitions": ["made_up[0]"]},
     "dead_letters": {"since": None},
     "export_dead_letters": {"since": None},
+    "purgeable": {"since": None},
+    "purge_dead_letters": {"since": None},
 }
 """Parameters that are one value here and a list of them elsewhere."""
 

@@ -1,0 +1,81 @@
+"""The purge of `tidemark dead-letters`: what it removes, or would."""
+
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemark.cli.output import Output, print_json, print_line
+from tidemark.cli.progress import moving
+from tidemark.cli.project import connections_of
+from tidemark.cli.who import whoami
+from tidemark.errors import InvalidSettings
+
+if TYPE_CHECKING:
+    from tidemark.model.dead_letters import LetterFilter
+    from tidemark.operations.purge import PurgeReport
+    from tidemark.settings.pipeline import Pipeline
+
+Purge = Annotated[
+    bool, typer.Option("--purge", help="Remove those that are meant and older than --older-than.")
+]
+OlderThan = Annotated[
+    str | None,
+    typer.Option(metavar="AGE", help="For --purge: 30d or 12h since their batch was published."),
+]
+Apply = Annotated[bool, typer.Option("--apply", help="Do it. Without --apply nothing changes.")]
+Why = Annotated[str, typer.Option(help="Why, for the ledger's record of actions.")]
+
+_AGE = re.compile(r"([0-9]{1,6})([dh])")
+_UNITS = {"d": "days", "h": "hours"}
+
+
+def purge(
+    pipeline: "Pipeline",
+    meant: "LetterFilter",
+    older_than: str | None,
+    why: str,
+    output: Output,
+    *,
+    apply: bool,
+) -> None:
+    """Purge, or say what that would remove."""
+    from tidemark.ledger.actions import Order
+    from tidemark.operations.purge import purge_letters
+
+    age, order = _age(older_than), Order(whoami(), why) if apply else None
+    connections = connections_of(pipeline)
+    with moving("dead letters") as move:
+        report = purge_letters(
+            pipeline,
+            connections,
+            meant,
+            age,
+            order,
+            lambda done, of: move(done, of, "dead letters"),
+        )
+    if output is Output.json:
+        print_json(report)
+    else:
+        _print(report)
+
+
+def _age(text: str | None) -> timedelta:
+    found = _AGE.fullmatch(text or "")
+    if not found:
+        raise InvalidSettings("--purge needs --older-than with an age: 30d, or 12h")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+def _print(report: "PurgeReport") -> None:
+    done = "" if report.applied else ", dry run"
+    print_line(f"region {report.region}: purge of dead letters{done}")
+    print_line(f"  published before  {report.until.isoformat(timespec='seconds')}")
+    for reason, count in report.by_reason.items():
+        print_line(f"  removed           {count} {reason}")
+    for reason, count in report.left.items():
+        print_line(f"  left              {count} {reason}: verify needs the rows that were refused")
+    print_line(f"  all               {report.dead_letters} dead letters")
+    if not report.applied:
+        print_line("nothing was written; to do it, add --apply")
