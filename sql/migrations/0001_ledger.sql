@@ -1,6 +1,7 @@
 -- The ledger: the only truth about what was read and what is visible.
 -- Constraints are named for the fact they guard: that name is what an error shows.
 
+-- A region may be renamed: whatever refers to it follows.
 CREATE TABLE tidemark.regions (
     region             text   NOT NULL PRIMARY KEY,
     group_id           text   NOT NULL,
@@ -23,7 +24,7 @@ CREATE TABLE tidemark.regions (
 );
 
 CREATE TABLE tidemark.runs (
-    region      text   NOT NULL REFERENCES tidemark.regions,
+    region      text   NOT NULL REFERENCES tidemark.regions ON UPDATE CASCADE,
     epoch       bigint NOT NULL,
     run_id      text   NOT NULL,
     opening     uuid   NOT NULL,                   -- tells an open whose COMMIT had no answer that it happened
@@ -58,13 +59,13 @@ CREATE TABLE tidemark.run_targets (
     high_watermark bigint NOT NULL,                -- at open; between the two an open transaction hides records
     stable_since   timestamptz NOT NULL,           -- the open that first saw a transaction hold the target offset
     PRIMARY KEY (region, epoch, topic, partition),
-    FOREIGN KEY (region, epoch) REFERENCES tidemark.runs ON DELETE CASCADE
+    FOREIGN KEY (region, epoch) REFERENCES tidemark.runs ON DELETE CASCADE ON UPDATE CASCADE
 );
 
 -- Display only: no decision reads it.
 CREATE TABLE tidemark.members (
     member       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    region       text   NOT NULL REFERENCES tidemark.regions,
+    region       text   NOT NULL REFERENCES tidemark.regions ON UPDATE CASCADE,
     epoch        bigint NOT NULL,
     uuid         uuid   NOT NULL,
     name         text   NOT NULL,
@@ -83,7 +84,7 @@ CREATE INDEX members_by_epoch ON tidemark.members (region, epoch);
 -- and those before it, are of a log that may hold other records now; a corrupt range leaves the log as it is.
 CREATE TABLE tidemark.partitions (
     partition_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    region         text   NOT NULL REFERENCES tidemark.regions,
+    region         text   NOT NULL REFERENCES tidemark.regions ON UPDATE CASCADE,
     topic          text   NOT NULL,
     partition      int    NOT NULL,
     topic_id       text   NOT NULL,
@@ -111,7 +112,7 @@ CREATE TRIGGER initial_offset_is_kept BEFORE UPDATE OF initial_offset ON tidemar
     EXECUTE FUNCTION tidemark.initial_offset_is_kept();
 
 CREATE TABLE tidemark.batches (
-    region                   text   NOT NULL REFERENCES tidemark.regions,
+    region                   text   NOT NULL REFERENCES tidemark.regions ON UPDATE CASCADE,
     seq                      bigint NOT NULL,
     epoch                    bigint NOT NULL,
     previous_seq             bigint NOT NULL,      -- becomes visible just before it; 0: nothing does
@@ -178,7 +179,7 @@ CREATE TABLE tidemark.contributions (
     attempts       bigint[] NOT NULL,              -- winning task attempts whose staged rows count
     rows           bigint NOT NULL,
     contributed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    FOREIGN KEY (region, seq) REFERENCES tidemark.batches ON DELETE CASCADE
+    FOREIGN KEY (region, seq) REFERENCES tidemark.batches ON DELETE CASCADE ON UPDATE CASCADE
 );
 CREATE INDEX contributions_by_batch ON tidemark.contributions (region, seq);
 CREATE INDEX contributions_by_member ON tidemark.contributions (member);
@@ -201,7 +202,7 @@ CREATE TABLE tidemark.spans (
     leader_epoch int,                              -- of that record
     live         boolean NOT NULL DEFAULT true,
     PRIMARY KEY (region, seq, topic, partition),
-    FOREIGN KEY (region, seq) REFERENCES tidemark.batches ON DELETE CASCADE,
+    FOREIGN KEY (region, seq) REFERENCES tidemark.batches ON DELETE CASCADE ON UPDATE CASCADE,
     CONSTRAINT span_not_empty CHECK (start_offset < end_offset),
     CONSTRAINT claimed_span_is_counted CHECK (
         (contribution IS NULL) = (attempt IS NULL)
@@ -230,7 +231,7 @@ CREATE TABLE tidemark.dead_letters (
     detail       text   NOT NULL,
     refused_rows jsonb,                            -- what the transform made of it, if the target refused that
     CONSTRAINT a_record_is_a_dead_letter_once PRIMARY KEY (partition_id, "offset"),
-    FOREIGN KEY (region, seq) REFERENCES tidemark.batches
+    FOREIGN KEY (region, seq) REFERENCES tidemark.batches ON UPDATE CASCADE
 );
 CREATE INDEX dead_letters_by_record ON tidemark.dead_letters (region, topic, partition, "offset");
 CREATE INDEX dead_letters_by_seq ON tidemark.dead_letters (region, seq);
@@ -258,7 +259,7 @@ CREATE TABLE tidemark.undo_columns (
 
 -- Keys that an upsert deleted and that did not come back. They keep an older row of another partition out.
 CREATE TABLE tidemark.deleted_keys (
-    region    text   NOT NULL REFERENCES tidemark.regions,
+    region    text   NOT NULL REFERENCES tidemark.regions ON UPDATE CASCADE,
     key       text[] COLLATE "C" NOT NULL,
     seq       bigint NOT NULL,
     topic     text   NOT NULL,
@@ -269,7 +270,7 @@ CREATE TABLE tidemark.deleted_keys (
 
 CREATE TABLE tidemark.resets (
     reset_id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    region        text   NOT NULL REFERENCES tidemark.regions,
+    region        text   NOT NULL REFERENCES tidemark.regions ON UPDATE CASCADE,
     epoch         bigint NOT NULL,                 -- the epoch that the reset took
     requested_by  text   NOT NULL,
     why           text   NOT NULL,

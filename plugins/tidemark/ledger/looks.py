@@ -91,12 +91,31 @@ class ShownMember:
     """Seconds since then."""
 
 
+@dataclass(frozen=True, slots=True)
+class KnownRegion:
+    """A region that the ledger knows, as `tidemark.region_status` shows it."""
+
+    region: str
+    state: str
+    epoch: int
+    head_seq: int
+    lag: int | None
+    last_checkpoint_at: datetime | None
+    dead_letters: int
+    group: str
+    target: str
+
+
 class Looks(Lookup):
     """Reads of one ledger through an engine."""
 
     def ledger_is_there(self) -> bool:
         """Whether the database has a ledger."""
         return bool(self._rows("ledger_is_there")[0][0])
+
+    def regions(self) -> list[KnownRegion]:
+        """Every region of the ledger."""
+        return [KnownRegion(*row) for row in self._rows("regions")]
 
     def checkpoints(self, region: str, last: int | None = None) -> list[Published]:
         """The region's checkpoints, newest first; all of them or the last ones."""

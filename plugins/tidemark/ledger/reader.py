@@ -88,6 +88,11 @@ class Reader(Lookup):
         rows = self._rows("epoch", region=region)
         return rows[0][0] if rows else None
 
+    def epoch_before(self, region: str) -> int:
+        """The epoch that an open finds; before a first one that of a region that had the name."""
+        found: int = self._rows("epoch_before", region=region)[0][0]
+        return found
+
     def merged_checkpoint(self, region: str, at: int | None = None) -> Checkpoint:
         """The merged checkpoint with its epoch and seq, in one snapshot.
 

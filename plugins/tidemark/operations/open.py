@@ -54,7 +54,7 @@ def open_run(
     with region_of(pipeline, connections) as region:
         if not is_current(region.ledger.engine):
             migrate(region.ledger.engine)
-        known = region.ledger.region_state(region.name)
+        epoch = region.ledger.epoch_before(region.name)
         used = region.ledger.used_overrides(region.name, run_id)
         given = tuple(name for name in overrides if name not in used)
         facts = opening_facts(region, given)
@@ -67,7 +67,7 @@ def open_run(
         confirm_corrupt(region.kafka, accepted_ranges(given), facts.ends)
         offsets = region.ledger.merged_checkpoint(region.name).offsets
         request = replace(
-            open_request(region, run_id, bounds, facts, known.epoch if known else 0),
+            open_request(region, run_id, bounds, facts, epoch),
             overrides=given,
             used_up={name: used[name] for name in overrides if name in used},
             mirrored=mirror_seen(region, offsets).mirrored,

@@ -24,8 +24,9 @@ TIMEOUTS_MS = {
 }
 """Part of the protocol: a stopped holder of the region lock must go away by itself."""
 
-LONGER_MS: Mapping[str, Mapping[str, int]] = {"rewind": {"statement_timeout": 86_400_000}}
-"""By a transaction's name: one DELETE removes whatever was published since, in any number."""
+_A_DAY_MS = {"statement_timeout": 86_400_000}
+LONGER_MS: Mapping[str, Mapping[str, int]] = dict.fromkeys(("rewind", "drop", "rename"), _A_DAY_MS)
+"""By a transaction's name: one statement changes all of a region, or all since a checkpoint."""
 
 _TIDYING_MS = {"lock_timeout": 1_000, "statement_timeout": 20_000}
 SHORTER_MS = {"retire": _TIDYING_MS, "prune": _TIDYING_MS}

@@ -1,5 +1,6 @@
 """The pipeline file: one typed YAML per pipeline. Unknown keys are refused."""
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Self
@@ -59,6 +60,11 @@ class DeadLetterSettings(Strict):
     def limits(self) -> Limits:
         """The same limits as the core knows them."""
         return Limits(self.max_ratio, self.max_count)
+
+
+def is_region(name: str) -> bool:
+    """Whether a region may have this name."""
+    return re.fullmatch(REGION, name) is not None
 
 
 class TransformKind(StrEnum):

@@ -22,7 +22,11 @@ LARGE = {"spans", "contributions", "dead_letters", "batches"}
 QUERIES = sorted(
     path.stem for path in (Path(__file__).resolve().parents[3] / "sql" / "queries").glob("*.sql")
 )
-WHOLE = {"broken_chains": "verify proves that all retained spans join: it has to read them"}
+WHOLE = {
+    "broken_chains": "verify proves that all retained spans join: it has to read them",
+    "drop_region": "everything of a region goes",
+    "size_of": "a person asks for the numbers of a whole region, before it is dropped",
+}
 """Statements that may scan a large table, and why."""
 
 PARTITIONS, CHECKPOINTS = 20, 1000
@@ -69,6 +73,7 @@ OTHERS: dict[str, Any] = {
     "rule": "3",
     **dict.fromkeys(("kind", "requested_by", "why"), "drop"),
     "details": "{}",
+    "new": "renamed",
     **dict.fromkeys(("reasons", "until", "only_topic", "only_partition")),
 }
 

@@ -1,0 +1,97 @@
+"""The end of a region, and its renaming: both leave behind which epochs and seqs were given out."""
+
+from dataclasses import asdict, dataclass
+
+from psycopg2.extensions import cursor as Cursor
+from sqlalchemy import Engine
+
+from tidemark.errors import Refused, Superseded
+from tidemark.ledger.actions import Order, write_action
+from tidemark.ledger.ledger import lock_region
+from tidemark.model.state import RegionState
+from tidemark.postgres.queries import query
+from tidemark.postgres.transaction import autocommit, transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What the ledger has of a region."""
+
+    partitions: int
+    batches: int
+    dead_letters: int
+
+
+def size_of(engine: Engine, region: str) -> Size:
+    """What the ledger has of a region now."""
+    with autocommit(engine) as cursor:
+        cursor.execute(query("size_of"), {"region": region})
+        return Size(*(cursor.fetchone() or (0, 0, 0)))
+
+
+def drop_region(engine: Engine, state: RegionState, order: Order) -> Size:
+    """The ledger has nothing more of the region but its actions.
+
+    A zombie finds no region and writes nothing; if one of the same name is made again, it begins
+    above the epochs and seqs of this one. If it crashes: all of it stands, or nothing.
+
+    Raises:
+        Superseded: another epoch has begun since the state was read.
+        Refused: a run, a reset or a rewind is at work, or died there.
+    """
+    with transaction(engine, "drop") as cursor:
+        found = _at_rest(cursor, state)
+        cursor.execute(query("drop_region"), {"region": state.region})
+        size = Size(*(cursor.fetchone() or (0, 0, 0)))
+        facts = {"group": found.group_id, "target": found.target, **asdict(size)}
+        write_action(cursor, state.region, "drop", order, _given_out(found) | facts)
+        return size
+
+
+def rename(engine: Engine, state: RegionState, new: str, order: Order) -> int:
+    """The region has the new name, under a new epoch, which is returned.
+
+    If it crashes: all of it stands, or nothing.
+
+    Raises:
+        Superseded: another epoch has begun since the state was read.
+        Refused: a run, a reset or a rewind is at work, or died there; or the name is taken.
+    """
+    with transaction(engine, "rename") as cursor:
+        found = _at_rest(cursor, state)
+        cursor.execute(query("rename_taken"), {"new": new})
+        if cursor.fetchone() == (True,):
+            raise Refused(f"region {new} is in the ledger already: choose another name")
+        names = {"region": state.region, "new": new}
+        cursor.execute(query("rename_undo"), names)
+        cursor.execute(query("rename_region"), names)
+        (epoch,) = cursor.fetchone() or (0,)
+        write_action(cursor, state.region, "rename", order, _given_out(found) | {"to": new})
+        return int(epoch)
+
+
+def has_open_run(cursor: Cursor, region: str) -> bool:
+    """Whether anything is at work in the region, or died there."""
+    cursor.execute(query("has_open_run"), {"region": region})
+    return cursor.fetchone() == (True,)
+
+
+def _at_rest(cursor: Cursor, state: RegionState) -> RegionState:
+    """The region, locked and as it was looked at."""
+    found = lock_region(cursor, state.region)
+    if found.epoch != state.epoch:
+        raise Superseded(
+            f"region {state.region}: epoch {state.epoch} has passed, the region is at"
+            f" {found.epoch}: a run or a reset began meanwhile. Nothing was changed"
+        )
+    if has_open_run(cursor, state.region):
+        raise Refused(
+            f"region {state.region} is not at rest: a run or a reset is at work, or died there."
+            f" Nothing was changed. Wait for it, or end it: `tidemark reset {state.region} --apply`"
+        )
+    return found
+
+
+def _given_out(state: RegionState) -> dict[str, int]:
+    """What a later region of this name must not give out again."""
+    return {"epoch": state.epoch, "next_seq": state.next_seq}

@@ -1,0 +1,169 @@
+"""`tidemark region`: what renaming and dropping leave, and that no zombie comes back."""
+
+from pathlib import Path
+
+import pytest
+from tests.support.commands import answer, settle_in, tidemark, write_pipeline
+from tests.support.filled import filled
+from tests.support.world import World, dump, staging
+
+from tidemark.errors import Fenced, Refused, Superseded
+from tidemark.ledger import naming
+from tidemark.ledger.actions import Order
+
+LEDGER = ("partitions", "batches", "spans", "contributions", "members", "runs", "run_targets",
+          "dead_letters", "resets", "undo", "deleted_keys", "regions")  # fmt: skip
+ORDER = Order("test", "a test")
+
+
+@pytest.fixture
+def region(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Three checkpoints in two partitions, two dead letters, in a project of its own."""
+    settle_in(filled(world), tmp_path, monkeypatch)
+    return world
+
+
+def rows_of(world: World, region: str) -> dict[str, int]:
+    """How many rows each table of the ledger has of a region."""
+    return {
+        table: world.sql(f"SELECT count(*) FROM tidemark.{table} WHERE region = %s", (region,))[0][
+            0
+        ]
+        for table in LEDGER
+    }
+
+
+def renamed(world: World, new: str) -> None:
+    """The pipeline file bears the new name and the old group."""
+    write_pipeline(world, region=new, kafka={"group": world.pipeline.group})
+
+
+def test_regions_are_listed_also_those_without_a_file(region: World) -> None:
+    [found] = answer("region", "list")
+    assert (found["region"], found["state"], found["head_seq"]) == (region.region, "closed", 3)
+    assert (found["target"], found["dead_letters"], found["has_file"]) == (
+        "public.records", 2, True
+    )  # fmt: skip
+    renamed(region, "other")
+    assert [one["has_file"] for one in answer("region", "list")] == [False]
+    assert region.region in tidemark("region", "list").stdout
+
+
+@pytest.mark.parametrize("verb", [("drop",), ("rename", "departures")])
+def test_a_dry_run_writes_nothing(region: World, verb: tuple[str, ...]) -> None:
+    before, offsets = dump(region.warehouse), region.kafka_offsets()
+    name, *rest = verb
+    told = tidemark("region", name, region.region, *rest).stdout
+    assert told.endswith("nothing was written; to do it, add --apply\n")
+    assert dump(region.warehouse) == before
+    assert region.kafka_offsets() == offsets
+
+
+def test_a_renamed_region_goes_on_under_its_new_name(region: World) -> None:
+    """B2: checkpoints, dead letters, target and group stay; verify proves them."""
+    before = rows_of(region, region.region)
+    found = answer("region", "rename", region.region, "departures", "--apply", "--why", "split")
+    assert (found["epoch"], found["group"]) == (2, region.pipeline.group)
+    assert rows_of(region, "departures") == before
+    assert not any(rows_of(region, region.region).values())
+    audit = "SELECT region, kind, why, details->>'to' FROM tidemark.actions"
+    assert region.sql(audit) == [(region.region, "rename", "split", "departures")]
+    write_pipeline(region, kafka={"start": "committed"})
+    told = tidemark("run", "dags/pipeline.yaml", exits=16).stderr  # the old name
+    assert "region departures has consumer group" in told
+    renamed(region, "departures")
+    assert answer("verify", "departures")["clean"]
+    region.produce(3, start=300)
+    tidemark("run", "dags/pipeline.yaml")
+    assert answer("status", "departures")["head_seq"] == 4
+    assert answer("reset", "departures", "--to", "1", "--apply")["removed"]["batches"] == 3
+    tidemark("run", "dags/pipeline.yaml")
+    assert len(region.rows()) == 20
+    assert answer("verify", "departures")["clean"]
+
+
+def test_a_dropped_region_leaves_its_target_and_kafkas_offsets(region: World) -> None:
+    rows, offsets = region.rows(), region.kafka_offsets()
+    found = answer("region", "drop", region.region, "--apply", "--why", "moved")
+    assert found["size"] == {"partitions": 2, "batches": 3, "dead_letters": 2}
+    assert not any(rows_of(region, region.region).values())
+    assert staging(region) == []
+    assert region.rows() == rows
+    assert region.group.committed(offsets) == offsets
+    audit = "SELECT region, kind, why, details->'batches' FROM tidemark.actions"
+    assert region.sql(audit) == [(region.region, "drop", "moved", 3)]
+
+
+def test_a_region_of_the_same_name_goes_on_from_kafka_and_above_the_old_epochs(
+    region: World,
+) -> None:
+    """B2: a zombie of the dropped region holds an epoch that the new one never has."""
+    rows = region.rows()
+    answer("region", "drop", region.region, "--apply")
+    write_pipeline(region, kafka={"start": "committed"})
+    region.produce(3, start=300)
+    tidemark("run", "dags/pipeline.yaml")
+    assert region.sql("SELECT epoch, head_seq FROM tidemark.regions") == [(2, 4)]
+    assert len(region.rows()) == len(rows) + 3
+    ledger = region.ledger()
+    for epoch in (0, 1):
+        with pytest.raises(Fenced), ledger.deciding(region.region, epoch, "plan"):
+            raise AssertionError
+
+
+def test_a_zombie_of_a_region_that_is_gone_writes_nothing(region: World) -> None:
+    answer("region", "rename", region.region, "departures", "--apply")
+    ledger = region.ledger()
+    with pytest.raises(Refused), ledger.deciding(region.region, 1, "publish"):
+        raise AssertionError
+    with pytest.raises(Fenced), ledger.deciding("departures", 1, "publish"):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("verb", [("drop",), ("rename", "departures")])
+def test_a_region_that_is_not_at_rest_stays(region: World, verb: tuple[str, ...]) -> None:
+    region.produce(3, start=300)
+    region.open("another")
+    before = dump(region.warehouse)
+    name, *rest = verb
+    told = tidemark("region", name, region.region, *rest, "--apply", exits=16).stderr
+    assert "is not at rest" in told
+    assert dump(region.warehouse) == before
+    tidemark("reset", region.region, "--apply")
+    tidemark("region", name, region.region, *rest, "--apply")
+
+
+def test_a_run_that_opens_after_the_look_wins(region: World) -> None:
+    ledger = region.ledger()
+    state = ledger.region_state(region.region)
+    assert state
+    region.produce(1, start=300)
+    region.run("another")
+    before = dump(region.warehouse)
+    with pytest.raises(Superseded):
+        naming.drop_region(ledger.engine, state, ORDER)
+    with pytest.raises(Superseded):
+        naming.rename(ledger.engine, state, "departures", ORDER)
+    assert dump(region.warehouse) == before
+
+
+@pytest.mark.parametrize("new", ["Departures", "", "a b", "x" * 41])
+def test_what_is_no_name_is_wrong_usage(region: World, new: str) -> None:
+    told = tidemark("region", "rename", region.region, new, "--apply", exits=2).stderr
+    assert "is not a region's name" in told
+
+
+def test_a_name_that_is_taken_is_refused(region: World) -> None:
+    told = tidemark("region", "rename", region.region, region.region, "--apply", exits=16).stderr
+    assert "is in the ledger already" in told
+
+
+def test_a_name_that_was_given_up_gives_no_epoch_twice(region: World) -> None:
+    """Renamed away and back: the epochs only grow, the seqs too."""
+    answer("region", "rename", region.region, "departures", "--apply")
+    renamed(region, "departures")
+    given_out = '{"epoch": 40, "next_seq": 9}'
+    region.sql(f"UPDATE tidemark.actions SET details = details || '{given_out}'")
+    found = answer("region", "rename", "departures", region.region, "--apply")
+    assert found["epoch"] == 41
+    assert region.sql("SELECT next_seq FROM tidemark.regions") == [(9,)]
