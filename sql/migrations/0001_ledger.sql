@@ -117,6 +117,7 @@ CREATE TABLE tidemark.batches (
     epoch                    bigint NOT NULL,
     previous_seq             bigint NOT NULL,      -- becomes visible just before it; 0: nothing does
     in_flight                int    NOT NULL,      -- of its run
+    kind                     text   NOT NULL DEFAULT 'drain',  -- or replay: of dead letters, without spans
     state                    text   NOT NULL DEFAULT 'planned',
     spans                    bigint NOT NULL DEFAULT 0,  -- of its plan
     claimed                  bigint NOT NULL DEFAULT 0,  -- of these; who contributes or waits must not count them
@@ -131,6 +132,9 @@ CREATE TABLE tidemark.batches (
     dead_letters_contributed bigint,
     dead_letters_moved       bigint,
     dead_letters_purged      bigint NOT NULL DEFAULT 0,  -- of the moved ones, by a person
+    dead_letters_replayed    bigint NOT NULL DEFAULT 0,  -- of the moved ones, by later batches
+    letters_replayed         bigint NOT NULL DEFAULT 0,  -- by this batch, of its records
+    letters_kept             bigint NOT NULL DEFAULT 0,  -- the others: they are dead letters still
     planned_at               timestamptz NOT NULL DEFAULT clock_timestamp(),
     published_at             timestamptz,
     PRIMARY KEY (region, seq),
@@ -146,15 +150,20 @@ CREATE TABLE tidemark.batches (
         rows_moved + rows_refused + rows_deleted + rows_superseded = rows_contributed),
     CONSTRAINT overwritten_rows_were_moved CHECK (rows_overwritten BETWEEN 0 AND rows_moved),
     CONSTRAINT moved_dead_letters_equal_contributed CHECK (
-        dead_letters_moved = dead_letters_contributed + records_refused),
+        dead_letters_moved + letters_kept = dead_letters_contributed + records_refused),
     CONSTRAINT purged_dead_letters_were_moved CHECK (
-        dead_letters_purged BETWEEN 0 AND coalesce(dead_letters_moved, 0))
+        dead_letters_purged >= 0 AND dead_letters_replayed >= 0
+        AND dead_letters_purged + dead_letters_replayed <= coalesce(dead_letters_moved, 0)),
+    CONSTRAINT batch_kind_is_known CHECK (kind IN ('drain', 'replay')),
+    CONSTRAINT chosen_letters_are_replayed_or_kept CHECK (
+        CASE WHEN kind = 'replay' AND state <> 'planned' THEN letters_replayed + letters_kept = records
+             ELSE letters_replayed = 0 AND letters_kept = 0 END)
 );
 -- The seqs of an epoch follow one another.
 CREATE UNIQUE INDEX unpublished_batches_are_in_flight ON tidemark.batches (region, (seq % in_flight)) WHERE state = 'planned';
 CREATE UNIQUE INDEX batches_follow_one_another ON tidemark.batches (region, previous_seq) WHERE state <> 'rewound';
 CREATE INDEX batches_by_epoch ON tidemark.batches (region, epoch, seq);
-CREATE INDEX batches_with_dead_letters ON tidemark.batches (region) INCLUDE (dead_letters_moved, dead_letters_purged)
+CREATE INDEX batches_with_dead_letters ON tidemark.batches (region) INCLUDE (dead_letters_moved, dead_letters_purged, dead_letters_replayed)
     WHERE state = 'published' AND dead_letters_moved > 0;
 
 -- A rewind to the initial state removes the rows of forgotten batches too, and must know how many there are.
@@ -230,9 +239,14 @@ CREATE TABLE tidemark.dead_letters (
     reason       text   NOT NULL,
     detail       text   NOT NULL,
     refused_rows jsonb,                            -- what the transform made of it, if the target refused that
+    chosen_seq   bigint,                           -- the replay that chose it last
+    replayed_seq bigint,                           -- the batch that made rows of it; null: none did
     CONSTRAINT a_record_is_a_dead_letter_once PRIMARY KEY (partition_id, "offset"),
+    CONSTRAINT a_replay_is_newer CHECK (replayed_seq > seq),
     FOREIGN KEY (region, seq) REFERENCES tidemark.batches ON UPDATE CASCADE
 );
+CREATE INDEX dead_letters_by_replay ON tidemark.dead_letters (region, replayed_seq) WHERE replayed_seq IS NOT NULL;
+CREATE INDEX dead_letters_by_choice ON tidemark.dead_letters (region, chosen_seq) WHERE chosen_seq IS NOT NULL;
 CREATE INDEX dead_letters_by_record ON tidemark.dead_letters (region, topic, partition, "offset");
 CREATE INDEX dead_letters_by_seq ON tidemark.dead_letters (region, seq);
 
@@ -370,7 +384,7 @@ SELECT r.region,
           AND t.epoch = (SELECT max(n.epoch) FROM tidemark.runs n WHERE n.region = r.region)) AS lag,
        head.published_at AS last_checkpoint_at,
        extract(epoch FROM clock_timestamp() - head.published_at)::bigint AS last_checkpoint_age_s,
-       (SELECT coalesce(sum(b.dead_letters_moved - b.dead_letters_purged), 0)::bigint FROM tidemark.batches b
+       (SELECT coalesce(sum(b.dead_letters_moved - b.dead_letters_purged - b.dead_letters_replayed), 0)::bigint FROM tidemark.batches b
         WHERE b.region = r.region AND b.state = 'published' AND b.dead_letters_moved > 0) AS dead_letters,
        r.consecutive_resets,
        (SELECT count(*) FROM tidemark.members m WHERE m.region = r.region AND m.epoch = r.epoch

@@ -8,7 +8,7 @@ LATERAL (SELECT coalesce(sum(n.records), 0)::bigint, coalesce(sum(n.dead_letters
          FROM (SELECT b.records, b.dead_letters_moved AS dead_letters,
                       own.records + sum(b.records) OVER (ORDER BY b.seq DESC) - b.records AS newer
                FROM (SELECT seq, records, dead_letters_moved FROM tidemark.batches
-                     WHERE region = r.region AND state = 'published'
+                     WHERE region = r.region AND state = 'published' AND kind = 'drain'
                      ORDER BY seq DESC LIMIT %(judged_from)s) b) n
          WHERE n.newer <= %(judged_from)s) AS before (records, dead_letters)
 WHERE r.region = %(region)s AND r.epoch = %(epoch)s

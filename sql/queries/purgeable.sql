@@ -1,6 +1,9 @@
--- The dead letters that a purge would remove, by reason; and those that it leaves, for without the rows that
--- the target refused verify can't tell a refused row from a lost one.
-SELECT d.reason, count(*) FILTER (WHERE d.refused_rows IS NULL), count(d.refused_rows) FROM tidemark.dead_letters d JOIN tidemark.batches b USING (region, seq)
+-- The dead letters that a purge would remove, by reason; and those that it leaves. Without the rows that the
+-- target refused verify can't tell a refused row from a lost one; without a record that was replayed a rewind
+-- of the replay would lose it.
+SELECT d.reason, count(*) FILTER (WHERE d.refused_rows IS NULL AND coalesce(d.replayed_seq < r.oldest_seq, true)),
+       count(*) FILTER (WHERE d.refused_rows IS NOT NULL OR d.replayed_seq >= r.oldest_seq)
+FROM tidemark.dead_letters d JOIN tidemark.batches b USING (region, seq) JOIN tidemark.regions r USING (region)
 WHERE d.region = %(region)s
   AND d.reason = ANY (coalesce(%(reasons)s::text[], ARRAY[d.reason]))
   AND b.published_at >= coalesce(%(since)s::timestamptz, '-infinity')

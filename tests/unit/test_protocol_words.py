@@ -56,6 +56,7 @@ COMPOSED = {
     "staging/move.py": "the names of target, staging tables and columns",
     "staging/reads.py": "the name of a staging table",
     "staging/refused_records.py": "the name of a staging table",
+    "staging/replay.py": "the name of a staging table",
     "staging/rewind.py": "the target's name",
     "staging/undo_sql.py": "the names of target, its columns and a scratch table",
     "staging/upsert.py": "the name of a scratch table",

@@ -18,6 +18,7 @@ from tidemark.cli.migrate import migrate
 from tidemark.cli.mirror import mirror
 from tidemark.cli.pack import pack
 from tidemark.cli.preview import preview
+from tidemark.cli.replay import replay
 from tidemark.cli.reset import reset
 from tidemark.cli.run import run
 from tidemark.cli.status import status
@@ -115,6 +116,7 @@ for command in (
     verify,
     dead_letters,
     metrics,
+    replay,
     pack,
 ):
     name = command.__name__.replace("_", "-")

@@ -4,11 +4,12 @@ from tidemark.errors import Fenced
 from tidemark.ledger import rewinds
 from tidemark.ledger.planning import Planning
 from tidemark.ledger.publishing import Publishing
+from tidemark.ledger.replaying import Replaying
 from tidemark.protocol.removal import Removal
 
 
-class Deciding(Planning, Publishing):
-    """All changes that an epoch may make: plan, publish, close, rewind and prune."""
+class Deciding(Planning, Publishing, Replaying):
+    """All changes that an epoch may make: plan, publish, close, rewind, replay and prune."""
 
     __slots__ = ()
 
@@ -25,19 +26,22 @@ class Deciding(Planning, Publishing):
         """What a rewind to a seq must remove."""
         return rewinds.published_after(self.cursor, self.region, seq)
 
-    def rewind(self, to_seq: int) -> int:
-        """Restore the ledger to a checkpoint; return how many dead letters were deleted.
+    def rewind(self, to_seq: int) -> tuple[int, int]:
+        """Restore the ledger to a checkpoint.
+
+        Returns how many dead letters were deleted, and how many replays were taken back.
 
         Raises:
             Fenced: the region has another epoch.
         """
+        replays = self._number("rewind_replays", seq=to_seq)
         dead_letters = self._run("rewind_dead_letters", seq=to_seq)
         self._run("rewind_spans", seq=to_seq)
         self._run("rewind_batches", seq=to_seq)
         self._run("rewind_partitions", seq=to_seq)
         if self._run("rewind_head", seq=to_seq) != 1:
             raise Fenced(f"region {self.region}: {to_seq} can't become the head")
-        return dead_letters
+        return dead_letters, replays
 
     def finish_reset(self, removed: Removal) -> None:
         """Mark this epoch's reset as finished; a constraint refuses other counts than planned."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from psycopg2.extensions import cursor as Cursor
 
+from tidemark.model.batch import Batch, Contribution
 from tidemark.postgres.queries import query
 
 
@@ -22,6 +23,18 @@ class Decision:
         """Seq, epoch, number of spans and whether all are claimed; the lowest batch first."""
         self._run("unpublished_batches")
         return self.cursor.fetchall()
+
+    def _give_out_seq(self) -> int:
+        return self._number("give_out_seq")
+
+    def _write_contribution(self, batch: Batch, contribution: Contribution) -> int:
+        return self._number(
+            "write_contribution",
+            seq=batch.seq,
+            member=contribution.member,
+            attempts=[winner.attempt for winner in contribution.winners],
+            rows=contribution.rows,
+        )
 
     def _run(self, name: str, **values: object) -> int:
         """Run a statement; return the number of rows that it changed or found."""

@@ -98,6 +98,18 @@ class Ledger(Reader):
         found: str | None = self._settled("reset_state", region=region, uuid=str(uuid))
         return found
 
+    def replay_outcome(self, batch: Batch) -> tuple[int, int, int] | None:
+        """What a replay whose COMMIT got no answer has published, read under the region lock.
+
+        Returns how many dead letters were replayed and kept, and its rows; None if it has not.
+        """
+        with transaction(self.engine, "outcome") as cursor:
+            lock_region(cursor, batch.region)
+            values = {"region": batch.region, "seq": batch.seq}
+            cursor.execute(query("replay_outcome"), values)
+            found: tuple[int, int, int] | None = cursor.fetchone()
+        return found
+
     def register_member(self, region: str, epoch: int, uuid: UUID, name: str) -> int:
         """Register a member; return its number, which keys its staged rows and is never reused."""
         values = {"region": region, "epoch": epoch, "uuid": str(uuid), "name": name}

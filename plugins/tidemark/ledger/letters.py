@@ -1,5 +1,6 @@
 """Dead letters as the ledger keeps them: one by one, and all of them out of one snapshot."""
 
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ class KeptLetter:
     """The record's rows as the transform made them, if the target refused them; else None."""
     published_at: datetime
     """When its batch was."""
+    replayed_seq: int | None
+    """The batch that made rows of it; None: none did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ def kept(row: tuple[Any, ...]) -> KeptLetter:
     letter = DeadLetter(
         topic, partition, offset, timestamp_ms, _bytes(key), _bytes(value), (), reason, detail
     )
-    return KeptLetter(seq, letter, headers or [], *rest[:2])
+    return KeptLetter(seq, letter, headers or [], *rest[:3])
 
 
 def _fetched(cursor: Cursor) -> Iterator[tuple[Any, ...]]:
@@ -79,6 +82,27 @@ def _fetched(cursor: Cursor) -> Iterator[tuple[Any, ...]]:
     while found := cursor.fetchall():
         yield from found
         cursor.execute(_NEXT)
+
+
+def headers_of_letter(
+    headers: list[dict[str, Any]],
+) -> list[tuple[str | bytes, bytes | None]]:
+    """A record's headers from the JSON of its dead letter; a key that is no UTF-8 is bytes."""
+    return [(_key(one), _decoded(one["value"])) for one in headers]
+
+
+def _key(header: dict[str, Any]) -> str | bytes:
+    exact = _decoded(header.get("key_base64"))
+    if exact is None:
+        return str(header["key"])
+    try:
+        return exact.decode()
+    except UnicodeDecodeError:
+        return exact
+
+
+def _decoded(text: str | None) -> bytes | None:
+    return None if text is None else b64decode(text)
 
 
 def _bytes(value: memoryview | None) -> bytes | None:

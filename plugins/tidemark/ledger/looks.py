@@ -26,6 +26,8 @@ class Published:
     """The dead letters among them whose rows the target refused."""
     purged: int = 0
     """The dead letters among them that a person has purged."""
+    replayed: int | None = None
+    """Of a replay, how many of its records, dead letters of batches before it, became rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,15 @@ class Looks(Lookup):
         """The spans of a checkpoint."""
         rows = self._rows("published_spans", region=region, seq=seq)
         return [PublishedSpan(Span(*row[:4]), *row[4:]) for row in rows]
+
+    def replayed_spans(self, region: str, seq: int) -> list[Span]:
+        """The spans that the dead letters of a published replay lie in."""
+        return [Span(*row) for row in self._rows("replayed_spans", region=region, seq=seq)]
+
+    def replayed_of(self, region: str, first: int, last: int) -> frozenset[tuple[str, int, int]]:
+        """Topic, partition and offset of the batches' records whose rows a later one brought."""
+        rows = self._rows("replayed_of", region=region, first=first, last=last)
+        return frozenset((topic, number, offset) for topic, number, offset in rows)
 
     def offsets_at(self, region: str, seq: int) -> Offsets:
         """The merged checkpoint as of a seq."""

@@ -114,9 +114,6 @@ class Planning(Decision):
             raise LookupError(f"{len(spans) - written} planned partitions are unknown")
         return Batch(self.region, self.epoch, seq, self._unpublished_batch_spans(seq), len(spans))
 
-    def _give_out_seq(self) -> int:
-        return self._number("give_out_seq")
-
     def _run_at(self) -> Run:
         """The run that holds this epoch."""
         return Run(self.region, *(self._one("run_at") or ()))

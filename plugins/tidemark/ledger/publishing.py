@@ -56,15 +56,6 @@ class Publishing(Decision):
             leader_epochs=[read.leader_epoch for read in reads],
         )
 
-    def _write_contribution(self, batch: Batch, contribution: Contribution) -> int:
-        return self._number(
-            "write_contribution",
-            seq=batch.seq,
-            member=contribution.member,
-            attempts=[winner.attempt for winner in contribution.winners],
-            rows=contribution.rows,
-        )
-
     def has_unclaimed(self, batch: Batch) -> bool:
         """Whether there are spans that no contribution has claimed yet."""
         return bool(self._number("has_unclaimed", seq=batch.seq))

@@ -66,7 +66,8 @@ def restored_checkpoint(cursor: Cursor, region: str, seq: int) -> list[tuple[Any
 def rewind_plan(cursor: Cursor, region: str, to_seq: int) -> RewindPlan:
     """What a rewind to a checkpoint would remove and restore."""
     cursor.execute(query("rewind_plan"), {"region": region, "seq": to_seq})
-    is_checkpoint, batches, dead_letters, beyond = cursor.fetchone() or (False, 0, 0, [])
+    found = cursor.fetchone() or (False, 0, 0, 0, [])
+    is_checkpoint, batches, dead_letters, replays, beyond = found
     places = {
         TopicPartition(topic, number): Place(topic_id, offset, next_offset)
         for _, _, topic, number, offset, topic_id, next_offset in restored_checkpoint(
@@ -75,4 +76,6 @@ def rewind_plan(cursor: Cursor, region: str, to_seq: int) -> RewindPlan:
         if topic is not None
     }
     removal = published_after(cursor, region, to_seq)
-    return RewindPlan(to_seq, is_checkpoint, batches, dead_letters, beyond, places, removal)
+    return RewindPlan(
+        to_seq, is_checkpoint, batches, dead_letters, beyond, places, removal, replays
+    )

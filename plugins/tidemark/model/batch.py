@@ -38,6 +38,20 @@ class PlannedSpan:
     """After the last record before the span; markers and gaps may lie between. None if unknown."""
 
 
+REPLAYED = "REPLAYED"
+"""Stands for the reason of a dead letter that is not decoded, for a replay brought its rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where records are read instead of Kafka: dead letters of a region, by a replay's seq."""
+
+    region: str
+    seq: int
+    is_proof: bool = False
+    """Those that became its rows; else those that it has chosen."""
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """An unpublished batch of an epoch: what becomes visible at once."""
@@ -51,6 +65,10 @@ class Batch:
     """The number of all its spans; 0 if it is not known."""
     is_complete: bool = False
     """All its spans are claimed, as far as the ledger has shown."""
+    stored: Stored | None = None
+    """Of a replay: its records are dead letters, and lie in its spans among others."""
+    set_aside: frozenset[tuple[str, int, int]] = frozenset()
+    """Topic, partition and offset of records that are not decoded: a replay brought their rows."""
 
     @property
     def staging(self) -> Staging:

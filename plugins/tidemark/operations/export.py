@@ -66,6 +66,7 @@ def as_line(one: KeptLetter) -> dict[str, Any]:
         "value_base64": _base64(letter.value),
         "headers": one.headers,
         "refused_rows": one.refused_rows,
+        "replayed_seq": one.replayed_seq,
     }
 
 

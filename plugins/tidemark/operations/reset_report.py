@@ -27,11 +27,13 @@ class Removed:
     """What Kafka no longer gives of the records that made these rows, accepted."""
     seconds: dict[TopicPartition, int | None] = field(default_factory=dict)
     """Until the oldest record to be read again may be deleted; None if retention never does."""
+    replays: int = 0
+    """Dead letters that became rows later: they are dead letters again."""
 
     @property
     def removal(self) -> Removal:
         """What would be removed."""
-        return Removal(self.rows, self.dead_letters)
+        return Removal(self.rows, self.dead_letters, self.replays)
 
 
 @dataclass(frozen=True, slots=True)

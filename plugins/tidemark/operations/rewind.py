@@ -98,7 +98,9 @@ def _removed(
     with autocommit(region.ledger.engine) as cursor:
         count = rows.count_rows(cursor, plan.to_seq)
     before = {tp: place.next_offset for tp, place in plan.places.items()}
-    return Removed(plan.batches, count, plan.dead_letters, before, plan.margins(facts))
+    return Removed(
+        plan.batches, count, plan.dead_letters, before, plan.margins(facts), replays=plan.replays
+    )
 
 
 def seq_of(region: Region, to: int | datetime) -> int:

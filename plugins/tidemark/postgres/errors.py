@@ -30,6 +30,11 @@ UNEQUAL = (
 BY_CONSTRAINT: dict[str, tuple[type[TidemarkError], str]] = {
     "moved_rows_equal_contributed": (StagingLost, LOST),
     "moved_dead_letters_equal_contributed": (StagingLost, LOST),
+    "chosen_letters_are_replayed_or_kept": (
+        StagingLost,
+        "{}: the dead letters that the replay has chosen are no longer all there, as after a purge."
+        " Nothing was published; replay again",
+    ),
     "partition_stands_at_span_start": (
         Fenced,
         "{}: a partition's next offset is not the start of its span; someone else moved it",

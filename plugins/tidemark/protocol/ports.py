@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tidemark.model.batch import Batch, Checkpoint, Contribution, Moved
 from tidemark.model.bounds import Bounds
-from tidemark.model.dead_letters import Counted, Limits, Reason
+from tidemark.model.dead_letters import Counted, LetterFilter, Limits, Reason
 from tidemark.model.facts import Facts, LogEnd
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import FinishedReset, Mirrored, Partition, RegionState, Run
@@ -114,7 +114,7 @@ class Deciding(Protocol):
     def published(self) -> tuple[int, int, int, int]: ...
     def close_run(self, state: str, reason: str | None) -> None: ...
     def published_after(self, seq: int) -> Removal: ...
-    def rewind(self, to_seq: int) -> int: ...
+    def rewind(self, to_seq: int) -> tuple[int, int]: ...
     def finish_reset(self, removed: Removal) -> None: ...
     def abandon_reset(self) -> None: ...
 
@@ -171,3 +171,41 @@ class Group(Protocol):
 
     def committed(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """The group's offsets, transactions decided."""
+
+
+class Replaying(Protocol):
+    """A ledger transaction that holds the region lock under the epoch of a replay."""
+
+    def write_replay(self, meant: LetterFilter, limit: int) -> Batch | None: ...
+    def is_unpublished(self, batch: Batch) -> bool: ...
+    def write_contribution(self, batch: Batch, contribution: Contribution) -> None: ...
+    def mark_replayed(self, batch: Batch) -> int: ...
+    def publish_replay(
+        self, batch: Batch, contribution: Contribution, moved: Moved, replayed: int, kept: int
+    ) -> int: ...
+    def advance_head(self, batch: Batch) -> int: ...
+
+
+ReplayingT = TypeVar("ReplayingT", bound=Replaying)
+ReplayingT_co = TypeVar("ReplayingT_co", bound=Replaying, covariant=True)
+ReplayingT_contra = TypeVar("ReplayingT_contra", bound=Replaying, contravariant=True)
+
+
+class ReplayLedger(Protocol[ReplayingT_co]):
+    """Where a replay is decided, and looked up where its COMMIT had no answer."""
+
+    def deciding(
+        self, region: str, epoch: int, name: str
+    ) -> AbstractContextManager[ReplayingT_co]: ...
+    def replay_outcome(self, batch: Batch) -> tuple[int, int, int] | None: ...
+
+
+class LetterKeeper(Protocol[ReplayingT_contra]):
+    """Moves what a replay has staged, inside the caller's transaction."""
+
+    def move_rows(
+        self, transaction: ReplayingT_contra, batch: Batch, room: int | None
+    ) -> Moved: ...
+    def keep_dead_letters(
+        self, transaction: ReplayingT_contra, batch: Batch, contribution: Contribution
+    ) -> int: ...

@@ -11,6 +11,8 @@ class Removal:
 
     rows: int
     dead_letters: int
+    replays: int = 0
+    """Dead letters that became rows after it: they are dead letters again."""
 
     def check(self, region: str, found: "Removal") -> None:
         """Refuse a rewind that would not remove exactly what was published.
@@ -29,4 +31,5 @@ class Removal:
         )
 
     def __str__(self) -> str:
-        return f"{self.rows} rows and {self.dead_letters} dead letters"
+        replays = f" and {self.replays} replays of dead letters" if self.replays else ""
+        return f"{self.rows} rows and {self.dead_letters} dead letters{replays}"

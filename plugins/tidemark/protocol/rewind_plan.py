@@ -34,6 +34,8 @@ class RewindPlan:
     places: dict[TopicPartition, Place]
     published: Removal
     """What the ledger published after the checkpoint."""
+    replays: int = 0
+    """Replays of dead letters that are there."""
 
     def check(self, state: RegionState, facts: Facts) -> None:
         """Refuse what cannot be undone or read again.

@@ -144,7 +144,7 @@ def _rewind(
         published = tx.published_after(request.to_seq)
         rows = target.remove_rows(tx, request.to_seq)
         failpoints.hit("rewind.removed")
-        removed = Removal(rows, tx.rewind(request.to_seq))
+        removed = Removal(rows, *tx.rewind(request.to_seq))
         if ACCEPT_CHANGES not in request.overrides:
             published.check(region, removed)
         tx.finish_reset(removed)

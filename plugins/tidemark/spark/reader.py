@@ -12,11 +12,12 @@ from tidemark import failpoints
 from tidemark.decode import Decoding
 from tidemark.kafka.position import position_after
 from tidemark.kafka.spans import read_spans
-from tidemark.model.batch import DeadLetter, Staging, Tally
+from tidemark.model.batch import DeadLetter, Staging, Stored, Tally
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
 from tidemark.spark.decoders import decoder_of
 from tidemark.spark.journal import CollectedJournal, Journal, StagedJournal
-from tidemark.spark.records import blocks, decode_block, row_schema
+from tidemark.spark.records import blocks, decode_block, parted, row_schema
+from tidemark.spark.stored import read_stored
 
 Collect = Callable[[list[DeadLetter]], None]
 
@@ -41,6 +42,10 @@ class ReadSpec:
     """After the last record before each span: with it a log that was rewritten is noticed."""
     staging: Staging | None = None
     """None reads without recording: for previews and proofs."""
+    stored: Stored | None = None
+    """Where the records are read instead of Kafka."""
+    set_aside: frozenset[tuple[str, int, int]] = frozenset()
+    """Records that are not decoded, for a proof: their rows came with a replay."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -65,21 +70,27 @@ def read(
     failpoints.hit("read.before")
     decoder, schema = decoder_of(spec.decoding), spec.schema
     tallies = {span: Tally() for span in spans}
-    lists = read_spans(
-        spec.kafka,
-        spans,
-        read_up_to=spec.read_up_to,
-        no_progress_seconds=spec.no_progress_seconds,
-    )
     with closing(_journal(spec, attempt, collect)) as journal:
-        for block in blocks(_tallied(lists, tallies)):
+        for whole in blocks(_tallied(_records(spec, spans), tallies)):
+            block, aside = parted(whole, spec.set_aside)
             rows, letters = decode_block(decoder, block, schema)
-            journal.reject(letters)
+            journal.reject([*letters, *aside])
             if rows.num_rows:
                 yield rows
             failpoints.hit("read.middle")
         journal.complete(tallies)
         failpoints.hit("read.after")
+
+
+def _records(spec: ReadSpec, spans: Sequence[Span]) -> Iterable[list[Message]]:
+    if spec.stored:
+        return read_stored(spec.postgres, spec.stored, spans)
+    return read_spans(
+        spec.kafka,
+        spans,
+        read_up_to=spec.read_up_to,
+        no_progress_seconds=spec.no_progress_seconds,
+    )
 
 
 def _tallied(

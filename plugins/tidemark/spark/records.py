@@ -1,13 +1,14 @@
 """Records become rows: a block of messages is decoded into one Arrow batch and dead letters."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
 from tidemark.decode import Decoded, Decoder, Reason, Rejected
 from tidemark.kafka.headers import Headers, headers_of
-from tidemark.model.batch import DeadLetter
+from tidemark.model.batch import REPLAYED, DeadLetter
 from tidemark.model.offsets import TopicPartition
 
 RECORDS_A_BLOCK = 10_000
@@ -74,6 +75,22 @@ def decode_block(
         dead_letter(records[rejected.index], rejected, headers) for rejected in decoded.rejected
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema), letters
+
+
+def parted(
+    records: list[Message], set_aside: Collection[tuple[str, int, int]]
+) -> tuple[list[Message], list[DeadLetter]]:
+    """The records to decode, and those that are not, as dead letters without a fault."""
+    if not set_aside:
+        return records, []
+    rest, aside = list[Message](), list[DeadLetter]()
+    for record in records:
+        if (record.topic(), record.partition(), record.offset()) in set_aside:
+            letter = dead_letter(record, Rejected(0, Reason.NULL_VALUE, ""), headers_of)
+            aside.append(replace(letter, reason=REPLAYED))
+        else:
+            rest.append(record)
+    return rest, aside
 
 
 def dead_letter(record: Message, rejected: Rejected, headers_of_record: HeadersOf) -> DeadLetter:

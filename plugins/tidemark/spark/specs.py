@@ -61,5 +61,11 @@ def decoding_of(settings: DecodeSettings, connections: Mapping[str, Connection])
 
 def specs_of_batch(spec: ReadSpec, batch: Batch, rows: pa.Schema) -> tuple[ReadSpec, WriteSpec]:
     """How one batch is read and staged; `rows` are the columns after the transform."""
-    reading = replace(spec, staging=batch.staging, read_up_to=batch.read_up_to)
+    reading = replace(
+        spec,
+        staging=batch.staging,
+        read_up_to=batch.read_up_to,
+        stored=batch.stored,
+        set_aside=batch.set_aside,
+    )
     return reading, WriteSpec(spec.postgres, batch.staging, rows, spec.member)

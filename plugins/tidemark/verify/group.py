@@ -32,11 +32,13 @@ class Begun:
     """Whether a later batch may have changed its rows."""
     is_purged: bool = False
     """Whether dead letters of it were purged."""
+    replayed: int | None = None
+    """Of a replay, how many dead letters became its rows."""
 
     @property
     def is_alone(self) -> bool:
         """Whether it is in no group: its report names something of its own, or its keys decide."""
-        is_odd = self.is_upsert or self.is_purged
+        is_odd = self.is_upsert or self.is_purged or self.replayed is not None
         return is_odd or not self.is_readable or bool(self.proof.wrong)
 
 

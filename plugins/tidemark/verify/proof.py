@@ -9,7 +9,7 @@ from psycopg2.extensions import cursor as Cursor
 from tidemark.errors import CorruptRecord, DataLost
 from tidemark.ledger.looks import Looks, Published, PublishedSpan
 from tidemark.member.job import JobExecutor
-from tidemark.model.batch import Attempt, Batch, SpanRead
+from tidemark.model.batch import Attempt, Batch, SpanRead, Stored
 from tidemark.model.facts import Facts
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.operations.region import Region
@@ -62,6 +62,8 @@ class Prover:
     def _begun(self, published: Published) -> Begun:
         """The batch with what its counts say; needs no Kafka."""
         looks, seq = Looks(self.region.ledger.engine), published.seq
+        if published.replayed is not None:
+            return self._begun_replay(published, published.replayed)
         spans = looks.published_spans(self.region.name, seq)
         proof = BatchProof(seq, published.records, published.rows, published.dead_letters)
         proof = _with(proof, *_counted(published, spans, self.whole.rows.get(seq)))
@@ -69,6 +71,17 @@ class Prover:
         is_readable = bool(spans) and self.whole.is_comparable and not proof.unverifiable
         is_upsert = self.region.pipeline.target.upsert is not None
         return Begun(proof, spans, is_readable, is_upsert, published.purged > 0)
+
+    def _begun_replay(self, published: Published, replayed: int) -> Begun:
+        """The same of a replay: what it read is in the ledger."""
+        looks, seq = Looks(self.region.ledger.engine), published.seq
+        spans = [
+            PublishedSpan(span, "", 0, 0) for span in looks.replayed_spans(self.region.name, seq)
+        ]
+        proof = BatchProof(seq, published.records, published.rows, 0)
+        proof = _with(proof, *_rows_counted(published, self.whole.rows.get(seq)))
+        is_readable = self.whole.is_comparable
+        return Begun(proof, spans, is_readable, replayed=replayed)
 
     def _proven(self, group: Sequence[Begun]) -> Iterator[BatchProof]:
         if len(group) == 1:
@@ -83,9 +96,10 @@ class Prover:
     def _alone(self, one: Begun) -> BatchProof:
         if not one.is_readable:
             return one.proof
-        again = self.scratch.again(one.proof.seq, one.proof.seq, one.spans)
+        if one.replayed is not None:
+            return self._replay_compared(one, one.replayed)
         try:
-            return self._compared(one.proof, again, one.spans)
+            return self._compared(one.proof, one.proof.seq, one.spans)
         except (CorruptRecord, DataLost) as error:  # Kafka lost them after `missing` was asked
             return replace(one.proof, unverifiable=(str(error),))
 
@@ -97,9 +111,10 @@ class Prover:
             return False
         if not self.executor().is_by_record():
             return False
-        again = self.scratch.again(group[0].proof.seq, group[-1].proof.seq, joined(spans))
+        first, last = group[0].proof.seq, group[-1].proof.seq
+        again = self.scratch.again(first, last, joined(spans))
         try:
-            proof = self._compared(BatchProof(again.first, 0, 0, 0), again, joined(spans))
+            proof = self._compared(BatchProof(first, 0, 0, 0), last, joined(spans))
         except (CorruptRecord, DataLost):
             return False
         with transaction(self.region.ledger.engine, "verify") as cursor:
@@ -107,13 +122,47 @@ class Prover:
                 cursor, self.region.name, again, self.target, has_transform=has_transform
             )
 
-    def _compared(self, proof: BatchProof, again: Again, spans: Spans) -> BatchProof:
+    def _compared(self, proof: BatchProof, last: int, spans: Spans) -> BatchProof:
+        """The batches up to the last one; once more if a replay took of them meanwhile."""
+        looks, name = Looks(self.region.ledger.engine), self.region.name
+        while True:
+            aside = looks.replayed_of(name, proof.seq, last)
+            again = self.scratch.again(proof.seq, last, spans, set_aside=aside)
+            found = self._compared_once(proof, again, spans)
+            if found.wrong == proof.wrong or looks.replayed_of(name, proof.seq, last) == aside:
+                return found
+
+    def _replay_compared(self, one: Begun, replayed: int) -> BatchProof:
+        """The records of a replay, as their dead letters keep them, give its rows again."""
+        proof, spans, seq = one.proof, one.spans, one.proof.seq
+        if not spans:
+            return _with(proof, *_miscounted_replay(seq, replayed, 0))
+        again = self.scratch.again(seq, seq, spans, Stored(self.region.name, seq, is_proof=True))
+        columns, winners, reads = self._read_again(again, spans)
+        with transaction(self.region.ledger.engine, "verify") as cursor:
+            rows = rows_of(cursor, again, self.target, columns, winners)
+            wrong, first = rows.differences(cursor, seq, is_whole=True)
+            self._drop(cursor, again)
+        records = sum(read.records for read in reads)
+        return _with(_with(proof, *first, wrong=wrong), *_miscounted_replay(seq, replayed, records))
+
+    def _read_again(
+        self, again: Again, spans: Spans
+    ) -> tuple[Sequence[Column], Sequence[Attempt], tuple[SpanRead, ...]]:
         batch, executor = again.batch, self.executor()
         columns = columns_of(executor.output_schema())
         with transaction(self.region.ledger.engine, "scratch") as cursor:
             tables.create(cursor, batch.staging, columns)
         winners = executor.drain(batch, [one.span for one in spans])
-        reads = self._reads(batch, spans)
+        return columns, winners, self._reads(batch, spans)
+
+    def _drop(self, cursor: Cursor, again: Again) -> None:
+        tables.drop(cursor, again.batch.staging)
+        cursor.execute(sql.SQL("DROP TABLE {}").format(again.expected.identifier))
+
+    def _compared_once(self, proof: BatchProof, again: Again, spans: Spans) -> BatchProof:
+        batch = again.batch
+        columns, winners, reads = self._read_again(again, spans)
         gone = tuple(compacted(self.region.kafka, spans, reads))
         with transaction(self.region.ledger.engine, "verify") as cursor:
             for found in filter(None, self._rows(cursor, again, columns, winners)):
@@ -121,8 +170,7 @@ class Prover:
                 proof = _with(proof, *first, wrong=wrong)
             wrong, first = self._letters(cursor, again, reads, is_whole=not gone)
             proof = _with(proof, *first, wrong=wrong)
-            tables.drop(cursor, batch.staging)
-            cursor.execute(sql.SQL("DROP TABLE {}").format(again.expected.identifier))
+            self._drop(cursor, again)
         if gone:
             return replace(proof, unverifiable=gone)
         return _with(proof, *_miscounted(spans, reads))
@@ -170,17 +218,29 @@ def _counted(
     published: Published, spans: Spans, rows: tuple[int, int] | None
 ) -> Iterator[Difference]:
     """Each contradiction among the ledger's counts, or with the target's; needs no Kafka."""
-    there, counted = rows or (0, published.rows)
+    yield from _rows_counted(published, rows)
     records = sum(one.records for one in spans)
     letters = sum(one.dead_letters for one in spans) + published.refused
-    for what, count, found, who in (
-        ("rows", counted, there, "the target has"),
-        ("records", published.records, records, "its spans counted"),
-        ("dead letters", published.dead_letters, letters, "its spans counted"),
+    for what, count, found in (
+        ("records", published.records, records),
+        ("dead letters", published.dead_letters, letters),
     ):
         if count != found:
-            text = f"the ledger counted {count} {what}, {who} {found}"
+            text = f"the ledger counted {count} {what}, its spans counted {found}"
             yield Difference(Kind.miscounted, "ledger", published.seq, "", text)
+
+
+def _rows_counted(published: Published, rows: tuple[int, int] | None) -> Iterator[Difference]:
+    there, counted = rows or (0, published.rows)
+    if counted != there:
+        text = f"the ledger counted {counted} rows, the target has {there}"
+        yield Difference(Kind.miscounted, "ledger", published.seq, "", text)
+
+
+def _miscounted_replay(seq: int, replayed: int, records: int) -> Iterator[Difference]:
+    if replayed != records:
+        text = f"the ledger counted {replayed} replayed dead letters, and {records} are there"
+        yield Difference(Kind.miscounted, "ledger", seq, "", text)
 
 
 def _miscounted(spans: Spans, reads: Sequence[SpanRead]) -> Iterator[Difference]:

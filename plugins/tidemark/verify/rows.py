@@ -6,7 +6,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import SchemaMismatch
-from tidemark.model.batch import Attempt, SpanRead
+from tidemark.model.batch import REPLAYED, Attempt, SpanRead
 from tidemark.postgres.queries import query
 from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.column import BATCH_SEQ, Column
@@ -32,10 +32,16 @@ SELECT {names} FROM {letters} JOIN unnest(
     {members}::bigint[], {attempts}::bigint[], {topics}::text[], {partitions}::int[]
 ) AS read (member, attempt, topic, partition) USING (member, attempt, topic, partition)
 """)
-_LEDGER_LETTERS = sql.SQL(
-    "SELECT {names} FROM tidemark.dead_letters"
-    " WHERE region = {region} AND seq BETWEEN {first} AND {last} AND refused_rows IS NULL"
-)
+# what a replay made rows of is not decoded again here: the reader sets it aside in the same words
+_LEDGER_LETTERS = sql.SQL("""
+SELECT {names} FROM (
+    SELECT topic, partition, "offset", timestamp_ms, key, value, headers,
+           CASE WHEN replayed_seq IS NULL THEN reason ELSE {replayed} END AS reason,
+           CASE WHEN replayed_seq IS NULL THEN detail ELSE '' END AS detail
+    FROM tidemark.dead_letters
+    WHERE region = {region} AND seq BETWEEN {first} AND {last} AND refused_rows IS NULL
+) AS letters
+""")
 # no task attempt has the number -1, so these rows are never moved
 _SET_ASIDE = sql.SQL("""
 UPDATE {rows} AS staged SET attempt = -1 FROM tidemark.dead_letters d
@@ -122,7 +128,9 @@ def letters_of(region: str, again: Again, reads: Sequence[SpanRead]) -> Multiset
     return Multisets(
         "dead letter",
         _STAGED_LETTERS.format(names=names, letters=staged, **read_by),
-        _LEDGER_LETTERS.format(names=names, **_of_batches(region, again)),
+        _LEDGER_LETTERS.format(
+            names=names, replayed=sql.Literal(REPLAYED), **_of_batches(region, again)
+        ),
         _LETTER,
     )
 

@@ -11,7 +11,7 @@ from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
 from tidemark.ledger.looks import PublishedSpan
-from tidemark.model.batch import Batch, PlannedSpan
+from tidemark.model.batch import Batch, PlannedSpan, Stored
 from tidemark.postgres.queries import query
 from tidemark.postgres.session import try_lock_name, unlock_name
 from tidemark.postgres.transaction import autocommit
@@ -43,10 +43,18 @@ class Scratch:
 
     name: str
 
-    def again(self, first: int, last: int, spans: Sequence[PublishedSpan]) -> Again:
+    def again(
+        self,
+        first: int,
+        last: int,
+        spans: Sequence[PublishedSpan],
+        stored: Stored | None = None,
+        set_aside: frozenset[tuple[str, int, int]] = frozenset(),
+    ) -> Again:
         """These batches, with tables that no others have."""
         planned = tuple(PlannedSpan(published.span, published.topic_id) for published in spans)
-        batch = Batch(f"{self.name}_{last - first}", 0, first, planned)
+        name = f"{self.name}_{last - first}"
+        batch = Batch(name, 0, first, planned, stored=stored, set_aside=set_aside)
         expected = Target(batch.staging.schema, f"{batch.region}_{first}_expected")
         return Again(first, last, batch, expected)
 

@@ -70,6 +70,7 @@ OTHERS: dict[str, Any] = {
     "settings": ["lock_timeout"],
     "values": ["1s"],
     "is_local": True,
+    "is_proof": True,
     "rule": "3",
     **dict.fromkeys(("kind", "requested_by", "why"), "drop"),
     "details": "{}",
@@ -86,6 +87,10 @@ SINGLE: dict[str, dict[str, Any]] = {
     "export_dead_letters": {"since": None},
     "purgeable": {"since": None},
     "purge_dead_letters": {"since": None},
+    "write_replay_letters": {"since": None},
+    "write_replay_batch": {"records": 1},
+    "publish_replay": {"dead_letters": 1},
+    "stored_records": {"partition": 1, "start": 1, "end": 9},
 }
 """Parameters that are one value here and a list of them elsewhere."""
 

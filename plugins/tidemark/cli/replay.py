@@ -1,0 +1,104 @@
+"""`tidemark replay`: dead letters become rows, or what a replay would do."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemark.cli.letter_filter import Partition, Reasons, Since, Until, letter_filter
+from tidemark.cli.output import Format, Output, Verbose, print_json, print_line
+from tidemark.cli.progress import spinning
+from tidemark.cli.project import (
+    DAGS,
+    PipelinesDir,
+    RegionName,
+    connections_of,
+    find_pipeline,
+    prepare_spark,
+)
+from tidemark.cli.who import whoami
+
+if TYPE_CHECKING:
+    from tidemark.operations.replay import ReplayReport
+
+
+def replay(
+    region: RegionName,
+    dead_letters: Annotated[
+        bool, typer.Option("--dead-letters", help="Replay dead letters: nothing else can be yet.")
+    ] = False,
+    reason: Reasons = None,
+    since: Since = None,
+    until: Until = None,
+    partition: Partition = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, max=10**9, help="At most so many; batch.max_records by default."),
+    ] = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Do it. Without --apply nothing changes.")
+    ] = False,
+    why: Annotated[str, typer.Option(help="Why, for the ledger's record of resets.")] = "by hand",
+    pipelines: PipelinesDir = DAGS,
+    output: Format = Output.table,
+    verbose: Verbose = False,
+) -> None:
+    """Make rows of dead letters that can be decoded now, each once.
+
+    A dry run unless --apply is given: it decodes them as the pipeline file says now, and tells how
+    many would become rows and why the others would not. The transform is not asked.
+
+    With --apply it takes an epoch of its own, as a reset does, and reads the records as the ledger
+    keeps them, through decode, transform and Spark, into one batch. Its commit brings the rows and
+    marks each dead letter as replayed. Those that fail again stay, with their new reason. A rewind
+    to a checkpoint before it takes rows and marks back.
+
+    The region must be at rest. Refused for a target that is upserted, where an old record could
+    replace a newer row; and where the pipeline file has other settings than the checkpoint: start a
+    run with --accept-changes first. Records whose rows the target refused are in Kafka alone.
+
+    Exits with 16 (REFUSED) for these, 11 (TARGET_REFUSED) when the target refuses a row, 10
+    (FENCED) or 15 (SUPERSEDED) when another open or reset took over: nothing was published then.
+
+      tidemark replay flights --dead-letters
+      tidemark replay flights --dead-letters --reason OUT_OF_RANGE --since 2026-01-31 --apply
+    """
+    from tidemark.ledger.actions import Order
+    from tidemark.operations.replay import replay_letters
+    from tidemark.spark.executor import spark_executor
+
+    if not dead_letters:
+        raise typer.BadParameter("say what to replay: --dead-letters")
+    meant = letter_filter(reason, since, until, partition)
+    pipeline = find_pipeline(region, pipelines)
+    if apply:
+        prepare_spark(pipeline)
+    with spinning("replaying" if apply else "decoding what a replay would read"):
+        report = replay_letters(
+            pipeline,
+            connections_of(pipeline),
+            meant,
+            limit or pipeline.batch.max_records,
+            Order(whoami(), why) if apply else None,
+            spark_executor,
+        )
+    if output is Output.json:
+        print_json(report)
+        return
+    for line in _lines(report):
+        print_line(line)
+
+
+def _lines(report: "ReplayReport") -> Iterator[str]:
+    done = report.applied
+    yield f"region {report.region}: replay of dead letters{'' if done else ', dry run'}"
+    yield f"  chosen      {report.chosen} dead letters"
+    yield f"  {'replayed' if done else 'decodable':12}{report.replayed}"
+    for reason, count in report.kept.items():
+        yield f"  stay        {count} {reason}"
+    if report.not_kept_raw:
+        yield f"  left out    {report.not_kept_raw}: the target refused their rows"
+    if done:
+        yield f"  published   batch {report.head_seq}, epoch {report.epoch}: {report.rows} rows"
+    elif report.chosen:
+        yield "nothing was written; to do it, add --apply"

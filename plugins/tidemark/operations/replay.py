@@ -1,0 +1,224 @@
+"""A replay of dead letters from outside: what it would do, and all of it in one process."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from uuid import uuid4
+
+from tidemark.errors import Refused, TidemarkError
+from tidemark.ledger import naming
+from tidemark.ledger.actions import Order
+from tidemark.ledger.letters import KeptLetter, export
+from tidemark.member.job import Job, start_job
+from tidemark.member.retire import retire
+from tidemark.model.batch import Batch, Contribution
+from tidemark.model.dead_letters import LetterFilter
+from tidemark.model.incomplete_read import refuse_unread
+from tidemark.operations.drain import ExecutorOf
+from tidemark.operations.region import Connections, Region, mirror_seen, region_of, topics_gone
+from tidemark.postgres.transaction import autocommit, transaction
+from tidemark.protocol.mirror import mirror
+from tidemark.protocol.replay import Replayed, ReplayRequest, plan_replay, publish_replay
+from tidemark.protocol.reset import ResetRequest
+from tidemark.protocol.settle import settle
+from tidemark.settings.fingerprint import fingerprint
+from tidemark.settings.pipeline import Pipeline
+from tidemark.staging import tables
+from tidemark.staging.reads import complete_reads
+from tidemark.staging.replay import ReplayMover
+
+log = logging.getLogger(__name__)
+
+Decode = Callable[[list[KeptLetter]], tuple[int, Counter[str]]]
+"""Gives how many can be decoded, and why the others can't be."""
+
+BLOCK = 500
+"""Dead letters that a dry run decodes together."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayReport:
+    """What a replay did, or in a dry run (applied false) would do."""
+
+    region: str
+    applied: bool
+    epoch: int
+    head_seq: int
+    chosen: int
+    """Dead letters that are meant and can be replayed, at most the limit."""
+    replayed: int
+    """They are rows now; in a dry run: they can be decoded, and the transform was not asked."""
+    kept: dict[str, int]
+    """They fail again; by their reason."""
+    not_kept_raw: int
+    """They are meant too, but the target refused their rows: the ledger has no record of them."""
+    rows: int | None = None
+    """That were published; None in a dry run."""
+
+
+def replay_letters(
+    pipeline: Pipeline,
+    connections: Connections,
+    meant: LetterFilter,
+    limit: int,
+    order: Order | None,
+    executor_of: ExecutorOf,
+) -> ReplayReport:
+    """Dead letters that can be decoded now are rows; without an order the report says which.
+
+    If it crashes: the dead letters are as they were, or the batch is published whole.
+
+    Raises:
+        Refused: the target is upserted, the region is not at rest, or rows would be made with other
+            settings than those of the checkpoint.
+        Fenced, Superseded: another open or a reset came; nothing was published.
+        TargetRefused: a constraint of the target refuses a row; nothing was published.
+    """
+    if pipeline.target.upsert:
+        raise Refused(
+            f"region {pipeline.region}: its target is upserted, and a dead letter is older than the"
+            " rows that came after it: a replay could put an old row in the place of a newer one."
+            " Produce the records again, or correct the rows by hand"
+        )
+    with region_of(pipeline, connections) as region:
+        report = _dry_run(region, connections, meant, limit)
+        if order is None or not report.chosen:
+            return report
+        return _replayed(region, connections, meant, limit, order, executor_of, report)
+
+
+def _dry_run(
+    region: Region, connections: Connections, meant: LetterFilter, limit: int
+) -> ReplayReport:
+    """Decode what would be chosen; the transform is not run."""
+    state = region.state()
+    kept, good, raw, chosen = Counter[str](), 0, 0, 0
+    decode = _decoding(region.pipeline, connections)
+    with export(region.ledger.engine, region.name, meant) as found:
+        letters = (one for one in found.letters if one.replayed_seq is None)
+        while some := list(islice(letters, BLOCK)):
+            whole = [one for one in some if one.refused_rows is None]
+            raw += len(some) - len(whole)
+            whole = whole[: limit - chosen]
+            chosen += len(whole)
+            rows, reasons = decode(whole)
+            good, kept = good + rows, kept + reasons
+    return ReplayReport(
+        region.name, False, state.epoch, state.head_seq, chosen, good, dict(kept), raw
+    )
+
+
+def _decoding(pipeline: Pipeline, connections: Connections) -> Decode:
+    from tidemark.spark.reader import decoder_of
+    from tidemark.spark.records import decode_block
+    from tidemark.spark.specs import read_spec
+    from tidemark.spark.stored import record_of
+
+    spec = read_spec(pipeline, connections)
+    decoder, schema = decoder_of(spec), spec.schema
+
+    def decoded(letters: list[KeptLetter]) -> tuple[int, Counter[str]]:
+        rows, rejected = decode_block(decoder, [record_of(one) for one in letters], schema)
+        return rows.num_rows, Counter(str(one.reason) for one in rejected)
+
+    return decoded
+
+
+def _replayed(
+    region: Region,
+    connections: Connections,
+    meant: LetterFilter,
+    limit: int,
+    order: Order,
+    executor_of: ExecutorOf,
+    report: ReplayReport,
+) -> ReplayReport:
+    state, pipeline = region.state(), region.pipeline
+    with autocommit(region.ledger.engine) as cursor:
+        if naming.has_open_run(cursor, region.name):
+            raise Refused(
+                f"region {region.name} is not at rest: a run or a reset is at work, or died there."
+                f" Wait for it, or end it: `tidemark reset {region.name} --apply`"
+            )
+    number = region.ledger.register_member(region.name, state.epoch, uuid4(), "replay")
+    seen = mirror_seen(region, region.ledger.merged_checkpoint(region.name).offsets)
+    request = ReplayRequest(
+        who=order.who,
+        why=f"replay of dead letters: {order.why}",
+        epoch=state.epoch,
+        mirrored=seen.mirrored,
+        gone=topics_gone(region, region.known_partitions()),
+        target=pipeline.target.table,
+        fingerprint=fingerprint(pipeline),
+    )
+    job = start_job(pipeline, region.ledger, lambda: executor_of(pipeline, connections, number))
+    try:
+        epoch = settle(region.ledger, region.group, region.name, request).epoch
+        region.ledger.finish_reset(region.name, epoch)
+        with _given_up(region, epoch):
+            done = _published(region, epoch, number, job, meant, limit)
+    finally:
+        job.executor.close()
+    _tidied(region, epoch, request.gone)
+    if done is None:
+        return replace(report, epoch=epoch, chosen=0, replayed=0, kept={})
+    is_alike = sum(report.kept.values()) == done.kept
+    return replace(
+        report,
+        applied=True,
+        epoch=epoch,
+        head_seq=done.seq,
+        chosen=done.replayed + done.kept,
+        replayed=done.replayed,
+        kept=report.kept if is_alike else {"(see dead-letters)": done.kept},
+        rows=done.rows,
+    )
+
+
+def _published(
+    region: Region, epoch: int, number: int, job: Job, meant: LetterFilter, limit: int
+) -> Replayed | None:
+    """Plan, drain and publish; None where nothing is left to replay."""
+    ledger = region.ledger
+    batch = plan_replay(ledger, region.name, epoch, meant, limit)
+    if batch is None:
+        return None
+    mover = replace(job.mover, refused_become_dead_letters=False)
+    with ledger.deciding(region.name, epoch, "staging") as tx:
+        tables.create(tx.cursor, batch.staging, mover.columns)
+    return publish_replay(ledger, ReplayMover(mover), batch, _staged(region, batch, number, job))
+
+
+def _staged(region: Region, batch: Batch, number: int, job: Job) -> Contribution:
+    spans = [planned.span for planned in batch.spans]
+    winners = job.executor.drain(batch, spans)
+    with transaction(region.ledger.engine, "reads") as cursor:
+        reads = complete_reads(cursor, batch.staging, number, spans)
+    refuse_unread(batch, spans, reads, region.pipeline.transform)
+    return Contribution(number, reads, tuple(one for one in winners if one.rows))
+
+
+@contextmanager
+def _given_up(region: Region, epoch: int) -> Iterator[None]:
+    """A replay that fails leaves the region at rest, if it can; else the next open does it."""
+    try:
+        yield
+    except BaseException:
+        with suppress(TidemarkError):
+            request = ResetRequest("replay", "the replay failed", epoch=epoch)
+            settled = settle(region.ledger, region.group, region.name, request)
+            region.ledger.finish_reset(region.name, settled.epoch)
+            retire(region.ledger.engine, region.name)
+        raise
+
+
+def _tidied(region: Region, epoch: int, gone: frozenset[str]) -> None:
+    """Kafka's metadata name the new head, best effort; staging that is done with goes."""
+    try:
+        mirror(region.ledger, region.group, region.name, epoch, gone=gone)
+    except TidemarkError as error:
+        log.warning("the mirror is behind; the next open writes it again: %s", error)
+    retire(region.ledger.engine, region.name)

@@ -1,0 +1,123 @@
+"""Replay: dead letters become rows where they can, exactly once.
+
+  1 fence    settle.py, as a reset: epoch+1, everything unpublished is discarded, Kafka mirrored
+  2 plan     one ledger transaction under that epoch: choose dead letters that are not replayed,
+             write a batch of kind replay that follows the head
+  3 drain    outside: one job reads the chosen records as the ledger keeps them
+  4 publish  one ledger transaction: rows move, what failed again stays with its new reason, each of
+             the others is marked by compare-and-set, the head advances. COMMIT is the commit point
+
+No partition moves: the merged checkpoint of the new head is that of the one before. A rewind past
+the batch removes its rows and its marks.
+
+| crash after      | what the next one finds                                                 |
+|------------------|-------------------------------------------------------------------------|
+| 1, 2, 3          | dead letters as they were; the next open or replay discards the batch   |
+| 4 before COMMIT  | as above                                                                |
+| 4 after COMMIT   | the checkpoint; Kafka's offsets are equal already, their metadata older |
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidemark import failpoints
+from tidemark.errors import Fenced, OutcomeUnknown, Refused
+from tidemark.model.batch import Batch, Contribution
+from tidemark.model.dead_letters import LetterFilter
+from tidemark.protocol.changes import changes
+from tidemark.protocol.ports import LetterKeeper, ReplayingT, ReplayLedger, Settling
+from tidemark.protocol.reset import ResetRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayRequest(ResetRequest):
+    """The reset by hand with which a replay begins."""
+
+    target: str
+    """Table that the rows go to."""
+    fingerprint: Mapping[str, Any] = field(default_factory=dict)
+    """What the replayed rows will be made with."""
+
+    def check(self, tx: Settling) -> None:
+        """Stop where another epoch came, or rows would be made with other settings.
+
+        Raises:
+            Superseded: another open or a reset came after the region was looked at.
+            Refused: the checkpoint was made with other settings, or with another table.
+        """
+        ResetRequest.check(self, tx)
+        if found := [*changes(tx, self.fingerprint, self.target)]:
+            raise Refused(
+                f"region {tx.state.region}: {'; '.join(found)}. The checkpoint was made with the"
+                " old values. Start a run with --accept-changes first, then replay"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of the dead letters that a replay has chosen."""
+
+    seq: int
+    replayed: int
+    kept: int
+    """They failed again, and stay with their new reason."""
+    rows: int
+
+
+def plan_replay(
+    ledger: ReplayLedger[ReplayingT], region: str, epoch: int, meant: LetterFilter, limit: int
+) -> Batch | None:
+    """The epoch's batch of dead letters, at most `limit`; None where none is meant.
+
+    Raises:
+        Fenced: the epoch has passed.
+    """
+    failpoints.hit("replay.before")
+    with ledger.deciding(region, epoch, "plan") as tx:
+        return tx.write_replay(meant, limit)
+
+
+def publish_replay(
+    ledger: ReplayLedger[ReplayingT],
+    target: LetterKeeper[ReplayingT],
+    batch: Batch,
+    contribution: Contribution,
+) -> Replayed:
+    """The chosen dead letters are rows, or stay with a new reason; the batch is the head.
+
+    If it crashes: before COMMIT nothing of it stands. A COMMIT without an answer is looked up.
+
+    Raises:
+        Fenced: the epoch has passed, or the batch died with it.
+        StagingLost: what is staged is not what was contributed, or a chosen dead letter is gone.
+        TargetRefused: a constraint of the target refuses a row.
+    """
+    failpoints.hit("replay.staged")
+    try:
+        return _publish(ledger, target, batch, contribution)
+    except OutcomeUnknown:
+        found = ledger.replay_outcome(batch)
+        return (
+            Replayed(batch.seq, *found) if found else _publish(ledger, target, batch, contribution)
+        )
+
+
+def _publish(
+    ledger: ReplayLedger[ReplayingT],
+    target: LetterKeeper[ReplayingT],
+    batch: Batch,
+    contribution: Contribution,
+) -> Replayed:
+    with ledger.deciding(batch.region, batch.epoch, "replay") as tx:
+        if not tx.is_unpublished(batch):
+            raise Fenced(f"region {batch.region}: batch {batch.seq} died with its epoch")
+        tx.write_contribution(batch, contribution)
+        moved = target.move_rows(tx, batch, None)
+        kept = target.keep_dead_letters(tx, batch, contribution)
+        replayed = tx.mark_replayed(batch)
+        failpoints.hit("replay.moved")
+        tx.publish_replay(batch, contribution, moved, replayed, kept)
+        if tx.advance_head(batch) != 1:
+            raise Fenced(f"region {batch.region}: batch {batch.seq} can't become the head")
+        return Replayed(batch.seq, replayed, kept, moved.rows)

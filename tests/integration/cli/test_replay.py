@@ -1,0 +1,325 @@
+"""`tidemark replay --dead-letters`: each dead letter becomes rows once, or stays."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.commands import answer, settle_in, tidemark, write_pipeline
+from tests.support.executor import BAD
+from tests.support.produce import produce
+from tests.support.world import World, dump, staging
+
+from tidemark.errors import Fenced, OutcomeUnknown, StagingLost
+from tidemark.ledger.ledger import Ledger
+from tidemark.operations import replay as replay_module
+from tidemark.protocol import replay as protocol
+
+SCRIPT = "import sys; from tidemark.cli.main import app; app(sys.argv[1:])"
+REPLAY = ("--dead-letters",)
+APPLY = ("--dead-letters", "--apply", "--why", "wider")
+LARGE = {1: 70_000, 3: 80_000}
+"""Numbers that a smallint can't hold, by offset."""
+
+
+def value(number: int) -> bytes:
+    return json.dumps({"n": number}).encode()
+
+
+@pytest.fixture
+def region(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Two checkpoints; two records were too large for the field of then, and one is no JSON."""
+    world.sql("CREATE TABLE public.records (n bigint, kafka_topic text, kafka_partition int,"
+              " kafka_offset bigint, batch_seq bigint)")  # fmt: skip
+    settle_in(world, tmp_path, monkeypatch)
+    write_pipeline(world, decode={"format": "json", "schema": {"n": "smallint"}})
+    values = [value(LARGE.get(offset, offset)) for offset in range(5)]
+    produce(world.kafka, world.topic, [*values, BAD], 0)
+    produce(world.kafka, world.topic, [value(offset) for offset in range(4)], 1)
+    tidemark("run", "dags/pipeline.yaml", "--max-records", "6")
+    return world
+
+
+def widened(world: World) -> None:
+    """The field is wider now, and a run has accepted that."""
+    write_pipeline(world, decode={"format": "json", "schema": {"n": "bigint"}})
+    tidemark("run", "dags/pipeline.yaml", "--accept-changes")
+
+
+def numbers(world: World) -> list[int]:
+    return [n for (n,) in world.sql("SELECT n FROM public.records WHERE kafka_partition = 0"
+                                    " ORDER BY kafka_offset")]  # fmt: skip
+
+
+def counts(world: World) -> list[Any]:
+    return world.sql(
+        "SELECT records, rows_moved, letters_replayed, letters_kept FROM tidemark.batches"
+        " WHERE kind = 'replay' AND state = 'published' ORDER BY seq"
+    )
+
+
+def test_a_dry_replay_decodes_and_writes_nothing(region: World) -> None:
+    widened(region)
+    before, offsets = dump(region.warehouse), region.kafka_offsets()
+    found = answer("replay", region.region, *REPLAY)
+    assert (found["applied"], found["chosen"], found["replayed"]) == (False, 3, 2)
+    assert found["kept"] == {"INVALID_JSON": 1}
+    told = tidemark("replay", region.region, *REPLAY).stdout
+    assert "decodable   2" in told
+    assert told.endswith("nothing was written; to do it, add --apply\n")
+    assert dump(region.warehouse) == before
+    assert region.kafka_offsets() == offsets
+
+
+def test_what_can_be_decoded_now_becomes_rows_once(region: World) -> None:
+    """B14: the others stay; the merged checkpoint does not move; verify proves both batches."""
+    widened(region)
+    offsets = region.ledger_offsets()
+    ((head,),) = region.sql("SELECT head_seq FROM tidemark.regions")
+    found = answer("replay", region.region, *APPLY)
+    assert (found["replayed"], found["kept"], found["rows"]) == (2, {"INVALID_JSON": 1}, 2)
+    assert found["head_seq"] == head + 1
+    assert numbers(region) == [0, 70_000, 2, 80_000, 4]
+    assert counts(region) == [(3, 2, 2, 1)]
+    assert region.ledger_offsets() == region.kafka_offsets() == offsets
+    assert [one["offset"] for one in answer("dead-letters", region.region)] == [5]
+    assert region.sql("SELECT dead_letters FROM tidemark.region_status") == [(1,)]
+    assert region.sql("SELECT why FROM tidemark.resets WHERE why LIKE 'replay%%'") == [
+        ("replay of dead letters: wider",)
+    ]
+    assert staging(region) == []
+    assert answer("verify", region.region)["clean"]
+    again = answer("replay", region.region, *APPLY)
+    assert (again["replayed"], again["rows"]) == (0, 0)
+    assert numbers(region) == [0, 70_000, 2, 80_000, 4]
+    assert answer("verify", region.region)["clean"]
+
+
+def test_only_those_that_are_meant_are_replayed(region: World) -> None:
+    widened(region)
+    assert answer("replay", region.region, *APPLY, "--reason", "INVALID_JSON")["replayed"] == 0
+    assert answer("replay", region.region, *APPLY, "--limit", "1")["replayed"] == 1
+    found = answer("replay", region.region, *APPLY, "--reason", "OUT_OF_RANGE")
+    assert (found["chosen"], found["replayed"]) == (1, 1)
+    assert numbers(region) == [0, 70_000, 2, 80_000, 4]
+    told = tidemark("replay", region.region, *APPLY, "--reason", "NONE").stdout
+    assert "chosen      0 dead letters" in told
+
+
+def test_the_next_run_goes_on_behind_a_replay(region: World) -> None:
+    widened(region)
+    answer("replay", region.region, *APPLY)
+    produce(region.kafka, region.topic, [value(6), BAD], 0)
+    tidemark("run", "dags/pipeline.yaml")
+    assert numbers(region) == [0, 70_000, 2, 80_000, 4, 6]
+    assert answer("verify", region.region)["clean"]
+    assert answer("replay", region.region, *APPLY)["kept"] == {"INVALID_JSON": 2}
+    assert answer("verify", region.region)["clean"]
+
+
+def test_a_rewind_takes_rows_and_marks_back(region: World) -> None:
+    """B14: and a second replay brings them again."""
+    widened(region)
+    ((head,),) = region.sql("SELECT head_seq FROM tidemark.regions")
+    answer("replay", region.region, *APPLY)
+    back = answer("reset", region.region, "--to", str(head), "--apply")["removed"]
+    assert (back["rows"], back["dead_letters"], back["replays"]) == (2, 0, 2)
+    assert numbers(region) == [0, 2, 4]
+    assert region.sql("SELECT dead_letters FROM tidemark.region_status") == [(3,)]
+    assert answer("replay", region.region, *APPLY)["replayed"] == 2
+    answer("reset", region.region, "--to", "initial", "--apply")
+    tidemark("run", "dags/pipeline.yaml")
+    assert numbers(region) == [0, 70_000, 2, 80_000, 4]
+    assert answer("verify", region.region)["clean"]
+
+
+def test_a_rewind_that_finds_other_marks_is_refused(region: World) -> None:
+    widened(region)
+    ((head,),) = region.sql("SELECT head_seq FROM tidemark.regions")
+    answer("replay", region.region, *APPLY)
+    region.sql('UPDATE tidemark.dead_letters SET replayed_seq = NULL WHERE "offset" = 1')
+    before = dump(region.warehouse)
+    told = tidemark("reset", region.region, "--to", str(head), "--apply", exits=16).stderr
+    assert "2 rows and 0 dead letters and 2 replays" in told
+    assert dump(region.warehouse) == before
+
+
+def test_other_settings_than_the_checkpoints_are_refused(region: World) -> None:
+    write_pipeline(region, decode={"format": "json", "schema": {"n": "bigint"}})
+    before = dump(region.warehouse)
+    told = tidemark("replay", region.region, *APPLY, exits=16).stderr
+    assert "Start a run with --accept-changes first" in told
+    after = dump(region.warehouse)
+    assert {t: rows for t, rows in after.items() if before[t] != rows}.keys() <= {
+        "tidemark.members", "sequences",
+    }  # fmt: skip
+
+
+def test_an_upserted_target_is_refused(region: World) -> None:
+    write_pipeline(region, target={"mode": "upsert", "key": ["n"]})
+    told = tidemark("replay", region.region, *REPLAY, exits=16).stderr
+    assert "a replay could put an old row in the place of a newer one" in told
+
+
+def test_a_region_that_is_not_at_rest_is_left_alone(region: World) -> None:
+    widened(region)
+    produce(region.kafka, region.topic, [value(6)], 0)
+    region.settings = {"decode": {"schema": {"n": "bigint"}}}
+    region.open("another")
+    told = tidemark("replay", region.region, *APPLY, exits=16).stderr
+    assert "is not at rest" in told
+
+
+def test_a_record_that_the_target_refuses_stops_the_replay(region: World) -> None:
+    widened(region)
+    region.sql("ALTER TABLE public.records ADD CHECK (n < 75000)")
+    tidemark("replay", region.region, *APPLY, exits=11)
+    assert numbers(region) == [0, 2, 4]
+    assert len(answer("dead-letters", region.region)) == 3
+    assert counts(region) == []
+    assert answer("replay", region.region, *APPLY, "--limit", "1")["replayed"] == 1
+
+
+def test_a_record_whose_rows_the_target_refused_is_left_out(region: World) -> None:
+    widened(region)
+    region.sql("UPDATE tidemark.dead_letters SET refused_rows = '[]' WHERE \"offset\" = 1")
+    found = answer("replay", region.region, *APPLY)
+    assert (found["replayed"], found["not_kept_raw"]) == (1, 1)
+
+
+def test_headers_key_and_time_come_back_as_they_were(region: World) -> None:
+    """What the dead letter keeps is the record, also for `metadata`."""
+    from tidemark.ledger.letters import headers_of_letter
+    from tidemark.model.batch import DeadLetter
+    from tidemark.staging.copy import _headers_json
+
+    headers = (("a", b"1"), ("a", None), (b"\xff", b"\0"), ("b\0c", b""))
+    letter = DeadLetter("t", 0, 1, None, None, None, headers, "r", "d")
+    assert tuple(headers_of_letter(json.loads(_headers_json(letter)))) == headers
+
+
+@pytest.mark.parametrize("fate", ["sent", "lost"])
+def test_a_commit_without_an_answer_is_looked_up(
+    region: World, monkeypatch: pytest.MonkeyPatch, fate: str
+) -> None:
+    widened(region)
+    publish, calls = protocol._publish, list[int]()
+
+    def unanswered(*values: Any) -> Any:
+        calls.append(1)
+        if len(calls) > 1:
+            return publish(*values)
+        if fate == "sent":
+            publish(*values)
+        raise OutcomeUnknown(fate)
+
+    monkeypatch.setattr(protocol, "_publish", unanswered)
+    assert answer("replay", region.region, *APPLY)["replayed"] == 2
+    assert len(calls) == (1 if fate == "sent" else 2)
+    assert numbers(region) == [0, 70_000, 2, 80_000, 4]
+
+
+def test_staging_that_a_crash_emptied_publishes_nothing(
+    region: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows or dead letters that are gone: neither is taken for the other."""
+    widened(region)
+    publish = replay_module.publish_replay
+    for table in ("dead_letters", "rows"):
+
+        def emptied(ledger: Ledger, target: Any, batch: Any, *rest: Any, name: str = table) -> Any:
+            staged = getattr(batch.staging, name)
+            region.sql(f'TRUNCATE "tidemark_staging"."{staged}"')
+            return publish(ledger, target, batch, *rest)
+
+        monkeypatch.setattr(replay_module, "publish_replay", emptied)
+        with suppress(StagingLost):
+            tidemark("replay", region.region, *APPLY, exits=1)
+        assert numbers(region) == [0, 2, 4]
+        assert len(answer("dead-letters", region.region)) == 3
+
+
+def test_a_run_that_opens_meanwhile_fences_a_replay(
+    region: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B2: the replay holds an epoch that has passed."""
+    widened(region)
+    publish = replay_module.publish_replay
+
+    def overtaken(*values: Any) -> Any:
+        tidemark("run", "dags/pipeline.yaml", "--take-over")
+        return publish(*values)
+
+    monkeypatch.setattr(replay_module, "publish_replay", overtaken)
+    tidemark("replay", region.region, *APPLY, exits=Fenced.exit_code)
+    assert numbers(region) == [0, 2, 4]
+    assert len(answer("dead-letters", region.region)) == 3
+
+
+def test_what_is_replayed_is_purged_only_once_no_rewind_reaches_it(region: World) -> None:
+    widened(region)
+    answer("replay", region.region, *APPLY)
+    purge = ("dead-letters", region.region, "--purge", "--older-than", "0h", "--apply")
+    found = answer(*purge)
+    assert (found["by_reason"], found["left"]) == ({"INVALID_JSON": 1}, {"OUT_OF_RANGE": 2})
+    assert answer("verify", region.region)["clean"]
+    region.sql("UPDATE tidemark.regions SET oldest_seq = head_seq")
+    assert answer(*purge)["dead_letters"] == 0
+    decode = {"format": "json", "schema": {"n": "bigint"}}
+    write_pipeline(region, retain_checkpoints=1, decode=decode)
+    produce(region.kafka, region.topic, [value(6)], 0)
+    tidemark("run", "dags/pipeline.yaml")
+    assert answer(*purge)["dead_letters"] == 2
+    assert region.sql("SELECT dead_letters FROM tidemark.region_status") == [(0,)]
+    assert answer("verify", region.region)["clean"]
+
+
+def test_a_doctored_row_of_a_replay_is_named(region: World) -> None:
+    """B5: verify finds a row that was changed, one that is gone, and a changed dead letter."""
+    widened(region)
+    answer("replay", region.region, *APPLY)
+    region.sql("UPDATE public.records SET n = 1 WHERE n = 70000")
+    region.sql("DELETE FROM public.records WHERE n = 80000")
+    found = answer("verify", region.region, exits=1)
+    kinds = {one["kind"] for batch in found["batches"] for one in batch["differences"]}
+    assert kinds == {"miscounted", "altered", "lost"}
+
+
+def test_a_doctored_dead_letter_that_was_replayed_is_named(region: World) -> None:
+    widened(region)
+    answer("replay", region.region, *APPLY)
+    region.sql('UPDATE tidemark.dead_letters SET value = %s WHERE "offset" = 1', (value(9),))
+    found = answer("verify", region.region, exits=1)
+    named = [(batch["seq"], one["kind"], one["what"]) for batch in found["batches"]
+             for one in batch["differences"]]  # fmt: skip
+    assert (1, "altered", "dead letter") in named
+    assert any(what == "row" for _, _, what in named)
+
+
+@pytest.mark.parametrize("point", ["replay.staged", "replay.moved", "replay.commit.after"])
+def test_a_replay_that_is_killed_is_whole_or_nothing(region: World, point: str) -> None:
+    """B14: through Spark; what it has begun is ended by a reset, and the next replay goes on."""
+    widened(region)
+    killed = subprocess.run(
+        [sys.executable, "-c", SCRIPT, "replay", region.region, *APPLY],
+        env=os.environ | {"TIDEMARK_FAILPOINTS": f"{point}=kill"},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    is_published = point == "replay.commit.after"
+    assert numbers(region) == ([0, 70_000, 2, 80_000, 4] if is_published else [0, 2, 4])
+    if not is_published:
+        told = tidemark("replay", region.region, *APPLY, exits=16).stderr
+        assert "is not at rest" in told
+        tidemark("reset", region.region, "--apply")
+    assert answer("replay", region.region, *APPLY)["replayed"] == (0 if is_published else 2)
+    assert numbers(region) == [0, 70_000, 2, 80_000, 4]
+    assert answer("verify", region.region)["clean"]
