@@ -3,6 +3,7 @@
 WITH meant AS (
     SELECT d.partition_id, d."offset" FROM tidemark.dead_letters d JOIN tidemark.batches b USING (region, seq)
     WHERE d.region = %(region)s AND d.replayed_seq IS NULL AND d.refused_rows IS NULL
+      AND d.headers IS NOT NULL  -- else they are unknown, and not the record
       AND d.reason = ANY (coalesce(%(reasons)s::text[], ARRAY[d.reason]))
       AND b.published_at >= coalesce(%(since)s::timestamptz, '-infinity')
       AND b.published_at < coalesce(%(until)s::timestamptz, 'infinity')

@@ -153,7 +153,7 @@ def _print_whole(kept: "KeptLetter") -> None:
         "value": text_of(letter.value),
         "rows": _rows(kept),
     }
-    headers = {f"header {one['key']}": f"{one['value']} (base64)" for one in kept.headers}
+    headers = {f"header {one['key']}": f"{one['value']} (base64)" for one in kept.headers or ()}
     for name, value in (facts | headers).items():
         if value is not None:
             print_line(f"  {name:8}{value}")

@@ -97,7 +97,7 @@ def _lines(report: "ReplayReport") -> Iterator[str]:
     for reason, count in report.kept.items():
         yield f"  stay        {count} {reason}"
     if report.not_kept_raw:
-        yield f"  left out    {report.not_kept_raw}: the target refused their rows"
+        yield f"  left out    {report.not_kept_raw}: the ledger has their rows alone, or no headers"
     if done:
         yield f"  published   batch {report.head_seq}, epoch {report.epoch}: {report.rows} rows"
     elif report.chosen:

@@ -35,6 +35,8 @@ def _lines(report: "ResetReport", members: "list[MemberHealth]", table: str) -> 
     else:
         yield f"  head        batch {report.head_seq} -> {_head(report)}; {back.batches} batches go"
         yield f"  removed     {back.rows} rows of {table}, {back.dead_letters} dead letters"
+        if back.replays:
+            yield f"  taken back  {back.replays} replays: they are dead letters again"
         for fact in back.lost:
             yield f"  lost        {fact}"
     for difference in report.drift:

@@ -27,7 +27,8 @@ class KeptLetter:
 
     seq: int
     letter: DeadLetter
-    headers: list[dict[str, Any]]
+    headers: list[dict[str, Any]] | None
+    """None: the client could not give them."""
     refused_rows: list[dict[str, Any]] | None
     """The record's rows as the transform made them, if the target refused them; else None."""
     published_at: datetime
@@ -74,7 +75,7 @@ def kept(row: tuple[Any, ...]) -> KeptLetter:
     letter = DeadLetter(
         topic, partition, offset, timestamp_ms, _bytes(key), _bytes(value), (), reason, detail
     )
-    return KeptLetter(seq, letter, headers or [], *rest[:3])
+    return KeptLetter(seq, letter, headers, *rest[:3])
 
 
 def _fetched(cursor: Cursor) -> Iterator[tuple[Any, ...]]:

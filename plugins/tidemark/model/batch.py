@@ -205,8 +205,8 @@ class DeadLetter:
     timestamp_ms: int | None
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str | bytes, bytes | None], ...]
-    """A key that is not UTF-8 is bytes."""
+    headers: tuple[tuple[str | bytes, bytes | None], ...] | None
+    """A key that is not UTF-8 is bytes. None: the client could not give them."""
     reason: str
     detail: str
 

@@ -54,7 +54,8 @@ class ReplayReport:
     kept: dict[str, int]
     """They fail again; by their reason."""
     not_kept_raw: int
-    """They are meant too, but the target refused their rows: the ledger has no record of them."""
+    """They are meant too, but the ledger has no whole record: the target refused their rows, or the
+    client could not give their headers."""
     rows: int | None = None
     """That were published; None in a dry run."""
 
@@ -100,7 +101,7 @@ def _dry_run(
     with export(region.ledger.engine, region.name, meant) as found:
         letters = (one for one in found.letters if one.replayed_seq is None)
         while some := list(islice(letters, BLOCK)):
-            whole = [one for one in some if one.refused_rows is None]
+            whole = [one for one in some if one.refused_rows is None and one.headers is not None]
             raw += len(some) - len(whole)
             whole = whole[: limit - chosen]
             chosen += len(whole)

@@ -121,5 +121,5 @@ class CollectedJournal:
 
 
 def _size(letter: DeadLetter) -> int:
-    headers = sum(len(key) + len(value or b"") for key, value in letter.headers)
+    headers = sum(len(key) + len(value or b"") for key, value in letter.headers or ())
     return len(letter.key or b"") + len(letter.value or b"") + headers + len(letter.detail)

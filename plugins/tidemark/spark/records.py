@@ -102,7 +102,7 @@ def dead_letter(record: Message, rejected: Rejected, headers_of_record: HeadersO
         timestamp_ms=_timestamp_ms(record),
         key=record.key(),
         value=record.value(),
-        headers=tuple(headers or ()),
+        headers=None if headers is None else tuple(headers),
         reason=rejected.reason,
         detail=rejected.detail if headers is not None else f"{rejected.detail}; {_NO_HEADERS}",
     )

@@ -132,7 +132,9 @@ def _cells(letter: DeadLetter) -> tuple[object, ...]:
     return *where, letter.key, letter.value, _headers_json(letter), *why
 
 
-def _headers_json(letter: DeadLetter) -> str:
+def _headers_json(letter: DeadLetter) -> str | None:
+    if letter.headers is None:
+        return None
     headers = [
         _key_json(key) | {"value": None if value is None else b64encode(value).decode()}
         for key, value in letter.headers

@@ -33,7 +33,7 @@ CREATE UNLOGGED TABLE IF NOT EXISTS {dead_letters} (
     timestamp_ms bigint,
     key bytea,
     value bytea,
-    headers jsonb NOT NULL,
+    headers jsonb,
     reason text NOT NULL,
     detail text NOT NULL
 ) WITH (autovacuum_enabled = off, toast.autovacuum_enabled = off)

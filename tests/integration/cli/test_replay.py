@@ -127,6 +127,8 @@ def test_a_rewind_takes_rows_and_marks_back(region: World) -> None:
     widened(region)
     ((head,),) = region.sql("SELECT head_seq FROM tidemark.regions")
     answer("replay", region.region, *APPLY)
+    told = tidemark("reset", region.region, "--to", str(head)).stdout
+    assert "taken back  2 replays: they are dead letters again" in told
     back = answer("reset", region.region, "--to", str(head), "--apply")["removed"]
     assert (back["rows"], back["dead_letters"], back["replays"]) == (2, 0, 2)
     assert numbers(region) == [0, 2, 4]
@@ -188,6 +190,15 @@ def test_a_record_that_the_target_refuses_stops_the_replay(region: World) -> Non
 def test_a_record_whose_rows_the_target_refused_is_left_out(region: World) -> None:
     widened(region)
     region.sql("UPDATE tidemark.dead_letters SET refused_rows = '[]' WHERE \"offset\" = 1")
+    found = answer("replay", region.region, *APPLY)
+    assert (found["replayed"], found["not_kept_raw"]) == (1, 1)
+
+
+def test_a_record_whose_headers_are_unknown_is_left_out(region: World) -> None:
+    """Without them it is another record."""
+    widened(region)
+    region.sql('UPDATE tidemark.dead_letters SET headers = NULL WHERE "offset" = 1')
+    assert answer("replay", region.region, *REPLAY)["chosen"] == 2
     found = answer("replay", region.region, *APPLY)
     assert (found["replayed"], found["not_kept_raw"]) == (1, 1)
 
