@@ -1,6 +1,6 @@
 """Records become rows: a block of messages is decoded into one Arrow batch and dead letters."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
 import pyarrow as pa
