@@ -21,6 +21,7 @@ from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 
 MEMBER = 7
+FIELDS = arrow_schema({"n": "bigint", "text": "string"})
 
 _seqs = itertools.count(1)
 
@@ -42,9 +43,10 @@ class Batches:
     kafka: str
     warehouse: dict[str, Any]
 
-    def spec(self, *metadata: str, format: str = "json", **changes: Any) -> ReadSpec:
+    def spec(
+        self, *metadata: str, format: str = "json", fields: pa.Schema = FIELDS, **changes: Any
+    ) -> ReadSpec:
         """How records of `document` are read; nothing is recorded until a batch is named."""
-        fields = arrow_schema({"n": "bigint", "text": "string"})
         settings: dict[str, Any] = {"no_progress_seconds": 20.0, **changes}
         kafka = {"bootstrap.servers": self.kafka}
         decoding = Decoding(format, fields, takes_null="tombstone" in metadata)

@@ -137,7 +137,7 @@ def test_metadata_and_nested_fields_are_staged(
     values = [b'{"l":["2024-02-29T12:00:00Z",null],"s":{"d":"2024-02-29"}}', b"{}"]
     produce(kafka, name, values)
     fields = arrow_schema({"l": "array<timestamp>", "s": "struct<d:date>"})
-    spec = replace(batches.spec("key", "timestamp", "headers"), fields=fields)
+    spec = batches.spec("key", "timestamp", "headers", fields=fields)
     span = Span(name, 0, 0, 2)
     executor, batch = ready([span], transform, spec)
     (winner,) = executor.drain(batch, [span])

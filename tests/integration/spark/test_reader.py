@@ -185,7 +185,7 @@ def test_raw_values_are_kept_as_they_are(kafka: str, topic: Topic, batches: Batc
     name = topic()
     produce(kafka, name, [b"\xff\0", None, b""])
     fields = pa.schema([("value", pa.binary())])
-    spec = replace(batches.spec(format="raw"), fields=fields)
+    spec = batches.spec(format="raw", fields=fields)
     (rows,) = read(spec, [Span(name, 0, 0, 3)], 0)
     assert rows.column("value").to_pylist() == [b"\xff\0", None, b""]
 
