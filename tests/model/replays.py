@@ -20,7 +20,7 @@ from tests.support.fake_letters import (
 from tests.support.fake_tables import CLUSTER, REGION, TARGET
 from tests.support.fakes import FakeGroup
 
-from tidemark.errors import Fenced, Refused, StagingLost, Superseded, TidemarkError
+from tidemark.errors import ClaimsLost, Fenced, StagingLost, TidemarkError
 from tidemark.model.batch import Attempt, Batch, Contribution, SpanRead
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.facts import Facts
@@ -123,7 +123,7 @@ class Replays:
             assert tables.epoch > process.epoch, "a replay is told that it was published"
         if told is Fenced:
             assert tables.epoch > process.epoch, f"{process.kind} is fenced in its own epoch"
-        if told is StagingLost or (isinstance(told, type) and told.__name__ == "ClaimsLost"):
+        if told in (StagingLost, ClaimsLost):
             assert is_emptied, f"{process.kind} is told StagingLost"
         return process._replace(step="end")
 
@@ -227,6 +227,3 @@ def _way(states: list[State], came: dict[State, tuple[int, str]], number: int) -
         number, label = came[states[number]]
         found.append(label)
     return found[::-1]
-
-
-__all__ = ["Refused", "Replays", "Superseded", "searched"]
