@@ -268,7 +268,8 @@ CREATE TABLE tidemark.undo_columns (
     region  text   NOT NULL,
     seq     bigint NOT NULL,
     columns text[] NOT NULL,
-    PRIMARY KEY (region, seq)
+    PRIMARY KEY (region, seq),
+    FOREIGN KEY (region, seq) REFERENCES tidemark.batches ON DELETE CASCADE ON UPDATE CASCADE
 );
 
 -- Keys that an upsert deleted and that did not come back. They keep an older row of another partition out.

@@ -12,7 +12,8 @@ from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
 
 LEDGER = ("partitions", "batches", "spans", "contributions", "members", "runs", "run_targets",
-          "dead_letters", "resets", "undo", "deleted_keys", "regions")  # fmt: skip
+          "dead_letters", "resets", "undo", "undo_columns",
+          "deleted_keys", "regions")  # fmt: skip
 ORDER = Order("test", "a test")
 
 
