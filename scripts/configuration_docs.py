@@ -79,11 +79,14 @@ def _keys(model: Mapping[str, Any], models: Mapping[str, Any], section: str) -> 
 
 
 def _model(field: Mapping[str, Any], models: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    found = models.get(field.get("$ref", "").rpartition("/")[2])
+    branches = [one for one in field.get("anyOf", [field]) if one.get("type") != "null"]
+    found = models.get(branches[0].get("$ref", "").rpartition("/")[2]) if branches else None
     return found if found and found["type"] == "object" else None
 
 
 def _default(field: Mapping[str, Any], nested: object) -> str:
+    if nested and "default" in field and field["default"] is None:
+        return "none"
     if nested:
         return "as below"
     value = field.get("default")
@@ -122,6 +125,8 @@ def _plain(field: Mapping[str, Any], models: Mapping[str, Any]) -> str:
             return "true or false"
         case "array":
             return f"list of {_type(field['items'], models)}"
+        case "object" if "patternProperties" in field:
+            return "name: a section as [target](#target)"
         case "object":
             typed = "type" in field["additionalProperties"]
             return "field: [type](#types-of-fields)" if typed else "keys with values"

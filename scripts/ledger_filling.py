@@ -13,9 +13,10 @@ RUN = 10
 
 # Spans lie by partition, as on a heap that autovacuum has freed and later batches have filled.
 _FILLING = """
-INSERT INTO tidemark.regions (region, group_id, target, cluster_id, epoch, head_seq, next_seq)
-    VALUES (%(region)s, %(region)s, %(target)s, %(cluster)s, %(checkpoints)s / %(run)s,
+INSERT INTO tidemark.regions (region, group_id, cluster_id, epoch, head_seq, next_seq)
+    VALUES (%(region)s, %(region)s, %(cluster)s, %(checkpoints)s / %(run)s,
             %(checkpoints)s, %(checkpoints)s + 1);
+INSERT INTO tidemark.targets (region, target, table_name) VALUES (%(region)s, '', %(target)s);
 INSERT INTO tidemark.runs
         (region, epoch, run_id, opening, state, max_records, in_flight,
          dead_letters_max_ratio, backlog)
@@ -41,8 +42,12 @@ INSERT INTO tidemark.batches (region, seq, epoch, previous_seq, in_flight, state
         %(width)s * %(partitions)s - %(letters)s, %(width)s * %(partitions)s - %(letters)s,
         %(letters)s, %(letters)s, clock_timestamp()
     FROM generate_series(1, %(checkpoints)s) s;
-INSERT INTO tidemark.contributions (region, seq, member, attempts, rows)
-    SELECT %(region)s, b.seq, m.member, '{0}', %(width)s
+INSERT INTO tidemark.batch_targets (region, seq, target, rows_contributed, rows_moved,
+        rows_refused, rows_deleted, rows_superseded)
+    SELECT region, seq, '', rows_contributed, rows_moved, 0, 0, 0
+    FROM tidemark.batches WHERE region = %(region)s;
+INSERT INTO tidemark.contributions (region, seq, member, attempts, targets, rows)
+    SELECT %(region)s, b.seq, m.member, '{0}', '{""}', ARRAY[%(width)s]
     FROM tidemark.batches b JOIN tidemark.members m USING (region, epoch)
     WHERE b.region = %(region)s;
 INSERT INTO tidemark.spans (region, seq, partition_id, topic, partition, start_offset, end_offset,

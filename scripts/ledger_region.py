@@ -14,7 +14,7 @@ from tidemark.kafka.holders import GroupState, Holder
 from tidemark.kafka.names import client_id_of
 from tidemark.ledger.ledger import Ledger
 from tidemark.member import retire
-from tidemark.model.batch import Attempt, Batch, Contribution, SpanRead
+from tidemark.model.batch import ONLY, Attempt, Batch, Contribution, SpanRead
 from tidemark.model.bounds import Bounds
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition
@@ -30,6 +30,7 @@ from tidemark.protocol.settle import rewind, settle
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.mover import Mover
+from tidemark.staging.movers import Movers
 from tidemark.staging.reads import complete_reads, record_reads
 from tidemark.staging.target import Target, ensure
 
@@ -65,9 +66,9 @@ class Group:
 class NoTarget:
     """A target without rows: what a rewind removes there depends on its indexes."""
 
-    def remove_rows(self, transaction: object, after_seq: int) -> int:
+    def remove_rows(self, transaction: object, after_seq: int) -> dict[str, int]:
         """There are none."""
-        return 0
+        return {ONLY: 0}
 
 
 class MadeUp:
@@ -78,17 +79,18 @@ class MadeUp:
         self.ledger, self.group = ledger, Group(self.name)
         self.checkpoints = checkpoints
         self.partitions = [TopicPartition(TOPIC, n) for n in range(partitions)]
-        self.mover = Mover(Target("public", self.name), COLUMNS)
+        self.target = Target("public", self.name)
+        self.movers = Movers((Mover(self.target, COLUMNS),))
         self.facts = self.facts_up_to((checkpoints + 1) * WIDTH)
 
     def fill(self) -> None:
         """The region with its past, which Postgres has gathered statistics of."""
         with transaction(self.ledger.engine, "target") as cursor:
-            ensure(cursor, self.mover.target, COLUMNS)
+            ensure(cursor, self.target, COLUMNS)
         with autocommit(self.ledger.engine) as cursor:
             fill(
                 cursor, self.name, checkpoints=self.checkpoints, partitions=len(self.partitions),
-                target=str(self.mover.target),
+                target=str(self.target),
             )  # fmt: skip
             cursor.execute("VACUUM ANALYZE")
 
@@ -107,8 +109,8 @@ class MadeUp:
         """A run with a backlog of a span in each partition, or up to `ends`."""
         self.facts = facts = self.facts if ends is None else self.facts_up_to(ends)
         bounds = Bounds(len(self.partitions) * WIDTH, max_bytes=1 << 40)
-        target = str(self.mover.target)
-        request = OpenRequest("bench", bounds, facts, self.epoch, target)
+        tables = {ONLY: str(self.target)}
+        request = OpenRequest("bench", bounds, facts, self.epoch, tables)
         settle(self.ledger, self.group, self.name, request)
 
     def join(self, members: int) -> list[int]:
@@ -141,7 +143,7 @@ class MadeUp:
                 own = spans[number * share :][:share]
                 reads = tuple(SpanRead(span, member, 0, WIDTH, 0) for span in own)
                 record_reads(cursor, batch.staging, reads)
-                found.append(Contribution(member, reads, (Attempt(member, 0, 0),)))
+                found.append(Contribution(member, reads, (Attempt(member, 0, {ONLY: 0}),)))
         return found
 
     def contribute(self, batch: Batch, contribution: Contribution) -> None:
@@ -149,7 +151,7 @@ class MadeUp:
         spans = [read.span for read in contribution.reads]
         with transaction(self.ledger.engine, "reads") as cursor:
             complete_reads(cursor, batch.staging, contribution.member, spans)
-        contribute_and_publish(self.ledger, self.mover, batch, contribution)
+        contribute_and_publish(self.ledger, self.movers, batch, contribution)
 
     def discard_many(self, many: int) -> None:
         """Give the planned batch so many contributions, as of drains that were cut short."""
@@ -185,8 +187,7 @@ class MadeUp:
     def region(self) -> Region:
         """What status and group look at."""
         broker = SimpleNamespace(facts=lambda _: self.facts)
-        target = SimpleNamespace(table=str(self.mover.target))
-        pipeline = SimpleNamespace(region=self.name, target=target)
+        pipeline = SimpleNamespace(region=self.name, tables={ONLY: str(self.target)})
         return Region(*cast(Any, (pipeline, self.ledger, broker, self.group, {})))
 
 
@@ -197,8 +198,8 @@ INSERT INTO tidemark.members (region, epoch, uuid, name)
     WHERE region = %(region)s RETURNING member
 """
 _MANY = """
-INSERT INTO tidemark.contributions (region, seq, member, attempts, rows)
-    SELECT b.region, b.seq, (SELECT min(member) FROM tidemark.members), '{0}', 0
+INSERT INTO tidemark.contributions (region, seq, member, attempts, targets, rows)
+    SELECT b.region, b.seq, (SELECT min(member) FROM tidemark.members), '{0}', '{""}', '{0}'
     FROM tidemark.batches b, generate_series(1, %(many)s)
     WHERE b.region = %(region)s AND b.state = 'planned'
 """

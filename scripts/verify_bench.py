@@ -124,7 +124,7 @@ def prove(file: Path) -> dict[str, Any]:
     pipeline = find_pipeline(str(file), file.parent)
     connections = connections_of(pipeline)
     executor = executor_of(pipeline)(pipeline, connections, 0)
-    executor.output_schema()
+    executor.output_schemas()
     begin = time.monotonic()
     report = verify(pipeline, connections, executor_of=lambda *_: executor)
     return {

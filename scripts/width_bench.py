@@ -72,7 +72,7 @@ class Bench:
 
         def start(*arguments: Any) -> Any:
             executor = of_spark(*arguments)
-            self.timed("Spark's start", executor.output_schema)
+            self.timed("Spark's start", executor.output_schemas)
             return executor
 
         self.timed(

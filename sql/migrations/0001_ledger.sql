@@ -5,8 +5,6 @@
 CREATE TABLE tidemark.regions (
     region             text   NOT NULL PRIMARY KEY,
     group_id           text   NOT NULL,
-    target             text   NOT NULL,
-    target_oid         oid,                        -- the table of that name, kept by the first publish
     epoch              bigint NOT NULL DEFAULT 0,  -- fencing number: +1 at each open, reset, rewind
     head_seq           bigint NOT NULL DEFAULT 0,  -- seq of the newest checkpoint, 0 before the first
     oldest_seq         bigint NOT NULL DEFAULT 0,  -- oldest checkpoint that can be restored; 0: all of them
@@ -14,13 +12,22 @@ CREATE TABLE tidemark.regions (
     cluster_id         text   NOT NULL,
     fingerprint        jsonb  NOT NULL DEFAULT '{}',
     consecutive_resets int    NOT NULL DEFAULT 0,
-    pruned_rows        bigint NOT NULL DEFAULT 0,  -- rows of published batches that the ledger has forgotten
     created_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT group_belongs_to_one_region UNIQUE (group_id),
-    CONSTRAINT target_belongs_to_one_region UNIQUE (target),
     CONSTRAINT epoch_is_not_negative CHECK (epoch >= 0),
     CONSTRAINT head_was_given_out CHECK (head_seq < next_seq),
     CONSTRAINT oldest_is_not_after_head CHECK (oldest_seq <= head_seq)
+);
+
+-- The tables that a region's rows go to; a batch becomes visible in all of them at once.
+CREATE TABLE tidemark.targets (
+    region      text   NOT NULL REFERENCES tidemark.regions ON DELETE CASCADE ON UPDATE CASCADE,
+    target      text   NOT NULL,                   -- its name in the pipeline file; empty: the only one
+    table_name  text   NOT NULL,
+    table_oid   oid,                               -- the table of that name, kept by the first publish
+    pruned_rows bigint NOT NULL DEFAULT 0,         -- rows of published batches that the ledger has forgotten
+    CONSTRAINT target_is_named_once PRIMARY KEY (region, target),
+    CONSTRAINT target_belongs_to_one_region UNIQUE (table_name) DEFERRABLE  -- two may swap their tables
 );
 
 CREATE TABLE tidemark.runs (
@@ -127,7 +134,6 @@ CREATE TABLE tidemark.batches (
     rows_refused             bigint NOT NULL DEFAULT 0,  -- by the target; their records are dead letters
     rows_deleted             bigint NOT NULL DEFAULT 0,  -- keys that an upsert deleted
     rows_superseded          bigint NOT NULL DEFAULT 0,  -- an upsert met a newer row of the same key
-    rows_overwritten         bigint NOT NULL DEFAULT 0,  -- of the moved ones, by upserts of later batches
     records_refused          bigint NOT NULL DEFAULT 0,
     dead_letters_contributed bigint,
     dead_letters_moved       bigint,
@@ -148,7 +154,6 @@ CREATE TABLE tidemark.batches (
             AND dead_letters_contributed IS NOT NULL AND dead_letters_moved IS NOT NULL)),
     CONSTRAINT moved_rows_equal_contributed CHECK (
         rows_moved + rows_refused + rows_deleted + rows_superseded = rows_contributed),
-    CONSTRAINT overwritten_rows_were_moved CHECK (rows_overwritten BETWEEN 0 AND rows_moved),
     CONSTRAINT moved_dead_letters_equal_contributed CHECK (
         dead_letters_moved + letters_kept = dead_letters_contributed + records_refused),
     CONSTRAINT purged_dead_letters_were_moved CHECK (
@@ -166,19 +171,37 @@ CREATE INDEX batches_by_epoch ON tidemark.batches (region, epoch, seq);
 CREATE INDEX batches_with_dead_letters ON tidemark.batches (region) INCLUDE (dead_letters_moved, dead_letters_purged, dead_letters_replayed)
     WHERE state = 'published' AND dead_letters_moved > 0;
 
+-- What of a batch went to one target. The batch itself has the sums: a target that is missing here shows there.
+CREATE TABLE tidemark.batch_targets (
+    region           text   NOT NULL,
+    seq              bigint NOT NULL,
+    target           text   NOT NULL,
+    rows_contributed bigint NOT NULL,
+    rows_moved       bigint NOT NULL,
+    rows_refused     bigint NOT NULL,
+    rows_deleted     bigint NOT NULL,
+    rows_superseded  bigint NOT NULL,
+    rows_overwritten bigint NOT NULL DEFAULT 0,    -- of the moved ones, by upserts of later batches
+    PRIMARY KEY (region, seq, target),
+    FOREIGN KEY (region, seq) REFERENCES tidemark.batches ON DELETE CASCADE ON UPDATE CASCADE,
+    CONSTRAINT moved_rows_equal_contributed CHECK (
+        rows_moved + rows_refused + rows_deleted + rows_superseded = rows_contributed),
+    CONSTRAINT overwritten_rows_were_moved CHECK (rows_overwritten BETWEEN 0 AND rows_moved)
+);
+
 -- A rewind to the initial state removes the rows of forgotten batches too, and must know how many there are.
 CREATE FUNCTION tidemark.pruned_rows_are_counted() RETURNS trigger LANGUAGE plpgsql
 SET search_path = pg_catalog AS $$
 BEGIN
-    UPDATE tidemark.regions r SET pruned_rows = r.pruned_rows + gone.rows
-        FROM (SELECT region, sum(rows_moved) AS rows FROM forgotten
-              WHERE state = 'published' GROUP BY region) gone
-        WHERE r.region = gone.region;
-    RETURN NULL;
+    UPDATE tidemark.targets t SET pruned_rows = t.pruned_rows + b.rows_moved
+        FROM tidemark.batch_targets b
+        WHERE b.region = OLD.region AND b.seq = OLD.seq
+          AND t.region = b.region AND t.target = b.target;
+    RETURN OLD;
 END $$;
-CREATE TRIGGER pruned_rows_are_counted AFTER DELETE ON tidemark.batches
-    REFERENCING OLD TABLE AS forgotten
-    FOR EACH STATEMENT EXECUTE FUNCTION tidemark.pruned_rows_are_counted();
+-- Before: the batch takes its counts by target with it.
+CREATE TRIGGER pruned_rows_are_counted BEFORE DELETE ON tidemark.batches
+    FOR EACH ROW WHEN (OLD.state = 'published') EXECUTE FUNCTION tidemark.pruned_rows_are_counted();
 
 CREATE TABLE tidemark.contributions (
     contribution   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -186,8 +209,10 @@ CREATE TABLE tidemark.contributions (
     seq            bigint NOT NULL,
     member         bigint NOT NULL REFERENCES tidemark.members,
     attempts       bigint[] NOT NULL,              -- winning task attempts whose staged rows count
-    rows           bigint NOT NULL,
+    targets        text[] NOT NULL,                -- each with the number of its staged rows
+    rows           bigint[] NOT NULL,
     contributed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT each_target_is_counted CHECK (cardinality(targets) = cardinality(rows)),
     FOREIGN KEY (region, seq) REFERENCES tidemark.batches ON DELETE CASCADE ON UPDATE CASCADE
 );
 CREATE INDEX contributions_by_batch ON tidemark.contributions (region, seq);
@@ -254,33 +279,36 @@ CREATE INDEX dead_letters_by_seq ON tidemark.dead_letters (region, seq);
 -- target's values. A key that was not there has no row here.
 CREATE TABLE tidemark.undo (
     region      text    NOT NULL,
+    target      text    NOT NULL,
     seq         bigint  NOT NULL,
     key         text[]  COLLATE "C" NOT NULL,
     before_seq  bigint  NOT NULL,                  -- the batch that had made it so; 0: none
     was_deleted boolean NOT NULL,
     before      text[]  NOT NULL,                  -- each column's text; of a deleted key topic, partition, order
-    CONSTRAINT key_changes_once_in_a_batch PRIMARY KEY (region, seq, key),
+    CONSTRAINT key_changes_once_in_a_batch PRIMARY KEY (region, target, seq, key),
     CONSTRAINT before_is_older CHECK (before_seq < seq)
 );
 
 -- The columns of the target, in the order of `before`, when a batch's undo was written.
 CREATE TABLE tidemark.undo_columns (
     region  text   NOT NULL,
+    target  text   NOT NULL,
     seq     bigint NOT NULL,
     columns text[] NOT NULL,
-    PRIMARY KEY (region, seq),
+    PRIMARY KEY (region, target, seq),
     FOREIGN KEY (region, seq) REFERENCES tidemark.batches ON DELETE CASCADE ON UPDATE CASCADE
 );
 
 -- Keys that an upsert deleted and that did not come back. They keep an older row of another partition out.
 CREATE TABLE tidemark.deleted_keys (
     region    text   NOT NULL REFERENCES tidemark.regions ON UPDATE CASCADE,
+    target    text   NOT NULL,
     key       text[] COLLATE "C" NOT NULL,
     seq       bigint NOT NULL,
     topic     text   NOT NULL,
     partition int    NOT NULL,
     order_by  text,                                -- the value of that column; null without one
-    CONSTRAINT key_is_deleted_once PRIMARY KEY (region, key)
+    CONSTRAINT key_is_deleted_once PRIMARY KEY (region, target, key)
 );
 
 CREATE TABLE tidemark.resets (

@@ -1,3 +1,7 @@
 -- A group and a target belong to one region: refused by name before the constraints do it.
-SELECT region, group_id, target FROM tidemark.regions
-WHERE region <> %(region)s AND (group_id = %(group_id)s OR target = %(target)s)
+SELECT r.region, r.group_id,
+       (SELECT string_agg(t.table_name, ', ' ORDER BY t.target) FROM tidemark.targets t WHERE t.region = r.region)
+FROM tidemark.regions r
+WHERE r.region <> %(region)s
+  AND (r.group_id = %(group_id)s
+       OR EXISTS (SELECT FROM tidemark.targets t WHERE t.region = r.region AND t.table_name = ANY (%(tables)s)))

@@ -2,10 +2,13 @@
 UPDATE tidemark.batches b
 SET state = 'published', published_at = clock_timestamp(),
     records = (SELECT sum(s.records) FROM tidemark.spans s WHERE s.region = b.region AND s.seq = b.seq),
-    rows_contributed = (SELECT sum(c.rows) FROM tidemark.contributions c
+    rows_contributed = (SELECT coalesce(sum(r.rows), 0) FROM tidemark.contributions c, unnest(c.rows) AS r (rows)
                         WHERE c.region = b.region AND c.seq = b.seq),
-    rows_moved = %(rows_moved)s, rows_refused = %(rows_refused)s, records_refused = %(records_refused)s,
-    rows_deleted = %(rows_deleted)s, rows_superseded = %(rows_superseded)s,
+    (rows_moved, rows_refused, rows_deleted, rows_superseded) = (
+        SELECT coalesce(sum(t.rows_moved), 0), coalesce(sum(t.rows_refused), 0), coalesce(sum(t.rows_deleted), 0),
+               coalesce(sum(t.rows_superseded), 0)
+        FROM tidemark.batch_targets t WHERE t.region = b.region AND t.seq = b.seq),
+    records_refused = %(records_refused)s,
     dead_letters_contributed = (SELECT sum(s.dead_letters) FROM tidemark.spans s
                                 WHERE s.region = b.region AND s.seq = b.seq),
     dead_letters_moved = %(dead_letters_moved)s

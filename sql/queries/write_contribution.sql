@@ -1,3 +1,3 @@
 -- What a member has staged for the batch.
-INSERT INTO tidemark.contributions (region, seq, member, attempts, rows)
-VALUES (%(region)s, %(seq)s, %(member)s, %(attempts)s, %(rows)s) RETURNING contribution
+INSERT INTO tidemark.contributions (region, seq, member, attempts, targets, rows)
+VALUES (%(region)s, %(seq)s, %(member)s, %(attempts)s, %(targets)s::text[], %(rows)s::bigint[]) RETURNING contribution

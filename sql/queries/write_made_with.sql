@@ -1,4 +1,3 @@
--- What the region's rows are made with, the cluster that its offsets belong to, the table they go to.
-UPDATE tidemark.regions SET fingerprint = %(fingerprint)s, cluster_id = %(cluster_id)s, target = %(target)s,
-    target_oid = %(target_oid)s
+-- What the region's rows are made with, and the cluster that its offsets belong to.
+UPDATE tidemark.regions SET fingerprint = %(fingerprint)s, cluster_id = %(cluster_id)s
 WHERE region = %(region)s

@@ -11,7 +11,7 @@ from tests.support.fake_desk import FakeDesk
 
 from tidemark.errors import Fenced, LedgerInconsistent, RunNotDone, StagingLost, TidemarkError
 from tidemark.ledger.migrate import migrate
-from tidemark.model.batch import Batch, Contribution, Moved
+from tidemark.model.batch import ONLY, Batch, Contribution, Moved
 from tidemark.model.bounds import Bounds
 from tidemark.model.offsets import Span
 from tidemark.postgres.transaction import connect
@@ -57,7 +57,7 @@ def two(desk: Subject) -> tuple[Batch, Batch]:
 
 def moved(contribution: Contribution) -> Moved:
     """As many rows as were contributed."""
-    return Moved(contribution.rows)
+    return Moved(contribution.rows[ONLY])
 
 
 def test_no_third_batch_is_planned(subject: Subject) -> None:
@@ -113,7 +113,7 @@ def test_a_batch_is_published_whole_and_with_its_rows(subject: Subject) -> None:
     first, second = (p.span for p in low.spans)
     parts = [subject.stage(low, subject.join(subject.epoch), n, [s])
              for n, s in enumerate((first, second))]  # fmt: skip
-    rows = Moved(sum(part.rows for part in parts))
+    rows = Moved(sum(part.rows[ONLY] for part in parts))
     letters = sum(part.dead_letters for part in parts)
     for part, given, error in (
         (parts[0], moved(parts[0]), LedgerInconsistent),
@@ -123,10 +123,10 @@ def test_a_batch_is_published_whole_and_with_its_rows(subject: Subject) -> None:
             tx.claim(low, part)
         here = subject.region, subject.epoch
         with pytest.raises(error), subject.ledger.deciding(*here, "x") as tx:
-            tx.publish_batch(low, given, letters if part is parts[1] else part.dead_letters)
+            tx.publish_batch(low, {ONLY: given}, letters if part is parts[1] else part.dead_letters)
     with subject.ledger.deciding(subject.region, subject.epoch, "x") as tx:
         assert not tx.has_unclaimed(low)
-        tx.publish_batch(low, rows, letters)
+        tx.publish_batch(low, {ONLY: rows}, letters)
 
 
 def test_the_head_moves_on_in_order(subject: Subject) -> None:
@@ -136,7 +136,7 @@ def test_the_head_moves_on_in_order(subject: Subject) -> None:
         for batch in (low, high):
             contribution = subject.stage(batch, subject.join(subject.epoch))
             tx.claim(batch, contribution)
-            tx.publish_batch(batch, moved(contribution), contribution.dead_letters)
+            tx.publish_batch(batch, {ONLY: moved(contribution)}, contribution.dead_letters)
         assert [tx.advance_head(batch) for batch in (high, low, high)] == [0, 1, 1]
 
 

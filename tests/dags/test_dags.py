@@ -143,6 +143,26 @@ def test_close_tells_who_schedules_on_the_target(bag: "DagBag") -> None:
     )
 
 
+def test_each_of_several_targets_is_an_asset(bag: "DagBag") -> None:
+    """B8: another DAG may be scheduled on one of them."""
+    from tests.support.two_tables import SETTINGS
+
+    from tidemark.airflow.docs import pipeline_doc
+    from tidemark.airflow.tasks import target_asset, target_assets
+    from tidemark.errors import InvalidSettings
+    from tidemark.settings.pipeline import Pipeline
+
+    file = {"region": "r", "kafka": {"connection": "k", "topics": ["t"]}, **SETTINGS}
+    pipeline = Pipeline.model_validate(file)
+    assets = target_assets(pipeline)
+    assert [one.name for one in assets] == [f"tidemark_warehouse/public.{name}"
+                                            for name in ("newest", "numbers")]  # fmt: skip
+    assert target_asset(pipeline, "numbers") == assets[1]
+    with pytest.raises(InvalidSettings, match="region r has the targets newest, numbers: name one"):
+        target_asset(pipeline)
+    assert "`public.newest` (upsert), `public.numbers` (append)" in pipeline_doc(pipeline)
+
+
 @pytest.mark.parametrize("dag_id", DAGS)
 def test_the_scheduler_reads_back_what_was_written(bag: "DagBag", dag_id: str) -> None:
     from airflow.serialization.serialized_objects import DagSerialization

@@ -78,10 +78,14 @@ NO_SPAN_CAS = Seed(
 )
 
 _COUNTS = (
-    Edit(
-        "sql/migrations/0001_ledger.sql",
-        "rows_moved + rows_refused + rows_deleted + rows_superseded = rows_contributed",
-        "true",
+    *(
+        Edit(
+            "sql/migrations/0001_ledger.sql",
+            "rows_moved + rows_refused + rows_deleted + rows_superseded = rows_contributed),\n"
+            f"    CONSTRAINT {following}",
+            f"true),\n    CONSTRAINT {following}",
+        )
+        for following in ("moved_dead_letters_equal_contributed", "overwritten_rows_were_moved")
     ),
     Edit(
         "sql/migrations/0001_ledger.sql",

@@ -18,7 +18,7 @@ from tests.support.fake_tables import (
 from tests.support.fakes import FakeGroup
 
 from tidemark.errors import RunNotDone, TidemarkError
-from tidemark.model.batch import Batch
+from tidemark.model.batch import ONLY, Batch
 from tidemark.model.bounds import Bounds
 from tidemark.model.facts import Facts
 from tidemark.protocol.close import close
@@ -67,7 +67,7 @@ class Calls:
         return Facts(CLUSTER, {TOPIC: TOPIC_ID}, dict.fromkeys(ends, 0), ends)
 
     def open(self, ledger: FakeLedger) -> None:
-        request = OpenRequest(RUN, self.bounds, self._facts, ledger.tables.epoch, TARGET)
+        request = OpenRequest(RUN, self.bounds, self._facts, ledger.tables.epoch, {ONLY: TARGET})
         settle(ledger, FakeGroup(), REGION, request)
 
     def reset(self, ledger: FakeLedger) -> None:

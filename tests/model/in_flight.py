@@ -20,7 +20,7 @@ from tests.support.fake_tables import TOPIC, Tables
 
 from tidemark.errors import ClaimsLost, Fenced, OutcomeUnknown, StagingLost
 from tidemark.member.work import InHand, next_work
-from tidemark.model.batch import Batch
+from tidemark.model.batch import ONLY, Batch
 from tidemark.model.bounds import Bounds
 from tidemark.model.offsets import TopicPartition
 from tidemark.protocol.publish import Outcome, Result
@@ -216,7 +216,7 @@ def _is_so(tables: Tables, member: Member, told: Outcome) -> bool:
     claims = [(one.seq, *claim[:2]) for one in tables.planned for claim in one.claims]
     staged = sum(row[3].width for row in tables.staged if row[:3] == own)
     # Postgres may have crashed since a COMMIT whose answer was lost: then the claim stands alone.
-    return own in claims and (staged == winner.rows or member.hand == "ask contribute")
+    return own in claims and (staged == winner.rows[ONLY] or member.hand == "ask contribute")
 
 
 def _fates(state: State, *, asleep: bool) -> Iterator[tuple[tuple[str, ...], State]]:

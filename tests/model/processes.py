@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from tests.support.fake_tables import REGION
 
-from tidemark.model.batch import Attempt, Batch, Contribution, SpanRead
+from tidemark.model.batch import ONLY, Attempt, Batch, Contribution, SpanRead
 from tidemark.model.offsets import Span
 
 
@@ -25,7 +25,7 @@ class Part(NamedTuple):
         attempt = sum(1 << span.partition for span in self.spans)
         rows = sum(span.width for span in self.spans)
         reads = tuple(SpanRead(span, member, attempt, span.width, 0) for span in self.spans)
-        return Contribution(member, reads, (Attempt(member, attempt, rows),))
+        return Contribution(member, reads, (Attempt(member, attempt, {ONLY: rows}),))
 
 
 class Member(NamedTuple):

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from psycopg2 import sql
 from psycopg2.extensions import connection as Connection
 from tests.support.flights_table import Parameters, emptied
+from tests.support.only import copy_only
 
 from tidemark.model.batch import Staging
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
-from tidemark.staging.copy import copy_rows
 from tidemark.staging.move import move_rows
 from tidemark.staging.target import Target, ensure
 
@@ -141,7 +141,7 @@ def test_what_is_written_reads_back_equal(
         tables.drop(cursor, STAGING)
         tables.create(cursor, STAGING, columns)
     batches = iter([whole.slice(0, cut), whole.slice(cut)])
-    assert copy_rows(connection, STAGING, batches, schema, member=1, attempt=1) == len(whole)
+    assert copy_only(connection, STAGING, batches, schema, member=1, attempt=1) == len(whole)
     with connection.cursor() as cursor:
         ensure(cursor, TARGET, columns)
         assert move_rows(cursor, STAGING, TARGET, columns, 1, [(1, 1)]) == len(whole)

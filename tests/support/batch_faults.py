@@ -6,8 +6,9 @@ as well, the ledger's is changed with it, unless the fault is that they differ.
 
 from tidemark.verify.report import Kind
 
-FEWER = "UPDATE tidemark.batches SET rows_moved = rows_moved - 1, rows_contributed ="
+FEWER = "UPDATE tidemark.batch_targets SET rows_moved = rows_moved - 1, rows_contributed ="
 FEWER += " rows_contributed - 1 WHERE seq = 4;"
+FEWER += FEWER.replace("batch_targets", "batches")
 MORE = FEWER.replace("- 1", "+ 1")
 ONE = "batch_seq = 4 AND kafka_partition = 0 AND value LIKE '%0'"
 LETTER = "seq = 4 AND refused_rows IS NULL"

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -52,12 +52,13 @@ class Batches:
         decoding = Decoding(format, fields, takes_null="tombstone" in metadata)
         return ReadSpec(kafka, self.warehouse, decoding, fields, metadata, MEMBER, **settings)
 
-    def new(self, spans: Sequence[Span], rows: pa.Schema) -> Batch:
-        """A batch whose staging tables hold rows of this schema."""
+    def new(self, spans: Sequence[Span], rows: Mapping[str, pa.Schema]) -> Batch:
+        """A batch whose staging tables hold rows of these schemas, by target."""
         batch = Batch("r", 1, next(_seqs), tuple(PlannedSpan(span, "id") for span in spans))
         with self._cursor() as cursor:
             cursor.execute("CREATE SCHEMA IF NOT EXISTS tidemark_staging")
-            tables.create(cursor, batch.staging, columns_of(rows))
+            for name, schema in rows.items():
+                tables.create(cursor, batch.staging.of_target(name), columns_of(schema))
         return batch
 
     def reads(self, batch: Batch) -> list[tuple[Any, ...]]:

@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from tests.support.fakes import FakeGroup
 
 from tidemark.ledger.ledger import Ledger
-from tidemark.model.batch import Attempt, Batch, Contribution, DeadLetter, SpanRead
+from tidemark.model.batch import ONLY, Attempt, Batch, Contribution, DeadLetter, SpanRead
 from tidemark.model.bounds import Bounds
 from tidemark.model.dead_letters import Limits
 from tidemark.model.facts import Facts
@@ -32,8 +32,10 @@ from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_dead_letters, copy_rows
 from tidemark.staging.mover import Mover
+from tidemark.staging.movers import Movers
 from tidemark.staging.reads import record_reads
 from tidemark.staging.rewind import PublishedRows
+from tidemark.staging.rewinds import RowsOfTargets
 from tidemark.staging.target import Target
 from tidemark.staging.undo import UpsertedRows
 
@@ -81,10 +83,20 @@ class Desk:
         self.columns = columns_of(schema)
         self.mover = Mover(self.target, self.columns, upsert=upsert)
         with transaction(engine, "target") as cursor:
-            self.mover.ensure_target(cursor)
+            self.movers.ensure_targets(cursor)
         self.ledger.create_region(
-            self.region, group_id=self.region, target=str(self.target), cluster_id=CLUSTER
+            self.region, group_id=self.region, targets=self.tables, cluster_id=CLUSTER
         )
+
+    @property
+    def movers(self) -> Movers:
+        """What moves a batch into the region's targets; a test may exchange the mover."""
+        return Movers((self.mover,))
+
+    @property
+    def tables(self) -> dict[str, str]:
+        """The region's tables, by the names of their targets."""
+        return {mover.name: str(mover.target) for mover in self.movers.movers}
 
     @property
     def facts(self) -> Facts:
@@ -115,7 +127,7 @@ class Desk:
     ) -> Settled:
         """A run is open."""
         request = OpenRequest(
-            run_id, bounds, self.facts, self.epoch, str(self.target), overrides, limits=limits
+            run_id, bounds, self.facts, self.epoch, self.tables, overrides, limits=limits
         )
         return settle(self.ledger, self.group, self.region, request)
 
@@ -139,13 +151,19 @@ class Desk:
             overrides=overrides,
             request_id=request_id,
         )
-        upsert = self.mover.upsert
-        rows = (
-            UpsertedRows(self.region, self.target, upsert.key)
-            if upsert
-            else PublishedRows(self.target)
+        return rewind(self.ledger, self.group, self.published_rows, self.region, request)
+
+    @property
+    def published_rows(self) -> RowsOfTargets:
+        """What a rewind removes."""
+        return RowsOfTargets(
+            tuple(
+                UpsertedRows(self.region, mover.target, mover.upsert.key)
+                if mover.upsert
+                else PublishedRows(mover.target)
+                for mover in self.movers.movers
+            )
         )
-        return rewind(self.ledger, self.group, rows, self.region, request)
 
     def close(self, run_id: str = "run") -> Closed:
         """The run is closed."""
@@ -188,8 +206,8 @@ class Desk:
             staged = copy_rows(
                 connection,
                 batch.staging,
-                iter(rows) if rows is not None else map(row_batch, spans),
-                self.schema,
+                ({ONLY: one} for one in (rows if rows is not None else map(row_batch, spans))),
+                {ONLY: self.schema},
                 member=member,
                 attempt=attempt,
             )
@@ -200,16 +218,16 @@ class Desk:
                     copy_dead_letters(cursor, batch.staging, member, attempt, letters)
                     reads.append(SpanRead(span, member, attempt, records(span), len(letters)))
                 record_reads(cursor, batch.staging, reads)
-        winners = (Attempt(member, attempt, staged),) if staged else ()
+        winners = (Attempt(member, attempt, staged),) if staged[ONLY] else ()
         return Contribution(member, tuple(reads), winners)
 
     def publish(self, batch: Batch, contribution: Contribution) -> Outcome:
         """The contribution is offered to the ledger."""
-        return contribute_and_publish(self.ledger, self.mover, batch, contribution)
+        return contribute_and_publish(self.ledger, self.movers, batch, contribution)
 
     def publish_complete(self, epoch: int) -> Outcome | None:
         """The lowest batch is published if it is complete."""
-        return publish_complete(self.ledger, self.mover, self.region, epoch)
+        return publish_complete(self.ledger, self.movers, self.region, epoch)
 
     def work(self, epoch: int, member: int | None = None) -> Outcome:
         """One batch is planned, staged and published by one member."""

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Event
 
 import pyarrow as pa
-from tests.support.pool_task import PoolTask
+from tests.support.pool_task import PoolTask, needed
 
 from tidemark.errors import JobFailed
-from tidemark.model.batch import Attempt, Batch
+from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
@@ -27,7 +27,7 @@ def nothing(executor: "LocalExecutor", batch: Batch, spans: Sequence[Span]) -> N
 class LocalExecutor:
     """Runs a batch as one task; hooks let a test step in before and after the job.
 
-    The pipeline's transform is left out.
+    The pipeline's transform is left out, unless it makes rows for several targets.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class LocalExecutor:
         after: Hook = nothing,
     ) -> None:
         self._spec = read_spec(pipeline, connections, member)
+        self._transform = needed(pipeline)
         self.member = member
         self.cancelled = Event()
         self.interrupted = Event()
@@ -49,8 +50,9 @@ class LocalExecutor:
         self._after = after
         self._attempts = itertools.count()
 
-    def output_schema(self) -> pa.Schema:
-        return self._spec.schema
+    def output_schemas(self) -> Mapping[str, pa.Schema]:
+        given = self._spec.schema
+        return self._transform.schemas(given) if self._transform else {ONLY: given}
 
     def remarks(self) -> tuple[str, ...]:
         return ()
@@ -59,7 +61,7 @@ class LocalExecutor:
         pass
 
     def is_by_record(self) -> bool:
-        return True
+        return self._transform is None
 
     def drain(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt]:
         self.drained.append((batch, tuple(spans)))
@@ -67,8 +69,9 @@ class LocalExecutor:
         self._before(self, batch, spans)
         if self.cancelled.is_set() or self.interrupted.is_set():
             raise JobFailed("the job was cancelled")
-        reading, writing = specs_of_batch(self._spec, batch, self.output_schema())
-        winner = PoolTask(reading, writing, tuple(spans), None, next(self._attempts)).run()
+        reading, writing = specs_of_batch(self._spec, batch, self.output_schemas())
+        attempt = next(self._attempts)
+        winner = PoolTask(reading, writing, tuple(spans), self._transform, attempt).run()
         self._after(self, batch, spans)
         return [winner]
 

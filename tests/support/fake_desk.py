@@ -6,7 +6,7 @@ from tests.support.fake_ledger import FakeLedger, FakeTarget
 from tests.support.fake_tables import CLUSTER, REGION, TARGET, TOPIC, TOPIC_ID, Tables, offsets_of
 from tests.support.fakes import FakeGroup
 
-from tidemark.model.batch import Attempt, Batch, Contribution, SpanRead
+from tidemark.model.batch import ONLY, Attempt, Batch, Contribution, SpanRead
 from tidemark.model.bounds import Bounds
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span
@@ -44,7 +44,7 @@ class FakeDesk:
         self.ends[partition] += count
 
     def open(self, run_id: str, bounds: Bounds) -> Settled:
-        request = OpenRequest(run_id, bounds, self.facts, self.epoch, TARGET)
+        request = OpenRequest(run_id, bounds, self.facts, self.epoch, {ONLY: TARGET})
         return settle(self.ledger, self.group, self.region, request)
 
     def reset(self) -> Settled:
@@ -68,7 +68,8 @@ class FakeDesk:
         rows = {(batch.seq, member, attempt, span) for span in spans}
         self.ledger.tables = known._replace(staged=known.staged | rows)
         reads = tuple(SpanRead(span, member, attempt, span.width, 0) for span in spans)
-        return Contribution(member, reads, (Attempt(member, attempt, sum(s.width for s in spans)),))
+        staged = {ONLY: sum(s.width for s in spans)}
+        return Contribution(member, reads, (Attempt(member, attempt, staged),))
 
     def publish(self, batch: Batch, contribution: Contribution) -> Outcome:
         return contribute_and_publish(self.ledger, self.target, batch, contribution)

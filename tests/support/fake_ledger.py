@@ -9,7 +9,7 @@ from tests.support.fake_tables import Tables, as_batch, offsets_of
 from tests.support.fake_transactions import FakeDeciding, FakeSettling, Transaction
 
 from tidemark.errors import Fenced, OutcomeUnknown
-from tidemark.model.batch import Batch, Checkpoint, Contribution, Moved
+from tidemark.model.batch import ONLY, Batch, Checkpoint, Contribution, Moved, Rows
 from tidemark.model.state import Run
 
 
@@ -102,20 +102,23 @@ class FakeTarget:
 
     def count_staged(
         self, transaction: FakeDeciding, batch: Batch, contribution: Contribution
-    ) -> tuple[int, int]:
+    ) -> tuple[Rows, int]:
         if "own rows" in self._without:
             return contribution.rows, 0
         winners = {(batch.seq, one.member, one.attempt) for one in contribution.winners}
-        return sum(s[3].width for s in transaction.tables.staged if s[:3] in winners), 0
+        staged = (s[3].width for s in transaction.tables.staged if s[:3] in winners)
+        return {ONLY: sum(staged)}, 0
 
-    def move_rows(self, transaction: FakeDeciding, batch: Batch, room: int | None) -> Moved:
+    def move_rows(
+        self, transaction: FakeDeciding, batch: Batch, room: int | None
+    ) -> dict[str, Moved]:
         known = transaction.tables
         winners = {(batch.seq, *claim[:2]) for claim in transaction.winners(batch)}
         found = sorted(s[3] for s in known.staged if s[:3] in winners)
         left = frozenset(s for s in known.staged if s[0] != batch.seq)
         rows = (*known.rows, *((batch.seq, span) for span in found))
         transaction._set(rows=rows, staged=left)
-        return Moved(sum(span.width for span in found))
+        return {ONLY: Moved(sum(span.width for span in found))}
 
     def move_dead_letters(self, transaction: FakeDeciding, batch: Batch) -> int:
         return 0

@@ -21,12 +21,12 @@ from tests.support.fake_tables import (
 )
 
 from tidemark.errors import Fenced, LedgerInconsistent, StagingLost
-from tidemark.model.batch import Batch, Contribution, Moved
+from tidemark.model.batch import ONLY, Batch, Contribution, Moved
 from tidemark.model.bounds import Bounds
 from tidemark.model.dead_letters import Counted, Limits, Reason
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
-from tidemark.model.state import Mirrored, Partition, RegionState
+from tidemark.model.state import KnownTarget, Mirrored, Partition, RegionState
 from tidemark.protocol.contribute import SpanAlreadyClaimed
 from tidemark.protocol.ports import NewReset, NewRun
 
@@ -49,7 +49,8 @@ class FakeSettling(Transaction):
     def state(self) -> RegionState:
         known = self.tables
         places = known.epoch, known.head_seq, known.next_seq
-        return RegionState(REGION, *places, CLUSTER, REGION, TARGET)
+        targets = {ONLY: KnownTarget(TARGET)}
+        return RegionState(REGION, *places, CLUSTER, REGION, targets=targets)
 
     def partitions(self) -> dict[TopicPartition, Partition]:
         known = self.tables
@@ -186,7 +187,10 @@ class FakeDeciding(Transaction):
     def commonest_reasons(self, batch: Batch) -> list[Reason]:
         return []
 
-    def publish_batch(self, batch: Batch, moved: Moved, dead_letters_moved: int) -> int:
+    def publish_batch(
+        self, batch: Batch, by_target: Mapping[str, Moved], dead_letters_moved: int
+    ) -> int:
+        moved = Moved.total(by_target.values())
         place, planned = self._planned(batch)
         if not as_batch(planned).is_complete:
             self._refuse("claimed", LedgerInconsistent)

@@ -9,11 +9,11 @@ import psycopg2
 import pyarrow as pa
 from psycopg2.extensions import connection as Connection
 from psycopg2.extensions import cursor as Cursor
+from tests.support.only import copy_only
 
 from tidemark.model.batch import Staging
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
-from tidemark.staging.copy import copy_rows
 from tidemark.staging.move import move_rows
 from tidemark.staging.target import Target
 
@@ -67,7 +67,7 @@ def publish_a_row(connection: Connection, cursor: Cursor) -> None:
     """One row goes the whole way through staging into the target."""
     tables.create(cursor, STAGING, COLUMNS)
     connection.commit()
-    assert copy_rows(connection, STAGING, iter([batch()]), SCHEMA, member=1, attempt=2) == 1
+    assert copy_only(connection, STAGING, iter([batch()]), SCHEMA, member=1, attempt=2) == 1
     assert move_rows(cursor, STAGING, TARGET, COLUMNS, 7, [(1, 2)]) == 1
 
 

@@ -16,10 +16,10 @@ from threading import Lock
 from typing import cast
 
 import pyarrow as pa
-from tests.support.pool_task import PoolTask, work
+from tests.support.pool_task import PoolTask, needed, work
 
 from tidemark.errors import JobFailed
-from tidemark.model.batch import Attempt, Batch
+from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
@@ -45,10 +45,10 @@ class PoolExecutor:
         self._cancelled = False
         self._interrupted = False
 
-    def output_schema(self) -> pa.Schema:
+    def output_schemas(self) -> Mapping[str, pa.Schema]:
         """The columns that the transform returns; nothing is read."""
         given = self._spec.schema
-        return self._transform.schema(given) if self._transform else given
+        return self._transform.schemas(given) if self._transform else {ONLY: given}
 
     def remarks(self) -> tuple[str, ...]:
         """Nothing: a function of one Arrow batch is given."""
@@ -68,7 +68,7 @@ class PoolExecutor:
             JobFailed: a task's process died twice, or the job was cancelled.
             TidemarkError: what a reader or writer raised, as it raised it.
         """
-        reading, writing = specs_of_batch(self._spec, batch, self.output_schema())
+        reading, writing = specs_of_batch(self._spec, batch, self.output_schemas())
         parts = pack(spans, len(self._workers))
         tasks = {
             place: PoolTask(reading, writing, part, self._transform, next(self._attempts))
@@ -184,5 +184,8 @@ def _a_worker() -> _Worker:
 def pool_executor(
     pipeline: Pipeline, connections: Mapping[str, Connection], member: int
 ) -> PoolExecutor:
-    """The executor of a pipeline's member without Spark; the pipeline's transform is left out."""
-    return PoolExecutor(read_spec(pipeline, connections, member))
+    """The executor of a pipeline's member without Spark.
+
+    The pipeline's transform is left out, unless it makes rows for several targets.
+    """
+    return PoolExecutor(read_spec(pipeline, connections, member), needed(pipeline))

@@ -6,9 +6,11 @@ from multiprocessing.connection import Connection as Pipe
 
 from tidemark.model.batch import Attempt
 from tidemark.model.offsets import Span
+from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.direct import Direct
 from tidemark.spark.reader import ReadSpec
+from tidemark.spark.transform import transform_of
 from tidemark.spark.writer import WriteSpec
 
 
@@ -27,6 +29,15 @@ class PoolTask:
         given = self.reading.schema
         direct = Direct(self.reading, self.writing, given, self.transform, "a batch")
         return direct.run(self.spans, self.attempt).attempt
+
+
+def needed(pipeline: Pipeline) -> ArrowTransform | None:
+    """The pipeline's transform, if it makes rows for several targets."""
+    if not pipeline.targets:
+        return None
+    transform = transform_of(pipeline)
+    assert isinstance(transform, ArrowTransform)
+    return transform
 
 
 def work(pipe: Pipe, copied: Sequence[Pipe] = ()) -> None:

@@ -57,6 +57,8 @@ class DrivenRegion:
         }
         for key, value in self.settings.items():
             found[key] = found.get(key, {}) | value if isinstance(value, dict) else value
+        if "targets" in found:
+            del found["target"]
         return found
 
     @property

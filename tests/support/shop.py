@@ -77,6 +77,7 @@ class Shop:
     def counts(self) -> list[tuple[int, ...]]:
         """Of each batch: contributed, moved, deleted, superseded, overwritten."""
         return self.desk.sql(
-            "SELECT rows_contributed, rows_moved, rows_deleted, rows_superseded, rows_overwritten"
-            f" FROM tidemark.batches WHERE {self.desk.here} AND state = 'published' ORDER BY seq"
+            "SELECT t.rows_contributed, t.rows_moved, t.rows_deleted, t.rows_superseded,"
+            " rows_overwritten FROM tidemark.batches JOIN tidemark.batch_targets t"
+            f" USING (region, seq) WHERE {self.desk.here} AND state = 'published' ORDER BY seq"
         )

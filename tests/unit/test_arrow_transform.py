@@ -14,7 +14,7 @@ from tidemark.errors import (
     SchemaMismatch,
     TransformFailed,
 )
-from tidemark.model.batch import Attempt
+from tidemark.model.batch import ONLY, Attempt
 from tidemark.model.offsets import Span
 from tidemark.spark import direct
 from tidemark.spark.arrow import ArrowTransform
@@ -35,7 +35,8 @@ GIVEN = batch().schema
 def rows(function: Function, *batches: pa.RecordBatch) -> list[pa.RecordBatch]:
     """What a task makes of batches."""
     transform = ArrowTransform(function)
-    return list(transform.rows(batches, transform.schema(GIVEN), "batch 3"))
+    made = transform.rows(batches, transform.schemas(GIVEN), "batch 3")
+    return [one[ONLY] for one in made]
 
 
 def only_odd(given: pa.RecordBatch) -> pa.RecordBatch:
@@ -156,7 +157,7 @@ READ = {("t", 0, 4): 5, ("t", 1, 4): 0, ("t", 0, 3): 2}
 
 
 def done(taken: int, attempt: int = 4) -> Done:
-    return Done(SPANS, Attempt(1, attempt, 99), taken)
+    return Done(SPANS, Attempt(1, attempt, {ONLY: 99}), taken)
 
 
 def test_each_task_must_transform_what_it_read() -> None:
@@ -174,11 +175,11 @@ def test_a_block_that_was_not_dealt_with_is_not_counted(monkeypatch: pytest.Monk
         yield from (batch(1, 2), batch(3))
 
     def stage(_: object, batches: Any, attempt: int) -> Attempt:
-        return Attempt(1, attempt, next(iter(batches)).num_rows)
+        return Attempt(1, attempt, {ONLY: next(iter(batches))[ONLY].num_rows})
 
     monkeypatch.setattr(direct, "read", read)
     monkeypatch.setattr(direct, "stage", stage)
-    spec: Any = type("Spec", (), {"schema": GIVEN})
+    spec: Any = type("Spec", (), {"schema": GIVEN, "schemas": {ONLY: GIVEN}})
     for transform in (ArrowTransform(only_odd), None):
         task = Direct(spec, spec, GIVEN, transform, "batch 3")
         assert task.run(SPANS, 4).taken == 0

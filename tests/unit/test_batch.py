@@ -1,4 +1,5 @@
 from tidemark.model.batch import (
+    ONLY,
     Attempt,
     Batch,
     Contribution,
@@ -36,5 +37,5 @@ def test_unclaimed_spans_are_what_nobody_contributed() -> None:
 
 def test_a_contribution_counts_its_winners_rows_and_its_reads_dead_letters() -> None:
     reads = (SpanRead(SPANS[0], 1, 0, 5, 2), SpanRead(SPANS[1], 1, 1, 2, 1))
-    contribution = Contribution(1, reads, (Attempt(1, 0, 3), Attempt(1, 7, 1)))
-    assert (contribution.rows, contribution.dead_letters) == (4, 3)
+    contribution = Contribution(1, reads, (Attempt(1, 0, {ONLY: 3}), Attempt(1, 7, {ONLY: 1})))
+    assert (contribution.rows, contribution.dead_letters) == ({ONLY: 4}, 3)

@@ -16,7 +16,7 @@ from tidemark.cli.main import app
 from tidemark.cli.output import brief, cut, inert, text_of
 from tidemark.cli.project import connection, find_pipeline, prepare_spark
 from tidemark.errors import InvalidSettings, by_code
-from tidemark.model.batch import Attempt
+from tidemark.model.batch import ONLY, Attempt
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.plain import plain
 from tidemark.settings.pipeline import Pipeline
@@ -286,13 +286,13 @@ def test_partitions_are_told_in_runs(partitions: list[str], shown: str) -> None:
 
 def test_json_has_only_its_own_types() -> None:
     value = {
-        TopicPartition("t", 1): Attempt(1, 2, 3),
+        TopicPartition("t", 1): Attempt(1, 2, {ONLY: 3}),
         "when": datetime(2024, 1, 1, tzinfo=UTC),
         "bytes": b"\x00",
         "tuple": (None, True, 1.5),
     }
     assert json.loads(json.dumps(plain(value))) == {
-        "t[1]": {"member": 1, "attempt": 2, "rows": 3},
+        "t[1]": {"member": 1, "attempt": 2, "rows": {"": 3}},
         "when": "2024-01-01T00:00:00+00:00",
         "bytes": "AA==",
         "tuple": [None, True, 1.5],

@@ -175,5 +175,5 @@ def test_the_worked_example_finds_its_topic_and_connections() -> None:
     pipeline = Pipeline.load(PROJECT / "dags" / "flights.yaml")
     command = SERVICES["topics"]["command"]
     assert [f"--topic={name}" for name in pipeline.kafka.topics] == [command[-2]]
-    used = {pipeline.kafka.connection, pipeline.target.connection, pipeline.spark.connection}
+    used = {pipeline.kafka.connection, pipeline.warehouse, pipeline.spark.connection}
     assert {f"AIRFLOW_CONN_{name.upper()}" for name in used} <= set(AIRFLOW)

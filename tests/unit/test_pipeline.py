@@ -7,6 +7,7 @@ import yaml
 from tidemark.errors import InvalidSettings
 from tidemark.model.bounds import Bounds
 from tidemark.settings.decode import Metadata
+from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.kafka import FromTimestamp
 from tidemark.settings.pipeline import Pipeline
 
@@ -191,7 +192,7 @@ def test_a_type_that_is_none_is_told_with_its_line(tmp_path: Path) -> None:
     ],
 )
 def test_a_table_has_one_spelling(tmp_path: Path, written: str, spelled: str) -> None:
-    assert load(tmp_path, changed(target={"table": written})).target.table == spelled
+    assert load(tmp_path, changed(target={"table": written})).into == spelled
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
@@ -250,3 +251,48 @@ def test_a_registry_is_one_of_the_connections(tmp_path: Path) -> None:
     known = load(tmp_path, MINIMAL).connections
     decode = {"format": "avro", "registry": "schemas"}
     assert load(tmp_path, changed(decode=decode)).connections == known | {"schemas"}
+
+
+def several(**changes: dict[str, Any]) -> str:
+    """A file with two targets, changed by name; another name is one more."""
+    own = {"connection": "w", "table": "public.flights"}
+    targets: dict[str, Any] = {"one": own, "other": own | {"table": "public.others"}}
+    for name, keys in changes.items():
+        targets[name] = targets.get(name, own) | keys
+    found = yaml.safe_load(MINIMAL)
+    del found["target"]
+    return yaml.safe_dump(found | {"targets": targets, "transform": "m:f"})
+
+
+def test_targets_have_names(tmp_path: Path) -> None:
+    """B8: of one target the name is empty."""
+    assert load(tmp_path, MINIMAL).tables == {"": "public.flights"}
+    found = load(tmp_path, several(other={"mode": "upsert", "key": ["k"]}))
+    assert found.tables == {"one": "public.flights", "other": "public.others"}
+    assert (found.warehouse, found.all_targets["other"].upsert is None) == ("w", False)
+    told = fingerprint(found)
+    assert (told["targets.one.mode"], told["targets.other.key"]) == ("append", "k")
+    assert fingerprint(load(tmp_path, MINIMAL))["target.mode"] == "append"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (several(other={"connection": "x"}), "targets: targets have different connections"),
+        (several(other={"table": "PUBLIC.Flights"}), "two targets have the table public.flights"),
+        (several(Other={}), "targets.Other: must be 1 to 20 small letters"),
+        (several(other={"tabel": "t"}), "targets.other.tabel: unknown key; did you mean 'table'?"),
+        (several(other={"on_refused": "dead_letter"}), "on_refused: dead_letter needs a single"),
+        (several(one={"mode": "upsert"}), "targets.one: mode upsert needs a key"),
+        (several().replace("transform: m:f\n", ""), "targets need a transform"),
+        (MINIMAL.replace("target:\n", "targets:\n"), "targets.connection: "),
+        (several(otherwise={"table": "t.t"}).replace("flights\n", "f" * 40 + "\n"), "46 letters"),
+        (several() + MINIMAL[MINIMAL.index("target:") :], "one of the two"),
+        (MINIMAL[: MINIMAL.index("target:")], "one of the two"),
+    ],
+)
+def test_targets_that_do_not_fit_each_other_are_refused(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    """B8: when the file is read, with the reason."""
+    assert says in fault(tmp_path, text)

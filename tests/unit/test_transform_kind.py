@@ -24,7 +24,7 @@ ARROW, DATAFRAME = TransformKind.arrow, TransformKind.dataframe
 
 HEAD = """
 import pandas, pyarrow, pyspark.sql
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pyarrow import RecordBatch as Batch
 from pyspark.sql import DataFrame
 """
@@ -47,6 +47,10 @@ def defined(text: str, head: str = HEAD) -> Any:
         ("def f(rows) -> Batch: ...", ARROW),
         ("def f(rows: 'pyarrow.RecordBatch', more: DataFrame = None): ...", ARROW),
         ("class C:\n    def __call__(self, rows: Batch): ...\nf = C()", ARROW),
+        ("def f(rows) -> dict[str, Batch]: ...", ARROW),
+        ("def f(rows) -> Mapping[str, Batch]: ...", ARROW),
+        ("def f(rows) -> 'dict[str, pyarrow.RecordBatch]': ...", ARROW),
+        ("def f(rows) -> dict[str, DataFrame]: ...", DATAFRAME),
         ("def f(rows: DataFrame) -> DataFrame: ...", DATAFRAME),
         ("def f(rows: pyspark.sql.DataFrame): ...", DATAFRAME),
         ("def f(rows): ...", None),
@@ -76,10 +80,12 @@ def test_a_name_that_only_type_checkers_know_is_read_as_text() -> None:
 
     def plain(rows: known_to_type_checkers_alone.RecordBatch) -> Any: ...
 
+    def mapped(rows: Any) -> dict[str, known_to_type_checkers_alone.RecordBatch]: ...
+
     @functools.wraps(plain)
     def wrapped(*rows: object) -> object: ...
 
-    assert [kind_of(one, "m:f", None) for one in (plain, wrapped)] == [ARROW, ARROW]
+    assert [kind_of(one, "m:f", None) for one in (plain, wrapped, mapped)] == [ARROW] * 3
     assert kind_of(functools.partial(wrapped), "m:f", None) is ARROW
 
 

@@ -6,7 +6,7 @@ from tidemark.settings.pipeline import Pipeline
 def pipeline_doc(pipeline: Pipeline) -> str:
     """Markdown for the pipeline's DAG: what goes where, the promise, what to do when it is red."""
     return f"""\
-### {pipeline.region}: Kafka to `{pipeline.target.table}`, exactly once
+### {pipeline.region}: Kafka to `{pipeline.into}`, exactly once
 
 {_facts(pipeline)}
 
@@ -76,9 +76,12 @@ def _facts(pipeline: Pipeline) -> str:
         (
             f"- topics: {', '.join(f'`{topic}`' for topic in pipeline.kafka.topics)}"
             f" by connection `{pipeline.kafka.connection}`, consumer group `{pipeline.group}`",
-            f"- target: `{pipeline.target.table}` ({pipeline.target.mode})"
-            f" by connection `{pipeline.target.connection}`",
+            f"- target: {_targets(pipeline)} by connection `{pipeline.warehouse}`",
             f"- decode: {pipeline.decode.format}; transform: `{pipeline.transform or 'none'}`",
             f"- batch: at most {bounds.max_records:,} records; members: {pipeline.members}",
         )
     )
+
+
+def _targets(pipeline: Pipeline) -> str:
+    return ", ".join(f"`{one.table}` ({one.mode})" for one in pipeline.all_targets.values())

@@ -1,6 +1,7 @@
 """Events: what is told of a target to the DAGs that are scheduled on it."""
 
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, Context
@@ -31,13 +32,14 @@ def newest(context: Context, asset: Asset) -> Extra:
         return {}
 
 
-def send(context: Context, asset: Asset, extra: Extra | None) -> None:
-    """Send one event if the task ends well; none without extra."""
+def send(context: Context, assets: Sequence[Asset], extra: Extra | None) -> None:
+    """Send one event for each if the task ends well; none without extra."""
     if extra is None:
         # Airflow sends one for each outlet of a task, whether or not it was given an extra.
         context["ti"].task.outlets = []
     else:
-        context["outlet_events"][asset].extra = extra
+        for asset in assets:
+            context["outlet_events"][asset].extra = extra
 
 
 def published(closed: "Closed", after_seq: int, counted: "Counted") -> Extra:

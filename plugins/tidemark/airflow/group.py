@@ -23,7 +23,7 @@ from tidemark.airflow.tasks import (
     open_run,
     reset_by_hand,
     reset_failed_run,
-    target_asset,
+    target_assets,
     tell_verdict,
 )
 from tidemark.errors import InvalidSettings
@@ -91,7 +91,7 @@ def pipeline_task_group(
     with TaskGroup(
         group_id or pipeline.region,
         default_args=defaults,
-        tooltip=f"Kafka to {pipeline.target.table}, exactly once",
+        tooltip=f"Kafka to {pipeline.into}, exactly once",
         **group_kwargs,
     ) as group:
         _wire(str(path), pipeline, drain_timeout, spark_conf)
@@ -113,7 +113,7 @@ def reset_dag(
     """
     pipeline = Pipeline.load(path)
     dag_id = dag_kwargs.pop("dag_id", f"{pipeline.region}_reset")
-    asset = target_asset(pipeline)
+    assets = target_assets(pipeline)
     with _dag(dag_id, pipeline, reset_params(), schedule=None, **dag_kwargs) as dag:
         dag.doc_md = dag.doc_md or reset_doc(pipeline)
         _step(
@@ -121,8 +121,8 @@ def reset_dag(
             reset_by_hand,
             str(path),
             execution_timeout=reset_timeout,
-            inlets=[asset],  # its newest event says what is known already
-            outlets=[asset],
+            inlets=assets,  # their newest event says what is known already
+            outlets=assets,
         )
     return dag
 
@@ -161,14 +161,14 @@ def _wire(
         execution_timeout=drain_timeout,
         map_index_template="{{ task.task_id }}[{{ ti.map_index }}]",  # as the ledger names it
     ).expand(member=list(range(1, pipeline.members + 1)))
-    asset = target_asset(pipeline)
+    assets = target_assets(pipeline)
     closed = _step(
         "close",
         close_run,
         path,
         trigger_rule=TriggerRule.ALL_DONE,
-        inlets=[asset],  # its newest event says what is known already
-        outlets=[asset],
+        inlets=assets,  # their newest event says what is known already
+        outlets=assets,
     )
     reset = _step("reset", reset_failed_run, path, trigger_rule=TriggerRule.ONE_FAILED)
     verdict = _step(

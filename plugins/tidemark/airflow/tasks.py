@@ -11,7 +11,8 @@ from tidemark.airflow import events, results
 from tidemark.airflow.credentials import resolve
 from tidemark.airflow.failures import as_airflow_failure
 from tidemark.airflow.forms import BOUNDS, OVERRIDES
-from tidemark.errors import RunNotDone, Superseded
+from tidemark.errors import InvalidSettings, RunNotDone, Superseded
+from tidemark.model.batch import ONLY
 from tidemark.model.bounds import Bounds
 from tidemark.model.plain import plain
 from tidemark.settings.pipeline import Pipeline
@@ -47,23 +48,23 @@ def close_run(path: str) -> results.Result:
     from tidemark.operations import run as operation
 
     context, pipeline = get_current_context(), Pipeline.load(path)
-    asset, connections = target_asset(pipeline), resolve(pipeline)
+    assets, connections = target_assets(pipeline), resolve(pipeline)
     extra = None
     with as_airflow_failure(RunNotDone):
         closed = operation.close_run(pipeline, connections, run_id=_run_id(context))
-        after_seq = int(events.newest(context, asset).get("seq", 0))
+        after_seq = int(events.newest(context, assets[0]).get("seq", 0))
         if closed.checkpoint.seq != after_seq:
             counted = operation.counted_after(pipeline, connections, after_seq)
             extra = events.published(closed, after_seq, counted)
-    events.send(context, asset, extra)
+    events.send(context, assets, extra)
     result = results.of_close(closed)
-    _tell(results.close_lines(pipeline.target.table, result))
+    _tell(results.close_lines(pipeline.into, result))
     return result
 
 
 def tell_verdict(path: str, closed: results.Result | None) -> None:
     """Say that the run is done, and what it did: this task runs for no other."""
-    table = Pipeline.load(path).target.table
+    table = Pipeline.load(path).into
     _tell(results.verdict_lines(table, closed) if closed else ["DONE"])  # or XCom is switched off
 
 
@@ -86,7 +87,7 @@ def reset_failed_run(path: str) -> results.Result | None:
         except Superseded as superseded:
             log.info("superseded, nothing left to do: %s", superseded)
             return None
-    _tell(results.reset_lines(pipeline.target.table, report))
+    _tell(results.reset_lines(pipeline.into, report))
     result: results.Result = plain(report)
     return result
 
@@ -113,20 +114,31 @@ def reset_by_hand(path: str) -> results.Result:
             overrides=[name for name in OVERRIDES if context["params"].get(name)],
             request_id=_run_id(context),
         )
-    asset = target_asset(pipeline)
-    events.send(context, asset, events.rewound(report, events.newest(context, asset)))
-    _tell(results.reset_lines(pipeline.target.table, report))
+    assets = target_assets(pipeline)
+    events.send(context, assets, events.rewound(report, events.newest(context, assets[0])))
+    _tell(results.reset_lines(pipeline.into, report))
     result: results.Result = plain(report)
     return result
 
 
-def target_asset(pipeline: Pipeline) -> Asset:
-    """The target as other DAGs may schedule on it.
+def target_assets(pipeline: Pipeline) -> list[Asset]:
+    """The assets of all targets: each is told of what became visible in all of them at once."""
+    return [target_asset(pipeline, name) for name in pipeline.all_targets]
+
+
+def target_asset(pipeline: Pipeline, target: str = ONLY) -> Asset:
+    """The target, by its name if there are several, as other DAGs may schedule on it.
 
     Its address is the connection's id, not its host: a connection is known only to a running
     task, and the postgres scheme refuses an address without host and database.
+
+    Raises:
+        InvalidSettings: there is no such target.
     """
-    connection, table = pipeline.target.connection, pipeline.target.table
+    if target not in pipeline.tables:
+        names = ", ".join(filter(None, pipeline.tables)) or "one target without a name"
+        raise InvalidSettings(f"region {pipeline.region} has the targets {names}: name one of them")
+    connection, table = pipeline.warehouse, pipeline.tables[target]
     return Asset(
         name=f"{connection}/{table}",
         uri=f"tidemark://{connection}/{table.replace('.', '/')}",

@@ -1,18 +1,18 @@
 """The job's part of `tidemark check`: decode, transform, and whether its output fits."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tidemark.cli.findings import Finding, State, finding
 from tidemark.cli.project import connections_of, prepare_spark
-from tidemark.member.job import JobExecutor, mover_of
+from tidemark.member.job import JobExecutor, movers_of
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.transaction import autocommit, connect
 from tidemark.settings.pipeline import Pipeline
-from tidemark.staging.column import Column
-from tidemark.staging.columns import columns_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tidemark.spark.arrow import ArrowTransform
 
 
@@ -63,34 +63,37 @@ def _arrow(pipeline: Pipeline) -> "ArrowTransform | None":
 
 
 def _output(pipeline: Pipeline, remarks: list[str], *, with_spark: bool) -> str:
-    from tidemark.spark.executor import direct_schema, spark_executor
+    from tidemark.spark.executor import direct_schemas, spark_executor
     from tidemark.spark.specs import read_spec
 
     prepare_spark(pipeline)
     connections = connections_of(pipeline)
     if with_spark:
-        columns = _columns(lambda: spark_executor(pipeline, connections, 0), remarks)
+        schemas = _schemas(lambda: spark_executor(pipeline, connections, 0), remarks)
     else:
         spec = read_spec(pipeline, connections)
-        columns = columns_of(direct_schema(spec, _arrow(pipeline)))
-    mover = mover_of(pipeline, columns)
-    engine = connect(postgres_parameters(connections[pipeline.target.connection]))
+        schemas = direct_schemas(spec, _arrow(pipeline))
+    movers = movers_of(pipeline, schemas)
+    engine = connect(postgres_parameters(connections[pipeline.warehouse]))
     try:
         with autocommit(engine) as cursor:
             cursor.execute("BEGIN")
             try:
-                is_new = mover.ensure_target(cursor)
+                created = movers.ensure_targets(cursor)
             finally:
                 cursor.execute("ROLLBACK")
     finally:
         engine.dispose()
-    return f"{len(columns)} columns {'would make' if is_new else 'fit'} {mover.target}"
+    return "; ".join(
+        f"{len(one.columns)} columns {'would make' if created[one.name] else 'fit'} {one.target}"
+        for one in movers.movers
+    )
 
 
-def _columns(start: Callable[[], JobExecutor], remarks: list[str]) -> tuple[Column, ...]:
+def _schemas(start: Callable[[], JobExecutor], remarks: list[str]) -> "Mapping[str, pa.Schema]":
     executor = start()
     try:
         remarks += executor.remarks()
-        return columns_of(executor.output_schema())
+        return executor.output_schemas()
     finally:
         executor.close()

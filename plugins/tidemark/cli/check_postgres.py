@@ -1,6 +1,6 @@
 """Postgres' part of `tidemark check`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from psycopg2.extensions import cursor as Cursor
@@ -24,19 +24,19 @@ VIEW = "tidemark.region_status"
 
 def postgres_findings(pipeline: Pipeline) -> Iterator[Finding]:
     """The connection, the server, its durability, and the role's rights."""
-    conn_id = pipeline.target.connection
+    conn_id = pipeline.warehouse
     known = finding("Postgres connection", lambda: _known(conn_id))
     yield known
     if known.state is not State.ok:
         return
     engine = connect(postgres_parameters(connection(conn_id)))
     try:
-        yield from _of_server(engine, Target.parse(pipeline.target.table))
+        yield from _of_server(engine, [*map(Target.parse, pipeline.tables.values())])
     finally:
         engine.dispose()
 
 
-def _of_server(engine: Engine, target: Target) -> Iterator[Finding]:
+def _of_server(engine: Engine, targets: Sequence[Target]) -> Iterator[Finding]:
     facts: list[_Server] = []
     reachable = finding("Postgres server", lambda: _reach(engine, facts))
     yield reachable
@@ -55,7 +55,8 @@ def _of_server(engine: Engine, target: Target) -> Iterator[Finding]:
     yield ledger
     if ledger.state is State.ok and Looks(engine).ledger_is_there():
         yield finding(f"view {VIEW}", lambda: _view(engine))
-    yield from target_findings(engine, target)
+    for target in targets:
+        yield from target_findings(engine, target)
 
 
 @dataclass(frozen=True, slots=True)

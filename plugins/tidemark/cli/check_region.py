@@ -61,8 +61,8 @@ def _known(region: Region, state: RegionState) -> str:
         )
     facts, partitions = opening_facts(region, ()), region.ledger.partitions(region.name)
     request = open_request(region, "check", region.pipeline.batch.bounds(), facts, state.epoch)
-    oid = region.ledger.target_oid(region.pipeline.target.table)
-    request.check(Looked(state, partitions, oid))
+    oids = {table: region.ledger.target_oid(table) for table in region.pipeline.tables.values()}
+    request.check(Looked(state, partitions, oids))
     to_read = backlog({at: one.next_offset for at, one in partitions.items()}, facts.ends)
     return (
         f"epoch {state.epoch}, head {state.head_seq}; Kafka holds all from there, {to_read} offsets"
@@ -75,12 +75,12 @@ class Looked:
 
     state: RegionState
     known: dict[TopicPartition, Partition]
-    oid: int | None
+    oids: dict[str, int | None]
 
     def partitions(self) -> dict[TopicPartition, Partition]:
         """Every partition of the region."""
         return self.known
 
     def target_oid(self, target: str) -> int | None:
-        """The table that bears the target's name."""
-        return self.oid
+        """The table that bears a target's name."""
+        return self.oids[target]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidemark.cli.project import connections_of, prepare_spark
 from tidemark.errors import TidemarkError
+from tidemark.model.batch import ONLY
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +28,8 @@ _PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
 class Preview:
     """The rows that the transform makes of the first records, and the dead letters among them."""
 
-    rows: "pa.Table"
+    rows: "dict[str, pa.Table]"
+    """By target."""
     dead_letters: "list[DeadLetter]"
     decoded: int
     """Rows that the transform was given; with the dead letters these are the records read."""
@@ -40,7 +42,11 @@ class Preview:
     @property
     def told(self) -> str:
         """The counts in a sentence: what was read, and what became of it."""
-        rows, letters = self.rows.num_rows, len(self.dead_letters)
+        letters = len(self.dead_letters)
+        if len(self.rows) > 1:
+            made = ", ".join(f"{one.num_rows} rows of {name}" for name, one in self.rows.items())
+            return f"{self.records} records read: {made}, {letters} dead letters"
+        (rows,) = (one.num_rows for one in self.rows.values())
         left = self.decoded - rows
         dropped = f", {left} dropped by the transform" if left > 0 else ""
         added = f", {-left} more than it was given, made by the transform" if left < 0 else ""
@@ -103,7 +109,7 @@ def _first(
     return rows[: len(first) - len(kept)], kept
 
 
-def _transformed(pipeline: "Pipeline", rows: "pa.Table") -> "pa.Table":
+def _transformed(pipeline: "Pipeline", rows: "pa.Table") -> "dict[str, pa.Table]":
     """The rows after the transform; Spark starts only if it is one of DataFrames.
 
     Raises:
@@ -118,20 +124,24 @@ def _transformed(pipeline: "Pipeline", rows: "pa.Table") -> "pa.Table":
 
     transform = transform_of(pipeline)
     if transform is None:
-        return rows
+        return {ONLY: rows}
     if isinstance(transform, ArrowTransform):
         return _of_arrow(transform, rows)
-    return _of_frame(transform, rows, f"tidemark preview {pipeline.region}")
+    return {ONLY: _of_frame(transform, rows, f"tidemark preview {pipeline.region}")}
 
 
-def _of_arrow(transform: "ArrowTransform", rows: "pa.Table") -> "pa.Table":
+def _of_arrow(transform: "ArrowTransform", rows: "pa.Table") -> "dict[str, pa.Table]":
     import pyarrow as pa
 
     from tidemark.spark.source import wire_schema
 
     given = rows.cast(wire_schema(rows.schema))
-    schema = transform.schema(given.schema)
-    return pa.Table.from_batches(transform.rows(given.to_batches(), schema, "preview"), schema)
+    schemas = transform.schemas(given.schema)
+    made = [*transform.rows(given.to_batches(), schemas, "preview")]
+    return {
+        name: pa.Table.from_batches([parts[name] for parts in made], schema)
+        for name, schema in schemas.items()
+    }
 
 
 def _of_frame(transform: "FrameTransform", rows: "pa.Table", name: str) -> "pa.Table":

@@ -87,7 +87,7 @@ def _engine(path: Path) -> "Iterator[Engine]":
     from tidemark.settings.pipeline import Pipeline
 
     pipeline = Pipeline.load(path)
-    engine = connect(postgres_parameters(connection(pipeline.target.connection)))
+    engine = connect(postgres_parameters(connection(pipeline.warehouse)))
     try:
         yield engine
     finally:

@@ -19,6 +19,7 @@ from tidemark.cli.output import (
 )
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import PipelineFile
+from tidemark.model.batch import ONLY
 from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
@@ -49,10 +50,14 @@ def preview(
         found = preview_of(Pipeline.load(pipeline), limit)
     if output is Output.json:
         letters = [plain(letter) for letter in found.dead_letters]
-        rows = found.rows.to_pylist()
-        print_json({"records": found.records, "rows": rows, "dead_letters": letters})
+        rows = {name: table.to_pylist() for name, table in found.rows.items()}
+        told = {"rows": rows[ONLY]} if ONLY in rows else {"rows_by_target": rows}
+        print_json({"records": found.records, **told, "dead_letters": letters})
         return
-    _print_rows(found.rows)
+    for name, table in found.rows.items():
+        if name != ONLY:
+            print_line(name, style="bold")
+        _print_rows(table)
     _print_letters(found.dead_letters)
     print_line(found.told)
 

@@ -152,7 +152,7 @@ def _known(folder: "PipelinesDir") -> "Iterator[tuple[KnownRegion, bool]]":
 
     files = list(pipelines_in(folder, []))
     names = {pipeline.region for pipeline in files}
-    by_connection: dict[str, Pipeline] = {one.target.connection: one for one in files}
+    by_connection: dict[str, Pipeline] = {one.warehouse: one for one in files}
     for pipeline in by_connection.values():
         with region_of(pipeline, connections_of(pipeline)) as region:
             looks = Looks(region.ledger.engine)

@@ -119,7 +119,7 @@ def reset(
         foreign = [one.label for one in members if one.kind == "foreign"]
         print_json(plain(report) | {"fences": fences, "foreign": foreign})
         return
-    print_reset(report, members, pipeline.target.table)
+    print_reset(report, members, pipeline.into)
 
 
 def _members(pipeline: "Pipeline", connections: "Connections") -> "list[MemberHealth]":

@@ -11,7 +11,15 @@ from tidemark.cli.output import Format, Output, Verbose, print_json, print_line,
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import DAGS, PipelinesDir, connections_of, find_pipeline, pipelines_in
 from tidemark.errors import InvalidSettings, TidemarkError
-from tidemark.operations.status import RegionStatus, counted, in_ledger, place, with_kafka
+from tidemark.operations.status import (
+    RegionStatus,
+    TargetStatus,
+    counted,
+    in_ledger,
+    place,
+    total,
+    with_kafka,
+)
 
 if TYPE_CHECKING:
     from tidemark.operations.region import Region
@@ -85,8 +93,8 @@ def status_of(pipeline: "Pipeline", *, count: bool = False) -> RegionStatus:
 
 def _measured(region: "Region", found: RegionStatus, *, count: bool) -> RegionStatus:
     """With the table counted and Kafka asked; the ledger's part stays if Kafka is silent."""
-    if count and found.target:
-        found = replace(found, target=counted(region, found.target))
+    if count:
+        found = replace(found, targets=tuple(counted(region, one) for one in found.targets))
     try:
         return replace(found, partitions=tuple(with_kafka(region, found.partitions)))
     except TidemarkError as error:
@@ -101,8 +109,7 @@ def _shape(one: RegionStatus) -> dict[str, object]:
         for partition in one.partitions
     ]
     derived = {"lag": one.lag, "drifting": one.drifting, "partitions": partitions}
-    if one.target:
-        derived["target"] = plain(one.target) | {"drift": one.target.drift}
+    derived["targets"] = [plain(target) | {"drift": target.drift} for target in one.targets]
     shape: dict[str, object] = plain(one) | derived
     return shape
 
@@ -113,7 +120,7 @@ def _print_regions(found: list[RegionStatus]) -> None:
 
 
 def _line(r: RegionStatus) -> tuple[object, ...]:
-    rows = r.target.ledger if r.target else None
+    rows = total(target.ledger for target in r.targets)
     return (
         r.region, r.state, r.epoch, r.head_seq, r.lag, r.drifting, rows, r.consecutive_resets,
         r.run_id,
@@ -149,14 +156,12 @@ def _facts(one: RegionStatus) -> Iterator[tuple[str, Any]]:
         yield "remark", remark
     for member in one.members:
         yield "member", f"{member.number} {member.name}: {member.state}"
-    yield "target", _of_target(one)
+    for target in one.targets:
+        yield "target", _of_target(target)
     yield "lag", one.lag
 
 
-def _of_target(one: RegionStatus) -> str | None:
-    target = one.target
-    if target is None:
-        return None
+def _of_target(target: TargetStatus) -> str:
     since = f" since checkpoint {target.since_seq}" if target.since_seq else ""
     counts = f"{target.ledger} rows and {target.dead_letters} dead letters by the ledger"
     told = f"{target.table}, {counts}{since}"

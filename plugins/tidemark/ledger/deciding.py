@@ -39,13 +39,17 @@ class Deciding(Planning, Publishing, Replaying):
         self._run("rewind_spans", seq=to_seq)
         self._run("rewind_batches", seq=to_seq)
         self._run("rewind_partitions", seq=to_seq)
+        self._forget_pruned_rows(to_seq)
         if self._run("rewind_head", seq=to_seq) != 1:
             raise Fenced(f"region {self.region}: {to_seq} can't become the head")
         return dead_letters, replays
 
+    def _forget_pruned_rows(self, to_seq: int) -> None:
+        self._run("forget_pruned_rows", seq=to_seq)
+
     def finish_reset(self, removed: Removal) -> None:
         """Mark this epoch's reset as finished; a constraint refuses other counts than planned."""
-        self._run("finish_reset", rows=removed.rows, dead_letters=removed.dead_letters)
+        self._run("finish_reset", rows=removed.total, dead_letters=removed.dead_letters)
 
     def abandon_reset(self) -> None:
         """Mark this epoch's reset as abandoned: it changed nothing."""

@@ -1,11 +1,12 @@
 """A transaction that holds the region lock and the current epoch, and runs named statements."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.model.batch import Batch, Contribution
+from tidemark.model.batch import Batch, Contribution, Moved
 from tidemark.postgres.queries import query
 
 
@@ -33,7 +34,19 @@ class Decision:
             seq=batch.seq,
             member=contribution.member,
             attempts=[winner.attempt for winner in contribution.winners],
-            rows=contribution.rows,
+            targets=list(contribution.rows),
+            rows=list(contribution.rows.values()),
+        )
+
+    def _write_moved(self, batch: Batch, moved: Mapping[str, Moved]) -> None:
+        self._run(
+            "write_moved",
+            seq=batch.seq,
+            targets=list(moved),
+            moved=[one.rows for one in moved.values()],
+            refused=[one.refused_rows for one in moved.values()],
+            deleted=[one.deleted for one in moved.values()],
+            superseded=[one.superseded for one in moved.values()],
         )
 
     def _run(self, name: str, **values: object) -> int:

@@ -1,6 +1,6 @@
 """The ledger: its deciding transactions, and the writes that need none."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
@@ -8,6 +8,7 @@ from uuid import UUID
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import Fenced, Refused
+from tidemark.ledger import regions
 from tidemark.ledger.deciding import Deciding
 from tidemark.ledger.reader import Reader
 from tidemark.ledger.settling import Settling
@@ -42,25 +43,30 @@ class Ledger(Reader):
         with transaction(self.engine, name) as cursor:
             yield Settling(cursor, lock_region(cursor, region))
 
-    def create_region(self, region: str, *, group_id: str, target: str, cluster_id: str) -> None:
-        """Make the region if it is new.
+    def create_region(
+        self, region: str, *, group_id: str, targets: Mapping[str, str], cluster_id: str
+    ) -> None:
+        """Make the region if it is new; `targets` are tables by their names.
 
         Raises:
-            Refused: another region has this group or target, or this region another group.
+            Refused: another region has this group or a target, or this region another group.
         """
         values = {
             "region": region,
             "group_id": group_id,
-            "target": target,
+            "targets": list(targets),
+            "tables": list(targets.values()),
             "cluster_id": cluster_id,
         }
         with transaction(self.engine, "region") as cursor:
-            for other, its_group, its_target in _other_region_of(cursor, values):
+            for other, its_group, its_targets in _other_region_of(cursor, values):
                 raise Refused(
-                    f"region {other} has consumer group {its_group!r} and target {its_target}: both"
-                    f" belong to one region; give region {region} its own (kafka.group, target)"
+                    f"region {other} has consumer group {its_group!r} and target {its_targets}:"
+                    f" both belong to one region; give region {region} its own (kafka.group,"
+                    " target)"
                 )
             cursor.execute(query("create_region"), values)
+            _create_targets(cursor, values)
             state = lock_region(cursor, region)
             if state.group_id != group_id:
                 raise Refused(
@@ -161,8 +167,12 @@ def never_opened(region: str) -> Refused:
     return Refused(f"region {region} is not in the ledger yet: start its first run")
 
 
-def _other_region_of(cursor: Cursor, values: dict[str, str]) -> list[tuple[str, str, str]]:
-    """Other regions with this group or this target."""
+def _create_targets(cursor: Cursor, values: dict[str, Any]) -> None:
+    cursor.execute(query("create_targets"), values)
+
+
+def _other_region_of(cursor: Cursor, values: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Other regions with this group or one of these tables."""
     cursor.execute(query("other_region_of"), values)
     return cursor.fetchall()
 
@@ -177,4 +187,4 @@ def lock_region(cursor: Cursor, region: str) -> RegionState:
     found = cursor.fetchone()
     if found is None:
         raise never_opened(region)
-    return RegionState(region, *found)
+    return regions.state(region, found)

@@ -124,6 +124,10 @@ class Looks(Lookup):
         rows = self._rows("checkpoints", region=region, last=last)
         return [Published(*row) for row in rows]
 
+    def retained_rows(self, region: str) -> dict[str, int]:
+        """Rows that were moved to each target, over the checkpoints that can be restored."""
+        return dict(self._rows("retained_rows", region=region))
+
     def counted_after(self, region: str, seq: int) -> Counted:
         """Count the published batches after a seq, their rows and their dead letters."""
         return Counted(*self._rows("counted_after", region=region, seq=seq)[0])

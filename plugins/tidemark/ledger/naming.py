@@ -43,7 +43,7 @@ def drop_region(engine: Engine, state: RegionState, order: Order) -> Size:
         found = _at_rest(cursor, state)
         cursor.execute(query("drop_region"), {"region": state.region})
         size = Size(*(cursor.fetchone() or (0, 0, 0)))
-        facts = {"group": found.group_id, "target": found.target, **asdict(size)}
+        facts = {"group": found.group_id, "target": found.tables, **asdict(size)}
         write_action(cursor, state.region, "drop", order, _given_out(found) | facts)
         return size
 

@@ -1,6 +1,6 @@
 """What a transaction decides about unpublished batches: claims, and the publish."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tidemark.errors import TargetRefused
 from tidemark.ledger.decision import Decision
@@ -65,9 +65,9 @@ class Publishing(Decision):
         self._run("winners", seq=batch.seq)
         return list(self.cursor.fetchall())
 
-    def contributed_rows(self, batch: Batch) -> int:
-        """The number of staged rows, as the batch's contributions counted them."""
-        return self._number("contributed_rows", seq=batch.seq)
+    def contributed_rows(self, batch: Batch, target: str) -> int:
+        """The number of a target's staged rows, as the batch's contributions counted them."""
+        return self._number("contributed_rows", seq=batch.seq, target=target)
 
     def advance_partitions(self, batch: Batch) -> None:
         """Advance each partition from its span's start to its end; else the server raises."""
@@ -84,28 +84,30 @@ class Publishing(Decision):
         self._run("commonest_reasons", seq=batch.seq)
         return [Reason(*row) for row in self.cursor.fetchall()]
 
-    def publish_batch(self, batch: Batch, moved: Moved, dead_letters_moved: int) -> int:
-        """Publish with these counts, which named constraints check; return the batch's records."""
+    def publish_batch(
+        self, batch: Batch, moved: Mapping[str, Moved], dead_letters_moved: int
+    ) -> int:
+        """Publish with these counts, which named constraints check; return the batch's records.
+
+        `moved` is by target. One that is missing, though rows of it were contributed, is refused.
+        """
+        self._write_moved(batch, moved)
         return self._number(
             "publish_batch",
             seq=batch.seq,
-            rows_moved=moved.rows,
-            rows_refused=moved.refused_rows,
-            rows_deleted=moved.deleted,
-            rows_superseded=moved.superseded,
-            records_refused=moved.refused_records,
+            records_refused=sum(one.refused_records for one in moved.values()),
             dead_letters_moved=dead_letters_moved,
         )
 
-    def keep_target(self, schema: str, table: str) -> None:
-        """Check that this name still is the table that the region has always published to.
+    def keep_target(self, target: str, schema: str, table: str) -> None:
+        """Check that this name still is the table that the target's rows have always gone to.
 
         Call it after rows were inserted or deleted: their lock keeps the table from being renamed.
 
         Raises:
             TargetRefused: it is another table.
         """
-        if self._run("keep_target", schema=schema, table=table) != 1:
+        if self._run("keep_target", target=target, schema=schema, table=table) != 1:
             raise TargetRefused(
                 f"region {self.region}: {schema}.{table} is not the table that the region"
                 " published to: that one was renamed, dropped or made anew. Nothing was changed."

@@ -81,7 +81,7 @@ class Reader(Lookup):
     def region_state(self, region: str) -> RegionState | None:
         """The region as it is now; None before its first open."""
         rows = self._rows("region_state", region=region)
-        return RegionState(region, *rows[0]) if rows else None
+        return regions.state(region, rows[0]) if rows else None
 
     def epoch(self, region: str) -> int | None:
         """The region's current epoch; None before its first open."""

@@ -1,11 +1,21 @@
 """Reads of a region through a cursor, with the region lock or without it."""
 
+from dataclasses import replace
+from typing import Any
+
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.offsets import Offsets, TopicPartition
-from tidemark.model.state import Partition
+from tidemark.model.state import KnownTarget, Partition, RegionState
 from tidemark.model.table_name import parse_table
 from tidemark.postgres.queries import query
+
+
+def state(region: str, row: tuple[Any, ...]) -> RegionState:
+    """A row of `lock_region` or `region_state`."""
+    *facts, targets = row
+    known = {name: KnownTarget(*one) for name, one in targets.items()}
+    return replace(RegionState(region, *facts), targets=known)
 
 
 def partitions(cursor: Cursor, region: str) -> dict[TopicPartition, Partition]:

@@ -1,5 +1,7 @@
 """What a transaction decides about a replay of dead letters: its plan, and its publish."""
 
+from collections.abc import Mapping
+
 from tidemark.ledger.decision import Decision
 from tidemark.ledger.letters import of_filter
 from tidemark.model.batch import Batch, Contribution, Moved, PlannedSpan, Stored
@@ -32,16 +34,21 @@ class Replaying(Decision):
         return self._run("mark_replayed", seq=batch.seq)
 
     def publish_replay(
-        self, batch: Batch, contribution: Contribution, moved: Moved, replayed: int, kept: int
+        self,
+        batch: Batch,
+        contribution: Contribution,
+        moved: Mapping[str, Moved],
+        replayed: int,
+        kept: int,
     ) -> int:
         """Publish with these counts, which named constraints check; return how many batches.
 
         The batches that the dead letters came with count those that were replayed.
         """
+        self._write_moved(batch, moved)
         published = self._run(
             "publish_replay",
             seq=batch.seq,
-            rows_moved=moved.rows,
             dead_letters=contribution.dead_letters,
             replayed=replayed,
             kept=kept,

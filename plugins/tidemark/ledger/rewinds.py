@@ -54,7 +54,7 @@ def rewind_is_under_way(cursor: Cursor, region: str) -> bool:
 def published_after(cursor: Cursor, region: str, seq: int) -> Removal:
     """What a rewind to a seq must remove."""
     cursor.execute(query("published_after"), {"region": region, "seq": seq})
-    return Removal(*(cursor.fetchone() or (0, 0)))
+    return Removal(*(cursor.fetchone() or ({}, 0)))
 
 
 def restored_checkpoint(cursor: Cursor, region: str, seq: int) -> list[tuple[Any, ...]]:

@@ -1,6 +1,6 @@
 """What an open or a reset decides under the region lock."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -74,14 +74,24 @@ class Settling:
         """The OID of the table that has this name now; None if there is none."""
         return regions.target_oid(self.cursor, target)
 
-    def write_made_with(self, fingerprint: Mapping[str, Any], cluster_id: str, target: str) -> None:
-        """Record the fingerprint, cluster and target of all rows from now on."""
+    def write_made_with(
+        self, fingerprint: Mapping[str, Any], cluster_id: str, targets: Mapping[str, str]
+    ) -> None:
+        """Record the fingerprint, cluster and targets of all rows from now on."""
+        self._run("write_made_with", fingerprint=Json(dict(fingerprint)), cluster_id=cluster_id)
+        self._forget_targets(targets)
+        self._write_made_into(targets)
+
+    def _forget_targets(self, but: Iterable[str]) -> None:
+        self._run("forget_targets", targets=list(but))
+
+    def _write_made_into(self, targets: Mapping[str, str]) -> None:
+        tables, is_kept = list(targets.values()), bool(self.state.head_seq)
         self._run(
-            "write_made_with",
-            fingerprint=Json(dict(fingerprint)),
-            cluster_id=cluster_id,
-            target=target,
-            target_oid=self.target_oid(target) if self.state.head_seq else None,
+            "write_made_into",
+            targets=list(targets),
+            tables=tables,
+            oids=[self.target_oid(table) if is_kept else None for table in tables],
         )
 
     def write_run(self, epoch: int, request: NewRun, backlog: int, remarks: list[str]) -> None:
@@ -148,7 +158,7 @@ class Settling:
             discarded_seqs=list(discarded),
             head_seq=head,
             to_seq=to_seq,
-            rows=removal.rows,
+            rows=removal.total,
             dead_letters=removal.dead_letters,
             overrides=list(request.overrides),
         )

@@ -129,7 +129,7 @@ class Drain:
             self._drain_batch(stager, work)
             return True
         if batches and batches[0].is_complete:
-            return self._publisher.publish_complete(stager.mover)
+            return self._publisher.publish_complete(stager.movers)
         self._for_others = ([batch.seq for batch in batches], owned) if batches else None
         return False
 
@@ -176,7 +176,7 @@ class Drain:
         self._display.show("records fetched", drain_ms=int((time.monotonic() - started) * 1000))
         if self._run.in_flight > 1:
             self._prepare_next(stager)
-        self._publisher.contribute(stager.mover, batch, contribution)
+        self._publisher.contribute(stager.movers, batch, contribution)
 
     def _prepare_next(self, stager: "Stager") -> None:
         """Plan the next batch and make its tables now: a publish holds the region's lock."""

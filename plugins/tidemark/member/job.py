@@ -1,6 +1,6 @@
 """What a member starts once there is something to drain."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,18 +10,19 @@ from tidemark.ledger.ledger import Ledger
 from tidemark.model.batch import Executor
 from tidemark.postgres.transaction import transaction
 from tidemark.settings.pipeline import Pipeline
-from tidemark.settings.target import OnRefused
+from tidemark.settings.target import OnRefused, TargetSettings
 from tidemark.staging.column import Column
 from tidemark.staging.columns import columns_of
 from tidemark.staging.mover import Mover
+from tidemark.staging.movers import Movers
 from tidemark.staging.target import Target
 
 
 class JobExecutor(Executor, Protocol):
     """An executor that knows what its job returns."""
 
-    def output_schema(self) -> pa.Schema:
-        """Columns of the transformed rows; found without running a job."""
+    def output_schemas(self) -> Mapping[str, pa.Schema]:
+        """Columns of the transformed rows, by target; found without running a job."""
 
     def remarks(self) -> Sequence[str]:
         """What a person should know about the transformed rows; found without running a job."""
@@ -38,10 +39,10 @@ class JobExecutor(Executor, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The executor of a member's batches, and the mover of the rows that it returns."""
+    """The executor of a member's batches, and the movers of the rows that it returns."""
 
     executor: JobExecutor
-    mover: Mover
+    movers: Movers
 
 
 def start_job(pipeline: Pipeline, ledger: Ledger, executor_of: Callable[[], JobExecutor]) -> Job:
@@ -53,19 +54,29 @@ def start_job(pipeline: Pipeline, ledger: Ledger, executor_of: Callable[[], JobE
     """
     executor = executor_of()
     try:
-        columns = columns_of(executor.output_schema())
-        mover = mover_of(pipeline, columns)
+        movers = movers_of(pipeline, executor.output_schemas())
         with transaction(ledger.engine, "target") as cursor:
-            mover.ensure_target(cursor)
+            movers.ensure_targets(cursor)
         executor.warm()
     except BaseException:
         executor.close()
         raise
-    return Job(executor, mover)
+    return Job(executor, movers)
 
 
-def mover_of(pipeline: Pipeline, columns: Sequence[Column]) -> Mover:
-    """The mover of rows with these columns into the pipeline's target, in its mode."""
-    settings = pipeline.target
-    is_set_aside = settings.on_refused is OnRefused.dead_letter
-    return Mover(Target.parse(settings.table), columns, is_set_aside, settings.upsert)
+def movers_of(pipeline: Pipeline, schemas: Mapping[str, pa.Schema]) -> Movers:
+    """The movers of rows with these columns into the pipeline's targets, each in its mode.
+
+    Raises:
+        SchemaMismatch: Postgres can't hold a column.
+    """
+    return Movers(
+        tuple(
+            _mover(Target.parse(settings.table, name), columns_of(schemas[name]), settings)
+            for name, settings in pipeline.all_targets.items()
+        )
+    )
+
+
+def _mover(target: Target, columns: Sequence[Column], settings: TargetSettings) -> Mover:
+    return Mover(target, columns, settings.on_refused is OnRefused.dead_letter, settings.upsert)

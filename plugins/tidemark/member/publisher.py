@@ -17,7 +17,7 @@ from tidemark.protocol.mirror import mirror
 from tidemark.protocol.publish import Outcome, Result, publish_complete
 
 if TYPE_CHECKING:
-    from tidemark.staging.mover import Mover
+    from tidemark.staging.movers import Movers
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Publisher:
         """What was given to `contribute` and may not be in the ledger yet."""
         return self._in_hand
 
-    def contribute(self, mover: "Mover", batch: Batch, contribution: Contribution) -> None:
+    def contribute(self, movers: "Movers", batch: Batch, contribution: Contribution) -> None:
         """Claim, publish what is complete, mirror: now, or beside what the caller does next.
 
         Raises:
@@ -55,14 +55,14 @@ class Publisher:
         """
         self.wait()
         if self._run.in_flight == 1:
-            self._contribute(mover, batch, contribution)
+            self._contribute(movers, batch, contribution)
             return
         self._in_hand = InHand(batch, contribution)
-        self._at_work = self._pool.submit(self._contribute_beside, mover, batch, contribution)
+        self._at_work = self._pool.submit(self._contribute_beside, movers, batch, contribution)
 
-    def publish_complete(self, mover: "Mover") -> bool:
+    def publish_complete(self, movers: "Movers") -> bool:
         """Publish the lowest batches that are complete; False if there are none."""
-        outcomes = self._publish_complete(mover)
+        outcomes = self._publish_complete(movers)
         if outcomes:
             self._mirror()
         return bool(outcomes)
@@ -83,9 +83,11 @@ class Publisher:
         """What is on its way is waited for: it ends in a COMMIT, or not."""
         self._pool.shutdown()
 
-    def _contribute_beside(self, mover: "Mover", batch: Batch, contribution: Contribution) -> None:
+    def _contribute_beside(
+        self, movers: "Movers", batch: Batch, contribution: Contribution
+    ) -> None:
         try:
-            self._contribute(mover, batch, contribution)
+            self._contribute(movers, batch, contribution)
         except BaseException as error:
             self.error = error
             self._on_failure()
@@ -93,23 +95,23 @@ class Publisher:
         finally:
             self._in_hand = None
 
-    def _contribute(self, mover: "Mover", batch: Batch, contribution: Contribution) -> None:
+    def _contribute(self, movers: "Movers", batch: Batch, contribution: Contribution) -> None:
         began = time.monotonic()
-        outcome = contribute_and_publish(self._run.ledger, mover, batch, contribution)
+        outcome = contribute_and_publish(self._run.ledger, movers, batch, contribution)
         self._stall.renew()
         if outcome.result is Result.published:
             self._report(outcome, began)
         else:
             log.info("batch %s: contribution %s", batch.seq, outcome.result)
-        followed = self._publish_complete(mover) if self._run.in_flight > 1 else []
+        followed = self._publish_complete(movers) if self._run.in_flight > 1 else []
         if followed or outcome.result is Result.published:
             self._mirror()
 
-    def _publish_complete(self, mover: "Mover") -> list[Outcome]:
+    def _publish_complete(self, movers: "Movers") -> list[Outcome]:
         """Whoever looks at a complete lowest batch publishes it: it needs nobody else."""
         run, found = self._run, list[Outcome]()
         began = time.monotonic()
-        while outcome := publish_complete(run.ledger, mover, run.region, run.epoch):
+        while outcome := publish_complete(run.ledger, movers, run.region, run.epoch):
             self._stall.renew()
             self._report(outcome, began)
             found.append(outcome)

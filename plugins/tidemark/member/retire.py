@@ -14,7 +14,7 @@ from tidemark.ledger.ledger import Ledger
 from tidemark.model.batch import Staging
 from tidemark.postgres.queries import query
 from tidemark.postgres.transaction import autocommit, transaction
-from tidemark.staging.tables import DROP_WAIT_MS, drop, staged_batches
+from tidemark.staging.tables import DROP_WAIT_MS, drop, staged_batches, table_names
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def _seqs_in_use(cursor: Cursor, region: str) -> tuple[int, list[int]]:
 def _end_writers(engine: Engine, staging: Staging) -> None:
     """Tell the server to end the tasks' sessions that still write to tables nobody needs."""
     with autocommit(engine) as cursor:
-        for table in (staging.rows, staging.dead_letters, staging.reads):
+        for table in table_names(cursor, staging):
             values = {"table": f'"{staging.schema}"."{table}"'}
             cursor.execute(query("end_writers"), values)
             for _ in cursor.fetchall():

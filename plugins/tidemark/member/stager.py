@@ -12,7 +12,6 @@ from tidemark.model.batch import Attempt, Batch, Contribution, SpanRead
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.offsets import Span, in_ranges
 from tidemark.postgres.transaction import transaction
-from tidemark.staging import tables
 from tidemark.staging.reads import complete_reads
 
 log = logging.getLogger(__name__)
@@ -26,7 +25,7 @@ class Stager:
         job = start_job(run.pipeline, run.ledger, run.executor_of)
         self._run = run
         self.executor = job.executor
-        self.mover = job.mover
+        self.movers = job.movers
         self._made: set[int] = set()
         self.active_read = ActiveRead(run.member, job.executor)
 
@@ -41,7 +40,8 @@ class Stager:
             if winners is None:
                 return None
             reads = self._complete_reads(batch, spans)
-            return Contribution(self._run.number, reads, tuple(w for w in winners if w.rows))
+            filled = tuple(winner for winner in winners if any(winner.rows.values()))
+            return Contribution(self._run.number, reads, filled)
         except TidemarkError as error:
             is_current = batch.seq in self._run.ledger.unpublished_seqs(batch.region)
             if is_current or self._run.is_fenced():
@@ -57,7 +57,7 @@ class Stager:
         if batch.seq in self._made:
             return
         with self._run.ledger.deciding(batch.region, batch.epoch, "staging") as tx:
-            tables.create(tx.cursor, batch.staging, self.mover.columns)
+            self.movers.create_staging(tx.cursor, batch)
         self._made.add(batch.seq)
 
     def _run_job(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt] | None:

@@ -1,18 +1,26 @@
 """Batches, contributions and what a checkpoint is made of."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from typing import Protocol
 
 from tidemark.model.offsets import LogPosition, Offsets, Span, TopicPartition
+
+ONLY = ""
+"""The name of a region's target where it has one."""
+
+Rows = Mapping[str, int]
+"""How many rows, by the name of their target."""
 
 
 @dataclass(frozen=True, slots=True)
 class Staging:
     """Names of one batch's staging tables; they are made and dropped as a whole.
 
-    rows and dead_letters are UNLOGGED; reads is logged, so that a Postgres crash
-    leaves counts that can't be met instead of a read that seems never to have happened.
+    Each target has a table of rows, see `of_target`; the others are of all targets. rows and
+    dead_letters are UNLOGGED; reads is logged, so that a Postgres crash leaves counts that can't be
+    met instead of a read that seems never to have happened.
     """
 
     schema: str
@@ -25,6 +33,10 @@ class Staging:
         """Name the tables of batch `seq` of `region`."""
         base = f"{region}_{seq}"
         return cls("tidemark_staging", f"{base}_rows", f"{base}_dead_letters", f"{base}_reads")
+
+    def of_target(self, target: str) -> "Staging":
+        """The same with the rows of one target; no region's name has a dot."""
+        return replace(self, rows=f"{self.rows}.{target}") if target != ONLY else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +117,8 @@ class Attempt:
 
     member: int
     attempt: int
-    rows: int
+    rows: Rows
+    """All of them in one COMMIT: what it made of a record stands in every target, or in none."""
 
 
 @dataclass(slots=True)
@@ -151,9 +164,12 @@ class Contribution:
     winners: tuple[Attempt, ...]
 
     @property
-    def rows(self) -> int:
-        """Rows staged by the winning attempts."""
-        return sum(winner.rows for winner in self.winners)
+    def rows(self) -> dict[str, int]:
+        """Rows staged by the winning attempts, by target."""
+        found: Counter[str] = Counter()
+        for winner in self.winners:
+            found.update(winner.rows)
+        return dict(found)
 
     @property
     def dead_letters(self) -> int:
@@ -163,7 +179,7 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What became of a batch's staged rows.
+    """What became of the staged rows of a batch, or of those of one target.
 
     Moved to the target; refused by it and kept; or, of an upsert, a row that deletes its key, or
     that a newer row of the same key supersedes.
@@ -181,6 +197,11 @@ class Moved:
     def staged_rows(self) -> int:
         """How many staged rows these are: all that were contributed, unless some are missing."""
         return self.rows + self.refused_rows + self.deleted + self.superseded
+
+    @classmethod
+    def total(cls, parts: "Iterable[Moved]") -> "Moved":
+        """What became of the rows of all targets."""
+        return cls(*map(sum, zip(*map(astuple, parts), strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,17 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidemark.model.offsets import LogPosition
+
+
+class KnownTarget(NamedTuple):
+    """A table that the region's rows go to."""
+
+    table: str
+    oid: int | None = None
+    """Of the table that bore this name at the first publish; None before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,15 +25,19 @@ class RegionState:
     next_seq: int
     cluster_id: str
     group_id: str
-    target: str
     oldest_seq: int = 0
     """Oldest checkpoint that can be restored; 0 while none was pruned."""
     consecutive_resets: int = 0
     """Resets of failed runs since the newest checkpoint or the newest reset by hand."""
     fingerprint: dict[str, Any] = field(default_factory=dict)
     """What the region's rows are made with; empty before its first open."""
-    target_oid: int | None = None
-    """The table that the target's name bore at the first publish; None before it."""
+    targets: dict[str, KnownTarget] = field(default_factory=dict)
+    """By their names."""
+
+    @property
+    def tables(self) -> str:
+        """The tables of all targets, for a person."""
+        return ", ".join(known.table for known in self.targets.values())
 
 
 @dataclass(frozen=True, slots=True)

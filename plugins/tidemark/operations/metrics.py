@@ -18,6 +18,10 @@ _OF_REGION: dict[str, tuple[str, Callable[[RegionStatus], Number]]] = {
     "tidemark_epoch": ("Epoch: each open and each reset takes a new one", lambda r: r.epoch),
     "tidemark_head_seq": ("Seq of the newest checkpoint", lambda r: r.head_seq),
     "tidemark_consecutive_resets": ("Resets since a publish", lambda r: r.consecutive_resets),
+    "tidemark_dead_letters": (
+        "Dead letters of the retained checkpoints",
+        lambda r: r.targets[0].dead_letters if r.targets else None,
+    ),
 }
 _OF_BATCH: dict[str, tuple[str, Callable[[Published], Number]]] = {
     "tidemark_checkpoint_timestamp_seconds": (
@@ -34,7 +38,6 @@ _OF_BATCH: dict[str, tuple[str, Callable[[Published], Number]]] = {
 }
 _OF_TARGET: dict[str, tuple[str, Callable[[TargetStatus], Number]]] = {
     "tidemark_target_rows": ("Rows of the retained checkpoints", lambda t: t.ledger),
-    "tidemark_dead_letters": ("Dead letters of the same checkpoints", lambda t: t.dead_letters),
 }
 _OF_PARTITION: dict[str, tuple[str, Callable[[PartitionStatus], Number]]] = {
     "tidemark_lag_offsets": ("Offsets that the ledger has not passed", lambda p: p.lag),
@@ -64,9 +67,10 @@ def metrics_of(regions: Iterable[RegionStatus]) -> Iterator[GaugeMetricFamily]:
     for named, things in (
         (_OF_REGION, [((one.region,), one) for one in found]),
         (_OF_BATCH, [((one.region,), one.newest) for one in found if one.newest]),
-        (_OF_TARGET, [((one.region,), one.target) for one in found if one.target]),
     ):
         yield from _families(named, ["region"], things)
+    targets = [((one.region, each.table), each) for one in found for each in one.targets]
+    yield from _families(_OF_TARGET, ["region", "table"], targets)
     partitions = [
         ((one.region, each.topic, str(each.partition)), each)
         for one in found

@@ -56,7 +56,7 @@ def drop_region(pipeline: Pipeline, connections: Connections, order: Order | Non
             state.epoch,
             state.head_seq,
             size,
-            state.target,
+            state.tables,
             state.group_id,
         )
 

@@ -61,7 +61,7 @@ def open_run(
         region.ledger.create_region(
             pipeline.region,
             group_id=pipeline.group,
-            target=pipeline.target.table,
+            targets=pipeline.tables,
             cluster_id=facts.cluster_id,
         )
         confirm_corrupt(region.kafka, accepted_ranges(given), facts.ends)
@@ -97,7 +97,7 @@ def open_request(
         bounds,
         facts,
         epoch,
-        pipeline.target.table,
+        pipeline.tables,
         fingerprint=fingerprint(pipeline),
         max_consecutive_resets=pipeline.max_consecutive_resets,
         limits=pipeline.dead_letters.limits(),

@@ -65,7 +65,7 @@ class Region:
 def region_of(pipeline: Pipeline, connections: Connections) -> Iterator[Region]:
     """The region; its Postgres connections and the group's clients are closed at the end."""
     brokers = connections[pipeline.kafka.connection]
-    warehouse = connections[pipeline.target.connection]
+    warehouse = connections[pipeline.warehouse]
     kafka = kafka_config(brokers)
     engine = connect(postgres_parameters(warehouse))
     group = Group(kafka, pipeline.group)

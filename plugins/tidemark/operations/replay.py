@@ -26,7 +26,7 @@ from tidemark.protocol.reset import ResetRequest
 from tidemark.protocol.settle import settle
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
-from tidemark.staging import tables
+from tidemark.staging.movers import Movers
 from tidemark.staging.reads import complete_reads
 from tidemark.staging.replay import ReplayMover
 
@@ -78,10 +78,10 @@ def replay_letters(
         Fenced, Superseded: another open or a reset came; nothing was published.
         TargetRefused: a constraint of the target refuses a row; nothing was published.
     """
-    if pipeline.target.upsert:
+    if any(one.upsert for one in pipeline.all_targets.values()):
         raise Refused(
-            f"region {pipeline.region}: its target is upserted, and a dead letter is older than the"
-            " rows that came after it: a replay could put an old row in the place of a newer one."
+            f"region {pipeline.region}: a target of it is upserted, and a dead letter is older"
+            " than the rows that came after it: a replay could put an old row in the place of a newer one."
             " Produce the records again, or correct the rows by hand"
         )
     with region_of(pipeline, connections) as region:
@@ -152,7 +152,7 @@ def _replayed(
         epoch=state.epoch,
         mirrored=seen.mirrored,
         gone=topics_gone(region, region.known_partitions()),
-        target=pipeline.target.table,
+        targets=pipeline.tables,
         fingerprint=fingerprint(pipeline),
     )
     job = start_job(pipeline, region.ledger, lambda: executor_of(pipeline, connections, number))
@@ -187,10 +187,12 @@ def _published(
     batch = plan_replay(ledger, region.name, epoch, meant, limit)
     if batch is None:
         return None
-    mover = replace(job.mover, refused_become_dead_letters=False)
+    movers = Movers(
+        tuple(replace(one, refused_become_dead_letters=False) for one in job.movers.movers)
+    )
     with ledger.deciding(region.name, epoch, "staging") as tx:
-        tables.create(tx.cursor, batch.staging, mover.columns)
-    return publish_replay(ledger, ReplayMover(mover), batch, _staged(region, batch, number, job))
+        movers.create_staging(tx.cursor, batch)
+    return publish_replay(ledger, ReplayMover(movers), batch, _staged(region, batch, number, job))
 
 
 def _staged(region: Region, batch: Batch, number: int, job: Job) -> Contribution:

@@ -4,6 +4,7 @@ import logging
 from dataclasses import dataclass, field, replace
 
 from tidemark.member.retire import retire
+from tidemark.model.batch import Rows
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.operations.region import MirrorSeen, Region, mirror_seen
 from tidemark.protocol.removal import Removal
@@ -29,11 +30,13 @@ class Removed:
     """Until the oldest record to be read again may be deleted; None if retention never does."""
     replays: int = 0
     """Dead letters that became rows later: they are dead letters again."""
+    by_target: Rows = field(default_factory=dict)
+    """The rows by the name of their target; empty in the report of a reset that is over."""
 
     @property
     def removal(self) -> Removal:
         """What would be removed."""
-        return Removal(self.rows, self.dead_letters, self.replays)
+        return Removal(self.by_target, self.dead_letters, self.replays)
 
 
 @dataclass(frozen=True, slots=True)

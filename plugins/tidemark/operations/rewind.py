@@ -4,18 +4,22 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tidemark.errors import Refused
+from tidemark.model.batch import Rows
 from tidemark.model.facts import Facts
 from tidemark.model.state import RegionState
+from tidemark.model.upsert import Upsert
 from tidemark.operations.held import Tell, held, refuse_losses
 from tidemark.operations.region import Region, facts_left, topics_gone
 from tidemark.operations.reset_report import Removed, ResetReport, completed, dry_run
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
+from tidemark.protocol.removal import Removal
 from tidemark.protocol.reset import RewindRequest
 from tidemark.protocol.rewind_plan import RewindPlan
 from tidemark.protocol.settle import rewind
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.rewind import PublishedRows
+from tidemark.staging.rewinds import RowsOfTargets
 from tidemark.staging.target import Target
 from tidemark.staging.undo import UpsertedRows
 
@@ -43,11 +47,12 @@ def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: boo
     (seen, report), plan = dry_run(region), region.ledger.rewind_plan(region.name, to_seq)
     plan.check(state, facts)
     _refuse_other_table(region, state)
-    rows = _published_rows(region.pipeline)
-    removed = _removed(region, plan, rows, facts)
+    rows = published_rows(region.pipeline)
+    found_rows = _count_rows(region, rows, to_seq)
+    removed = _removed(plan, found_rows, facts)
     # Of a batch that was published while one counted, the second transaction judges.
     if ACCEPT_CHANGES not in order.overrides and region.state().head_seq == state.head_seq:
-        plan.published.check(region.name, removed.removal)
+        plan.published.check(region.name, Removal(found_rows, plan.dead_letters))
     found = held(region, plan, order.tell)
     if ACCEPT_DATA_LOSS not in order.overrides:
         refuse_losses(region.name, found)
@@ -76,31 +81,44 @@ def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: boo
 
 
 def _refuse_other_table(region: Region, state: RegionState) -> None:
-    target = region.pipeline.target.table
-    found = region.ledger.target_oid(target)
-    if found is not None and found != (state.target_oid or found):
-        raise Refused(
-            f"region {region.name} can't be rewound: it published to the table with oid"
-            f" {state.target_oid}, but {target} is now another table, with oid {found}. Nothing was"
-            " changed. Put the old table back. If the database was restored from a dump, or the new"
-            " table is meant, first start a run with --accept-changes"
+    for name, table in region.pipeline.tables.items():
+        found = region.ledger.target_oid(table)
+        oid = state.targets[name].oid if name in state.targets else None
+        if found is not None and found != (oid or found):
+            raise Refused(
+                f"region {region.name} can't be rewound: it published to the table with oid"
+                f" {oid}, but {table} is now another table, with oid {found}. Nothing was changed."
+                " Put the old table back. If the database was restored from a dump, or the new"
+                " table is meant, first start a run with --accept-changes"
+            )
+
+
+def published_rows(pipeline: Pipeline) -> RowsOfTargets:
+    """What the region has published, in each of its targets."""
+    return RowsOfTargets(
+        tuple(
+            _published_rows(pipeline.region, Target.parse(one.table, name), one.upsert)
+            for name, one in pipeline.all_targets.items()
         )
-
-
-def _published_rows(pipeline: Pipeline) -> PublishedRows | UpsertedRows:
-    target, upsert = Target.parse(pipeline.target.table), pipeline.target.upsert
-    return UpsertedRows(pipeline.region, target, upsert.key) if upsert else PublishedRows(target)
-
-
-def _removed(
-    region: Region, plan: RewindPlan, rows: PublishedRows | UpsertedRows, facts: Facts
-) -> Removed:
-    with autocommit(region.ledger.engine) as cursor:
-        count = rows.count_rows(cursor, plan.to_seq)
-    before = {tp: place.next_offset for tp, place in plan.places.items()}
-    return Removed(
-        plan.batches, count, plan.dead_letters, before, plan.margins(facts), replays=plan.replays
     )
+
+
+def _published_rows(
+    region: str, target: Target, upsert: Upsert | None
+) -> PublishedRows | UpsertedRows:
+    return UpsertedRows(region, target, upsert.key) if upsert else PublishedRows(target)
+
+
+def _count_rows(region: Region, rows: RowsOfTargets, to_seq: int) -> Rows:
+    with autocommit(region.ledger.engine) as cursor:
+        return rows.count_rows(cursor, to_seq)
+
+
+def _removed(plan: RewindPlan, rows: Rows, facts: Facts) -> Removed:
+    before = {tp: place.next_offset for tp, place in plan.places.items()}
+    counts = plan.batches, sum(rows.values()), plan.dead_letters
+    margins = plan.margins(facts)
+    return Removed(*counts, before, margins, replays=plan.replays, by_target=rows)
 
 
 def seq_of(region: Region, to: int | datetime) -> int:

@@ -1,6 +1,6 @@
 """Where a region stands in the ledger, in Kafka and in the target: what status and group show."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -38,8 +38,10 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class TargetStatus:
-    """The target's rows, over the checkpoints that the ledger retains."""
+    """A target's rows, over the checkpoints that the ledger retains."""
 
+    name: str
+    """Empty if there are no others."""
     table: str
     since_seq: int
     """The oldest checkpoint whose rows are counted; 0 is the first."""
@@ -75,7 +77,7 @@ class RegionStatus:
     remarks: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
     partitions: tuple[PartitionStatus, ...] = ()
-    target: TargetStatus | None = None
+    targets: tuple[TargetStatus, ...] = ()
     members: "tuple[ShownMember, ...]" = ()
     newest: "Published | None" = None
     """The newest checkpoint."""
@@ -125,7 +127,7 @@ def in_ledger(region: "Region") -> RegionStatus:
             PartitionStatus(*where, offset, None, None)
             for where, offset in ledger.merged_checkpoint(region.name).offsets.items()
         ),
-        _target(region, published, state.oldest_seq),
+        tuple(_targets(region, published, looks.retained_rows(region.name), state.oldest_seq)),
         tuple(looks.members_at(region.name, state.epoch)),
         published[0] if published else None,
     )
@@ -153,10 +155,12 @@ def place(one: "PartitionStatus | TopicPartition") -> str:
     return f"{one.topic}[{one.partition}]"
 
 
-def _target(region: "Region", published: "list[Published]", since: int) -> TargetStatus:
-    retained = [one for one in published if one.seq >= since]
-    rows, letters = sum(one.rows for one in retained), sum(one.dead_letters for one in retained)
-    return TargetStatus(region.pipeline.target.table, since, rows, letters)
+def _targets(
+    region: "Region", published: "list[Published]", rows: dict[str, int], since: int
+) -> "Iterator[TargetStatus]":
+    letters = sum(one.dead_letters for one in published if one.seq >= since)
+    for name, table in region.pipeline.tables.items():
+        yield TargetStatus(name, table, since, rows.get(name, 0), letters)
 
 
 def counted(region: "Region", target: TargetStatus) -> TargetStatus:
@@ -166,7 +170,7 @@ def counted(region: "Region", target: TargetStatus) -> TargetStatus:
     from tidemark.staging.count import count_beside_ledger
     from tidemark.staging.target import Target
 
-    table, since = Target.parse(target.table), target.since_seq
+    table, since = Target.parse(target.table, target.name), target.since_seq
     with autocommit(region.ledger.engine) as cursor:
         if find_relation(cursor, table.schema, table.table) is None:
             return replace(target, counted=0)

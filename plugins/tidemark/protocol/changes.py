@@ -1,4 +1,4 @@
-"""Changes: what differs from the settings and the table that a checkpoint was made with."""
+"""Changes: what differs from the settings and the tables that a checkpoint was made with."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -7,16 +7,21 @@ from tidemark.model.state import RegionState
 from tidemark.protocol.ports import KnownRegion
 
 
-def changes(tx: KnownRegion, fingerprint: Mapping[str, Any], target: str) -> Iterator[str]:
-    """Each setting that differs from the checkpoint's, and a target that is another table."""
+def changes(
+    tx: KnownRegion, fingerprint: Mapping[str, Any], targets: Mapping[str, str]
+) -> Iterator[str]:
+    """Each setting that differs from the checkpoint's, and each target that is another table."""
     yield from _changed_fields(tx.state, fingerprint)
-    known, found = tx.state.target_oid, tx.target_oid(target)
-    if tx.state.head_seq and known is not None and found != known:
-        now = "is not there" if found is None else f"has {found}"
-        yield (
-            f"target.table {target} had oid {known} and {now}: it was renamed, dropped or"
-            " made anew, or the database was restored from a dump, which gives tables new oids"
-        )
+    if not tx.state.head_seq:
+        return
+    for name, table in targets.items():
+        known, found = tx.state.targets.get(name), tx.target_oid(table)
+        if known and known.oid is not None and found != known.oid:
+            now = "is not there" if found is None else f"has {found}"
+            yield (
+                f"target.table {table} had oid {known.oid} and {now}: it was renamed, dropped or"
+                " made anew, or the database was restored from a dump, which gives tables new oids"
+            )
 
 
 def _changed_fields(state: RegionState, now: Mapping[str, Any]) -> Iterator[str]:

@@ -15,6 +15,8 @@
 | 6 after COMMIT   | the checkpoint; Kafka is brought level by the next open, close or reset   |
 """
 
+from collections import Counter
+
 from tidemark import failpoints
 from tidemark.errors import Fenced, OutcomeUnknown, StagingLost, TidemarkError
 from tidemark.model.batch import Batch, Contribution
@@ -91,10 +93,11 @@ def _refuse_lost(
     tx: DecidingT, target: Target[DecidingT], batch: Batch, contribution: Contribution
 ) -> None:
     rows, dead_letters = target.count_staged(tx, batch, contribution)
-    if (rows, dead_letters) != (contribution.rows, contribution.dead_letters):
+    found, contributed = Counter(rows), Counter(contribution.rows)
+    if (found, dead_letters) != (contributed, contribution.dead_letters):
         raise OwnRowsLost(
-            f"region {batch.region}, epoch {batch.epoch}, batch {batch.seq}: {rows} of"
-            f" {contribution.rows} staged rows and {dead_letters} of"
+            f"region {batch.region}, epoch {batch.epoch}, batch {batch.seq}: {found.total()} of"
+            f" {contributed.total()} staged rows and {dead_letters} of"
             f" {contribution.dead_letters} staged dead letters are there, as after a crash of"
             " Postgres. Nothing of them was claimed; a retry or the next run drains them again"
         )
@@ -105,9 +108,8 @@ def _look_up(
 ) -> Outcome:
     match ledger.outcome(batch, contribution):
         case "published":
-            return Outcome(
-                Result.published, contribution.rows, contribution.dead_letters, seq=batch.seq
-            )
+            rows = sum(contribution.rows.values())
+            return Outcome(Result.published, rows, contribution.dead_letters, seq=batch.seq)
         case "contributed":
             return Outcome(Result.contributed)
         case "planned":

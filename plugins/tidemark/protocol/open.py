@@ -46,8 +46,8 @@ class OpenRequest:
     facts: Facts
     epoch: int
     """The region's, read before Kafka was asked: facts older than another open decide nothing."""
-    target: str
-    """Table that the rows go to; a region with a checkpoint keeps it."""
+    targets: Mapping[str, str]
+    """Tables that the rows go to, by name; a region with a checkpoint keeps them."""
     overrides: tuple[str, ...] = ()
     fingerprint: Mapping[str, Any] = field(default_factory=dict)
     """What the region's rows will be made with."""
@@ -92,7 +92,7 @@ class OpenRequest:
         remarks = [
             *self.spent(),
             *restored(tx.state, self.mirrored),
-            *(f"accepted: {one}" for one in changes(tx, self.fingerprint, self.target)),
+            *(f"accepted: {one}" for one in changes(tx, self.fingerprint, self.targets)),
             *hanging(self.facts, stuck),
         ]
         is_first = not tx.partitions()
@@ -104,7 +104,7 @@ class OpenRequest:
         positions = self.facts.starts if is_first else self.facts.log_starts
         initial = {tp: positions[tp] for tp in unknown_partitions(known, self.facts)}
         tx.write_initial_offsets(initial, self.facts.topic_ids)
-        tx.write_made_with(self.fingerprint, self.facts.cluster_id, self.target)
+        tx.write_made_with(self.fingerprint, self.facts.cluster_id, self.targets)
         tx.write_run(epoch, self, self._backlog(_next_offsets(known) | initial), remarks)
         tx.write_targets(epoch, self.facts, stuck)
 
@@ -143,14 +143,16 @@ class OpenRequest:
             )
 
     def _check_target(self, state: RegionState) -> None:
-        if state.head_seq and state.target != self.target:
+        known = {name: one.table for name, one in state.targets.items()}
+        if state.head_seq and known != self.targets:
             raise Refused(
-                f"region {state.region} has target {state.target}, the pipeline says {self.target}."
-                " A region with a checkpoint keeps its target: use a new region for another one"
+                f"region {state.region} has target {told(known)}, the pipeline says"
+                f" {told(self.targets)}. A region with a checkpoint keeps its target: use a new"
+                " region for another one"
             )
 
     def _check_changes(self, tx: KnownRegion) -> None:
-        found = [*changes(tx, self.fingerprint, self.target)]
+        found = [*changes(tx, self.fingerprint, self.targets)]
         if found and ACCEPT_CHANGES not in self.overrides:
             raise Refused(
                 f"region {tx.state.region}: {'; '.join(found)}. The checkpoint was made with the"
@@ -170,6 +172,11 @@ class OpenRequest:
         """Offsets that the run has to read; not those of corrupt ranges that it passes."""
         passed = sum(span.width for span in ahead(self.left_out, next_offsets))
         return backlog(next_offsets, self.facts.ends) - passed
+
+
+def told(targets: Mapping[str, str]) -> str:
+    """The tables, with their names where they have one."""
+    return ", ".join(f"{name}: {table}" if name else table for name, table in targets.items())
 
 
 def _next_offsets(known: Mapping[TopicPartition, Partition]) -> Offsets:

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from tidemark import failpoints
 from tidemark.errors import ClaimsLost, Fenced, OutcomeUnknown, StagingLost
-from tidemark.model.batch import Batch
+from tidemark.model.batch import Batch, Moved
 from tidemark.model.dead_letters import too_many
 from tidemark.protocol.ports import DecidingT, Ledger, Target
 
@@ -86,14 +86,15 @@ def publish(tx: DecidingT, target: Target[DecidingT], batch: Batch) -> Outcome:
         TooManyDeadLetters: more of the batch's records are dead letters than its run allows.
     """
     counted = tx.count_dead_letters(batch)
-    moved = target.move_rows(tx, batch, counted.room)
+    by_target = target.move_rows(tx, batch, counted.room)
+    moved = Moved.total(by_target.values())
     dead_letters = target.move_dead_letters(tx, batch) + moved.dead_letters
     failpoints.hit("publish.moved")
     if not counted.allows(moved.refused_records):
         reasons = tx.commonest_reasons(batch)
         raise too_many(batch.region, batch.seq, counted, moved.refused_records, reasons)
     tx.advance_partitions(batch)
-    tx.publish_batch(batch, moved, dead_letters)
+    tx.publish_batch(batch, by_target, dead_letters)
     if tx.advance_head(batch) != 1:
         raise Fenced(f"region {batch.region}: batch {batch.seq} can't become the head")
     return Outcome(Result.published, moved.rows, dead_letters, moved.refused_records, seq=batch.seq)

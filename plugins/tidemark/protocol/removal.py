@@ -1,26 +1,34 @@
 """What a rewind removes: as the ledger published it, and as it was found."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from tidemark.errors import Refused
+from tidemark.model.batch import Rows
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Rows of the target and dead letters that came after a checkpoint."""
+    """Rows by target, and dead letters, that came after a checkpoint."""
 
-    rows: int
+    rows: Rows
     dead_letters: int
     replays: int = 0
     """Dead letters that became rows after it: they are dead letters again."""
 
+    @property
+    def total(self) -> int:
+        """Rows of all targets."""
+        return sum(self.rows.values())
+
     def check(self, region: str, found: "Removal") -> None:
-        """Refuse a rewind that would not remove exactly what was published.
+        """Refuse a rewind that would not remove exactly what was published, of each target.
 
         Raises:
             Refused: rows or dead letters are missing, or there are more; with the numbers.
         """
-        if found == self:
+        same_rows = Counter(found.rows) == Counter(self.rows)
+        if same_rows and found.dead_letters == self.dead_letters:
             return
         raise Refused(
             f"region {region} can't be rewound: the ledger published {self}, but {found} would be"
@@ -31,5 +39,6 @@ class Removal:
         )
 
     def __str__(self) -> str:
+        rows = (f"{count} rows{f' of {name}' * bool(name)}" for name, count in self.rows.items())
         replays = f" and {self.replays} replays of dead letters" if self.replays else ""
-        return f"{self.rows} rows and {self.dead_letters} dead letters{replays}"
+        return f"{', '.join(rows) or '0 rows'} and {self.dead_letters} dead letters{replays}"

@@ -34,8 +34,8 @@ from tidemark.protocol.reset import ResetRequest
 class ReplayRequest(ResetRequest):
     """The reset by hand with which a replay begins."""
 
-    target: str
-    """Table that the rows go to."""
+    targets: Mapping[str, str]
+    """Tables that the rows go to, by their names."""
     fingerprint: Mapping[str, Any] = field(default_factory=dict)
     """What the replayed rows will be made with."""
 
@@ -47,7 +47,7 @@ class ReplayRequest(ResetRequest):
             Refused: the checkpoint was made with other settings, or with another table.
         """
         ResetRequest.check(self, tx)
-        if found := [*changes(tx, self.fingerprint, self.target)]:
+        if found := [*changes(tx, self.fingerprint, self.targets)]:
             raise Refused(
                 f"region {tx.state.region}: {'; '.join(found)}. The checkpoint was made with the"
                 " old values. Start a run with --accept-changes first, then replay"
@@ -120,4 +120,4 @@ def _publish(
         tx.publish_replay(batch, contribution, moved, replayed, kept)
         if tx.advance_head(batch) != 1:
             raise Fenced(f"region {batch.region}: batch {batch.seq} can't become the head")
-        return Replayed(batch.seq, replayed, kept, moved.rows)
+        return Replayed(batch.seq, replayed, kept, sum(one.rows for one in moved.values()))

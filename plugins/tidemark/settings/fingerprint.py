@@ -22,8 +22,11 @@ def fingerprint(pipeline: Pipeline) -> dict[str, str]:
         **({"decode.envelope": str(decode.envelope)} if decode.envelope else {}),
         **{f"decode.options.{name}": json.dumps(value) for name, value in decode.options.items()},
         "transform": pipeline.transform or "none",
-        "target.mode": str(pipeline.target.mode),
-        **_of_upsert(pipeline.target.upsert),
+        **{
+            f"{f'targets.{name}' if name else 'target'}.{field}": value
+            for name, target in pipeline.all_targets.items()
+            for field, value in {"mode": str(target.mode), **_of_upsert(target.upsert)}.items()
+        },
     }
 
 
@@ -31,7 +34,7 @@ def _of_upsert(upsert: Upsert | None) -> dict[str, str]:
     if upsert is None:
         return {}
     return {
-        "target.key": ", ".join(upsert.key),
-        "target.order_by": upsert.order_by or "none",
-        "target.deleted": upsert.deleted or "none",
+        "key": ", ".join(upsert.key),
+        "order_by": upsert.order_by or "none",
+        "deleted": upsert.deleted or "none",
     }

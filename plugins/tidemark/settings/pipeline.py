@@ -1,20 +1,29 @@
 """The pipeline file: one typed YAML per pipeline. Unknown keys are refused."""
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from tidemark.errors import InvalidSettings
+from tidemark.model.batch import ONLY
 from tidemark.model.bounds import MOST_IN_FLIGHT, Bounds
 from tidemark.model.dead_letters import Limits
 from tidemark.settings import yaml_file
 from tidemark.settings.decode import FORMAT, DecodeSettings, Format
 from tidemark.settings.kafka import KafkaSettings
 from tidemark.settings.section import CONNECTION, Positive, Strict
-from tidemark.settings.target import TargetSettings
+from tidemark.settings.target import TARGET, TargetName, TargetSettings, refuse_unfit
 
 REGION = r"^[a-z][a-z0-9_]{0,39}$"
 TRANSFORM = r"^[\w.]+:\w+$"
@@ -23,6 +32,7 @@ MATCHES = {
     REGION: "must be 1 to 40 small letters, digits and _, with a letter first",
     CONNECTION: "must be the id of an Airflow connection: 1 to 100 letters, digits, _ . and -",
     FORMAT: f"must be {', '.join(Format)}, or module:Class of a decoder of your own",
+    TARGET: "must be 1 to 20 small letters, digits and _, with a letter first",
     TRANSFORM: "must be module:function, such as jobs.flights:transform",
 }
 """What a value is that matches a pattern, in words."""
@@ -82,7 +92,7 @@ class SparkSettings(Strict):
 
 
 class Pipeline(Strict):
-    """One pipeline: one region, one consumer group, one target."""
+    """One pipeline: one region, one consumer group, one target or several."""
 
     region: Annotated[str, Field(pattern=REGION)]
     """Name of the region: its key in the ledger and its default consumer group."""
@@ -90,8 +100,10 @@ class Pipeline(Strict):
     """Where records come from."""
     decode: DecodeSettings
     """How records become columns."""
-    target: TargetSettings
-    """Where rows go."""
+    target: TargetSettings | None = None
+    """Where rows go; this or targets."""
+    targets: dict[TargetName, TargetSettings] = Field(default_factory=dict)
+    """Several targets by name, in the place of one: the transform returns rows for each."""
     batch: BatchSettings = BatchSettings()
     """Bounds of a batch and of a run."""
     dead_letters: DeadLetterSettings = DeadLetterSettings()
@@ -113,6 +125,24 @@ class Pipeline(Strict):
     """Resets in a row after which no run opens until a reset by hand."""
     _file: Path = PrivateAttr(Path("pipeline.yaml"))  # of the current folder, if never loaded
 
+    @model_validator(mode="after")
+    def _one_or_several(self) -> Self:
+        if bool(self.target) == bool(self.targets):
+            raise ValueError("name the table by target, or several by targets: one of the two")
+        if self.targets and self.transform is None:
+            raise ValueError(
+                "targets need a transform that says which row goes where; name one, or set target"
+            )
+        return self
+
+    @field_validator("targets")
+    @classmethod
+    def _fit_each_other(
+        cls, targets: dict[str, TargetSettings], info: ValidationInfo
+    ) -> dict[str, TargetSettings]:
+        refuse_unfit(targets, info.data.get("region", ""))
+        return targets
+
     @field_validator("transform_kind")
     @classmethod
     def _of_a_transform(
@@ -123,6 +153,26 @@ class Pipeline(Strict):
         return kind
 
     @property
+    def all_targets(self) -> Mapping[str, TargetSettings]:
+        """Where rows go, by name: the only one has an empty name."""
+        return self.targets or ({ONLY: self.target} if self.target else {})
+
+    @property
+    def tables(self) -> dict[str, str]:
+        """The targets' tables, by name."""
+        return {name: one.table for name, one in self.all_targets.items()}
+
+    @property
+    def into(self) -> str:
+        """The targets' tables in words."""
+        return ", ".join(self.tables.values())
+
+    @property
+    def warehouse(self) -> str:
+        """The connection of the targets' database, in which the ledger lives."""
+        return next(iter(self.all_targets.values())).connection
+
+    @property
     def group(self) -> str:
         """The consumer group id."""
         return self.kafka.group or self.region
@@ -130,7 +180,7 @@ class Pipeline(Strict):
     @property
     def connections(self) -> set[str]:
         """The ids of the connections that its job needs."""
-        found = {self.kafka.connection, self.target.connection, self.decode.registry}
+        found = {self.kafka.connection, self.warehouse, self.decode.registry}
         return {conn_id for conn_id in found if conn_id}
 
     @classmethod

@@ -1,5 +1,7 @@
 """The section `target` of a pipeline file: where rows go."""
 
+from collections import Counter
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Self
 
@@ -25,6 +27,13 @@ class OnRefused(StrEnum):
 
 
 ColumnName = Annotated[str, Field(min_length=1, max_length=63)]
+
+
+TARGET = r"^[a-z][a-z0-9_]{0,19}$"
+TargetName = Annotated[str, Field(pattern=TARGET)]
+
+NAMES_CHARS = 46
+"""Of a region and a target: with a seq of nine digits they name a staging table."""
 
 
 class TargetSettings(Strict):
@@ -71,3 +80,31 @@ class TargetSettings(Strict):
         if self.mode is Mode.append:
             return None
         return Upsert(self.key, self.order_by, self.deleted)
+
+
+def refuse_unfit(targets: Mapping[str, TargetSettings], region: str) -> None:
+    """Refuse targets of one region that can't be written by one transaction.
+
+    Raises:
+        ValueError: names what does not fit.
+    """
+    if len({one.connection for one in targets.values()}) > 1:
+        raise ValueError(
+            "targets have different connections: their rows become visible in one transaction, so"
+            " they are in one database; name one connection"
+        )
+    tables = Counter(one.table for one in targets.values())
+    if twice := [table for table, times in tables.items() if times > 1]:
+        raise ValueError(f"two targets have the table {', '.join(twice)}: give each its own")
+    if long := [name for name in targets if len(region) + len(name) > NAMES_CHARS]:
+        raise ValueError(
+            f"the names of the region and of target {', '.join(long)} have more than"
+            f" {NAMES_CHARS} letters together, which a staging table's name can't hold"
+        )
+    if len(targets) > 1 and any(
+        one.on_refused is OnRefused.dead_letter for one in targets.values()
+    ):
+        raise ValueError(
+            "on_refused: dead_letter needs a single target: with several, a record that one of"
+            " them refuses would be rows and a dead letter"
+        )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -12,6 +12,9 @@ from tidemark.settings.fault_words import did_you_mean, words
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
+
+_NAME = "[key]"
+"""What pydantic adds to the location of a key that is wrong itself."""
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Airflow reads each file whenever it parses the DAGs: libyaml takes a tenth of the time."""
@@ -68,7 +71,7 @@ def _fault(
     model: type[BaseModel],
     patterns: Mapping[str, str],
 ) -> str:
-    keys = [part for part in fault["loc"] if not _is_union_branch(part)]
+    keys = [part for part in fault["loc"] if not _is_union_branch(part) and part != _NAME]
     message = words(fault, patterns)
     if fault["type"] == "extra_forbidden":
         message += did_you_mean(keys[-1], _known_keys(model, keys[:-1]))
@@ -96,9 +99,10 @@ def _known_keys(model: type[BaseModel], keys: list[Any]) -> list[str]:
     if not keys:
         return list(fields)
     inner = fields[keys[0]].annotation if keys[0] in fields else None
+    below = keys[2:] if get_origin(inner) is dict else keys[1:]
     for kind in (inner, *get_args(inner)):
         if isinstance(kind, type) and issubclass(kind, BaseModel):
-            return _known_keys(kind, keys[1:])
+            return _known_keys(kind, below)
     return []
 
 

@@ -3,12 +3,14 @@
 No row of it crosses the JVM, and nothing here needs Spark.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
 from tidemark.errors import InvalidSettings, JobFailed, TransformFailed
+from tidemark.model.batch import ONLY
 from tidemark.spark.cause import cause
 from tidemark.spark.columns import refuse_other_columns
 
@@ -23,34 +25,39 @@ _REMEDIES = {
 class ArrowTransform:
     """The user's function. Pickled it is its name: the process that unpickles it imports it."""
 
-    function: Callable[[pa.RecordBatch], pa.RecordBatch]
+    function: Callable[[pa.RecordBatch], Any]
+    targets: tuple[str, ...] = (ONLY,)
+    """The targets that it makes rows for: of several it returns a mapping, of one the batch."""
 
-    def schema(self, given: pa.Schema) -> pa.Schema:
-        """The columns that it returns, found with an empty batch of the columns `given`.
+    def schemas(self, given: pa.Schema) -> dict[str, pa.Schema]:
+        """The columns that it returns for each target, found with an empty batch of `given`.
 
         Raises:
             TransformFailed: it raises.
             JobFailed: memory ran out, or what it asked did not answer.
-            InvalidSettings: it returns no record batch.
+            InvalidSettings: it returns no record batch, or not one for each target.
         """
         empty = pa.RecordBatch.from_pylist([], schema=given)
-        return self._made(empty, " with the empty batch that tells its columns").schema
+        made = self._made(empty, " with the empty batch that tells its columns")
+        return {name: batch.schema for name, batch in made.items()}
 
     def rows(
-        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, what: str
-    ) -> Iterator[pa.RecordBatch]:
-        """What it makes of each batch; all of them are taken.
+        self, batches: Iterable[pa.RecordBatch], schemas: Mapping[str, pa.Schema], what: str
+    ) -> Iterator[dict[str, pa.RecordBatch]]:
+        """What it makes of each batch, by target; all of them are taken.
 
         Raises:
-            TransformFailed, JobFailed, InvalidSettings: as `schema`.
-            SchemaMismatch: it returns other columns than `schema`.
+            TransformFailed, JobFailed, InvalidSettings: as `schemas`.
+            SchemaMismatch: it returns other columns than `schemas`.
         """
         for batch in batches:
             made = self._made(batch)
-            refuse_other_columns(made.schema, schema, what)
+            for name, part in made.items():
+                of = f"{what}, target {name}" if name else what
+                refuse_other_columns(part.schema, schemas[name], of)
             yield made
 
-    def _made(self, batch: pa.RecordBatch, where: str = "") -> pa.RecordBatch:
+    def _made(self, batch: pa.RecordBatch, where: str = "") -> dict[str, pa.RecordBatch]:
         try:
             made = self.function(batch)
         except Exception as error:
@@ -59,10 +66,32 @@ class ArrowTransform:
                 f"the transform failed{where}: {cause(error)}. Correct it, then run again;"
                 " nothing of the batch became visible"
             ) from None
-        if not isinstance(made, pa.RecordBatch):
-            kind = type(made).__name__
-            raise InvalidSettings(
-                f"the transform returned {kind}; it must return a pyarrow.RecordBatch"
-                f"{_REMEDIES.get(kind, '')}"
-            )
-        return made
+        parts = {ONLY: made} if self.targets == (ONLY,) else _by_name(made, self.targets)
+        for name, part in parts.items():
+            _refuse_others(part, f" for target {name}" if name else "")
+        return {name: parts[name] for name in self.targets}
+
+
+def _by_name(made: Any, targets: tuple[str, ...]) -> Mapping[str, Any]:
+    names = ", ".join(targets)
+    if not isinstance(made, Mapping):
+        raise InvalidSettings(
+            f"the transform returned {type(made).__name__}; with several targets it must return a"
+            f" dict with a pyarrow.RecordBatch for each of {names}"
+        )
+    if set(made) != set(targets):
+        raise InvalidSettings(
+            f"the transform returned rows for {', '.join(map(str, made)) or 'no target'}; the"
+            f" pipeline names the targets {names}. Return a batch for each, an empty one where"
+            " there is nothing"
+        )
+    return made
+
+
+def _refuse_others(made: Any, where: str) -> None:
+    if not isinstance(made, pa.RecordBatch):
+        kind = type(made).__name__
+        raise InvalidSettings(
+            f"the transform returned {kind}{where}; it must return a pyarrow.RecordBatch"
+            f"{_REMEDIES.get(kind, '')}"
+        )

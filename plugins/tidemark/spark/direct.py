@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidemark.errors import IncompleteRead
-from tidemark.model.batch import Attempt
+from tidemark.model.batch import ONLY, Attempt
 from tidemark.model.offsets import Span, spans_in_ranges
 from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.columns import spelled
 from tidemark.spark.reader import ReadSpec, read
-from tidemark.spark.writer import WriteSpec, stage
+from tidemark.spark.writer import Parts, WriteSpec, stage
 
 Rows = Mapping[tuple[str, int, int], int]
 """Rows by topic, partition and task attempt."""
@@ -46,9 +46,9 @@ class Direct:
             TransformFailed, JobFailed, InvalidSettings, SchemaMismatch: see `ArrowTransform.rows`.
         """
         read_rows = _Counted(spelled(read(self.reading, spans, attempt), self.given))
-        made: Iterable[pa.RecordBatch] = read_rows
+        made: Iterable[Parts] = ({ONLY: batch} for batch in read_rows)
         if self.transform is not None:
-            made = self.transform.rows(read_rows, self.writing.schema, self.what)
+            made = self.transform.rows(read_rows, self.writing.schemas, self.what)
         winner = stage(self.writing, made, attempt)
         return Done(tuple(spans), winner, read_rows.taken)
 

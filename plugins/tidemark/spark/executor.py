@@ -15,7 +15,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tidemark.errors import TidemarkError
-from tidemark.model.batch import Attempt, Batch
+from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
@@ -52,12 +52,12 @@ class SparkExecutor:
         self._token = new_token()
         self._jobs = Jobs()
         self._spark: SparkContext | None = None
-        self._schema: pa.Schema | None = None
+        self._schemas: dict[str, pa.Schema] | None = None
         self._remarks: tuple[str, ...] = ()
         self._is_by_record = transform is None
 
-    def output_schema(self) -> pa.Schema:
-        """The columns that the transform returns; Spark is started, and nothing is read.
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        """The columns that the transform returns, by target; Spark is started, nothing is read.
 
         Raises:
             TransformFailed: the transform raises, and would raise again.
@@ -65,19 +65,19 @@ class SparkExecutor:
             InvalidSettings: it returns no DataFrame, or no record batch.
             IncompleteRead: it cuts its rows.
         """
-        if self._schema is None:
+        if self._schemas is None:
             with self._failures():
-                self._schema = self._found_schema(self._context)
-        return self._schema
+                self._schemas = self._found_schemas(self._context)
+        return self._schemas
 
     def remarks(self) -> tuple[str, ...]:
         """What a person should know about the transform's result."""
-        self.output_schema()
+        self.output_schemas()
         return self._remarks
 
     def is_by_record(self) -> bool:
         """Whether each row is made of one record, whose coordinates it bears."""
-        self.output_schema()
+        self.output_schemas()
         return self._is_by_record
 
     def warm(self) -> None:
@@ -94,8 +94,7 @@ class SparkExecutor:
             SchemaMismatch: the transform returns other columns than at the start.
             TidemarkError: what a reader or writer raised, as it raised it.
         """
-        schema = self.output_schema()
-        reading, writing = specs_of_batch(self._spec, batch, schema)
+        reading, writing = specs_of_batch(self._spec, batch, self.output_schemas())
         what = f"region {batch.region}, batch {batch.seq}"
         with self._jobs.running(self._context, what), self._failures():
             if isinstance(self._transform, ArrowTransform | None):
@@ -106,7 +105,7 @@ class SparkExecutor:
             written = staged(self._transform, frame, writing, self._token, what)
             self._jobs.refuse_cancelled()
             refuse_cuts(written)
-            winners = [Attempt(*winner) for winner in written.collect()]
+            winners = [Attempt(m, attempt, {ONLY: rows}) for m, attempt, rows in written.collect()]
             took = taken(written)
         refuse_untaken(batch, spans, self._read(batch), took)
         return winners
@@ -134,15 +133,15 @@ class SparkExecutor:
             self._spark = self._start()
         return self._spark
 
-    def _found_schema(self, spark: SparkContext) -> pa.Schema:
+    def _found_schemas(self, spark: SparkContext) -> dict[str, pa.Schema]:
         """A SparkSession's first use costs seconds: only a DataFrame transform needs it."""
         if isinstance(self._transform, ArrowTransform | None):
-            return direct_schema(self._spec, self._transform)
+            return direct_schemas(self._spec, self._transform)
         empty = frame_of(SparkSession(spark), self._spec, (), self._token)
         rows = transformed(self._transform, empty)
         self._remarks = refuse_cuts(rows)
         self._is_by_record = is_by_record(rows, empty)
-        return columns(rows)
+        return {ONLY: columns(rows)}
 
     def _drain_directly(self, batch: Batch, spans: Sequence[Span], direct: Direct) -> list[Attempt]:
         spark, token = self._context, self._token
@@ -197,11 +196,11 @@ def spark_executor(
     )
 
 
-def direct_schema(spec: ReadSpec, transform: ArrowTransform | None) -> pa.Schema:
+def direct_schemas(spec: ReadSpec, transform: ArrowTransform | None) -> dict[str, pa.Schema]:
     """The columns that an Arrow transform returns, or that are read; Spark is not needed.
 
     Raises:
-        TransformFailed, JobFailed, InvalidSettings: see `ArrowTransform.schema`.
+        TransformFailed, JobFailed, InvalidSettings: see `ArrowTransform.schemas`.
     """
     given = wire_schema(spec.schema)
-    return given if transform is None else transform.schema(given)
+    return {ONLY: given} if transform is None else transform.schemas(given)

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from tidemark.errors import InvalidSettings
+from tidemark.model.batch import ONLY
 from tidemark.spark.columns import refuse_other_columns
 from tidemark.spark.failure import marked
 from tidemark.spark.source import Arrow, attempt_id
@@ -48,15 +49,16 @@ def staged(
         SchemaMismatch: it returns other columns than at the start.
     """
     rows = transformed(transform, frame)
-    refuse_other_columns(columns(rows), spec.schema, what)
+    refuse_other_columns(columns(rows), spec.schemas[ONLY], what)
     return rows.mapInArrow(_staging(spec, token), from_arrow_schema(_WINNER))
 
 
 def _staging(spec: WriteSpec, token: str) -> Arrow:
     def staged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with marked(token):
-            winner = stage(spec, batches, attempt_id())
-        row = {"member": winner.member, "attempt": winner.attempt, "rows": winner.rows}
+            winner = stage(spec, ({ONLY: batch} for batch in batches), attempt_id())
+        rows = winner.rows.get(ONLY, 0)
+        row = {"member": winner.member, "attempt": winner.attempt, "rows": rows}
         yield pa.RecordBatch.from_pylist([row], schema=_WINNER)
 
     return staged

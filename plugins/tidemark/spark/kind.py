@@ -1,9 +1,10 @@
 """The kind of a transform: told by the pipeline file, or by the function's annotations."""
 
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from tidemark.errors import InvalidSettings
 from tidemark.settings.pipeline import TransformKind
@@ -12,6 +13,7 @@ _KINDS = {
     ("pyarrow", "RecordBatch"): TransformKind.arrow,
     ("pyspark", "DataFrame"): TransformKind.dataframe,
 }
+_MAPPING = re.compile(r"(?:[\w.]+\.)?(?:dict|Dict|Mapping)\[[^,]*,\s*([\w.]+)\]")
 _BY_NAME = {name: kind for (_, name), kind in _KINDS.items()}
 
 
@@ -49,7 +51,11 @@ def _annotations(function: Callable[..., Any]) -> list[object]:
 
 
 def _kind(annotation: object) -> TransformKind | None:
+    """Of one, or of a mapping of them by target."""
     if isinstance(annotation, str):
-        return _BY_NAME.get(annotation.rpartition(".")[2])
+        of_each = _MAPPING.fullmatch(annotation)
+        return _BY_NAME.get((of_each[1] if of_each else annotation).rpartition(".")[2])
+    if get_origin(annotation) in (dict, Mapping):
+        return _kind(get_args(annotation)[-1])
     package = getattr(annotation, "__module__", "").partition(".")[0]
     return _KINDS.get((package, getattr(annotation, "__name__", "")))

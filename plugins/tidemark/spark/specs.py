@@ -32,7 +32,7 @@ def read_spec(
     decoding = decoding_of(pipeline.decode, connections)
     return ReadSpec(
         kafka=kafka_config(connections[pipeline.kafka.connection]) | {"group.id": pipeline.group},
-        postgres=postgres_parameters(connections[pipeline.target.connection]),
+        postgres=postgres_parameters(connections[pipeline.warehouse]),
         decoding=decoding,
         fields=decoder_of(decoding).schema,
         metadata=tuple(map(str, pipeline.decode.metadata)),
@@ -59,8 +59,10 @@ def decoding_of(settings: DecodeSettings, connections: Mapping[str, Connection])
     )
 
 
-def specs_of_batch(spec: ReadSpec, batch: Batch, rows: pa.Schema) -> tuple[ReadSpec, WriteSpec]:
-    """How one batch is read and staged; `rows` are the columns after the transform."""
+def specs_of_batch(
+    spec: ReadSpec, batch: Batch, rows: Mapping[str, pa.Schema]
+) -> tuple[ReadSpec, WriteSpec]:
+    """How one batch is read and staged; `rows` are each target's columns after the transform."""
     reading = replace(
         spec,
         staging=batch.staging,

@@ -1,13 +1,15 @@
 """For tests of your own Arrow transforms: what they make of a record depends on nothing else."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from random import Random
 
 import pyarrow as pa
 
-ArrowFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
+from tidemark.model.batch import ONLY
+
+ArrowFunction = Callable[[pa.RecordBatch], pa.RecordBatch | Mapping[str, pa.RecordBatch]]
 
 
 def assert_cuts_change_nothing(
@@ -15,18 +17,20 @@ def assert_cuts_change_nothing(
 ) -> None:
     """The transform makes the same rows of `rows`, in any order, wherever they are cut.
 
+    Of each target, if it makes rows for several.
+
     It is called with no row, twice with all, with each row alone, and with pieces of random size.
 
     Raises:
         AssertionError: it does not; names the cuts, and the first row or column that differs.
     """
-    schema = transform(rows.slice(0, 0)).schema
-    expected = _made(transform, [rows], schema, "the whole")
+    schemas = {name: made.schema for name, made in _parts(transform, rows.slice(0, 0))}
+    expected = _made(transform, [rows], schemas, "the whole")
     for cuts in _cuts(rows.num_rows, tries, Random(seed)):  # noqa: S311 -- no secret
         ends = pairwise((0, *cuts, rows.num_rows))
         pieces = [rows.slice(start, end - start) for start, end in ends]
         where = f"in {len(pieces)} pieces, cut before rows {_shown(cuts)}" if cuts else "again"
-        found = _made(transform, pieces, schema, where)
+        found = _made(transform, pieces, schemas, where)
         if found != expected:
             raise AssertionError(
                 f"{where}: the row {_first(expected - found)} is missing, or is changed into"
@@ -51,19 +55,28 @@ def _cuts(rows: int, tries: int, random: Random) -> Iterator[Sequence[int]]:
             yield sorted(random.sample(places, random.randint(1, len(places))))
 
 
+def _parts(transform: ArrowFunction, piece: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    made = transform(piece)
+    yield from made.items() if isinstance(made, Mapping) else [(ONLY, made)]
+
+
 def _made(
-    transform: ArrowFunction, pieces: Sequence[pa.RecordBatch], schema: pa.Schema, where: str
+    transform: ArrowFunction,
+    pieces: Sequence[pa.RecordBatch],
+    schemas: Mapping[str, pa.Schema],
+    where: str,
 ) -> Counter[str]:
     """How often each row is made; texts, because NaN is not equal to itself."""
     found: Counter[str] = Counter()
     for piece in pieces:
-        made = transform(piece)
-        if made.schema != schema:
-            raise AssertionError(
-                f"{where}: the columns of {piece.num_rows} rows are\n{made.schema}\nand of no rows"
-                f"\n{schema}"
-            )
-        found.update(map(repr, _readable(made).to_pylist()))
+        for name, made in _parts(transform, piece):
+            if made.schema != schemas.get(name):
+                raise AssertionError(
+                    f"{where}: the columns of {piece.num_rows} rows are\n{made.schema}\nand of no"
+                    f" rows\n{schemas.get(name)}"
+                )
+            of = f"{name}: " if name else ""
+            found.update(f"{of}{row}" for row in _readable(made).to_pylist())
     return found
 
 

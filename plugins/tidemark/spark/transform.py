@@ -36,7 +36,17 @@ def transform_of(pipeline: Pipeline) -> Transform | None:
             f" (its project, {pipeline.project}, must be on PYTHONPATH)"
         ) from error
     kind = kind_of(found, pipeline.transform, pipeline.transform_kind)
-    return ArrowTransform(found) if kind is TransformKind.arrow else found
+    if kind is TransformKind.arrow:
+        return ArrowTransform(found, tuple(pipeline.all_targets))
+    if pipeline.targets:
+        raise InvalidSettings(
+            f"transform {pipeline.transform} takes DataFrames, and targets need one of Arrow record"
+            " batches: Spark computes each DataFrame by itself, so records would be read once for"
+            " each target, and what the transform makes of one record need not agree from table to"
+            " table. Write it as a function of pyarrow.RecordBatch (docs/targets.md)"
+        )
+    transform: FrameTransform = found
+    return transform
 
 
 def _imported(module: str, transform: str) -> ModuleType:

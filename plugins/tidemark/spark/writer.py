@@ -21,15 +21,20 @@ class WriteSpec:
     postgres: Mapping[str, Any] = field(repr=False)
     """Where rows are staged."""
     staging: Staging
-    schema: pa.Schema = field(repr=False)
-    """The columns of the rows, in order."""
+    schemas: Mapping[str, pa.Schema] = field(repr=False)
+    """The columns of each target's rows, in order."""
     member: int
 
 
-def stage(spec: WriteSpec, batches: Iterable[pa.RecordBatch], attempt: int) -> Attempt:
+Parts = Mapping[str, pa.RecordBatch]
+"""Rows by the name of their target."""
+
+
+def stage(spec: WriteSpec, batches: Iterable[Parts], attempt: int) -> Attempt:
     """All rows of `batches` lie in staging under (member, attempt), committed; none if it fails.
 
-    One batch is in memory at a time. Without any row Postgres is not asked.
+    Those of all targets by one COMMIT. One batch is in memory at a time. Without any row Postgres
+    is not asked.
 
     Raises:
         Unreachable: Postgres does not answer.
@@ -37,26 +42,30 @@ def stage(spec: WriteSpec, batches: Iterable[pa.RecordBatch], attempt: int) -> A
         TargetRefused: Postgres can't hold a value.
     """
     failpoints.hit("stage.before")
-    filled = (batch for batch in batches if batch.num_rows)
+    filled = filter(None, map(_filled, batches))
     first = next(filled, None)
-    rows = 0 if first is None else _copy(spec, chain([first], filled), attempt)
+    rows = {} if first is None else _copy(spec, chain([first], filled), attempt)
     failpoints.hit("stage.after")
     return Attempt(spec.member, attempt, rows)
 
 
-def _copy(spec: WriteSpec, batches: Iterator[pa.RecordBatch], attempt: int) -> int:
+def _filled(parts: Parts) -> Parts:
+    return {name: batch for name, batch in parts.items() if batch.num_rows}
+
+
+def _copy(spec: WriteSpec, batches: Iterator[Parts], attempt: int) -> dict[str, int]:
     with postgres_errors(), closing(connected(spec.postgres)) as connection:
         return copy_rows(
             connection,
             spec.staging,
             _watched(batches),
-            spec.schema,
+            spec.schemas,
             member=spec.member,
             attempt=attempt,
         )
 
 
-def _watched(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _watched(batches: Iterator[Parts]) -> Iterator[Parts]:
     for number, batch in enumerate(batches):
         yield batch
         if number == 0:

@@ -1,7 +1,7 @@
 """Stage rows and dead letters on an executor, keyed by member and task attempt."""
 
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 import msgspec
@@ -36,39 +36,59 @@ _LETTER_FIELDS = pa.schema(
 def copy_rows(
     connection: Connection,
     staging: Staging,
-    batches: Iterable[pa.RecordBatch],
-    schema: pa.Schema,
+    batches: Iterable[Mapping[str, pa.RecordBatch]],
+    schemas: Mapping[str, pa.Schema],
     *,
     member: int,
     attempt: int,
-) -> int:
-    """Stage all rows of `batches` under (member, attempt), commit, and return their number.
+) -> dict[str, int]:
+    """Stage all rows of `batches` under (member, attempt), commit, and return their numbers.
 
-    The connection is the writer's own and idle; the call is one transaction. Batches have the
-    columns of `schema` in its order and are fetched one at a time. An exception of the iterator
-    passes through unchanged.
+    Rows are told by their target. The connection is the writer's own and idle; the call is one
+    transaction. Batches have the columns of `schemas` in their order and are fetched one at a time.
+    An exception of the iterator passes through unchanged.
 
     If it crashes or raises: nothing of the attempt is staged, unless only the answer to COMMIT was
     lost. Then its rows stay until the tables are dropped, but no contribution names the attempt.
 
     Raises:
-        SchemaMismatch: `schema` has columns that can't be written; no batch was fetched.
+        SchemaMismatch: there are columns that can't be written; no batch was fetched.
         TargetRefused: Postgres can't hold a value, such as a NUL in a text.
         StagingLost: the staging table is gone, or took fewer rows than were sent.
     """
-    columns = columns_of(schema)
-    stream = CopyStream(
-        (_arrays(batch, columns) for batch in batches),
-        pa.schema([(column.staged_name, column.copied_type) for column in columns]),
-        member=member,
-        attempt=attempt,
-        documents={column.staged_name for column in columns if column.is_json},
-    )
-    try:
-        with connection, connection.cursor() as cursor:
-            return stream.copy_into(cursor, staging.schema, staging.rows)
-    except psycopg2.Error as error:
-        stream.explain(error)
+    copies = {
+        name: _RowCopy(staging.of_target(name), columns_of(schema), member, attempt)
+        for name, schema in schemas.items()
+    }
+    copied = dict.fromkeys(copies, 0)
+    with connection, connection.cursor() as cursor:
+        for parts in batches:
+            for name, batch in parts.items():
+                copied[name] += copies[name].copy(cursor, batch)
+    return copied
+
+
+class _RowCopy:
+    """The rows of one attempt for one target."""
+
+    def __init__(
+        self, staging: Staging, columns: tuple[Column, ...], member: int, attempt: int
+    ) -> None:
+        self._staging = staging
+        self._columns = columns
+        self._stream = CopyStream(
+            pa.schema([(column.staged_name, column.copied_type) for column in columns]),
+            member=member,
+            attempt=attempt,
+            documents={column.staged_name for column in columns if column.is_json},
+        )
+
+    def copy(self, cursor: Cursor, batch: pa.RecordBatch) -> int:
+        arrays = _arrays(batch, self._columns)
+        try:
+            return self._stream.copy_into(cursor, self._staging.schema, self._staging.rows, arrays)
+        except psycopg2.Error as error:
+            self._stream.explain(error)
 
 
 def copy_dead_letters(
@@ -84,15 +104,12 @@ def copy_dead_letters(
     Raises:
         StagingLost: the staging table is gone, or took fewer letters than were sent.
     """
-    stream = CopyStream(
-        map(_letter_arrays, _chunks(letters)),
-        _LETTER_FIELDS,
-        member=member,
-        attempt=attempt,
-        documents={"headers"},
-    )
+    stream = CopyStream(_LETTER_FIELDS, member=member, attempt=attempt, documents={"headers"})
+    table = staging.schema, staging.dead_letters
     try:
-        return stream.copy_into(cursor, staging.schema, staging.dead_letters)
+        return sum(
+            stream.copy_into(cursor, *table, _letter_arrays(some)) for some in _chunks(letters)
+        )
     except psycopg2.Error as error:
         stream.explain(error)
 

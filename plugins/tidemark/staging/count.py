@@ -7,8 +7,9 @@ from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.target import Target
 
 _BOTH = sql.SQL("""
-SELECT (SELECT coalesce(sum(rows_moved - rows_overwritten), 0)::bigint FROM tidemark.batches
-        WHERE region = {region} AND state = 'published' AND seq >= {since}),
+SELECT (SELECT coalesce(sum(t.rows_moved - t.rows_overwritten), 0)::bigint
+        FROM tidemark.batches JOIN tidemark.batch_targets t USING (region, seq)
+        WHERE region = {region} AND state = 'published' AND seq >= {since} AND t.target = {name}),
        (SELECT count(*) FROM {target} WHERE {batch_seq} >= greatest({since}, 1))
 """)
 
@@ -19,6 +20,7 @@ def count_beside_ledger(cursor: Cursor, target: Target, region: str, since: int)
     statement = _BOTH.format(
         target=target.identifier,
         batch_seq=sql.Identifier(BATCH_SEQ),
+        name=sql.Literal(target.name),
         region=sql.Literal(region),
         since=sql.Literal(since),
     )

@@ -1,4 +1,4 @@
-"""The mover: what a publish uses to move staged rows and dead letters."""
+"""The mover: what a publish uses to move the staged rows of one target."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,13 +9,7 @@ from tidemark.model.batch import Batch, Contribution, Moved
 from tidemark.model.upsert import Upsert
 from tidemark.staging.column import Column
 from tidemark.staging.keyed import ensure_keyed
-from tidemark.staging.move import (
-    count_dead_letters,
-    count_rows,
-    move_dead_letters,
-    move_rows,
-    refuse_kept_out,
-)
+from tidemark.staging.move import count_rows, insert_rows, of_winners, refuse_kept_out
 from tidemark.staging.ports import Deciding
 from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.refused_records import refuse_without_coordinates
@@ -26,7 +20,7 @@ from tidemark.staging.upsert import Upserting
 
 @dataclass(frozen=True, slots=True)
 class Mover:
-    """Moves a batch's staging into the target and the ledger, in the publishing transaction."""
+    """Moves the staged rows of one target into it, in the publishing transaction."""
 
     target: Target
     columns: Sequence[Column]
@@ -48,17 +42,20 @@ class Mover:
             refuse_without_coordinates(self.columns, "on_refused: dead_letter", "on_refused: stop")
         return ensure(cursor, self.target, self.columns)
 
-    def count_staged(
-        self, transaction: Deciding, batch: Batch, contribution: Contribution
-    ) -> tuple[int, int]:
-        """How many rows and dead letters of the contribution are in staging."""
-        cursor, staging = transaction.cursor, batch.staging
+    @property
+    def name(self) -> str:
+        """The target's name in the ledger."""
+        return self.target.name
+
+    def count_rows(self, cursor: Cursor, batch: Batch, contribution: Contribution) -> int:
+        """How many rows of the contribution are in staging."""
         winners = [(winner.member, winner.attempt) for winner in contribution.winners]
-        letters = count_dead_letters(cursor, staging, contribution.reads)
-        return count_rows(cursor, staging, winners), letters
+        return count_rows(cursor, batch.staging.of_target(self.name), winners)
 
     def move_rows(self, transaction: Deciding, batch: Batch, room: int | None = None) -> Moved:
         """Insert or upsert the winners' rows under the batch's seq.
+
+        Constraints that are deferred are the caller's to check.
 
         Where refused rows become dead letters, at most `room` records may: with more, the search
         for them ends early and the caller must refuse the batch.
@@ -67,11 +64,12 @@ class Mover:
             TargetRefused: a constraint of the target refuses a row, a trigger keeps it out, or
                 the region has published to another table.
         """
-        cursor, staging, winners = transaction.cursor, batch.staging, transaction.winners(batch)
+        cursor, winners = transaction.cursor, transaction.winners(batch)
+        staging = batch.staging.of_target(self.name)
         moved = self._moved(cursor, batch, winners, room)
-        transaction.keep_target(self.target.schema, self.target.table)
+        transaction.keep_target(self.name, self.target.schema, self.target.table)
         is_whole = room is None or moved.refused_records <= room
-        contributed = transaction.contributed_rows(batch)
+        contributed = transaction.contributed_rows(batch, self.name)
         if is_whole and moved.staged_rows != contributed:
             events = ("INSERT", "UPDATE") if self.upsert else ("INSERT",)
             refuse_kept_out(cursor, staging, self.target, winners, moved, contributed, events)
@@ -82,16 +80,11 @@ class Mover:
     ) -> Moved:
         if self.refused_become_dead_letters:
             return Search(cursor, batch, self.target, self.columns, winners).move(room)
-        with naming_refusals(self.target):
+        with naming_refusals([self.target]):
             if self.upsert:
                 upserting = Upserting(
                     cursor, batch, self.target, self.columns, self.upsert, winners
                 )
                 return upserting.move()
-            return Moved(
-                move_rows(cursor, batch.staging, self.target, self.columns, batch.seq, winners)
-            )
-
-    def move_dead_letters(self, transaction: Deciding, batch: Batch) -> int:
-        """Move the dead letters of the reads that count; return how many."""
-        return move_dead_letters(transaction.cursor, batch.staging, batch.region, batch.seq)
+            staging, chosen = batch.staging.of_target(self.name), of_winners(winners)
+            return Moved(insert_rows(cursor, staging, self.target, self.columns, batch.seq, chosen))

@@ -1,6 +1,6 @@
 """A target that refuses a row: recognised by SQLSTATE, reported without the row's data."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import psycopg2
@@ -26,8 +26,8 @@ def is_refusal(error: psycopg2.Error) -> bool:
 
 
 @contextmanager
-def naming_refusals(target: Target) -> Iterator[None]:
-    """Raise TargetRefused, without the row's data, where a statement on the target is refused.
+def naming_refusals(targets: Sequence[Target]) -> Iterator[None]:
+    """Raise TargetRefused, without the row's data, where a statement on a target is refused.
 
     Raises:
         TargetRefused: the target refuses a row; other errors pass through unchanged.
@@ -38,17 +38,20 @@ def naming_refusals(target: Target) -> Iterator[None]:
         if not is_refusal(error):
             raise
         # not chained: the DETAIL of the server's error quotes the row
-        raise target_refused(error, target) from None
+        raise target_refused(error, targets) from None
 
 
-def target_refused(error: psycopg2.Error, target: Target) -> TargetRefused:
+def target_refused(error: psycopg2.Error, targets: Sequence[Target]) -> TargetRefused:
     """The error that names the target's constraint, column or type, without the row's data.
 
     Raise it `from None`: the DETAIL of the server's error quotes the row.
     """
+    place = error.diag.schema_name, error.diag.table_name
+    known = [one for one in targets if (one.schema, one.table) == place] or targets
     return TargetRefused(
-        f"{target} refuses a row of the batch: {guard(error)}; nothing of the batch is published."
-        " Correct the rows in the transform, or change the table, then run again"
+        f"{' or '.join(map(str, known))} refuses a row of the batch: {guard(error)}; nothing of"
+        " the batch is published. Correct the rows in the transform, or change the table, then run"
+        " again"
     )
 
 

@@ -90,7 +90,7 @@ def write_letters(
     """
     cursor.execute(
         _LETTERS.format(
-            rows=sql.Identifier(batch.staging.schema, batch.staging.rows),
+            rows=sql.Identifier(batch.staging.schema, batch.staging.of_target(target.name).rows),
             places=places,
             row=ROW,
             reason=sql.Literal(REASON),

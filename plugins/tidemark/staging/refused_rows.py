@@ -17,7 +17,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import TargetRefused
-from tidemark.model.batch import Batch, Moved
+from tidemark.model.batch import Batch, Moved, Staging
 from tidemark.staging.column import Column
 from tidemark.staging.move import insert_rows, move_rows, of_winners
 from tidemark.staging.refusal import guard, is_refusal
@@ -68,7 +68,7 @@ class Search:
         Raises:
             TargetRefused: the search takes too long, or a refused row names no record of the batch.
         """
-        staging, seq = self.batch.staging, self.batch.seq
+        staging, seq = self._staging, self.batch.seq
         try:
             with _savepoint(self.cursor):
                 return Moved(
@@ -122,7 +122,7 @@ class Search:
         else:
             which = _ANY.format(sql.Literal(list(places)))
         chosen = _AT.format(places=self._places, which=which)
-        staging, seq = self.batch.staging, self.batch.seq
+        staging, seq = self._staging, self.batch.seq
         return insert_rows(self.cursor, staging, self.target, self.columns, seq, chosen)
 
     def _refuse_late(self, until: float, found: int) -> None:
@@ -142,7 +142,11 @@ class Search:
 
     @property
     def _rows(self) -> sql.Identifier:
-        return sql.Identifier(self.batch.staging.schema, self.batch.staging.rows)
+        return sql.Identifier(self._staging.schema, self._staging.rows)
+
+    @property
+    def _staging(self) -> Staging:
+        return self.batch.staging.of_target(self.target.name)
 
 
 def _halves(places: Sequence[int]) -> list[Sequence[int]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from psycopg2 import sql
 
 from tidemark.model.batch import Batch, Contribution, Moved
-from tidemark.staging.mover import Mover
+from tidemark.staging.movers import Movers
 from tidemark.staging.ports import Deciding
 
 # chosen no longer: what is left of the choice became rows
@@ -23,11 +23,11 @@ WHERE d.region = {region} AND d.chosen_seq = {seq} AND d.replayed_seq IS NULL
 class ReplayMover:
     """Moves a replay's staging in the publishing transaction. Only for rows that are appended."""
 
-    mover: Mover
+    movers: Movers
 
-    def move_rows(self, transaction: Deciding, batch: Batch, room: int | None) -> Moved:
-        """Insert the winners' rows under the batch's seq, see `Mover.move_rows`."""
-        return self.mover.move_rows(transaction, batch, room)
+    def move_rows(self, transaction: Deciding, batch: Batch, room: int | None) -> dict[str, Moved]:
+        """Insert the winners' rows under the batch's seq, see `Movers.move_rows`."""
+        return self.movers.move_rows(transaction, batch, room)
 
     def keep_dead_letters(
         self, transaction: Deciding, batch: Batch, contribution: Contribution

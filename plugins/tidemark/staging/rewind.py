@@ -52,11 +52,10 @@ class PublishedRows:
         cursor = transaction.cursor
         if not self._is_there(cursor):
             return 0
-        with naming_refusals(self.target):
+        with naming_refusals([self.target]):
             cursor.execute(self._after(_DELETE, after_seq))
             removed = cursor.rowcount
-            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        transaction.keep_target(self.target.schema, self.target.table)
+        transaction.keep_target(self.target.name, self.target.schema, self.target.table)
         if left := self._count(cursor, after_seq):
             raise self._kept(cursor, removed, left)
         return removed

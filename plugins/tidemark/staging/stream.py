@@ -1,6 +1,6 @@
 """COPY BINARY of one batch after another: one encoded batch is in memory at a time."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import NoReturn
 
 import pgpq.encoders
@@ -23,14 +23,13 @@ _PIECE_BYTES = 64 << 20
 class CopyStream:
     """Rows for COPY, keyed by (member, attempt).
 
-    `rows` are the arrays of `fields`, batch by batch; `documents` names those that hold JSON text.
-    Each batch is a COPY of its own, and is fetched before that begins. So, if the process hangs,
-    its session is idle or in a short statement, and its time-outs end it.
+    `documents` names the `fields` that hold JSON text. Each batch is a COPY of its own, and is
+    fetched before that begins. So, if the process hangs, its session is idle or in a short
+    statement, and its time-outs end it.
     """
 
     def __init__(
         self,
-        rows: Iterable[list[pa.Array]],
         fields: pa.Schema,
         *,
         member: int,
@@ -39,7 +38,7 @@ class CopyStream:
     ) -> None:
         self._schema = pa.schema([*((name, pa.int64()) for name in KEYS), *fields])
         self._documents = documents
-        self._batches = (_keyed(arrays, self._schema, (member, attempt)) for arrays in rows)
+        self._key = member, attempt
         self._chunks: Iterator[bytes] = iter(())
         self._failure: BaseException | None = None
 
@@ -52,25 +51,25 @@ class CopyStream:
             # psycopg2 sends this text to the server's log; the real text may quote data
             raise OSError("the rows to copy ended early") from None
 
-    def copy_into(self, cursor: Cursor, schema: str, table: str) -> int:
-        """Copy every batch; return the number of rows, which is the number sent."""
+    def copy_into(self, cursor: Cursor, schema: str, table: str, arrays: list[pa.Array]) -> int:
+        """Copy one batch, the arrays of the fields; return its rows, which is the number sent."""
+        batch = _keyed(arrays, self._schema, self._key)
+        # an empty read would end the COPY, and pgpq buffers small batches
+        self._chunks = filter(None, self._encoded(batch))
         statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(
             sql.Identifier(schema, table),
             sql.SQL(", ").join(map(sql.Identifier, self._schema.names)),
         )
-        copied = 0
-        while (sent := self._next()) is not None:
-            cursor.copy_expert(statement, self)  # type: ignore[arg-type]  # it never calls readline
-            if cursor.rowcount != sent:
-                raise StagingLost(
-                    f"{schema}.{table}: {sent} rows were sent and {cursor.rowcount} copied; "
-                    "roll back and run the attempt again"
-                )
-            copied += sent
-        return copied
+        cursor.copy_expert(statement, self)  # type: ignore[arg-type]  # it never calls readline
+        if cursor.rowcount != batch.num_rows:
+            raise StagingLost(
+                f"{schema}.{table}: {batch.num_rows} rows were sent and {cursor.rowcount} copied; "
+                "roll back and run the attempt again"
+            )
+        return int(batch.num_rows)
 
     def explain(self, error: psycopg2.Error) -> NoReturn:
-        """Raise the real cause: the exception of `rows`, or `error` translated into Tidemark's."""
+        """Raise the real cause: what encoding raised, or `error` translated into Tidemark's."""
         if self._failure is not None:
             raise self._failure from self._failure.__cause__
         if isinstance(error, psycopg2.errors.UndefinedTable):
@@ -79,14 +78,6 @@ class CopyStream:
             # not chained: the server's CONTEXT quotes the row
             raise TargetRefused(_refused_value(error, self._schema.names)) from None
         raise error
-
-    def _next(self) -> int | None:
-        """Fetch the next batch for `read`; return its number of rows, None at the end."""
-        for batch in self._batches:
-            # an empty read would end the COPY, and pgpq buffers small batches
-            self._chunks = filter(None, self._encoded(batch))
-            return int(batch.num_rows)
-        return None
 
     def _encoded(self, batch: pa.RecordBatch) -> Iterator[bytes]:
         encoder = _encoder(self._schema, self._documents)

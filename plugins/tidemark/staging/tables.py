@@ -78,8 +78,8 @@ def create(cursor: Cursor, staging: Staging, columns: Sequence[Column]) -> None:
 
 
 def staged_batches(cursor: Cursor, schema: str, region: str) -> list[int]:
-    """Return the `seq` of every batch of the region that still has a table for its rows."""
-    values = {"schema": schema, "pattern": f"^{region}_([0-9]+)_rows$"}
+    """Return the `seq` of every batch of the region that still has a staging table."""
+    values = {"schema": schema, "pattern": rf"^{region}_([0-9]+)_(rows(\..*)?|reads|dead_letters)$"}
     cursor.execute(query("staged_batches"), values)
     return [seq for (seq,) in cursor.fetchall()]
 
@@ -90,7 +90,8 @@ def drop(cursor: Cursor, staging: Staging, *, wait_ms: int = DROP_WAIT_MS) -> bo
     Best effort: a table that a zombie still writes to is left for a later call, and the
     transaction goes on.
     """
-    tables = sql.SQL(", ").join(_names(staging).values())
+    names = table_names(cursor, staging)
+    tables = sql.SQL(", ").join(sql.Identifier(staging.schema, name) for name in names)
     cursor.execute("SAVEPOINT drop_staging")
     cursor.execute("SHOW lock_timeout")
     (before,) = cursor.fetchone() or ("0",)
@@ -103,6 +104,17 @@ def drop(cursor: Cursor, staging: Staging, *, wait_ms: int = DROP_WAIT_MS) -> bo
         return False
     cursor.execute("RELEASE SAVEPOINT drop_staging")
     return True
+
+
+def table_names(cursor: Cursor, staging: Staging) -> list[str]:
+    """The batch's staging tables, of all targets, whatever these were called when it was made."""
+    return [*_find_rows_tables(cursor, staging), staging.dead_letters, staging.reads]
+
+
+def _find_rows_tables(cursor: Cursor, staging: Staging) -> list[str]:
+    values = {"schema": staging.schema, "rows": staging.rows}
+    cursor.execute(query("find_rows_tables"), values)
+    return [name for (name,) in cursor.fetchall()]
 
 
 def _names(staging: Staging) -> dict[str, sql.Composable]:

@@ -7,6 +7,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import Refused, SchemaMismatch
+from tidemark.model.batch import ONLY
 from tidemark.model.table_name import parse_table
 from tidemark.postgres.session import lock_name
 from tidemark.staging.catalog import (
@@ -43,15 +44,17 @@ class Target:
 
     schema: str
     table: str
+    name: str = ONLY
+    """In the pipeline file, in the ledger and in the names of staging tables."""
 
     @classmethod
-    def parse(cls, name: str) -> "Target":
+    def parse(cls, table: str, name: str = ONLY) -> "Target":
         """Read `public.flights` or `"My Schema"."Flights 2"`; as in SQL, unquoted is lower case.
 
         Raises:
             InvalidSettings: not two identifiers, or one has more than 63 bytes.
         """
-        return cls(*parse_table(name))
+        return cls(*parse_table(table), name)
 
     @property
     def identifier(self) -> sql.Identifier:

@@ -67,10 +67,9 @@ class UpsertedRows:
         if names is None:
             return 0
         changes = self._changes(cursor, names, after_seq)
-        with naming_refusals(self.target):
+        with naming_refusals([self.target]):
             self._put_back(cursor, names)
-            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        transaction.keep_target(self.target.schema, self.target.table)
+        transaction.keep_target(self.target.name, self.target.schema, self.target.table)
         cursor.execute(undo_sql.OF_LEDGER.format(**names))
         return changes
 

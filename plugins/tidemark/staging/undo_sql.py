@@ -5,16 +5,19 @@ from psycopg2 import sql
 OLDEST = sql.SQL("""
 SELECT DISTINCT ON (u.key) u.key, u.seq, u.before_seq, u.was_deleted, u.before,
        max(u.seq) OVER (PARTITION BY u.key) AS newest_seq
-FROM tidemark.undo u WHERE u.region = {region} AND u.seq > {seq} ORDER BY u.key, u.seq
+FROM tidemark.undo u WHERE u.region = {region} AND u.target = {name} AND u.seq > {seq}
+ORDER BY u.key, u.seq
 """)
 # A change is kept of each key that was there; the first one of another key shows in what is there.
 CHANGES = sql.SQL("""
 WITH oldest AS ({oldest}), here AS (
     SELECT {target_key} AS key, t.{batch_seq} AS seq FROM {target} AS t WHERE t.{batch_seq} > {seq}
     UNION ALL
-    SELECT d.key, d.seq FROM tidemark.deleted_keys d WHERE d.region = {region} AND d.seq > {seq}
+    SELECT d.key, d.seq FROM tidemark.deleted_keys d
+    WHERE d.region = {region} AND d.target = {name} AND d.seq > {seq}
 )
-SELECT (SELECT count(*) FROM tidemark.undo u WHERE u.region = {region} AND u.seq > {seq})
+SELECT (SELECT count(*) FROM tidemark.undo u
+        WHERE u.region = {region} AND u.target = {name} AND u.seq > {seq})
        + (SELECT count(*) FROM oldest WHERE before_seq > {seq})
        + (SELECT count(*) FROM here LEFT JOIN oldest USING (key) WHERE oldest.key IS NULL),
        (SELECT count(*) FROM oldest o LEFT JOIN here h ON h.key = o.key AND h.seq = o.newest_seq
@@ -27,7 +30,8 @@ SELECT o.*, o.before_seq <= {seq} AND NOT o.was_deleted AS is_row FROM ({oldest}
 # The columns that the target had when the rows were kept; more than one row if it changed since.
 SHAPES = sql.SQL("""
 SELECT c.columns, array_agg(u.seq) FROM (SELECT DISTINCT seq FROM {undone} WHERE is_row) u
-JOIN tidemark.undo_columns c ON c.region = {region} AND c.seq = u.seq GROUP BY c.columns
+JOIN tidemark.undo_columns c
+    ON c.region = {region} AND c.target = {name} AND c.seq = u.seq GROUP BY c.columns
 """)
 TO_RESTORE = sql.SQL("SELECT count(*) FROM {undone} WHERE is_row")
 REMOVE = sql.SQL("""
@@ -42,15 +46,18 @@ ON CONFLICT ({key}) DO UPDATE SET {set}
 """)
 LEFT = sql.SQL("SELECT count(*) FROM {target} WHERE {batch_seq} > {seq}")
 OF_LEDGER = sql.SQL("""
-DELETE FROM tidemark.deleted_keys d WHERE d.region = {region} AND d.seq > {seq};
-INSERT INTO tidemark.deleted_keys (region, key, seq, topic, partition, order_by)
-SELECT {region}, u.key, u.before_seq, u.before[1], u.before[2]::int, u.before[3]
+DELETE FROM tidemark.deleted_keys d
+WHERE d.region = {region} AND d.target = {name} AND d.seq > {seq};
+INSERT INTO tidemark.deleted_keys (region, target, key, seq, topic, partition, order_by)
+SELECT {region}, {name}, u.key, u.before_seq, u.before[1], u.before[2]::int, u.before[3]
 FROM {undone} AS u WHERE u.was_deleted AND u.before_seq <= {seq};
-UPDATE tidemark.batches b SET rows_overwritten = b.rows_overwritten - back.rows
+UPDATE tidemark.batch_targets b SET rows_overwritten = b.rows_overwritten - back.rows
 FROM (SELECT u.before_seq, count(*) AS rows FROM tidemark.undo u
-      WHERE u.region = {region} AND u.seq > {seq} AND NOT u.was_deleted GROUP BY u.before_seq) back
-WHERE b.region = {region} AND b.seq = back.before_seq;
-DELETE FROM tidemark.undo u WHERE u.region = {region} AND u.seq > {seq};
-DELETE FROM tidemark.undo_columns c WHERE c.region = {region} AND c.seq > {seq};
+      WHERE u.region = {region} AND u.target = {name} AND u.seq > {seq} AND NOT u.was_deleted
+      GROUP BY u.before_seq) back
+WHERE b.region = {region} AND b.target = {name} AND b.seq = back.before_seq;
+DELETE FROM tidemark.undo u WHERE u.region = {region} AND u.target = {name} AND u.seq > {seq};
+DELETE FROM tidemark.undo_columns c
+WHERE c.region = {region} AND c.target = {name} AND c.seq > {seq};
 DROP TABLE {undone}
 """)

@@ -61,7 +61,6 @@ class Upserting:
         self._keep_undo()
         deleted = self._delete()
         moved = Moved(self._write(), deleted=deleted, superseded=staged - changed)
-        self._cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         self._do(sql.SQL("DROP TABLE {last}"))
         return moved
 
@@ -98,7 +97,11 @@ class Upserting:
         self._count_overwritten()
 
     def _count_overwritten(self) -> None:
-        values = {"region": self._batch.region, "seq": self._batch.seq}
+        values = {
+            "region": self._batch.region,
+            "target": self._target.name,
+            "seq": self._batch.seq,
+        }
         self._cursor.execute(query("count_overwritten"), values)
 
     def _delete(self) -> int:

@@ -43,7 +43,7 @@ def names_of(
     names = [column.name for column in stored(columns, upsert)]
     return {
         "last": sql.Identifier(batch.staging.schema, f"{batch.region}_{batch.seq}_last"),
-        "rows": sql.Identifier(batch.staging.schema, batch.staging.rows),
+        "rows": sql.Identifier(batch.staging.schema, batch.staging.of_target(target.name).rows),
         "region": sql.Literal(batch.region),
         "seq": sql.Literal(batch.seq),
         "chosen": of_winners(winners),
@@ -64,6 +64,7 @@ def of_target(target: Target, key: Sequence[str], table: Sequence[TableColumn]) 
     kept = [own.name for own in table if not own.generated]
     return {
         "target": target.identifier,
+        "name": sql.Literal(target.name),
         "batch_seq": sql.Identifier(BATCH_SEQ),
         "key": commas(map(sql.Identifier, key)),
         "match": sql.SQL(" AND ").join(

@@ -54,7 +54,7 @@ WHERE t.kafka_topic IS NOT NULL
 """)
 MOVED_DELETED = sql.SQL("""
 SELECT count(*) FROM {last} AS l
-JOIN tidemark.deleted_keys d ON d.region = {region} AND d.key = {key_texts}
+JOIN tidemark.deleted_keys d ON d.region = {region} AND d.target = {name} AND d.key = {key_texts}
 WHERE (d.topic COLLATE "C", d.partition)
       IS DISTINCT FROM (l.kafka_topic COLLATE "C", l.kafka_partition)
 """)
@@ -64,21 +64,23 @@ WHERE {match} AND {stored_is_newer}
 """)
 NEWER_DELETED = sql.SQL("""
 DELETE FROM {last} AS l USING tidemark.deleted_keys AS d
-WHERE d.region = {region} AND d.key = {key_texts} AND {deleted_is_newer}
+WHERE d.region = {region} AND d.target = {name} AND d.key = {key_texts} AND {deleted_is_newer}
 """)
 # In the order of the ledger's own index, into which that costs least.
 UNDO = sql.SQL("""
-INSERT INTO tidemark.undo (region, seq, key, before_seq, was_deleted, before)
-SELECT {region}, {seq}, {key_texts}, coalesce(t.{batch_seq}, 0), false, ARRAY[{all_texts}]
+INSERT INTO tidemark.undo (region, target, seq, key, before_seq, was_deleted, before)
+SELECT {region}, {name}, {seq}, {key_texts}, coalesce(t.{batch_seq}, 0), false, ARRAY[{all_texts}]
 FROM {last} AS l JOIN {target} AS t ON {match} ORDER BY {key_texts}
 """)
 UNDO_COLUMNS = sql.SQL("""
-INSERT INTO tidemark.undo_columns (region, seq, columns) VALUES ({region}, {seq}, {all_names})
+INSERT INTO tidemark.undo_columns (region, target, seq, columns)
+VALUES ({region}, {name}, {seq}, {all_names})
 """)
 UNDO_DELETED = sql.SQL("""
-INSERT INTO tidemark.undo (region, seq, key, before_seq, was_deleted, before)
-SELECT {region}, {seq}, d.key, d.seq, true, ARRAY[d.topic, d.partition::text, d.order_by]
-FROM {last} AS l JOIN tidemark.deleted_keys d ON d.region = {region} AND d.key = {key_texts}
+INSERT INTO tidemark.undo (region, target, seq, key, before_seq, was_deleted, before)
+SELECT {region}, {name}, {seq}, d.key, d.seq, true, ARRAY[d.topic, d.partition::text, d.order_by]
+FROM {last} AS l JOIN tidemark.deleted_keys d
+    ON d.region = {region} AND d.target = {name} AND d.key = {key_texts}
 """)
 DELETE = sql.SQL("""
 DELETE FROM {target} AS t USING {last} AS l WHERE {match} AND l."tidemark deleted"
@@ -87,15 +89,15 @@ LEFT = sql.SQL("""
 SELECT count(*) FROM {target} AS t JOIN {last} AS l ON {match} WHERE l."tidemark deleted"
 """)
 KEEP_DELETED = sql.SQL("""
-INSERT INTO tidemark.deleted_keys (region, key, seq, topic, partition, order_by)
-SELECT {region}, {key_texts}, {seq}, l.kafka_topic, l.kafka_partition, {order_text}
+INSERT INTO tidemark.deleted_keys (region, target, key, seq, topic, partition, order_by)
+SELECT {region}, {name}, {key_texts}, {seq}, l.kafka_topic, l.kafka_partition, {order_text}
 FROM {last} AS l WHERE l."tidemark deleted"
-ON CONFLICT (region, key) DO UPDATE SET seq = EXCLUDED.seq, topic = EXCLUDED.topic,
+ON CONFLICT (region, target, key) DO UPDATE SET seq = EXCLUDED.seq, topic = EXCLUDED.topic,
     partition = EXCLUDED.partition, order_by = EXCLUDED.order_by
 """)
 CAME_BACK = sql.SQL("""
 DELETE FROM tidemark.deleted_keys d USING {last} AS l
-WHERE d.region = {region} AND d.key = {key_texts} AND NOT l."tidemark deleted"
+WHERE d.region = {region} AND d.target = {name} AND d.key = {key_texts} AND NOT l."tidemark deleted"
 """)
 WRITE = sql.SQL("""
 INSERT INTO {target} ({names}, {batch_seq})

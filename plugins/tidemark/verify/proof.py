@@ -9,7 +9,7 @@ from psycopg2.extensions import cursor as Cursor
 from tidemark.errors import CorruptRecord, DataLost
 from tidemark.ledger.looks import Looks, Published, PublishedSpan
 from tidemark.member.job import JobExecutor
-from tidemark.model.batch import Attempt, Batch, SpanRead, Stored
+from tidemark.model.batch import ONLY, Attempt, Batch, SpanRead, Stored
 from tidemark.model.facts import Facts
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.operations.region import Region
@@ -41,7 +41,7 @@ class Prover:
 
     region: Region
     scratch: Scratch
-    target: Target
+    targets: tuple[Target, ...]
     facts: Facts
     whole: Whole
     executor: Callable[[], JobExecutor]
@@ -66,10 +66,10 @@ class Prover:
             return self._begun_replay(published, published.replayed)
         spans = looks.published_spans(self.region.name, seq)
         proof = BatchProof(seq, published.records, published.rows, published.dead_letters)
-        proof = _with(proof, *_counted(published, spans, self.whole.rows.get(seq)))
+        proof = _with(proof, *_counted(published, spans), *self._rows_counted(published))
         proof = replace(proof, unverifiable=tuple(missing(spans, self.facts)))
         is_readable = bool(spans) and self.whole.is_comparable and not proof.unverifiable
-        is_upsert = self.region.pipeline.target.upsert is not None
+        is_upsert = any(one.upsert for one in self.region.pipeline.all_targets.values())
         return Begun(proof, spans, is_readable, is_upsert, published.purged > 0)
 
     def _begun_replay(self, published: Published, replayed: int) -> Begun:
@@ -79,9 +79,17 @@ class Prover:
             PublishedSpan(span, "", 0, 0) for span in looks.replayed_spans(self.region.name, seq)
         ]
         proof = BatchProof(seq, published.records, published.rows, 0)
-        proof = _with(proof, *_rows_counted(published, self.whole.rows.get(seq)))
+        proof = _with(proof, *self._rows_counted(published))
         is_readable = self.whole.is_comparable
         return Begun(proof, spans, is_readable, replayed=replayed)
+
+    def _rows_counted(self, published: Published) -> Iterator[Difference]:
+        """Each target that has not as many rows of the batch as the ledger counted."""
+        known = self.whole.rows
+        for target in self.targets:
+            there, counted = known.get(target.name, {}).get(published.seq, (0, published.rows))
+            who = f"{target}" if target.name != ONLY else "the target"
+            yield from _difference(published, "rows", counted, there, f"{who} has")
 
     def _proven(self, group: Sequence[Begun]) -> Iterator[BatchProof]:
         if len(group) == 1:
@@ -118,8 +126,9 @@ class Prover:
         except (CorruptRecord, DataLost):
             return False
         with transaction(self.region.ledger.engine, "verify") as cursor:
-            return proof.verdict == "equal" and are_in_place(
-                cursor, self.region.name, again, self.target, has_transform=has_transform
+            return proof.verdict == "equal" and all(
+                are_in_place(cursor, self.region.name, again, one, has_transform=has_transform)
+                for one in self.targets
             )
 
     def _compared(self, proof: BatchProof, last: int, spans: Spans) -> BatchProof:
@@ -140,32 +149,43 @@ class Prover:
         again = self.scratch.again(seq, seq, spans, Stored(self.region.name, seq, is_proof=True))
         columns, winners, reads = self._read_again(again, spans)
         with transaction(self.region.ledger.engine, "verify") as cursor:
-            rows = rows_of(cursor, again, self.target, columns, winners)
-            wrong, first = rows.differences(cursor, seq, is_whole=True)
+            for target in self.targets:
+                rows = rows_of(cursor, again, target, columns[target.name], winners)
+                wrong, first = rows.differences(cursor, seq, is_whole=True)
+                proof = _with(proof, *first, wrong=wrong)
             self._drop(cursor, again)
         records = sum(read.records for read in reads)
-        return _with(_with(proof, *first, wrong=wrong), *_miscounted_replay(seq, replayed, records))
+        return _with(proof, *_miscounted_replay(seq, replayed, records))
 
     def _read_again(
         self, again: Again, spans: Spans
-    ) -> tuple[Sequence[Column], Sequence[Attempt], tuple[SpanRead, ...]]:
+    ) -> tuple[dict[str, Sequence[Column]], Sequence[Attempt], tuple[SpanRead, ...]]:
         batch, executor = again.batch, self.executor()
-        columns = columns_of(executor.output_schema())
+        columns: dict[str, Sequence[Column]] = {
+            name: columns_of(one) for name, one in executor.output_schemas().items()
+        }
         with transaction(self.region.ledger.engine, "scratch") as cursor:
-            tables.create(cursor, batch.staging, columns)
+            for name, own in columns.items():
+                tables.create(cursor, batch.staging.of_target(name), own)
         winners = executor.drain(batch, [one.span for one in spans])
         return columns, winners, self._reads(batch, spans)
 
     def _drop(self, cursor: Cursor, again: Again) -> None:
         tables.drop(cursor, again.batch.staging)
-        cursor.execute(sql.SQL("DROP TABLE {}").format(again.expected.identifier))
+        for target in self.targets:
+            cursor.execute(sql.SQL("DROP TABLE {}").format(again.expected(target).identifier))
 
     def _compared_once(self, proof: BatchProof, again: Again, spans: Spans) -> BatchProof:
         batch = again.batch
         columns, winners, reads = self._read_again(again, spans)
         gone = tuple(compacted(self.region.kafka, spans, reads))
         with transaction(self.region.ledger.engine, "verify") as cursor:
-            for found in filter(None, self._rows(cursor, again, columns, winners)):
+            rows = [
+                found
+                for target in self.targets
+                for found in self._rows(cursor, again, target, columns[target.name], winners)
+            ]
+            for found in filter(None, rows):
                 wrong, first = found.differences(cursor, batch.seq, is_whole=not gone)
                 proof = _with(proof, *first, wrong=wrong)
             wrong, first = self._letters(cursor, again, reads, is_whole=not gone)
@@ -179,16 +199,17 @@ class Prover:
         self,
         cursor: Cursor,
         again: Again,
+        target: Target,
         columns: Sequence[Column],
         winners: Sequence[Attempt],
     ) -> Iterator[Multisets | None]:
         """What became of the rows that were read again, as the target's mode says."""
-        upsert, name = self.region.pipeline.target.upsert, self.region.name
+        upsert, name = self.region.pipeline.all_targets[target.name].upsert, self.region.name
         if upsert:
-            yield from upserts_of(cursor, name, again, self.target, columns, upsert, winners)
+            yield from upserts_of(cursor, name, again, target, columns, upsert, winners)
         else:
-            yield refused_of(cursor, name, again, columns)
-            yield rows_of(cursor, again, self.target, columns, winners)
+            yield refused_of(cursor, name, again, target, columns)
+            yield rows_of(cursor, again, target, columns, winners)
 
     def _letters(
         self, cursor: Cursor, again: Again, reads: Sequence[SpanRead], *, is_whole: bool
@@ -214,26 +235,20 @@ class Prover:
         return reads
 
 
-def _counted(
-    published: Published, spans: Spans, rows: tuple[int, int] | None
-) -> Iterator[Difference]:
-    """Each contradiction among the ledger's counts, or with the target's; needs no Kafka."""
-    yield from _rows_counted(published, rows)
+def _counted(published: Published, spans: Spans) -> Iterator[Difference]:
+    """Each contradiction among the ledger's counts; needs no Kafka."""
     records = sum(one.records for one in spans)
     letters = sum(one.dead_letters for one in spans) + published.refused
-    for what, count, found in (
-        ("records", published.records, records),
-        ("dead letters", published.dead_letters, letters),
-    ):
-        if count != found:
-            text = f"the ledger counted {count} {what}, its spans counted {found}"
-            yield Difference(Kind.miscounted, "ledger", published.seq, "", text)
+    who = "its spans counted"
+    yield from _difference(published, "records", published.records, records, who)
+    yield from _difference(published, "dead letters", published.dead_letters, letters, who)
 
 
-def _rows_counted(published: Published, rows: tuple[int, int] | None) -> Iterator[Difference]:
-    there, counted = rows or (0, published.rows)
-    if counted != there:
-        text = f"the ledger counted {counted} rows, the target has {there}"
+def _difference(
+    published: Published, what: str, count: int, found: int, who: str
+) -> Iterator[Difference]:
+    if count != found:
+        text = f"the ledger counted {count} {what}, {who} {found}"
         yield Difference(Kind.miscounted, "ledger", published.seq, "", text)
 
 

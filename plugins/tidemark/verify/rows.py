@@ -6,7 +6,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import SchemaMismatch
-from tidemark.model.batch import REPLAYED, Attempt, SpanRead
+from tidemark.model.batch import ONLY, REPLAYED, Attempt, SpanRead
 from tidemark.postgres.queries import query
 from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.column import BATCH_SEQ, Column
@@ -76,30 +76,37 @@ def rows_of(
     """
     table = {own.name: own for own in find_columns(cursor, target.schema, target.table)}
     refuse_other_transform(target, columns, table)
+    expected = again.expected(target)
     names = {
         "names": sql.SQL(", ").join(sql.Identifier(column.name) for column in columns),
         "batch_seq": sql.Identifier(BATCH_SEQ),
         "target": target.identifier,
-        "expected": again.expected.identifier,
+        "expected": expected.identifier,
     }
     cursor.execute(_LIKE_TARGET.format(**names))
     attempts = [(winner.member, winner.attempt) for winner in winners]
-    with naming_refusals(target):
-        move_rows(cursor, again.batch.staging, again.expected, columns, again.batch.seq, attempts)
-    cursor.execute(sql.SQL("ANALYZE {}").format(again.expected.identifier))
+    with naming_refusals([target]):
+        staging = again.batch.staging.of_target(target.name)
+        move_rows(cursor, staging, expected, columns, again.batch.seq, attempts)
+    cursor.execute(sql.SQL("ANALYZE {}").format(expected.identifier))
     values = sql.SQL(", ").join(comparable(table[column.name]) for column in columns)
     should_be, is_there = (
-        _ROWS.format(values=values, table=one.identifier) for one in (again.expected, target)
+        _ROWS.format(values=values, table=one.identifier) for one in (expected, target)
     )
     of_batches = {"batch_seq": names["batch_seq"], **again.literals}
     is_there = _OF_BATCHES.format(rows=is_there, **of_batches)
     stored = {column.name for column in columns}
     coordinates = COORDINATES if stored.issuperset(COORDINATES) else None
-    return Multisets("row", should_be, is_there, coordinates)
+    return Multisets(what("row", target), should_be, is_there, coordinates)
+
+
+def what(kind: str, target: Target) -> str:
+    """What differs, with the table where the region has several."""
+    return f"{kind} of {target}" if target.name != ONLY else kind
 
 
 def refused_of(
-    cursor: Cursor, region: str, again: Again, columns: Sequence[Column]
+    cursor: Cursor, region: str, again: Again, target: Target, columns: Sequence[Column]
 ) -> Multisets | None:
     """The records whose rows the target refused: as read again, and the ledger's.
 
@@ -108,7 +115,8 @@ def refused_of(
     """
     if missing_coordinates(columns):
         return None
-    rows = sql.Identifier(again.batch.staging.schema, again.batch.staging.rows)
+    staging = again.batch.staging.of_target(target.name)
+    rows = sql.Identifier(staging.schema, staging.rows)
     cursor.execute(_SET_ASIDE.format(rows=rows, **_of_batches(region, again)))
     aside = _ASIDE.format(rows=rows, row=ROW)
     refused = _REFUSED.format(**_of_batches(region, again))

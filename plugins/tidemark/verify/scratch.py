@@ -11,7 +11,7 @@ from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
 from tidemark.ledger.looks import PublishedSpan
-from tidemark.model.batch import Batch, PlannedSpan, Stored
+from tidemark.model.batch import ONLY, Batch, PlannedSpan, Stored
 from tidemark.postgres.queries import query
 from tidemark.postgres.session import try_lock_name, unlock_name
 from tidemark.postgres.transaction import autocommit
@@ -28,8 +28,12 @@ class Again:
     last: int
     batch: Batch
     """All their spans, one for each partition; its staging tables are scratch tables."""
-    expected: Target
-    """The table of the rows that the target should hold."""
+
+    def expected(self, target: Target) -> Target:
+        """The table of the rows that a target should hold."""
+        base = f"{self.batch.region}_{self.first}_expected"
+        table = f"{base}.{target.name}" if target.name != ONLY else base
+        return Target(self.batch.staging.schema, table, target.name)
 
     @property
     def literals(self) -> dict[str, sql.Composable]:
@@ -55,8 +59,7 @@ class Scratch:
         planned = tuple(PlannedSpan(published.span, published.topic_id) for published in spans)
         name = f"{self.name}_{last - first}"
         batch = Batch(name, 0, first, planned, stored=stored, set_aside=set_aside)
-        expected = Target(batch.staging.schema, f"{batch.region}_{first}_expected")
-        return Again(first, last, batch, expected)
+        return Again(first, last, batch)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from tidemark.staging.keyed import stored
 from tidemark.staging.target import Target
 from tidemark.staging.upsert_names import Names, commas, exact_texts, names_of
 from tidemark.verify.multiset import Multisets
-from tidemark.verify.rows import COORDINATES, comparable, refuse_other_transform
+from tidemark.verify.rows import COORDINATES, comparable, refuse_other_transform, what
 from tidemark.verify.scratch import Again
 
 # Of a key that a later batch changed, that batch's own proof tells.
@@ -26,7 +26,8 @@ CREATE UNLOGGED TABLE {sides} AS
 WITH mine AS (
     SELECT l.*, {key_texts} AS "tidemark key" FROM {last} AS l
     WHERE NOT EXISTS (SELECT FROM tidemark.undo u
-                      WHERE u.region = {region} AND u.seq > {seq} AND u.key = {key_texts})
+                      WHERE u.region = {region} AND u.target = {name} AND u.seq > {seq}
+                        AND u.key = {key_texts})
       AND NOT ({is_older})
 )
 SELECT 'row' AS "tidemark what", true AS "tidemark expected", {values},
@@ -38,13 +39,13 @@ UNION ALL
 SELECT 'key', true, {nulls}, "tidemark key" FROM mine WHERE "tidemark deleted"
 UNION ALL
 SELECT 'key', false, {nulls}, d.key FROM tidemark.deleted_keys d
-WHERE d.region = {region} AND d.seq = {seq}
+WHERE d.region = {region} AND d.target = {name} AND d.seq = {seq}
 """)
 _IS_OLDER = sql.SQL("""
 EXISTS (SELECT FROM {target} AS t
         WHERE {match} AND t.{batch_seq} < {seq} AND {stored_is_newer})
 OR EXISTS (SELECT FROM tidemark.deleted_keys AS d
-           WHERE d.region = {region} AND d.key = {key_texts} AND d.seq < {seq}
+           WHERE d.region = {region} AND d.target = {name} AND d.key = {key_texts} AND d.seq < {seq}
              AND {deleted_is_newer})
 """)
 _SIDE = sql.SQL(
@@ -76,7 +77,7 @@ def upserts_of(
         cursor.execute(statement.format(**names))
     sides: Names = {
         **names,
-        "sides": again.expected.identifier,
+        "sides": again.expected(target).identifier,
         "region": sql.Literal(region),
         "seq": sql.Literal(again.last),
         "values": commas(comparable(table[column.name]) for column in kept),
@@ -86,12 +87,14 @@ def upserts_of(
     cursor.execute(_SIDES.format(**sides, is_older=older))
     cursor.execute(sql.SQL("DROP TABLE {last}").format(**names))
     row = commas(sql.Identifier(column.name) for column in kept)
-    yield _multisets("row", "row", row, sides, COORDINATES)
-    yield _multisets("deleted key", "key", sql.Identifier("tidemark key"), sides, None)
+    yield _multisets(what("row", target), "row", row, sides, COORDINATES)
+    yield _multisets(
+        what("deleted key", target), "key", sql.Identifier("tidemark key"), sides, None
+    )
 
 
 def _multisets(
-    what: str,
+    kind: str,
     stored_as: str,
     names: sql.Composable,
     sides: Names,
@@ -106,4 +109,4 @@ def _multisets(
         )
         for side in (True, False)
     )
-    return Multisets(what, expected, found, coordinates)
+    return Multisets(kind, expected, found, coordinates)

@@ -49,8 +49,7 @@ def verify(
     with region_of(pipeline, connections) as region, scratch_of(region.ledger.engine) as scratch:
         state = region.state()
         chosen = Looks(region.ledger.engine).checkpoints(region.name, last)[::-1]
-        target = Target.parse(pipeline.target.table)
-        whole = whole_of(region.ledger.engine, region.name, target)
+        whole = whole_of(region.ledger.engine, region.name, targets_of(pipeline))
         tell(None, len(chosen))
         proofs = []
         with _executor(pipeline, connections, executor_of) as executor:
@@ -111,5 +110,9 @@ def _prover(
     facts = facts_left(region.broker, topics)
     if facts.topic_ids:
         check_cluster(region.name, state.cluster_id, facts)
-    target = Target.parse(region.pipeline.target.table)
-    return Prover(region, scratch, target, facts, whole, executor)
+    return Prover(region, scratch, targets_of(region.pipeline), facts, whole, executor)
+
+
+def targets_of(pipeline: Pipeline) -> tuple[Target, ...]:
+    """The tables that are compared."""
+    return tuple(Target.parse(table, name) for name, table in pipeline.tables.items())

@@ -1,6 +1,6 @@
 """Checks of the whole target and ledger, not of one batch."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from psycopg2 import sql
@@ -19,12 +19,14 @@ from tidemark.verify.report import Difference, Kind
 # or in neither.
 _BY_BATCH = sql.SQL("""
 WITH oldest AS (SELECT r.oldest_seq AS seq FROM tidemark.regions r WHERE r.region = {region})
-SELECT coalesce(b.seq, found.seq), coalesce(found.rows, 0), b.rows_moved - b.rows_overwritten,
+SELECT coalesce(b.seq, found.seq), coalesce(found.rows, 0), b.rows,
        (SELECT o.seq FROM oldest o)
 FROM (SELECT {batch_seq} AS seq, count(*) AS rows FROM {target} GROUP BY {batch_seq}) AS found
-FULL JOIN (SELECT seq, rows_moved, rows_overwritten FROM tidemark.batches
-           WHERE region = {region} AND state = 'published'
-             AND seq >= (SELECT o.seq FROM oldest o)) AS b ON b.seq = found.seq
+FULL JOIN (SELECT p.seq, coalesce(t.rows_moved - t.rows_overwritten, 0) AS rows
+           FROM tidemark.batches p LEFT JOIN tidemark.batch_targets t
+               ON t.region = p.region AND t.seq = p.seq AND t.target = {name}
+           WHERE p.region = {region} AND p.state = 'published'
+             AND p.seq >= (SELECT o.seq FROM oldest o)) AS b ON b.seq = found.seq
 ORDER BY 1 NULLS FIRST
 """)
 _SAMPLE = sql.SQL(
@@ -35,42 +37,48 @@ _SAMPLE = sql.SQL(
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """Rows of the target by batch, and the faults that belong to no single batch."""
+    """Rows of the targets by batch, and the faults that belong to no single batch."""
 
-    rows: dict[int, tuple[int, int]]
-    """Of each batch: those that are there, and those that the ledger counted."""
+    rows: dict[str, dict[int, tuple[int, int]]]
+    """By target, of each batch: those that are there, and those that the ledger counted."""
     differences: tuple[Difference, ...]
     wrong: int
     notes: tuple[str, ...]
     is_comparable: bool = True
-    """Whether the target exists and has a batch_seq."""
+    """Whether the targets exist and have a batch_seq."""
 
 
-def whole_of(engine: Engine, region: str, target: Target) -> Whole:
+def whole_of(engine: Engine, region: str, targets: Sequence[Target]) -> Whole:
     """Check that all rows belong to published batches, that spans join, and the head."""
     broken = [*_ledger_faults(Looks(engine), region)]
     with autocommit(engine) as cursor:
-        if find_relation(cursor, target.schema, target.table) is None:
-            return Whole({}, tuple(broken), len(broken), (f"{target} does not exist",), False)
-        columns = {own.name: own for own in find_columns(cursor, target.schema, target.table)}
-        if BATCH_SEQ not in columns:
-            note = f"{target} has no column {BATCH_SEQ}: it is not a table that Tidemark fills"
-            return Whole({}, tuple(broken), len(broken), (note,), False)
-        return _whole(cursor, region, target, columns[BATCH_SEQ], broken)
+        parts = [_of_target(cursor, region, target) for target in targets]
+    return Whole(
+        {name: rows for part in parts for name, rows in part.rows.items()},
+        (*broken, *(one for part in parts for one in part.differences)),
+        len(broken) + sum(part.wrong for part in parts),
+        tuple(note for part in parts for note in part.notes),
+        all(part.is_comparable for part in parts),
+    )
 
 
-def _whole(
-    cursor: Cursor,
-    region: str,
-    target: Target,
-    batch_seq: TableColumn,
-    broken: list[Difference],
-) -> Whole:
+def _of_target(cursor: Cursor, region: str, target: Target) -> Whole:
+    if find_relation(cursor, target.schema, target.table) is None:
+        return Whole({}, (), 0, (f"{target} does not exist",), False)
+    columns = {own.name: own for own in find_columns(cursor, target.schema, target.table)}
+    if BATCH_SEQ not in columns:
+        note = f"{target} has no column {BATCH_SEQ}: it is not a table that Tidemark fills"
+        return Whole({}, (), 0, (note,), False)
+    return _whole(cursor, region, target, columns[BATCH_SEQ])
+
+
+def _whole(cursor: Cursor, region: str, target: Target, batch_seq: TableColumn) -> Whole:
     # literals: if there are parameters, psycopg2 reads a % in a name as a placeholder
     names = {"target": target.identifier, "batch_seq": sql.Identifier(BATCH_SEQ)}
-    cursor.execute(_BY_BATCH.format(**names, region=sql.Literal(region)))
+    own = {"region": sql.Literal(region), "name": sql.Literal(target.name)}
+    cursor.execute(_BY_BATCH.format(**names, **own))
     rows: dict[int, tuple[int, int]] = {}
-    differences, notes, wrong = list(broken), list[str](), len(broken)
+    differences, notes, wrong = list[Difference](), list[str](), 0
     pruned = oldest = 0
     for seq, count, counted, oldest in cursor.fetchall():
         if counted is not None:
@@ -89,7 +97,7 @@ def _whole(
             f"{pruned} rows of {target} belong to checkpoints before {oldest}, which the"
             " ledger no longer retains"
         )
-    return Whole(rows, tuple(differences), wrong, tuple(notes))
+    return Whole({target.name: rows}, tuple(differences), wrong, tuple(notes))
 
 
 def _foreign(seq: int | None, count: int, row: str) -> Difference:

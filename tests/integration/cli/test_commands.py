@@ -79,12 +79,12 @@ def test_status_shows_members_remarks_and_what_can_be_restored(region: World) ->
 
 def test_status_counts_the_targets_rows_when_told(region: World) -> None:
     """B13."""
-    told = {"table": "public.records", "since_seq": 0, "ledger": 17, "dead_letters": 2}
-    assert answer("status", region.region)["target"] == told | {"counted": None, "drift": None}
-    found = answer("status", region.region, "--count")["target"]
+    told = {"name": "", "table": "public.records", "since_seq": 0, "ledger": 17, "dead_letters": 2}
+    assert answer("status", region.region)["targets"][0] == told | {"counted": None, "drift": None}
+    found = answer("status", region.region, "--count")["targets"][0]
     assert found == told | {"counted": 17, "drift": 0}
     region.sql("DELETE FROM public.records WHERE kafka_partition = 1 AND kafka_offset = 6")
-    assert answer("status", region.region, "--count")["target"]["drift"] == -1
+    assert answer("status", region.region, "--count")["targets"][0]["drift"] == -1
     shown = tidemark("status", region.region, "--count").stdout
     assert "16 counted, -1 DRIFT" in shown
     assert "17 rows and 2 dead letters by the ledger" in shown
@@ -92,7 +92,7 @@ def test_status_counts_the_targets_rows_when_told(region: World) -> None:
 
 def test_status_counts_only_what_the_ledger_retains(region: World) -> None:
     region.sql("UPDATE tidemark.regions SET oldest_seq = 3")
-    found = answer("status", region.region, "--count")["target"]
+    found = answer("status", region.region, "--count")["targets"][0]
     assert (found["since_seq"], found["drift"]) == (3, 0)
     assert 0 < found["ledger"] < 17
 

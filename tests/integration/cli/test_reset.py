@@ -67,7 +67,7 @@ def test_a_rewind_removes_and_the_next_run_reads_it_again(region: World) -> None
     assert region.sql(f"{audit} FROM tidemark.resets") == [
         ("wrong currency", 3, 1, back["rows"], back["dead_letters"], "finished")
     ]
-    assert answer("status", region.region, "--count")["target"]["drift"] == 0
+    assert answer("status", region.region, "--count")["targets"][0]["drift"] == 0
     tidemark("run", "dags/pipeline.yaml")
     assert (region.rows(), region.dead_letters()) == (rows, letters)
     assert answer("verify", region.region)["clean"]

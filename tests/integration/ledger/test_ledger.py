@@ -12,7 +12,7 @@ from tests.support.desk import Desk
 
 from tidemark.errors import Fenced, Refused, TidemarkError, Unreachable
 from tidemark.member.retire import retire
-from tidemark.model.batch import Batch, Contribution, SpanRead
+from tidemark.model.batch import ONLY, Batch, Contribution, SpanRead
 from tidemark.model.bounds import Bounds
 from tidemark.model.offsets import Span
 from tidemark.model.state import NEVER_MIRRORED
@@ -60,16 +60,16 @@ def refusal_of(desk: Desk, statement: str) -> psycopg2.IntegrityError:
         ("moved_rows_equal_contributed",
          "UPDATE tidemark.batches SET rows_superseded = 1 WHERE {here}"),
         ("overwritten_rows_were_moved",
-         "UPDATE tidemark.batches SET rows_overwritten = rows_moved + 1 WHERE {here}"),
+         "UPDATE tidemark.batch_targets SET rows_overwritten = rows_moved + 1 WHERE {here}"),
         ("key_changes_once_in_a_batch",
-         "INSERT INTO tidemark.undo SELECT region, 2, '{{k}}', 1, false, '{{}}'"
+         "INSERT INTO tidemark.undo SELECT region, '', 2, '{{k}}', 1, false, '{{}}'"
          " FROM tidemark.regions, generate_series(1, 2) WHERE {here}"),
         ("before_is_older",
-         "INSERT INTO tidemark.undo SELECT region, 2, '{{k}}', 2, false, '{{}}'"
+         "INSERT INTO tidemark.undo SELECT region, '', 2, '{{k}}', 2, false, '{{}}'"
          " FROM tidemark.regions WHERE {here}"),
         ("key_is_deleted_once",
-         "INSERT INTO tidemark.deleted_keys (region, key, seq, topic, partition)"
-         " SELECT region, '{{k}}', 1, 't', 0 FROM tidemark.regions, generate_series(1, 2)"
+         "INSERT INTO tidemark.deleted_keys (region, target, key, seq, topic, partition)"
+         " SELECT region, '', '{{k}}', 1, 't', 0 FROM tidemark.regions, generate_series(1, 2)"
          " WHERE {here}"),
         ("moved_dead_letters_equal_contributed",
          "UPDATE tidemark.batches SET dead_letters_moved = 0 WHERE {here}"),
@@ -85,11 +85,18 @@ def refusal_of(desk: Desk, statement: str) -> psycopg2.IntegrityError:
          "INSERT INTO tidemark.dead_letters SELECT * FROM tidemark.dead_letters WHERE {here}"),
         ("head_was_given_out", "UPDATE tidemark.regions SET head_seq = next_seq WHERE {here}"),
         ("group_belongs_to_one_region",
-         "INSERT INTO tidemark.regions (region, group_id, target, cluster_id)"
-         " SELECT 'another', group_id, 'another', cluster_id FROM tidemark.regions WHERE {here}"),
+         "INSERT INTO tidemark.regions (region, group_id, cluster_id)"
+         " SELECT 'another', group_id, cluster_id FROM tidemark.regions WHERE {here}"),
         ("target_belongs_to_one_region",
-         "INSERT INTO tidemark.regions (region, group_id, target, cluster_id)"
-         " SELECT 'another', 'another', target, cluster_id FROM tidemark.regions WHERE {here}"),
+         "INSERT INTO tidemark.targets (region, target, table_name)"
+         " SELECT region, 'another', table_name FROM tidemark.targets WHERE {here}"),
+        ("target_is_named_once",
+         "INSERT INTO tidemark.targets (region, target, table_name)"
+         " SELECT region, target, 'another' FROM tidemark.targets WHERE {here}"),
+        ("moved_rows_equal_contributed",
+         "UPDATE tidemark.batch_targets SET rows_moved = rows_moved + 1 WHERE {here}"),
+        ("each_target_is_counted",
+         "UPDATE tidemark.contributions SET targets = targets || 'another'::text WHERE {here}"),
         ("partition_is_known_once",
          "INSERT INTO tidemark.partitions (region, topic, partition, topic_id, initial_offset,"
          " next_offset) SELECT region, topic, partition, topic_id, 0, 0"
@@ -195,7 +202,7 @@ def test_a_reset_that_waited_for_a_publish_keeps_it(desk: Desk) -> None:
         resetting = in_thread(desk.reset)
         wait_until_blocked(desk)
         tx.claim(batch, contribution)
-        rows, letters = desk.mover.move_rows(tx, batch), desk.mover.move_dead_letters(tx, batch)
+        rows, letters = desk.movers.move_rows(tx, batch), desk.movers.move_dead_letters(tx, batch)
         tx.advance_partitions(batch)
         tx.publish_batch(batch, rows, letters)
         tx.advance_head(batch)
@@ -339,7 +346,7 @@ def test_retire_leaves_the_staging_of_other_regions(desk: Desk) -> None:
     other = Desk(desk.engine, desk.warehouse)
     other.region = f"{desk.region}_1"
     other.ledger.create_region(
-        other.region, group_id="x" + other.region, target="t", cluster_id="c"
+        other.region, group_id="x" + other.region, targets={ONLY: "t"}, cluster_id="c"
     )
     desk.work(desk.open().epoch)
     desk.sql(f"CREATE TABLE tidemark_staging.{other.region}_1_rows (n int)")

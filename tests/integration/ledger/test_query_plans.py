@@ -14,11 +14,12 @@ from tests.support.databases import database_of
 
 from tidemark.ledger.migrate import migrate
 from tidemark.local.stack import LocalStack
+from tidemark.model.batch import ONLY
 from tidemark.postgres.queries import query
 from tidemark.postgres.transaction import autocommit, connect
 
 REGION = "flights"
-LARGE = {"spans", "contributions", "dead_letters", "batches"}
+LARGE = {"spans", "contributions", "dead_letters", "batches", "batch_targets"}
 QUERIES = sorted(
     path.stem for path in (Path(__file__).resolve().parents[3] / "sql" / "queries").glob("*.sql")
 )
@@ -26,6 +27,7 @@ WHOLE = {
     "broken_chains": "verify proves that all retained spans join: it has to read them",
     "drop_region": "everything of a region goes",
     "size_of": "a person asks for the numbers of a whole region, before it is dropped",
+    "retained_rows": "status adds up the rows of all retained checkpoints",
 }
 """Statements that may scan a large table, and why."""
 
@@ -56,6 +58,8 @@ HERE = {
     ),
     "since": [None] * PARTITIONS,
     "discarded_seqs": [15],
+    "targets": [ONLY],
+    "tables": ["public.flights"],
 }  # fmt: skip
 OTHERS: dict[str, Any] = {
     **dict.fromkeys(("uuid", "opening", "resetting"), str(uuid4())),
@@ -81,6 +85,10 @@ OTHERS: dict[str, Any] = {
 
 SINGLE: dict[str, dict[str, Any]] = {
     "finish_reset": {"dead_letters": 1},
+    "find_rows_tables": {"rows": "flights_1_rows"},
+    "write_contribution": {"rows": [1]},
+    "write_made_into": {"oids": [None]},
+    "write_moved": {"moved": [1], "refused": [0], "deleted": [0], "superseded": [0]},
     "write_reset": {"dead_letters": 1},
     "show_member": {"partitions": ["made_up[0]"]},
     "dead_letters": {"since": None},

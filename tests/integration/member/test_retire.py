@@ -24,7 +24,7 @@ from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
 from tidemark.member import retire as retire_module
 from tidemark.member.retire import retire
-from tidemark.model.batch import Batch, Staging
+from tidemark.model.batch import ONLY, Batch, Staging
 from tidemark.model.offsets import Span
 from tidemark.postgres.transaction import SHORTER_MS, connect
 from tidemark.spark.writer import WriteSpec, stage
@@ -114,10 +114,10 @@ def test_a_writer_that_stopped_within_a_copy_is_ended_and_its_staging_goes(
         goes_on.wait(60)
 
     monkeypatch.setattr(stream, "_pieces", stopping)
-    spec = WriteSpec(warehouse | {"application_name": "tidemark"}, batch.staging, SCHEMA, 2)
+    spec = WriteSpec(warehouse | {"application_name": "tidemark"}, batch.staging, {ONLY: SCHEMA}, 2)
     block = row_batch(batch.spans[0].span)
     with ThreadPoolExecutor(1) as threads:
-        writer = threads.submit(stage, spec, [block], 0)
+        writer = threads.submit(stage, spec, [{ONLY: block}], 0)
         assert stopped.wait(60)
         assert retire(engine, desk.region, wait_ms=50) == []
         deadline = time.monotonic() + 60

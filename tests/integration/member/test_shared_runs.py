@@ -18,6 +18,7 @@ from tests.support.world import World, fail
 from tidemark.errors import Fenced, JobFailed, NoProgress, Refused
 from tidemark.member import stall as stall_module
 from tidemark.member import watch as watch_module
+from tidemark.member.job import movers_of
 from tidemark.member.retire import retire
 from tidemark.model.batch import Batch, Contribution
 from tidemark.model.offsets import Span
@@ -25,10 +26,7 @@ from tidemark.operations.mirror import mirror_region
 from tidemark.postgres.transaction import transaction
 from tidemark.protocol.contribute import contribute_and_publish
 from tidemark.protocol.publish import Result
-from tidemark.staging.columns import columns_of
-from tidemark.staging.mover import Mover
 from tidemark.staging.reads import complete_reads
-from tidemark.staging.target import Target
 
 SECONDS = 60
 PARTITIONS = 4
@@ -227,8 +225,7 @@ def drain_whole_plan(world: World) -> None:
     winners = executor.drain(batch, spans)
     with transaction(ledger.engine, "reads") as cursor:
         reads = complete_reads(cursor, batch.staging, number, spans)
-    columns = columns_of(executor.output_schema())
-    mover = Mover(Target.parse(world.pipeline.target.table), columns)
+    mover = movers_of(world.pipeline, executor.output_schemas())
     contribution = Contribution(number, reads, tuple(winners))
     outcome = contribute_and_publish(ledger, mover, batch, contribution)
     assert outcome.result is Result.published

@@ -37,7 +37,7 @@ def test_a_region_keeps_its_target_once_it_has_a_checkpoint(world: World) -> Non
     world.produce(2)
     world.run("corrected")
     assert world.sql("SELECT count(*) FROM public.others") == [(2,)]
-    assert world.sql("SELECT target FROM tidemark.regions") == [("public.others",)]
+    assert world.sql("SELECT table_name FROM tidemark.targets") == [("public.others",)]
     world.settings = {}
     with pytest.raises(Refused, match=r"has target public\.others, .* A region with a checkpoint"):
         world.open("another")

@@ -15,7 +15,6 @@ from tidemark.errors import (
 )
 from tidemark.failpoints import FailpointHit
 from tidemark.operations.reset_report import ResetReport
-from tidemark.protocol.removal import Removal
 
 
 def a_failed_run_and_drift(world: World, kafka: int) -> None:
@@ -98,8 +97,8 @@ def test_a_request_whose_answer_was_lost_tells_it_again_until_an_epoch_follows(
     again = requested(world, to)
     assert (dump(world.warehouse), world.kafka_offsets()) == (before, offsets)
     assert replace(again, removed=None) == replace(first, removed=None)
-    counts = [one.removed and (one.removed.batches, one.removed.removal) for one in (first, again)]
-    assert counts == ([None, None] if to is None else [(1, Removal(3, 0))] * 2)
+    counts = [one.removed and (one.removed.batches, one.removed.rows) for one in (first, again)]
+    assert counts == ([None, None] if to is None else [(1, 3)] * 2)
     assert list(reset_lines("t", again))[:5] == list(reset_lines("t", first))[:5]
     world.open("third")
     before = dump(world.warehouse)

@@ -16,7 +16,6 @@ from tidemark.model.offsets import TopicPartition
 from tidemark.postgres.transaction import TIMEOUTS_MS
 from tidemark.protocol.reset import RewindRequest
 from tidemark.protocol.settle import rewind
-from tidemark.staging.rewind import PublishedRows
 
 FIRST, SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 
@@ -159,7 +158,7 @@ def test_a_rewind_removes_only_what_was_looked_at(worked: Desk) -> None:
     before = dump(worked.warehouse)
     request = RewindRequest("test", "a test", 1, facts, epoch)
     with pytest.raises(Superseded, match="Rewind again if it is still wanted"):
-        rewind(worked.ledger, worked.group, PublishedRows(worked.target), worked.region, request)
+        rewind(worked.ledger, worked.group, worked.published_rows, worked.region, request)
     assert dump(worked.warehouse) == before
 
 

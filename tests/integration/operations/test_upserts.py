@@ -8,6 +8,7 @@ from confluent_kafka import Producer
 from tests.support.world import World
 
 from tidemark.errors import InvalidSettings
+from tidemark.model.batch import ONLY
 from tidemark.operations.region import region_of
 from tidemark.operations.status import TargetStatus, counted
 from tidemark.settings.pipeline import Pipeline
@@ -62,7 +63,7 @@ def is_well(shop: World) -> bool:
     """The proof finds every batch equal, and the counts of ledger and table agree."""
     report = proof(shop)
     with region_of(shop.pipeline, shop.connections) as region:
-        status = counted(region, TargetStatus(shop.pipeline.target.table, 0, 0, 0))
+        status = counted(region, TargetStatus(ONLY, shop.pipeline.into, 0, 0, 0))
     return report.wrong == 0 and not report.unverifiable and status.drift == 0
 
 
@@ -108,7 +109,7 @@ def test_a_rewind_is_read_again_to_the_same_table(shop: World) -> None:
         ),
         ("DELETE FROM tidemark.deleted_keys WHERE key = '{\\\\x79}'", (Kind.lost, "deleted key")),
         (
-            "UPDATE tidemark.batches SET rows_overwritten = rows_overwritten - 1"
+            "UPDATE tidemark.batch_targets SET rows_overwritten = rows_overwritten - 1"
             " WHERE rows_overwritten > 0",
             (Kind.miscounted, "ledger"),
         ),

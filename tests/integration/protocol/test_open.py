@@ -22,7 +22,7 @@ MADE_WITH = {"decode.schema.id": "bigint", "transform": "none"}
 
 def open_with(desk: Desk, **changes: Any) -> Settled:
     """An open that is not like the others."""
-    usual = OpenRequest("changed", Bounds(1000), desk.facts, desk.epoch, str(desk.target))
+    usual = OpenRequest("changed", Bounds(1000), desk.facts, desk.epoch, desk.tables)
     request = replace(usual, **changes)
     return settle(desk.ledger, desk.group, desk.region, request)
 

@@ -4,6 +4,7 @@ import pytest
 from tests.support.desk import Desk
 
 from tidemark.errors import Refused, TargetRefused
+from tidemark.model.batch import ONLY
 from tidemark.model.bounds import Bounds
 from tidemark.postgres.transaction import transaction
 from tidemark.protocol.removal import Removal
@@ -173,7 +174,7 @@ def test_a_rewind_to_the_initial_state_counts_what_the_ledger_has_forgotten(work
         worked.work(worked.open("more").epoch)
     with worked.ledger.deciding(worked.region, worked.epoch, "prune") as tx:
         tx.prune(1, 100)
-    forgotten = f"SELECT pruned_rows FROM tidemark.regions WHERE {worked.here}"
+    forgotten = f"SELECT pruned_rows FROM tidemark.targets WHERE {worked.here}"
     assert worked.sql(forgotten) == [(6,)]
     for _ in range(2):
         rows = len(worked.rows())
@@ -189,7 +190,7 @@ def test_a_trigger_that_drops_rows_is_no_lost_staging(desk: Desk) -> None:
     guard(desk, "INSERT", "IF NEW.kafka_offset = 5 THEN RETURN NULL; END IF; RETURN NEW;")
     batch = desk.must_plan(epoch := desk.open().epoch)
     contribution = desk.stage(batch, desk.join(epoch))
-    staged = contribution.rows
+    staged = contribution.rows[ONLY]
     told = f"kept rows out: {staged} were staged and {staged - 2} went in, because of trigger odd;"
     with pytest.raises(TargetRefused, match=told):
         desk.publish(batch, contribution)

@@ -86,11 +86,11 @@ def test_no_backlog_gives_no_batch(desk: Desk) -> None:
 def test_initial_offsets_are_written_once(desk: Desk) -> None:
     """H19: a start at the end that is evaluated twice skips what came between."""
     at_end = replace(desk.facts, starts=dict(desk.ends))
-    request = OpenRequest("first", Bounds(9), at_end, desk.epoch, str(desk.target))
+    request = OpenRequest("first", Bounds(9), at_end, desk.epoch, desk.tables)
     settle(desk.ledger, desk.group, desk.region, request)
     desk.grow(5)
     later = replace(desk.facts, starts=dict(desk.ends))
-    request = OpenRequest("second", Bounds(9), later, desk.epoch, str(desk.target))
+    request = OpenRequest("second", Bounds(9), later, desk.epoch, desk.tables)
     settle(desk.ledger, desk.group, desk.region, request)
     assert desk.offsets() == {FIRST: 10, SECOND: 10}
 
@@ -109,7 +109,7 @@ def test_a_partition_that_appears_later_starts_at_its_log_start(desk: Desk) -> N
     third = TopicPartition(TOPIC, 2)
     desk.ends[third], desk.log_starts[third] = 8, 3
     facts = replace(desk.facts, starts=dict(desk.ends))
-    request = OpenRequest("second", Bounds(9), facts, desk.epoch, str(desk.target))
+    request = OpenRequest("second", Bounds(9), facts, desk.epoch, desk.tables)
     settle(desk.ledger, desk.group, desk.region, request)
     assert desk.offsets()[third] == 3
 
@@ -258,7 +258,7 @@ def test_an_open_stops_where_kafka_lost_what_the_ledger_needs(
     desk.work(desk.open("first").epoch)
     before = dump(desk.warehouse)
     facts = replace(desk.facts, **change)
-    request = OpenRequest("second", Bounds(9), facts, desk.epoch, str(desk.target))
+    request = OpenRequest("second", Bounds(9), facts, desk.epoch, desk.tables)
     with pytest.raises(DataLost, match=text):
         settle(desk.ledger, desk.group, desk.region, request)
     assert dump(desk.warehouse) == before

@@ -29,7 +29,7 @@ from tidemark.errors import (
     TidemarkError,
     TransformFailed,
 )
-from tidemark.model.batch import Attempt, Batch
+from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
@@ -61,7 +61,7 @@ def spans(kafka: str, topic: Callable[..., str]) -> list[Span]:
 def run(spark: SparkSession, batches: Batches, spans: Sequence[Span]) -> Run:
     def drained(transform: Transform) -> Drained:
         executor = SparkExecutor(batches.spec(), transform, lambda: spark.sparkContext)
-        batch = batches.new(spans, executor.output_schema())
+        batch = batches.new(spans, executor.output_schemas())
         return batch, executor.drain(batch, spans)
 
     return drained
@@ -86,7 +86,7 @@ def test_both_kinds_stage_the_same_rows(
     monkeypatch.setattr(executors, "SparkSession", refused)
     batch, winners = run(ArrowTransform(of_arrow))
     assert batches.staged(batch, columns) == expected
-    assert sum(winner.rows for winner in winners) == len(expected)
+    assert sum(winner.rows.get(ONLY, 0) for winner in winners) == len(expected)
     assert [read[4:] for read in batches.reads(batch)] == [(11, 1), (2, 0)]
     assert len(batches.dead_letters(batch)) == 1
 
@@ -101,7 +101,7 @@ def test_no_rows_and_more_rows_than_records_are_staged(
         return block.take(pa.array(list(range(block.num_rows)) * times, pa.int64()))
 
     batch, winners = run(ArrowTransform(function))
-    assert sum(winner.rows for winner in winners) == rows
+    assert sum(winner.rows.get(ONLY, 0) for winner in winners) == rows
     assert batches.numbers(batch, winners) == sorted([*range(12)] * times)
 
 

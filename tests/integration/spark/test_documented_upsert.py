@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.support.documents import ROOT, blocks
 
+from tidemark.model.batch import ONLY
 from tidemark.settings.pipeline import Pipeline
 
 FILE, FUNCTION = blocks(ROOT / "docs" / "upserts.md")[:2]
@@ -14,7 +15,7 @@ FILE, FUNCTION = blocks(ROOT / "docs" / "upserts.md")[:2]
 
 def test_the_example_makes_a_row_of_a_record_and_of_a_tombstone(spark: SparkSession) -> None:
     """B8."""
-    upsert = Pipeline.model_validate(yaml.safe_load(FILE.text)).target.upsert
+    upsert = Pipeline.model_validate(yaml.safe_load(FILE.text)).all_targets[ONLY].upsert
     assert upsert is not None
     known: dict[str, Any] = {"DataFrame": DataFrame, "F": F}
     exec(FUNCTION.text, known)  # the document's own text

@@ -36,7 +36,7 @@ from tidemark.errors import (
 )
 from tidemark.failpoints import VARIABLE
 from tidemark.local.stack import LocalStack
-from tidemark.model.batch import Attempt, Batch
+from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.operations.region import Connections
 from tidemark.settings.fields import arrow_schema
@@ -64,7 +64,7 @@ def ready(spark: SparkSession, batches: Batches) -> Ready:
         spans: Sequence[Span], transform: Transform | None, spec: ReadSpec | None = None
     ) -> tuple[SparkExecutor, Batch]:
         executor = SparkExecutor(spec or batches.spec(), transform, lambda: spark.sparkContext)
-        return executor, batches.new(spans, executor.output_schema())
+        return executor, batches.new(spans, executor.output_schemas())
 
     return made
 
@@ -103,7 +103,7 @@ def test_every_record_is_staged_once_by_the_winners(
     batch, winners = run(spans, transform)
     expected = [100 * partition + n for partition in range(3) for n in range(1, 5)]
     assert batches.numbers(batch, winners) == expected
-    assert sum(winner.rows for winner in winners) == 12
+    assert sum(winner.rows.get(ONLY, 0) for winner in winners) == 12
     assert [(p, start, end, *counts) for p, start, end, _, *counts in batches.reads(batch)] == [
         (partition, 1, 6, 5, 1) for partition in range(3)
     ]
@@ -123,7 +123,7 @@ def test_the_columns_are_the_same_with_and_without_a_transform(
     }
     spec = replace(spec, fields=arrow_schema(kinds))
     schemas = [
-        SparkExecutor(spec, way, lambda: spark.sparkContext).output_schema()
+        SparkExecutor(spec, way, lambda: spark.sparkContext).output_schemas()
         for way in (identity, None, ARROW)
     ]
     assert schemas[0] == schemas[1] == schemas[2]
@@ -141,7 +141,7 @@ def test_metadata_and_nested_fields_are_staged(
     span = Span(name, 0, 0, 2)
     executor, batch = ready([span], transform, spec)
     (winner,) = executor.drain(batch, [span])
-    assert winner.rows == 2
+    assert winner.rows == {ONLY: 2}
     assert batches.staged(batch, "kafka_offset, l, s") == [
         (0, [datetime.fromisoformat("2024-02-29T12:00"), None], {"d": "2024-02-29"}),
         (1, None, None),
@@ -215,7 +215,7 @@ def test_a_killed_worker_leaves_only_the_winners_rows(
         )  # the second attempt gets through
         winners = job.result(100)
     assert batches.numbers(batch, winners) == list(range(200))
-    assert sum(winner.rows for winner in winners) == 200
+    assert sum(winner.rows.get(ONLY, 0) for winner in winners) == 200
     assert (batches.attempts(batch) - {winner.attempt for winner in winners} != set()) == (
         point == "stage.after"
     )
@@ -400,7 +400,7 @@ def test_a_failing_transform_is_told_in_one_paragraph(
 def test_a_transform_must_return_a_frame(spark: SparkSession, batches: Batches) -> None:
     executor = SparkExecutor(batches.spec(), lambda rows: rows.columns, lambda: spark.sparkContext)
     with pytest.raises(InvalidSettings, match="the transform returned list"):
-        executor.output_schema()
+        executor.output_schemas()
 
 
 def test_other_columns_than_at_the_start_are_refused(
@@ -471,7 +471,7 @@ def test_the_columns_are_known_without_a_job(spark: SparkSession, batches: Batch
         lambda rows: rows.select("kafka_timestamp", F.array("n").alias("ns")),
         lambda: spark.sparkContext,
     )
-    schema = executor.output_schema()
+    schema = executor.output_schemas()[ONLY]
     assert schema.field("kafka_timestamp").type == pa.timestamp("us", "UTC")
     assert schema.field("ns").type.value_type == pa.int64()
 

@@ -17,6 +17,7 @@ from tests.support.pool import PoolExecutor
 from tests.support.produce import produce
 
 from tidemark.errors import DataLost, JobFailed
+from tidemark.model.batch import ONLY
 from tidemark.model.offsets import Span
 from tidemark.spark.arrow import ArrowTransform
 
@@ -43,7 +44,7 @@ def test_every_record_is_staged_once_and_processes_live_on(
     attempts: list[int] = []
     for start, end in [(0, 10), (10, 21)]:
         spans = [Span(name, partition, start, end) for partition in range(3)]
-        batch = batches.new(spans, pool.output_schema())
+        batch = batches.new(spans, pool.output_schemas())
         winners = pool.drain(batch, spans)
         good = [100 * p + n for p in range(3) for n in range(start, min(end, 20))]
         assert batches.numbers(batch, winners) == good
@@ -57,8 +58,8 @@ def test_a_transform_is_a_function_of_arrow(kafka: str, topic: Topic, batches: B
     produce(kafka, name, documents(3))
     span = Span(name, 0, 0, 3)
     executor = PoolExecutor(batches.spec(), ArrowTransform(without_text), processes=1)
-    assert "text" not in executor.output_schema().names
-    batch = batches.new([span], executor.output_schema())
+    assert "text" not in executor.output_schemas()[ONLY].names
+    batch = batches.new([span], executor.output_schemas())
     assert batches.numbers(batch, executor.drain(batch, [span])) == [0, 1, 2]
     executor.close()
 
@@ -70,7 +71,7 @@ def test_a_killed_worker_leaves_only_the_winners_rows(
     name = topic()
     produce(kafka, name, [*documents(20), b"bad"])
     span = Span(name, 0, 0, 21)
-    batch = batches.new([span], pool.output_schema())
+    batch = batches.new([span], pool.output_schemas())
     with failpoint(point, "stop"), ThreadPoolExecutor(1) as thread:
         job = thread.submit(pool.drain, batch, [span])
         first = stopped_worker(job)
@@ -88,7 +89,7 @@ def test_a_worker_that_dies_twice_fails_the_job(
     name = topic()
     produce(kafka, name, documents(3))
     span = Span(name, 0, 0, 3)
-    batch = batches.new([span], pool.output_schema())
+    batch = batches.new([span], pool.output_schemas())
     with failpoint("read.before", "kill"), pytest.raises(JobFailed, match="died 2 times"):
         pool.drain(batch, [span])
     winners = pool.drain(batch, [span])
@@ -103,7 +104,7 @@ def test_an_error_of_a_worker_comes_out_as_it_is(
     admin.delete_records([TopicPartition(name, 0, 8)])[TopicPartition(name, 0)].result(20)
     span = Span(name, 0, 3, 20)
     with pytest.raises(DataLost, match=r"@3 is needed"):
-        pool.drain(batches.new([span], pool.output_schema()), [span])
+        pool.drain(batches.new([span], pool.output_schemas()), [span])
 
 
 def test_cancelling_kills_the_workers(
@@ -112,7 +113,7 @@ def test_cancelling_kills_the_workers(
     name = topic()
     produce(kafka, name, documents(3))
     span = Span(name, 0, 0, 3)
-    batch = batches.new([span], pool.output_schema())
+    batch = batches.new([span], pool.output_schemas())
     with failpoint("read.before", "stop"), ThreadPoolExecutor(1) as thread:
         job = thread.submit(pool.drain, batch, [span])
         worker = stopped_worker(job)

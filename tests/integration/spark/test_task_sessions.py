@@ -12,12 +12,12 @@ from tests.support.region import ask
 
 from tidemark.errors import Unreachable
 from tidemark.local.stack import LocalStack
-from tidemark.model.batch import DeadLetter, Staging, Tally
+from tidemark.model.batch import ONLY, DeadLetter, Staging, Tally
 from tidemark.model.offsets import Span
 from tidemark.spark import journal as journal_module
 from tidemark.spark.journal import StagedJournal
 from tidemark.spark.postgres import TASK_TIMEOUTS, connected
-from tidemark.spark.writer import WriteSpec, stage
+from tidemark.spark.writer import Parts, WriteSpec, stage
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 
@@ -32,7 +32,7 @@ def spec(warehouse: dict[str, Any]) -> WriteSpec:
     with psycopg2.connect(**warehouse) as connection, connection.cursor() as cursor:
         tables.create(cursor, STAGING, columns_of(SCHEMA))
     connection.close()
-    return WriteSpec(warehouse, STAGING, SCHEMA, member=1)
+    return WriteSpec(warehouse, STAGING, {ONLY: SCHEMA}, member=1)
 
 
 def numbers(count: int) -> pa.RecordBatch:
@@ -61,7 +61,7 @@ def test_a_roles_own_time_outs_do_not_end_a_long_copy(stack: LocalStack, spec: W
     administer(stack.postgres, altered, role, database)
     with pytest.raises(psycopg2.errors.QueryCanceled):
         ask(dict(spec.postgres), "SELECT pg_sleep(60)")
-    assert stage(spec, [numbers(1_000_000)], 0).rows == 1_000_000
+    assert stage(spec, [{ONLY: numbers(1_000_000)}], 0).rows == {ONLY: 1_000_000}
 
 
 def test_a_session_of_a_task_has_its_own_time_outs(spec: WriteSpec) -> None:
@@ -79,10 +79,10 @@ def test_a_writer_that_stops_between_two_blocks_holds_nothing(
     """H10: its source has stopped, or it has."""
     monkeypatch.setitem(TASK_TIMEOUTS, "idle_in_transaction_session_timeout", "200ms")
 
-    def stopping() -> Iterator[pa.RecordBatch]:
-        yield numbers(10)
+    def stopping() -> Iterator[Parts]:
+        yield {ONLY: numbers(10)}
         wait_for_its_end(spec)
-        yield numbers(10)
+        yield {ONLY: numbers(10)}
 
     with pytest.raises(Unreachable):
         stage(spec, stopping(), 0)

@@ -24,6 +24,7 @@ from tidemark.cli.findings import State
 from tidemark.cli.first_records import preview_of
 from tidemark.errors import IncompleteRead, InvalidSettings
 from tidemark.local.stack import LocalStack
+from tidemark.model.batch import ONLY
 from tidemark.model.offsets import Span
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark import executor as executors
@@ -70,8 +71,8 @@ def drain(spark: SparkSession, batches: Batches, spans: list[Span]) -> Drain:
 
     def drained(transform: Transform) -> int:
         executor = SparkExecutor(batches.spec(), transform, lambda: spark.sparkContext)
-        batch = batches.new(spans, executor.output_schema())
-        return sum(winner.rows for winner in executor.drain(batch, spans))
+        batch = batches.new(spans, executor.output_schemas())
+        return sum(winner.rows.get(ONLY, 0) for winner in executor.drain(batch, spans))
 
     return drained
 
@@ -174,7 +175,7 @@ def test_a_plan_that_cuts_is_refused_before_anything_is_read(
     transform, says = (CUT | SORTED)[shape]
     executor = SparkExecutor(batches.spec(), transform, lambda: spark.sparkContext)
     with pytest.raises(IncompleteRead, match=says):
-        executor.output_schema()
+        executor.output_schemas()
 
 
 @pytest.mark.parametrize("shape", ["limit", "limit-of-one-side", "take", "never-true"])

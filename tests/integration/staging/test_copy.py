@@ -16,12 +16,13 @@ from tests.support.flights_table import (
     Parameters,
     batch,
 )
+from tests.support.only import copy_only
 
 from tidemark.errors import SchemaMismatch, StagingLost, TargetRefused
 from tidemark.model.batch import DeadLetter
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
-from tidemark.staging.copy import copy_dead_letters, copy_rows
+from tidemark.staging.copy import copy_dead_letters
 from tidemark.staging.move import move_rows
 from tidemark.staging.target import Target, ensure
 
@@ -45,7 +46,7 @@ def count(cursor: Cursor, table: str = STAGING.rows) -> int:
 def test_rows_lie_under_their_member_and_attempt(connection: Connection, cursor: Cursor) -> None:
     staged(connection, cursor, NUMBERS)
     batches = iter([numbers(0, 3), numbers(3, 3), numbers(3, 5)])
-    assert copy_rows(connection, STAGING, batches, NUMBERS, member=2**40, attempt=9) == 5
+    assert copy_only(connection, STAGING, batches, NUMBERS, member=2**40, attempt=9) == 5
     connection.rollback()
     cursor.execute("SELECT member, attempt, n FROM tidemark_staging.flights_7_rows ORDER BY n")
     assert cursor.fetchall() == [(2**40, 9, n) for n in range(5)]
@@ -56,7 +57,7 @@ def test_no_rows_are_no_error(
     connection: Connection, cursor: Cursor, batches: list[pa.RecordBatch]
 ) -> None:
     staged(connection, cursor, NUMBERS)
-    assert copy_rows(connection, STAGING, iter(batches), NUMBERS, member=1, attempt=1) == 0
+    assert copy_only(connection, STAGING, iter(batches), NUMBERS, member=1, attempt=1) == 0
 
 
 def test_only_one_batch_is_alive_at_a_time(connection: Connection, cursor: Cursor) -> None:
@@ -74,7 +75,7 @@ def test_only_one_batch_is_alive_at_a_time(connection: Connection, cursor: Curso
             yield made
             del made
 
-    assert copy_rows(connection, STAGING, batches(), NUMBERS, member=1, attempt=1) == 2_000_000
+    assert copy_only(connection, STAGING, batches(), NUMBERS, member=1, attempt=1) == 2_000_000
     assert most <= 1  # the one that the stream has just encoded
 
 
@@ -96,7 +97,7 @@ def test_memory_does_not_grow_with_the_rows(connection: Connection, cursor: Curs
                 yield many
                 seen.append(resident_kb())
 
-        copy_rows(connection, STAGING, sampled(), SCHEMA, member=1, attempt=1)
+        copy_only(connection, STAGING, sampled(), SCHEMA, member=1, attempt=1)
         return max(seen)
 
     few = peak_of(3)
@@ -119,11 +120,11 @@ def test_what_the_iterator_raises_comes_out_and_nothing_stays(
         raise error
 
     with pytest.raises(type(error)) as raised:
-        copy_rows(connection, STAGING, batches(), NUMBERS, member=1, attempt=1)
+        copy_only(connection, STAGING, batches(), NUMBERS, member=1, attempt=1)
     assert raised.value is error
     assert count(cursor) == 0
     connection.rollback()
-    assert copy_rows(connection, STAGING, iter([numbers(0, 1)]), NUMBERS, member=1, attempt=2) == 1
+    assert copy_only(connection, STAGING, iter([numbers(0, 1)]), NUMBERS, member=1, attempt=2) == 1
 
 
 def test_a_killed_connection_leaves_nothing(
@@ -139,7 +140,7 @@ def test_a_killed_connection_leaves_nothing(
                 yield numbers(0, 100_000)
 
         with pytest.raises(psycopg2.Error):
-            copy_rows(writer, STAGING, batches(), NUMBERS, member=1, attempt=1)
+            copy_only(writer, STAGING, batches(), NUMBERS, member=1, attempt=1)
     connection.rollback()
     assert count(cursor) == 0
 
@@ -152,7 +153,7 @@ def test_a_schema_that_cannot_be_written_is_refused_before_any_batch(
         yield
 
     with pytest.raises(SchemaMismatch):
-        copy_rows(
+        copy_only(
             connection,
             STAGING,
             batches(),
@@ -178,7 +179,7 @@ def test_a_value_that_postgres_cannot_hold_names_its_column_only(
     staged(connection, cursor, schema)
     rows = pa.record_batch([pa.array([1], pa.int32()), pa.array([value], kind)], schema=schema)
     with pytest.raises(TargetRefused, match=named) as refusal:
-        copy_rows(connection, STAGING, iter([rows]), schema, member=1, attempt=1)
+        copy_only(connection, STAGING, iter([rows]), schema, member=1, attempt=1)
     assert "secret" not in str(refusal.value)
     assert refusal.value.__cause__ is None
     assert count(cursor) == 0
@@ -188,7 +189,7 @@ def test_a_zombie_that_stages_for_a_discarded_batch_is_told(
     connection: Connection, cursor: Cursor
 ) -> None:
     with pytest.raises(StagingLost, match="discarded"):
-        copy_rows(connection, STAGING, iter([numbers(0, 1)]), NUMBERS, member=1, attempt=1)
+        copy_only(connection, STAGING, iter([numbers(0, 1)]), NUMBERS, member=1, attempt=1)
     with connection, pytest.raises(StagingLost, match="discarded"):
         copy_dead_letters(
             cursor, STAGING, 1, 1, [DeadLetter("t", 0, 0, None, None, b"", (), "", "")]
@@ -202,7 +203,7 @@ def test_other_zones_and_large_types_are_the_same_values(
     staged(connection, cursor, schema)
     arrays = [pa.array([0], pa.timestamp("us", "Asia/Tokyo")), pa.array(["x"], pa.large_string())]
     odd = pa.record_batch(arrays, names=["t", "s"])
-    copy_rows(connection, STAGING, iter([odd]), schema, member=1, attempt=1)
+    copy_only(connection, STAGING, iter([odd]), schema, member=1, attempt=1)
     cursor.execute("SELECT t AT TIME ZONE 'UTC', s FROM tidemark_staging.flights_7_rows")
     ((moment, text),) = cursor.fetchall()
     assert (moment.isoformat(), text) == ("1970-01-01T00:00:00", "x")
@@ -212,7 +213,7 @@ def test_only_the_winners_rows_move_and_each_once(connection: Connection, cursor
     staged(connection, cursor, NUMBERS)
     for member, attempt in [(1, 1), (1, 2), (2, 1), (2, 2)]:
         rows = numbers(member * 10 + attempt, member * 10 + attempt + 1)
-        copy_rows(connection, STAGING, iter([rows]), NUMBERS, member=member, attempt=attempt)
+        copy_only(connection, STAGING, iter([rows]), NUMBERS, member=member, attempt=attempt)
     target, columns = Target("public", "n"), columns_of(NUMBERS)
     ensure(cursor, target, columns)
     winners = [(1, 2), (2, 1), (1, 2), (3, 3)]
@@ -227,7 +228,7 @@ def test_json_reads_back_as_it_was(connection: Connection, cursor: Cursor) -> No
     staged(connection, cursor, schema)
     value = {'ke"y\n': [{"a": "é"}, None], "": []}
     rows = pa.record_batch([pa.array([list(value.items()), None], schema.types[0])], schema=schema)
-    copy_rows(connection, STAGING, iter([rows]), schema, member=1, attempt=1)
+    copy_only(connection, STAGING, iter([rows]), schema, member=1, attempt=1)
     cursor.execute("SELECT j::text FROM tidemark_staging.flights_7_rows ORDER BY j IS NULL")
     (text,), (nothing,) = cursor.fetchall()
     assert json.loads(text) == value

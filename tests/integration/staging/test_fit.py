@@ -15,11 +15,11 @@ from tests.support.flights_table import (
     create_flights,
     publish_a_row,
 )
+from tests.support.only import copy_only
 
 from tidemark.errors import SchemaMismatch
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
-from tidemark.staging.copy import copy_rows
 from tidemark.staging.move import move_rows
 from tidemark.staging.target import ensure
 
@@ -160,5 +160,5 @@ def test_a_column_of_nulls_fits_any_column_that_may_be_null(
     tables.create(cursor, STAGING, columns)
     connection.commit()
     batches = iter([pa.RecordBatch.from_arrays([pa.nulls(3)], schema=schema)])
-    assert copy_rows(connection, STAGING, batches, schema, member=1, attempt=1) == 3
+    assert copy_only(connection, STAGING, batches, schema, member=1, attempt=1) == 3
     assert move_rows(cursor, STAGING, TARGET, columns, 7, [(1, 1)]) == 3

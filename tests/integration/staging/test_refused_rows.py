@@ -28,7 +28,7 @@ from tidemark.errors import (
 )
 from tidemark.failpoints import FailpointHit
 from tidemark.member.job import start_job
-from tidemark.model.batch import Batch
+from tidemark.model.batch import ONLY, Batch
 from tidemark.model.dead_letters import Limits
 from tidemark.protocol.publish import Result
 from tidemark.staging import refused_rows, tables
@@ -491,8 +491,8 @@ def test_without_coordinates_the_setting_is_refused_at_the_start(
     """B15: before anything is planned."""
 
     class Executor:
-        def output_schema(self) -> pa.Schema:
-            return schema
+        def output_schemas(self) -> dict[str, pa.Schema]:
+            return {ONLY: schema}
 
         def close(self) -> None: ...
 

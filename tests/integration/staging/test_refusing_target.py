@@ -33,7 +33,7 @@ def test_a_target_that_refuses_is_named_without_the_row(
     with pytest.raises(psycopg2.Error) as refusal:
         publish_a_row(connection, cursor)
     assert is_refusal(refusal.value)
-    error = target_refused(refusal.value, TARGET)
+    error = target_refused(refusal.value, [TARGET])
     assert isinstance(error, TargetRefused)
     assert named in str(error)
     assert refusal.value.pgcode in str(error)
@@ -51,4 +51,4 @@ def test_a_trigger_that_raises_is_a_refusal(connection: Connection, cursor: Curs
     with pytest.raises(psycopg2.Error) as refusal:
         publish_a_row(connection, cursor)
     assert is_refusal(refusal.value)
-    assert "secret" not in str(target_refused(refusal.value, TARGET))
+    assert "secret" not in str(target_refused(refusal.value, [TARGET]))

@@ -412,4 +412,4 @@ def exact(shop: Shop) -> list[tuple[Any, ...]]:
 
 def ensured(shop: Shop) -> None:
     with transaction(shop.desk.engine, "target") as cursor:
-        shop.desk.mover.ensure_target(cursor)
+        shop.desk.movers.ensure_targets(cursor)

@@ -21,6 +21,7 @@ from tidemark.errors import Refused
 from tidemark.ledger.looks import Looks
 from tidemark.local.stack import LocalStack
 from tidemark.member.retire import prune, retire
+from tidemark.model.batch import ONLY
 from tidemark.operations.region import Region, region_of
 from tidemark.operations.status import TargetStatus, counted
 from tidemark.postgres.transaction import connect
@@ -272,6 +273,7 @@ def test_compacted_records_are_named_and_the_rest_is_compared(
     # What compaction does to a span: the ledger counted more than Kafka now has now.
     world.sql("UPDATE tidemark.spans SET records = 8")
     world.sql("UPDATE tidemark.batches SET records = 8, rows_moved = 8, rows_contributed = 8")
+    world.sql("UPDATE tidemark.batch_targets SET rows_moved = 8, rows_contributed = 8")
     world.sql("INSERT INTO public.records SELECT 'gone', 'x', 0, n, 1 FROM generate_series(8, 9) n")
     (batch,) = verified(world).batches
     assert batch.verdict == "not verifiable", batch.differences
@@ -340,7 +342,7 @@ def test_a_percent_sign_in_a_name_means_nothing(world: World) -> None:
     assert [one.kind for one in report.differences] == [Kind.foreign]
     assert [(batch.verdict, batch.rows) for batch in report.batches] == [("equal", 1)]
     with region_of(world.pipeline, world.connections) as region:
-        told = TargetStatus(world.pipeline.target.table, 1, 0, 0)
+        told = TargetStatus(ONLY, world.pipeline.into, 1, 0, 0)
         assert counted(region, told).counted == 2
     world.sql("""DELETE FROM public."100% sure" WHERE batch_seq = 9""")
     world.reset(to=0)

@@ -1,0 +1,48 @@
+"""The commands on a region with two targets."""
+
+from pathlib import Path
+
+import pytest
+from tests.support.commands import answer, settle_in, tidemark
+from tests.support.produce import produce
+from tests.support.two_tables import NEWEST, NUMBERS, SETTINGS
+from tests.support.world import World
+
+
+@pytest.fixture
+def two(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Ten records in a topic, and a project of its own."""
+    world.settings |= SETTINGS
+    settle_in(world, tmp_path, monkeypatch)
+    produce(world.kafka, world.topic, [b'{"n": %d}' % n for n in range(10)])
+    return world
+
+
+def test_preview_and_check_show_each_target(two: World) -> None:
+    """B8: before anything is written."""
+    found = answer("preview", "dags/pipeline.yaml", "--limit", "4")
+    numbers = {name: [row["n"] for row in rows] for name, rows in found["rows_by_target"].items()}
+    assert numbers == {NUMBERS: [0, 1, 2, 3], NEWEST: [0, 1, 2, 3]}
+    shown = tidemark("preview", "dags/pipeline.yaml", "--limit", "4").stdout
+    assert "4 records read: 4 rows of newest, 4 rows of numbers, 0 dead letters" in shown
+    told = tidemark("check", "dags/pipeline.yaml", "--no-spark").stdout
+    assert '6 columns would make "public"."newest"' in " ".join(told.split())
+    assert '4 columns would make "public"."numbers"' in " ".join(told.split())
+    assert two.sql("SELECT to_regclass('public.newest'), to_regclass('public.numbers')") == [
+        (None, None)
+    ]
+
+
+def test_status_and_reset_show_each_target(two: World) -> None:
+    """B8: rows by target."""
+    two.run(max_records=5)
+    found = answer("status", two.region, "--count")["targets"]
+    assert [(one["table"], one["ledger"], one["drift"]) for one in found] == [
+        ("public.newest", 4, 0), ("public.numbers", 10, 0),
+    ]  # fmt: skip
+    shown = tidemark("status", two.region, "--count").stdout
+    assert "public.newest, 4 rows" in shown
+    assert "public.numbers, 10 rows" in shown
+    back = answer("reset", two.region, "--to", "1", "--apply")["removed"]
+    assert back["rows"] == sum(back["by_target"].values())
+    assert back["by_target"][NUMBERS] == 5

@@ -1,0 +1,172 @@
+"""A region with two targets, from topic to tables: runs, rewinds, proofs, status."""
+
+import json
+
+import pytest
+from tests.support.produce import produce
+from tests.support.two_tables import NEWEST, NUMBERS, SETTINGS, TARGETS, newest
+from tests.support.world import World, staging
+
+from tidemark.errors import InvalidSettings, Refused, TargetRefused
+from tidemark.operations.region import region_of
+from tidemark.operations.status import counted, in_ledger
+from tidemark.settings.pipeline import Pipeline
+from tidemark.verify.report import Kind, Report
+from tidemark.verify.verify import verify
+
+
+@pytest.fixture
+def two(world: World) -> World:
+    """A region whose records become rows of two tables."""
+    world.settings |= SETTINGS
+    return world
+
+
+def send(two: World, count: int, partition: int = 0, start: int = 0) -> None:
+    """Numbers are in the topic."""
+    numbers = [json.dumps({"n": n}).encode() for n in range(start, start + count)]
+    produce(two.kafka, two.topic, numbers, partition)
+
+
+def tables(two: World) -> tuple[list[tuple[int, int, int]], ...]:
+    """Partition, offset and number of each row, in both tables."""
+    columns = "SELECT kafka_partition, kafka_offset, n FROM public."
+    return tuple(two.sql(f"{columns}{name} ORDER BY 1, 2") for name in (NUMBERS, NEWEST))
+
+
+def proof(two: World) -> Report:
+    return verify(two.pipeline, two.connections, executor_of=two.executor_of)
+
+
+def is_well(two: World) -> bool:
+    """The proof finds every batch equal, and the counts of ledger and tables agree."""
+    report = proof(two)
+    with region_of(two.pipeline, two.connections) as region:
+        drifts = [counted(region, one).drift for one in in_ledger(region).targets]
+    return report.wrong == 0 and not report.unverifiable and drifts == [0, 0]
+
+
+def filled(two: World) -> World:
+    """Five batches or more, in two partitions."""
+    send(two, 20)
+    send(two, 9, 1)
+    two.run(max_records=6)
+    return two
+
+
+def test_both_tables_have_every_record(two: World) -> None:
+    """B8: a history and the newest rows, of the same batches; proven."""
+    numbers, last = tables(filled(two))
+    assert numbers == [(0, n, n) for n in range(20)] + [(1, n, n) for n in range(9)]
+    assert last == newest(numbers)
+    assert len(proof(two).batches) >= 5
+    assert is_well(two)
+    assert staging(two) == []
+
+
+def test_a_rewind_takes_both_tables_back(two: World) -> None:
+    """B4, B8: to each checkpoint, and on again to the same tables."""
+    end = tables(filled(two))
+    for to in (4, 2, 0):
+        report = two.reset(to=to)
+        assert report.removed is not None
+        assert sum(report.removed.by_target.values()) == report.removed.rows
+        assert is_well(two), f"after the rewind to {to}"
+        two.run(f"after {to}", max_records=7)
+        assert tables(two) == end
+        assert is_well(two)
+
+
+@pytest.mark.parametrize(
+    ("doctor", "kind", "what", "name"),
+    [
+        ("DELETE FROM public.numbers WHERE n = 8", Kind.lost, "row", NUMBERS),
+        ("UPDATE public.numbers SET n = -1 WHERE n = 8", Kind.altered, "row", NUMBERS),
+        ("DELETE FROM public.newest WHERE n = 19", Kind.lost, "row", NEWEST),
+        ("UPDATE public.newest SET n = -1 WHERE n = 19", Kind.altered, "row", NEWEST),
+        (
+            "INSERT INTO public.newest (k, kafka_partition, batch_seq) SELECT 99, 0, batch_seq"
+            " FROM public.newest WHERE n = 19",
+            Kind.foreign,
+            "row",
+            NEWEST,
+        ),
+        ("DELETE FROM tidemark.deleted_keys", Kind.lost, "deleted key", NEWEST),
+    ],
+)
+def test_a_doctored_row_is_found_in_each_table(
+    two: World, doctor: str, kind: Kind, what: str, name: str
+) -> None:
+    """B8: and named with its table."""
+    filled(two).sql(doctor)
+    found = [one for batch in proof(two).batches for one in batch.differences]
+    assert (kind, f'{what} of "public"."{name}"') in {(one.kind, one.what) for one in found}
+
+
+def test_status_counts_each_table_by_itself(two: World) -> None:
+    """B8: a row too many in one does not hide one too few in the other."""
+    filled(two)
+    two.sql(f"DELETE FROM public.{NUMBERS} WHERE n = 8 AND kafka_partition = 0")
+    two.sql(f"INSERT INTO public.{NEWEST} (k, kafka_partition, batch_seq) VALUES (99, 0, 1)")
+    with region_of(two.pipeline, two.connections) as region:
+        found = {one.name: counted(region, one) for one in in_ledger(region).targets}
+    assert {name: one.drift for name, one in found.items()} == {NUMBERS: -1, NEWEST: 1}
+    assert found[NUMBERS].ledger == 29
+    with pytest.raises(Refused):
+        two.reset(to=0)
+
+
+def test_one_table_that_refuses_stops_the_other(two: World) -> None:
+    """B8: nothing of the batch is in any table, and the offsets stay."""
+    filled(two)
+    before, offsets = tables(two), two.ledger_offsets()
+    two.sql(f"ALTER TABLE public.{NUMBERS} ADD CHECK (n < 21)")
+    send(two, 5, start=20)
+    two.open("refused")
+    with pytest.raises(TargetRefused, match="numbers"):
+        two.drain("refused")
+    assert (tables(two), two.ledger_offsets()) == (before, offsets)
+
+
+def test_another_set_of_targets_is_another_region(two: World) -> None:
+    """B8: one more, one less, another name or table."""
+    filled(two)
+    for targets in (
+        {NUMBERS: TARGETS[NUMBERS]},
+        {"others": TARGETS[NUMBERS], NEWEST: TARGETS[NEWEST]},
+        {NUMBERS: TARGETS[NUMBERS] | {"table": "public.others"}, NEWEST: TARGETS[NEWEST]},
+    ):
+        two.settings["targets"] = targets
+        with pytest.raises(Refused, match="A region with a checkpoint keeps its target"):
+            two.open("again")
+    two.settings["targets"] = TARGETS | {NEWEST: TARGETS[NEWEST] | {"key": ["n"]}}
+    with pytest.raises(Refused, match=r"targets\.newest\.key was 'k, kafka_partition' and is 'n'"):
+        two.open("again")
+
+
+def test_targets_need_an_arrow_transform(two: World) -> None:
+    """B8: Spark would compute each DataFrame by itself."""
+    two.settings["transform_kind"] = "dataframe"
+    two.settings["transform"] = "tests.integration.operations.test_targets:unannotated"
+    send(two, 3)
+    two.open()
+    with pytest.raises(InvalidSettings, match="takes DataFrames, and targets need one of Arrow"):
+        two.drain()
+
+
+def unannotated(records):  # type: ignore[no-untyped-def]
+    """Its kind is what the file says."""
+    return records
+
+
+def test_the_file_names_one_target_or_several(two: World) -> None:
+    """B8: of one database, with a table each."""
+    file = two.file
+    Pipeline.model_validate(file)
+    for wrong in (
+        file | {"target": TARGETS[NUMBERS]},
+        {key: value for key, value in file.items() if key != "targets"},
+        {key: value for key, value in file.items() if key != "transform"},
+    ):
+        with pytest.raises(ValueError, match="target"):
+            Pipeline.model_validate(wrong)
