@@ -101,6 +101,9 @@ WITH_UPSERT = [
 ]
 """The steps that know what a batch does to the target, for rows that are upserted."""
 
+WITH_TARGETS = [replace(case, mode="targets") for case in WITH_UPSERT]
+"""The same steps for two targets, one of each mode."""
+
 CUT = {
     Fault.killed: {
         "open.commit.sent",
@@ -130,7 +133,7 @@ CUT_WITH_TWO = {
 
 def cells() -> list[tuple[Fault, Case]]:
     """Every cell of the table."""
-    everywhere = [*IN_DRIVER, *IN_WORKER, *WITH_TWO, *WITH_UPSERT]
+    everywhere = [*IN_DRIVER, *IN_WORKER, *WITH_TWO, *WITH_UPSERT, *WITH_TARGETS]
     return [
         *((Fault.killed, case) for case in everywhere),
         *((Fault.postgres_stopped, case) for case in everywhere),
@@ -145,7 +148,7 @@ def is_in_worker(case: Case) -> bool:
 
 def is_in_cut(fault: Fault, case: Case) -> bool:
     """Whether the cell is tried in every run of the suite."""
-    if case.mode == "upsert":
+    if case.mode != "append":
         return case.failpoint in CUT_WITH_UPSERT[fault]
     if case.in_flight == 2:
         return case.failpoint in CUT_WITH_TWO[fault]

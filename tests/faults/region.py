@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from tests.support import two_tables
 from tests.support.executor import LocalExecutor
 from tests.support.produce import produce, produce_transaction
 from tests.support.region import DrivenRegion
@@ -90,6 +91,10 @@ class FaultRegion(DrivenRegion):
         self.settings["decode"] = {"schema": {"n": "bigint", "k": "bigint", "gone": "boolean"}}
         self.settings["target"] |= {"mode": "upsert", "key": ["k"], "deleted": "gone"}
 
+    def several(self) -> None:
+        """From now on each record is a row of two tables, and the newest of its key in one."""
+        self.settings |= two_tables.SETTINGS
+
     def _last(self, good: list[tuple[int, int, dict[str, Any]]]) -> list[Any]:
         """Of each key the last record, unless that deletes it."""
         last = {one["k"]: (p, o, one) for p, o, one in sorted(good, key=lambda found: found[:2])}
@@ -109,6 +114,8 @@ class FaultRegion(DrivenRegion):
         committed = list(self._committed())
         good = [(p, o, json.loads(v)) for p, o, v in committed if v != BAD]
         rows = self._last(good) if "key" in self.settings["target"] else good
+        if "targets" in self.settings:
+            yield from _compared("newest", two_tables.newest(_numbered(good)), self.newest())
         bad = [(p, o) for p, o, v in committed if v == BAD]
         letters = self.sql('SELECT partition, "offset" FROM tidemark.dead_letters')
         yield from _compared("rows", [(p, o, one["n"]) for p, o, one in rows], self.rows())
@@ -117,6 +124,10 @@ class FaultRegion(DrivenRegion):
         yield from (f"staging left: {name}" for (name,) in self.sql(STAGING))
         yield from (f"ledger: {fault}" for (fault,) in self.sql(LEDGER_FAULTS))
         yield from self._verified()
+
+    def newest(self) -> list[Row]:
+        """What is visible in the second target."""
+        return self.sql("SELECT kafka_partition, kafka_offset, n FROM public.newest")
 
     def rows(self) -> list[Row]:
         """What is visible in the target."""
@@ -157,6 +168,10 @@ class FaultRegion(DrivenRegion):
             else:
                 yield message.partition(), message.offset(), message.value()
         consumer.close()
+
+
+def _numbered(good: list[tuple[int, int, dict[str, Any]]]) -> list[Row]:
+    return [(partition, offset, one["n"]) for partition, offset, one in good]
 
 
 STAGING = """
