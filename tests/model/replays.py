@@ -21,7 +21,7 @@ from tests.support.fake_tables import CLUSTER, REGION, TARGET
 from tests.support.fakes import FakeGroup
 
 from tidemark.errors import ClaimsLost, Fenced, StagingLost, TidemarkError
-from tidemark.model.batch import Attempt, Batch, Contribution, SpanRead
+from tidemark.model.batch import ONLY, Attempt, Batch, Contribution, SpanRead
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Span
@@ -161,7 +161,7 @@ class Replays:
     def _replay_publish(self, ledger: LetterLedger, process: Process) -> Any:
         assert process.batch
         read = SpanRead(Span("t", 0, 0, 3), 1, 1, process.rows + process.bad, process.bad)
-        given = Contribution(1, (read,), (Attempt(1, 1, process.rows),))
+        given = Contribution(1, (read,), (Attempt(1, 1, {ONLY: process.rows}),))
         return publish_replay(ledger, LetterTarget(), process.batch, given)
 
     # --- a rewind ---

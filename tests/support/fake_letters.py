@@ -12,7 +12,7 @@ from tests.support.fake_ledger import FakeLedger
 from tests.support.fake_tables import CLUSTER, REGION, TARGET, TOPIC, TOPIC_ID
 
 from tidemark.errors import Fenced, Refused, StagingLost
-from tidemark.model.batch import Batch, Checkpoint, Contribution, Moved, PlannedSpan
+from tidemark.model.batch import ONLY, Batch, Checkpoint, Contribution, Moved, PlannedSpan, Rows
 from tidemark.model.dead_letters import Counted, LetterFilter, Limits, Reason
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Span, TopicPartition
@@ -134,10 +134,10 @@ class LetterTransaction:
             raise Fenced("another next offset")
         self._set(next_offset=offsets[-1] + 1)
 
-    def publish_batch(self, batch: Batch, moved: Moved, dead_letters: int) -> int:
+    def publish_batch(self, batch: Batch, moved: Mapping[str, Moved], dead_letters: int) -> int:
         planned = self._planned(batch)
-        self._publish(planned, moved.rows, len(planned.offsets))
-        return moved.rows
+        self._publish(planned, moved[ONLY].rows, len(planned.offsets))
+        return moved[ONLY].rows
 
     def advance_head(self, batch: Batch) -> int:
         published = next(one for one in self.tables.published if one.seq == batch.seq)
@@ -179,13 +179,19 @@ class LetterTransaction:
         return letter.chosen == seq and (letter.replayed is None or "choice" in self.without)
 
     def publish_replay(
-        self, batch: Batch, contribution: Contribution, moved: Moved, replayed: int, kept: int
+        self,
+        batch: Batch,
+        contribution: Contribution,
+        moved: Mapping[str, Moved],
+        replayed: int,
+        kept: int,
     ) -> int:
         planned = self._planned(batch)
-        is_whole = (kept, moved.rows) == (contribution.dead_letters, contribution.rows)
+        rows = moved[ONLY].rows
+        is_whole = (kept, rows) == (contribution.dead_letters, contribution.rows[ONLY])
         if not (is_whole and replayed + kept == planned.chosen) and "counts" not in self.without:
             raise StagingLost("the counts differ")
-        self._publish(planned, moved.rows, contribution.rows, replayed)
+        self._publish(planned, rows, contribution.rows[ONLY], replayed)
         return 1
 
     # --- a rewind ---
@@ -194,7 +200,7 @@ class LetterTransaction:
         after = [one for one in self.tables.published if one.seq > seq]
         letters = sum(one.seq > seq for one in self.tables.letters)
         replays = sum(one.replayed for one in after)
-        return Removal(sum(one.rows for one in after), letters, replays)
+        return Removal({ONLY: sum(one.rows for one in after)}, letters, replays)
 
     def rewind(self, to_seq: int) -> tuple[int, int]:
         known = self.tables
@@ -289,8 +295,8 @@ class LetterLedger(FakeLedger):
 class LetterTarget:
     """Staging and target, in the same tables."""
 
-    def move_rows(self, tx: LetterTransaction, batch: Batch, room: int | None) -> Moved:
-        return Moved(tx.move(batch))
+    def move_rows(self, tx: LetterTransaction, batch: Batch, room: int | None) -> dict[str, Moved]:
+        return {ONLY: Moved(tx.move(batch))}
 
     def move_dead_letters(self, tx: LetterTransaction, batch: Batch) -> int:
         return 0
@@ -300,8 +306,8 @@ class LetterTarget:
     ) -> int:
         return tx.keep(batch)
 
-    def remove_rows(self, tx: LetterTransaction, after_seq: int) -> int:
-        return tx.remove(after_seq)
+    def remove_rows(self, tx: LetterTransaction, after_seq: int) -> Rows:
+        return {ONLY: tx.remove(after_seq)}
 
 
 def _as_batch(planned: Planned) -> Batch:

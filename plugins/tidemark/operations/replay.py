@@ -81,8 +81,8 @@ def replay_letters(
     if any(one.upsert for one in pipeline.all_targets.values()):
         raise Refused(
             f"region {pipeline.region}: a target of it is upserted, and a dead letter is older"
-            " than the rows that came after it: a replay could put an old row in the place of a newer one."
-            " Produce the records again, or correct the rows by hand"
+            " than the rows that came after it: a replay could put an old row in the place of a"
+            " newer one. Produce the records again, or correct the rows by hand"
         )
     with region_of(pipeline, connections) as region:
         report = _dry_run(region, connections, meant, limit)
@@ -201,7 +201,7 @@ def _staged(region: Region, batch: Batch, number: int, job: Job) -> Contribution
     with transaction(region.ledger.engine, "reads") as cursor:
         reads = complete_reads(cursor, batch.staging, number, spans)
     refuse_unread(batch, spans, reads, region.pipeline.transform)
-    return Contribution(number, reads, tuple(one for one in winners if one.rows))
+    return Contribution(number, reads, tuple(one for one in winners if any(one.rows.values())))
 
 
 @contextmanager
