@@ -295,7 +295,7 @@ CREATE TABLE tidemark.undo_columns (
     target  text   NOT NULL,
     seq     bigint NOT NULL,
     columns text[] NOT NULL,
-    PRIMARY KEY (region, target, seq),
+    PRIMARY KEY (region, seq, target),
     FOREIGN KEY (region, seq) REFERENCES tidemark.batches ON DELETE CASCADE ON UPDATE CASCADE
 );
 

@@ -89,7 +89,7 @@ _COUNTS = (
     ),
     Edit(
         "sql/migrations/0001_ledger.sql",
-        "dead_letters_moved = dead_letters_contributed + records_refused",
+        "dead_letters_moved + letters_kept = dead_letters_contributed + records_refused",
         "true",
     ),
 )

@@ -138,7 +138,7 @@ class Replays:
         return process._replace(step="fence", epoch=ledger.tables.epoch)
 
     def _replay_fence(self, ledger: LetterLedger, process: Process) -> Process:
-        request = ReplayRequest("test", "a test", epoch=process.epoch, target=TARGET)
+        request = ReplayRequest("test", "a test", epoch=process.epoch, targets={ONLY: TARGET})
         settled = settling.settle(ledger, FakeGroup(), REGION, request)  # type: ignore[arg-type]
         return process._replace(step="plan", epoch=settled.epoch)
 

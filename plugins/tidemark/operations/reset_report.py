@@ -7,7 +7,6 @@ from tidemark.member.retire import retire
 from tidemark.model.batch import Rows
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.operations.region import MirrorSeen, Region, mirror_seen
-from tidemark.protocol.removal import Removal
 from tidemark.protocol.settle import Settled
 
 log = logging.getLogger(__name__)
@@ -32,11 +31,6 @@ class Removed:
     """Dead letters that became rows later: they are dead letters again."""
     by_target: Rows = field(default_factory=dict)
     """The rows by the name of their target; empty in the report of a reset that is over."""
-
-    @property
-    def removal(self) -> Removal:
-        """What would be removed."""
-        return Removal(self.by_target, self.dead_letters, self.replays)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: boo
     removed = _removed(plan, found_rows, facts)
     # Of a batch that was published while one counted, the second transaction judges.
     if ACCEPT_CHANGES not in order.overrides and region.state().head_seq == state.head_seq:
-        plan.published.check(region.name, Removal(found_rows, plan.dead_letters))
+        plan.published.check(region.name, Removal(found_rows, plan.dead_letters, plan.replays))
     found = held(region, plan, order.tell)
     if ACCEPT_DATA_LOSS not in order.overrides:
         refuse_losses(region.name, found)

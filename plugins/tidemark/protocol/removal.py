@@ -1,7 +1,7 @@
 """What a rewind removes: as the ledger published it, and as it was found."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidemark.errors import Refused
 from tidemark.model.batch import Rows
@@ -27,8 +27,7 @@ class Removal:
         Raises:
             Refused: rows or dead letters are missing, or there are more; with the numbers.
         """
-        same_rows = Counter(found.rows) == Counter(self.rows)
-        if same_rows and found.dead_letters == self.dead_letters:
+        if replace(found, rows=Counter(found.rows)) == replace(self, rows=Counter(self.rows)):
             return
         raise Refused(
             f"region {region} can't be rewound: the ledger published {self}, but {found} would be"
