@@ -45,3 +45,15 @@ def newest(numbers: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
         (n % KEYS, partition): (partition, offset, n) for partition, offset, n in sorted(numbers)
     }
     return sorted(row for row in last.values() if row[2] % 3)
+
+
+EVENS = "evens"
+APPENDED = {name: {**TARGETS[NUMBERS], "table": f"public.{name}"} for name in (NUMBERS, EVENS)}
+"""Two that are only appended to."""
+
+
+def with_evens(records: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
+    """Every number; and the even ones once more."""
+    found = records.select(["n", *PLACE])
+    halves = pc.multiply(pc.divide(found["n"], 2), 2)
+    return {NUMBERS: found, EVENS: found.filter(pc.equal(found["n"], halves))}

@@ -1,4 +1,4 @@
-"""B12: change events of Debezium, as JSON and as Avro."""
+"""B12, B20: change events of Debezium, as JSON and as Avro."""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ def told(*documents: Any) -> list[Any]:
 
 
 def test_an_event_is_its_row_and_whether_it_deletes() -> None:
-    """B12: with its schema inside or without."""
+    """B12, B20: with its schema inside or without."""
     events = [
         event("c", after=OLD),
         event("r", after=OLD),
@@ -81,7 +81,7 @@ def test_an_event_is_its_row_and_whether_it_deletes() -> None:
     ],
 )
 def test_what_is_no_change_of_one_row_is_refused(document: Any, reason: Reason) -> None:
-    """B12: truncates too."""
+    """B12, B20: truncates too."""
     good = event("c", after=OLD)
     row = OLD | {"deleted": False}
     assert told(good, document, good) == [row, reason, row]
@@ -89,7 +89,7 @@ def test_what_is_no_change_of_one_row_is_refused(document: Any, reason: Reason) 
 
 
 def test_a_record_without_a_value_is_refused_or_a_deletion() -> None:
-    """B12: which row it deletes stands in its key."""
+    """B12, B20: which row it deletes stands in its key."""
     [rejected] = DECODER.decode([None]).rejected
     assert rejected.reason is Reason.NULL_VALUE
     taking = DebeziumDecoder(FIELDS, lambda schema: JsonDecoder(schema, takes_null=True))
@@ -99,7 +99,7 @@ def test_a_record_without_a_value_is_refused_or_a_deletion() -> None:
 
 
 def test_events_come_as_avro_too() -> None:
-    """B12"""
+    """B12, B20"""
     row = record(("id", "int"), ("more", "string"), name="Value")
     schema = record(
         ("before", ["null", row]), ("after", ["null", "Value"]), ("op", "string"), name="Envelope"
@@ -119,7 +119,7 @@ def test_events_come_as_avro_too() -> None:
 
 
 def test_the_setting_is_for_json_and_avro_without_a_column_of_its_own() -> None:
-    """B12"""
+    """B12, B20"""
     for settings, said in (
         ({"format": "raw"}, "takes no envelope"),
         ({"format": "a:B"}, "takes no envelope"),

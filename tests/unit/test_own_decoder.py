@@ -1,4 +1,4 @@
-"""B20: a decoder of the user's own, and what becomes of wrong answers."""
+"""B12: a decoder of the user's own, and what becomes of wrong answers."""
 
 import sys
 from types import ModuleType
@@ -37,7 +37,7 @@ def invalid_rows() -> pa.RecordBatch:
 
 
 def test_a_class_by_its_name_is_given_its_options() -> None:
-    """B20"""
+    """B12"""
     made = decoder_of(Decoding(f"{OWN}:Words", options={"separator": "-"}))
     decoded = made.decode([b"a-b", b"a b", None])
     assert decoded.rows.to_pylist() == [{"left": "a", "right": "b"}]
@@ -71,7 +71,7 @@ def test_a_class_by_its_name_is_given_its_options() -> None:
     ],
 )
 def test_a_wrong_answer_fails_the_job(changed: dict[str, Any], said: str) -> None:
-    """B20: counts, indices, columns and what is in them."""
+    """B12: counts, indices, columns and what is in them."""
     own = Answers(pa.schema([]), **changed)
     with pytest.raises(JobFailed, match=said):
         GuardedDecoder(own, own.schema, "o:O").decode(VALUES)
@@ -85,7 +85,7 @@ def test_a_wrong_answer_fails_the_job(changed: dict[str, Any], said: str) -> Non
     ],
 )
 def test_a_decoder_that_raises_or_says_nothing_fails_the_job(name: str, said: str) -> None:
-    """B20"""
+    """B12"""
     with pytest.raises(JobFailed, match=said.replace("(", r"\(")):
         decoder_of(Decoding(f"{OWN}:{name}")).decode(VALUES)
 
@@ -104,13 +104,13 @@ def test_a_decoder_that_raises_or_says_nothing_fails_the_job(name: str, said: st
 def test_a_decoder_that_cannot_be_made_is_refused(
     format: str, options: dict[str, Any], said: str
 ) -> None:
-    """B20"""
+    """B12"""
     with pytest.raises(InvalidSettings, match=said):
         decoder_of(Decoding(format, options=options))
 
 
 def test_details_become_words_that_postgres_can_keep() -> None:
-    """B20"""
+    """B12"""
     own = Answers(pa.schema([]), rejected=[Rejected(1, "ODD", "a\0b\ud800" + "x" * 900)])  # type: ignore[arg-type]
     [one] = GuardedDecoder(own, own.schema, "o:O").decode(VALUES).rejected
     assert one.detail.startswith("a\\0b\\ud800xxx")
@@ -118,7 +118,7 @@ def test_details_become_words_that_postgres_can_keep() -> None:
 
 
 def test_the_documented_decoder_reads_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """B20"""
+    """B12"""
     code, file = blocks(ROOT / "docs" / "formats-own.md")[:2]
     module = ModuleType("shop_lines")
     exec(code.text, vars(module))  # the document's own text
@@ -131,7 +131,7 @@ def test_the_documented_decoder_reads_lines(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_its_name_and_options_are_kept_and_its_project_reaches_executors() -> None:
-    """B20: and nothing of it is kept for other formats."""
+    """B12: and nothing of it is kept for other formats."""
     file = yaml.safe_load(blocks(ROOT / "docs" / "formats-own.md")[1].text)
     pipeline = Pipeline.model_validate(file)
     kept = fingerprint(pipeline)
@@ -151,6 +151,6 @@ def test_its_name_and_options_are_kept_and_its_project_reaches_executors() -> No
     [{"format": "raw", "options": {"a": 1}}, {"schema": {"a": "int"}, "options": {"a": 1}}],
 )
 def test_options_are_for_decoders_of_ones_own_alone(decode: dict[str, Any]) -> None:
-    """B20"""
+    """B12"""
     with pytest.raises(ValueError, match="takes no options"):
         DecodeSettings.model_validate(decode)

@@ -13,6 +13,7 @@ import pytest
 from tests.support.commands import answer, settle_in, tidemark, write_pipeline
 from tests.support.executor import BAD
 from tests.support.produce import produce
+from tests.support.two_tables import APPENDED, EVENS, NUMBERS, SETTINGS
 from tests.support.world import World, dump, staging
 
 from tidemark.errors import Fenced, OutcomeUnknown, StagingLost
@@ -138,6 +139,44 @@ def test_a_rewind_takes_rows_and_marks_back(region: World) -> None:
     tidemark("run", "dags/pipeline.yaml")
     assert numbers(region) == [0, 70_000, 2, 80_000, 4]
     assert answer("verify", region.region)["clean"]
+
+
+def test_a_replay_reaches_every_target(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B8, B14: each by its own count; rewound and proven together."""
+    world.settings |= SETTINGS | {
+        "targets": APPENDED,
+        "transform": "tests.support.two_tables:with_evens",
+        "decode": {"schema": {"n": "smallint"}},
+    }
+    settle_in(world, tmp_path, monkeypatch)
+    produce(world.kafka, world.topic, [value(n) for n in (1, 70_000, 3, 70_001, 2)], 0)
+    tidemark("run", "dags/pipeline.yaml")
+    for name in (NUMBERS, EVENS):
+        world.sql(f"ALTER TABLE public.{name} ALTER COLUMN n TYPE bigint")
+    widened(world)
+    ((head,),) = world.sql("SELECT head_seq FROM tidemark.regions")
+    before = tables(world)
+    assert before == ([1, 3, 2], [2])
+    assert answer("replay", world.region, *APPLY)["rows"] == 3
+    assert tables(world) == ([1, 70_000, 3, 70_001, 2], [70_000, 2])
+    assert answer("verify", world.region)["wrong"] == 0
+    world.sql("DELETE FROM public.evens WHERE n = 70000")
+    assert answer("verify", world.region, exits=1)["wrong"] > 0
+    tidemark("reset", world.region, "--to", str(head), "--apply", exits=16)
+    world.sql("INSERT INTO public.evens SELECT * FROM public.numbers WHERE n = 70000")
+    tidemark("reset", world.region, "--to", str(head), "--apply")
+    assert tables(world) == before
+    assert answer("replay", world.region, *REPLAY)["replayed"] == 2
+
+
+def tables(world: World) -> tuple[list[int], ...]:
+    """The numbers of both tables, by offset."""
+    return tuple(
+        [n for (n,) in world.sql(f"SELECT n FROM public.{name} ORDER BY kafka_offset")]
+        for name in (NUMBERS, EVENS)
+    )
 
 
 def test_a_rewind_that_finds_other_marks_is_refused(region: World) -> None:

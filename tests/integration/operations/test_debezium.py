@@ -1,4 +1,4 @@
-"""B12: a table follows change events, as docs/formats-debezium.md describes it."""
+"""B12, B20: a table follows change events, as docs/formats-debezium.md describes it."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def event(op: str, before: Any = None, after: Any = None) -> bytes:
 def test_the_documented_file_keeps_a_table_equal_to_its_source(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B12, B8: created, updated, deleted, created again; and proven."""
+    """B8, B12, B20: created, updated, deleted, created again; and proven."""
     settle_in(world, tmp_path, monkeypatch)
     file = yaml.safe_load(blocks(ROOT / "docs" / "formats-debezium.md")[0].text)
     target = file["target"] | {"table": "public.records"}

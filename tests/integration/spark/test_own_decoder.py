@@ -1,4 +1,4 @@
-"""B20: a decoder of the user's own through Spark's tasks, the commands and the proof."""
+"""B12: a decoder of the user's own through Spark's tasks, the commands and the proof."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ OWN = "tests.support.own_decoders"
 def test_records_pass_through_a_decoder_of_the_users_own(
     world: World, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B20: checked, shown, run and proven; a class that raises fails the run, and says where."""
+    """B12: checked, shown, run and proven; a class that raises fails the run, and says where."""
     shipped = executors.spark_executor
     settle_in(world, tmp_path, monkeypatch)
     monkeypatch.setattr(executors, "spark_executor", shipped)
