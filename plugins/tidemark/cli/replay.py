@@ -19,7 +19,7 @@ from tidemark.cli.project import (
 from tidemark.cli.who import whoami
 
 if TYPE_CHECKING:
-    from tidemark.operations.replay import ReplayReport
+    from tidemark.operations.replay_report import ReplayReport
 
 
 def replay(

@@ -1,17 +1,14 @@
 """A replay of dead letters from outside: what it would do, and all of it in one process."""
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import replace
 from uuid import uuid4
 
 from tidemark.errors import Refused, TidemarkError
 from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
-from tidemark.ledger.letters import KeptLetter, export
 from tidemark.member.job import Job, start_job
 from tidemark.member.retire import retire
 from tidemark.model.batch import Batch, Contribution
@@ -19,6 +16,7 @@ from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.operations.drain import ExecutorOf
 from tidemark.operations.region import Connections, Region, mirror_seen, region_of, topics_gone
+from tidemark.operations.replay_report import ReplayReport, dry_run
 from tidemark.postgres.transaction import autocommit, transaction
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.replay import Replayed, ReplayRequest, plan_replay, publish_replay
@@ -31,33 +29,6 @@ from tidemark.staging.reads import complete_reads
 from tidemark.staging.replay import ReplayMover
 
 log = logging.getLogger(__name__)
-
-Decode = Callable[[list[KeptLetter]], tuple[int, Counter[str]]]
-"""Gives how many can be decoded, and why the others can't be."""
-
-BLOCK = 500
-"""Dead letters that a dry run decodes together."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayReport:
-    """What a replay did, or in a dry run (applied false) would do."""
-
-    region: str
-    applied: bool
-    epoch: int
-    head_seq: int
-    chosen: int
-    """Dead letters that are meant and can be replayed, at most the limit."""
-    replayed: int
-    """They are rows now; in a dry run: they can be decoded, and the transform was not asked."""
-    kept: dict[str, int]
-    """They fail again; by their reason."""
-    not_kept_raw: int
-    """They are meant too, but the ledger has no whole record: the target refused their rows, or the
-    client could not give their headers."""
-    rows: int | None = None
-    """That were published; None in a dry run."""
 
 
 def replay_letters(
@@ -85,47 +56,10 @@ def replay_letters(
             " newer one. Produce the records again, or correct the rows by hand"
         )
     with region_of(pipeline, connections) as region:
-        report = _dry_run(region, connections, meant, limit)
+        report = dry_run(region, connections, meant, limit)
         if order is None or not report.chosen:
             return report
         return _replayed(region, connections, meant, limit, order, executor_of, report)
-
-
-def _dry_run(
-    region: Region, connections: Connections, meant: LetterFilter, limit: int
-) -> ReplayReport:
-    """Decode what would be chosen; the transform is not run."""
-    state = region.state()
-    kept, good, raw, chosen = Counter[str](), 0, 0, 0
-    decode = _decoding(region.pipeline, connections)
-    with export(region.ledger.engine, region.name, meant) as found:
-        letters = (one for one in found.letters if one.replayed_seq is None)
-        while some := list(islice(letters, BLOCK)):
-            whole = [one for one in some if one.refused_rows is None and one.headers is not None]
-            raw += len(some) - len(whole)
-            whole = whole[: limit - chosen]
-            chosen += len(whole)
-            rows, reasons = decode(whole)
-            good, kept = good + rows, kept + reasons
-    return ReplayReport(
-        region.name, False, state.epoch, state.head_seq, chosen, good, dict(kept), raw
-    )
-
-
-def _decoding(pipeline: Pipeline, connections: Connections) -> Decode:
-    from tidemark.spark.decoders import decoder_of
-    from tidemark.spark.records import decode_block
-    from tidemark.spark.specs import read_spec
-    from tidemark.spark.stored import record_of
-
-    spec = read_spec(pipeline, connections)
-    decoder, schema = decoder_of(spec.decoding), spec.schema
-
-    def decoded(letters: list[KeptLetter]) -> tuple[int, Counter[str]]:
-        rows, rejected = decode_block(decoder, [record_of(one) for one in letters], schema)
-        return rows.num_rows, Counter(str(one.reason) for one in rejected)
-
-    return decoded
 
 
 def _replayed(

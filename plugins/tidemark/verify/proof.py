@@ -19,10 +19,11 @@ from tidemark.staging.column import Column
 from tidemark.staging.columns import columns_of
 from tidemark.staging.reads import complete_reads
 from tidemark.staging.target import Target
+from tidemark.verify.counts import Spans, counted, difference, miscounted, miscounted_replay
 from tidemark.verify.group import Begun, groups, joined
 from tidemark.verify.multiset import Multisets
 from tidemark.verify.places import are_in_place
-from tidemark.verify.report import BatchProof, Difference, Kind
+from tidemark.verify.report import BatchProof, Difference
 from tidemark.verify.retained import compacted, missing
 from tidemark.verify.rows import letters_of, purged_of, refused_of, rows_of
 from tidemark.verify.scratch import Again, Scratch
@@ -31,8 +32,6 @@ from tidemark.verify.whole import Whole
 
 MEMBER = 0
 """Keys the scratch rows; no member of a run has this number."""
-
-Spans = Sequence[PublishedSpan]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ class Prover:
             return self._begun_replay(published, published.replayed)
         spans = looks.published_spans(self.region.name, seq)
         proof = BatchProof(seq, published.records, published.rows, published.dead_letters)
-        proof = _with(proof, *_counted(published, spans), *self._rows_counted(published))
+        proof = _with(proof, *counted(published, spans), *self._rows_counted(published))
         proof = replace(proof, unverifiable=tuple(missing(spans, self.facts)))
         is_readable = bool(spans) and self.whole.is_comparable and not proof.unverifiable
         is_upsert = any(one.upsert for one in self.region.pipeline.all_targets.values())
@@ -89,7 +88,7 @@ class Prover:
         for target in self.targets:
             there, counted = known.get(target.name, {}).get(published.seq, (0, published.rows))
             who = f"{target}" if target.name != ONLY else "the target"
-            yield from _difference(published, "rows", counted, there, f"{who} has")
+            yield from difference(published, "rows", counted, there, f"{who} has")
 
     def _proven(self, group: Sequence[Begun]) -> Iterator[BatchProof]:
         if len(group) == 1:
@@ -145,7 +144,7 @@ class Prover:
         """The records of a replay, as their dead letters keep them, give its rows again."""
         proof, spans, seq = one.proof, one.spans, one.proof.seq
         if not spans:
-            return _with(proof, *_miscounted_replay(seq, replayed, 0))
+            return _with(proof, *miscounted_replay(seq, replayed, 0))
         again = self.scratch.again(seq, seq, spans, Stored(self.region.name, seq, is_proof=True))
         columns, winners, reads = self._read_again(again, spans)
         with transaction(self.region.ledger.engine, "verify") as cursor:
@@ -155,7 +154,7 @@ class Prover:
                 proof = _with(proof, *first, wrong=wrong)
             self._drop(cursor, again)
         records = sum(read.records for read in reads)
-        return _with(proof, *_miscounted_replay(seq, replayed, records))
+        return _with(proof, *miscounted_replay(seq, replayed, records))
 
     def _read_again(
         self, again: Again, spans: Spans
@@ -193,7 +192,7 @@ class Prover:
             self._drop(cursor, again)
         if gone:
             return replace(proof, unverifiable=gone)
-        return _with(proof, *_miscounted(spans, reads))
+        return _with(proof, *miscounted(spans, reads))
 
     def _rows(
         self,
@@ -233,42 +232,6 @@ class Prover:
             reads = complete_reads(cursor, batch.staging, MEMBER, again)
         refuse_unread(batch, again, reads, self.region.pipeline.transform)
         return reads
-
-
-def _counted(published: Published, spans: Spans) -> Iterator[Difference]:
-    """Each contradiction among the ledger's counts; needs no Kafka."""
-    records = sum(one.records for one in spans)
-    letters = sum(one.dead_letters for one in spans) + published.refused
-    who = "its spans counted"
-    yield from _difference(published, "records", published.records, records, who)
-    yield from _difference(published, "dead letters", published.dead_letters, letters, who)
-
-
-def _difference(
-    published: Published, what: str, count: int, found: int, who: str
-) -> Iterator[Difference]:
-    if count != found:
-        text = f"the ledger counted {count} {what}, {who} {found}"
-        yield Difference(Kind.miscounted, "ledger", published.seq, "", text)
-
-
-def _miscounted_replay(seq: int, replayed: int, records: int) -> Iterator[Difference]:
-    if replayed != records:
-        text = f"the ledger counted {replayed} replayed dead letters, and {records} are there"
-        yield Difference(Kind.miscounted, "ledger", seq, "", text)
-
-
-def _miscounted(spans: Spans, reads: Sequence[SpanRead]) -> Iterator[Difference]:
-    """Each span whose counts, read again, are not the ledger's."""
-    counted = {read.span: (read.records, read.dead_letters) for read in reads}
-    for one in spans:
-        records, letters = counted[one.span]
-        if (records, letters) != (one.records, one.dead_letters):
-            text = (
-                f"the ledger counted {one.records} records and {one.dead_letters} dead letters,"
-                f" Kafka now has {records} and {letters}"
-            )
-            yield Difference(Kind.miscounted, "ledger", None, str(one.span), text)
 
 
 def _with(proof: BatchProof, *found: Difference, wrong: int | None = None) -> BatchProof:

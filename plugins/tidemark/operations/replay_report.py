@@ -1,0 +1,75 @@
+"""What a replay of dead letters did, or would do."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+
+from tidemark.ledger.letters import KeptLetter, export
+from tidemark.model.dead_letters import LetterFilter
+from tidemark.operations.region import Connections, Region
+from tidemark.settings.pipeline import Pipeline
+
+Decode = Callable[[list[KeptLetter]], tuple[int, Counter[str]]]
+"""Gives how many can be decoded, and why the others can't be."""
+
+BLOCK = 500
+"""Dead letters that a dry run decodes together."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayReport:
+    """What a replay did, or in a dry run (applied false) would do."""
+
+    region: str
+    applied: bool
+    epoch: int
+    head_seq: int
+    chosen: int
+    """Dead letters that are meant and can be replayed, at most the limit."""
+    replayed: int
+    """They are rows now; in a dry run: they can be decoded, and the transform was not asked."""
+    kept: dict[str, int]
+    """They fail again; by their reason."""
+    not_kept_raw: int
+    """They are meant too, but the ledger has no whole record: the target refused their rows, or the
+    client could not give their headers."""
+    rows: int | None = None
+    """That were published; None in a dry run."""
+
+
+def dry_run(
+    region: Region, connections: Connections, meant: LetterFilter, limit: int
+) -> ReplayReport:
+    """Decode what would be chosen; the transform is not run."""
+    state = region.state()
+    kept, good, raw, chosen = Counter[str](), 0, 0, 0
+    decode = _decoding(region.pipeline, connections)
+    with export(region.ledger.engine, region.name, meant) as found:
+        letters = (one for one in found.letters if one.replayed_seq is None)
+        while some := list(islice(letters, BLOCK)):
+            whole = [one for one in some if one.refused_rows is None and one.headers is not None]
+            raw += len(some) - len(whole)
+            whole = whole[: limit - chosen]
+            chosen += len(whole)
+            rows, reasons = decode(whole)
+            good, kept = good + rows, kept + reasons
+    return ReplayReport(
+        region.name, False, state.epoch, state.head_seq, chosen, good, dict(kept), raw
+    )
+
+
+def _decoding(pipeline: Pipeline, connections: Connections) -> Decode:
+    from tidemark.spark.decoders import decoder_of
+    from tidemark.spark.records import decode_block
+    from tidemark.spark.specs import read_spec
+    from tidemark.spark.stored import record_of
+
+    spec = read_spec(pipeline, connections)
+    decoder, schema = decoder_of(spec.decoding), spec.schema
+
+    def decoded(letters: list[KeptLetter]) -> tuple[int, Counter[str]]:
+        rows, rejected = decode_block(decoder, [record_of(one) for one in letters], schema)
+        return rows.num_rows, Counter(str(one.reason) for one in rejected)
+
+    return decoded
