@@ -150,4 +150,11 @@ def _own_cpu() -> float:
 
 def tree_cpu(pid: int) -> float:
     """Seconds of a process and of all below it, living or reaped."""
-    return sum(sum(process.cpu_times()[:4]) for process in _family(pid))
+    return sum(map(_cpu, _family(pid)))
+
+
+def _cpu(process: psutil.Process) -> float:
+    """Its seconds and those of its reaped children; none if it has just ended."""
+    with suppress(psutil.NoSuchProcess):
+        return float(sum(process.cpu_times()[:4]))
+    return 0.0

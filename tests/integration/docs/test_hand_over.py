@@ -43,8 +43,7 @@ def wrong(world: World) -> int:
 def counted(world: World) -> int | None:
     """Rows of the region in the target, as `status --count` shows them."""
     with region_of(world.pipeline, world.connections) as region:
-        target = status.in_ledger(region).target
-        assert target is not None
+        (target,) = status.in_ledger(region).targets
         return status.counted(region, target).counted
 
 

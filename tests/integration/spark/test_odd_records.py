@@ -11,7 +11,7 @@ from tests.support.damage import stored_batches, with_checksum
 from tidemark.kafka.headers import headers_of
 from tidemark.kafka.spans import read_spans
 from tidemark.local.stack import LocalStack
-from tidemark.model.batch import DeadLetter
+from tidemark.model.batch import ONLY, DeadLetter
 from tidemark.model.offsets import Span
 from tidemark.spark.reader import read
 
@@ -77,7 +77,7 @@ def headers_json() -> list[dict[str, Any]]:
 def letters(batches: Batches, *metadata: str, topic: str) -> list[tuple[Any, ...]]:
     """What was staged of the topic's two records: offset, key, value, headers, reason."""
     spec, span = batches.spec(*metadata), Span(topic, 0, 0, 2)
-    batch = batches.new([span], spec.schema)
+    batch = batches.new([span], {ONLY: spec.schema})
     recording = batches.recording(spec, batch)
     assert sum(some.num_rows for some in read(recording, [span], 0)) == 1
     found = batches.whole_letters(batch)

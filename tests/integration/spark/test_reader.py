@@ -20,7 +20,7 @@ from tidemark.errors import DataLost, StagingLost, Unreachable
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka.config import READER_SETTINGS, reader_config
 from tidemark.kafka.spans import read_spans
-from tidemark.model.batch import DeadLetter
+from tidemark.model.batch import ONLY, DeadLetter
 from tidemark.model.offsets import LogPosition, Span
 from tidemark.spark import journal, records
 from tidemark.spark.reader import read
@@ -221,7 +221,7 @@ def test_the_end_of_a_span_records_its_read_and_dead_letters(
     produce_transaction(kafka, name, [document(0), b"bad", document(2)], 0)
     produce(kafka, name, documents(5), 1)
     spans = [Span(name, 0, 0, 4), Span(name, 1, 1, 4)]
-    batch = batches.new(spans, batches.spec().schema)
+    batch = batches.new(spans, {ONLY: batches.spec().schema})
     list(read(batches.spec(staging=batch.staging), spans, 3))
     assert batches.reads(batch) == [(0, 0, 4, 3, 3, 1), (1, 1, 4, 3, 3, 0)]
     assert batches.dead_letters(batch) == [(0, 1, 3, "INVALID_JSON")]
@@ -233,7 +233,7 @@ def test_dead_letters_and_their_read_are_one_transaction(
     name = topic()
     produce(kafka, name, [b"bad"] * 10)
     span = Span(name, 0, 0, 10)
-    batch = batches.new([span], batches.spec().schema)
+    batch = batches.new([span], {ONLY: batches.spec().schema})
     monkeypatch.setattr(journal, "BUFFER_BYTES", 10)  # they go to Postgres before the end
     with failpoint("read.staged"), pytest.raises(FailpointHit):
         list(read(batches.spec(staging=batch.staging), [span], 0))
@@ -253,7 +253,7 @@ def test_a_reader_closed_early_records_nothing(
     monkeypatch.setattr(records, "RECORDS_A_BLOCK", 2_000)
     monkeypatch.setattr(journal, "BUFFER_BYTES", 1)
     spans = [Span(name, 0, 0, 10_000), Span(name, 1, 0, 10_000)]
-    batch = batches.new(spans, batches.spec().schema)
+    batch = batches.new(spans, {ONLY: batches.spec().schema})
     reader = read(batches.spec(staging=batch.staging), spans, 0)
     rows = itertools.accumulate(some.num_rows for some in reader)
     assert next(count for count in rows if count > 10_000) < 19_998
@@ -271,7 +271,7 @@ def test_an_attempt_that_reads_its_spans_twice_records_them_once(
     produce(kafka, name, [document(0), b"bad"])
     produce(kafka, name, documents(1), 1)
     spans = [Span(name, 0, 0, 2), Span(name, 1, 0, 1)]
-    batch = batches.new(spans, batches.spec().schema)
+    batch = batches.new(spans, {ONLY: batches.spec().schema})
     recording = batches.recording(batches.spec(), batch)
     for _ in range(2):
         assert sum(some.num_rows for some in read(recording, spans, 0)) == 2
@@ -283,7 +283,7 @@ def test_a_reader_of_a_discarded_batch_says_so(kafka: str, topic: Topic, batches
     name = topic()
     produce(kafka, name, documents(2))
     span = Span(name, 0, 0, 2)
-    batch = batches.new([span], batches.spec().schema)
+    batch = batches.new([span], {ONLY: batches.spec().schema})
     batches.drop(batch)
     with pytest.raises(StagingLost, match="a newer epoch has discarded the batch"):
         list(read(batches.spec(staging=batch.staging), [span], 0))
@@ -293,7 +293,7 @@ def test_a_reader_names_a_postgres_that_refuses(kafka: str, topic: Topic, batche
     name = topic()
     produce(kafka, name, documents(2))
     span = Span(name, 0, 0, 2)
-    batch = batches.new([span], batches.spec().schema)
+    batch = batches.new([span], {ONLY: batches.spec().schema})
     wrong = replace(
         batches.spec(staging=batch.staging), postgres=batches.warehouse | {"password": "wrong"}
     )
