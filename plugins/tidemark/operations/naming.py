@@ -10,6 +10,7 @@ from tidemark.member.retire import retire
 from tidemark.operations.region import Connections, region_of, topics_gone
 from tidemark.protocol.mirror import mirror
 from tidemark.settings.pipeline import Pipeline, is_region
+from tidemark.settings.target import refuse_unfit
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,10 @@ def rename_region(
         raise InvalidSettings(
             f"{new!r} is not a region's name: 1 to 40 small letters, digits and _, a letter first"
         )
+    try:
+        refuse_unfit(pipeline.all_targets, new)
+    except ValueError as error:
+        raise InvalidSettings(f"region {new}: {error}") from error
     with region_of(pipeline, connections) as region:
         state, engine = region.state(), region.ledger.engine
         epoch = state.epoch

@@ -13,10 +13,13 @@ from tidemark.model.facts import Facts, backlog
 from tidemark.model.offsets import Offsets
 from tidemark.operations.opening_facts import opening_facts
 from tidemark.operations.region import Connections, Region, mirror_seen, region_of
+from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.open import OpenRequest
 from tidemark.protocol.settle import Settled, settle
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
+from tidemark.staging.leftover import refuse_leftovers
+from tidemark.staging.target import Target
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +67,7 @@ def open_run(
             targets=pipeline.tables,
             cluster_id=facts.cluster_id,
         )
+        _refuse_leftovers(region)
         confirm_corrupt(region.kafka, accepted_ranges(given), facts.ends)
         offsets = region.ledger.merged_checkpoint(region.name).offsets
         request = replace(
@@ -74,6 +78,15 @@ def open_run(
         )
         settled = _settle(region, request)
         return _opened(region, settled.epoch, facts)
+
+
+def _refuse_leftovers(region: Region) -> None:
+    """A region that has published nothing finds no rows of batches in its targets."""
+    if region.state().head_seq:
+        return
+    with autocommit(region.ledger.engine) as cursor:
+        for name, table in region.pipeline.tables.items():
+            refuse_leftovers(cursor, Target.parse(table, name))
 
 
 def _settle(region: Region, request: OpenRequest) -> Settled:

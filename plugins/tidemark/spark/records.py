@@ -62,6 +62,8 @@ def decode_block(
     decoder: Decoder, records: list[Message], schema: pa.Schema
 ) -> tuple[pa.RecordBatch, list[DeadLetter]]:
     """Rows of the good records in their order, dead letters of the others."""
+    if not records:
+        return pa.RecordBatch.from_pylist([], schema), []
     headers = _asked_once()
     decoded = _with_metadata(
         decoder.decode([record.value() for record in records]), records, schema, headers

@@ -103,13 +103,31 @@ def test_a_region_of_the_same_name_goes_on_from_kafka_and_above_the_old_epochs(
     answer("region", "drop", region.region, "--apply")
     write_pipeline(region, kafka={"start": "committed"})
     region.produce(3, start=300)
+    told = tidemark("run", "dags/pipeline.yaml", exits=16).stderr
+    assert "has rows of batches, and this region has published none" in told
+    region.sql("ALTER TABLE public.records ALTER COLUMN batch_seq SET DEFAULT 0")
+    region.sql("UPDATE public.records SET batch_seq = 0 WHERE batch_seq > 0")
     tidemark("run", "dags/pipeline.yaml")
+    assert answer("verify", region.region)["wrong"] == 0
     assert region.sql("SELECT epoch, head_seq FROM tidemark.regions") == [(2, 4)]
     assert len(region.rows()) == len(rows) + 3
     ledger = region.ledger()
     for epoch in (0, 1):
         with pytest.raises(Fenced), ledger.deciding(region.region, epoch, "plan"):
             raise AssertionError
+
+
+def test_a_region_of_another_name_does_not_take_the_rows_for_its_own(region: World) -> None:
+    """B4: its seqs would begin at 1 again, and its rewinds remove the old region's rows."""
+    answer("region", "drop", region.region, "--apply")
+    write_pipeline(
+        region, region="another", kafka={"start": "committed", "group": region.pipeline.group}
+    )
+    region.produce(3, start=300)
+    before = region.rows()
+    told = tidemark("run", "dags/pipeline.yaml", exits=16).stderr
+    assert "SET DEFAULT 0, then set it to 0" in told
+    assert region.rows() == before
 
 
 def test_a_zombie_of_a_region_that_is_gone_writes_nothing(region: World) -> None:
