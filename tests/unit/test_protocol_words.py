@@ -53,6 +53,7 @@ RUNNERS = {"query", "_run", "_one", "_number", "_rows", "_settled"}
 
 COMPOSED = {
     "staging/count.py": "the target's name",
+    "staging/leftover.py": "the names of target and batch_seq",
     "staging/move.py": "the names of target, staging tables and columns",
     "staging/reads.py": "the name of a staging table",
     "staging/refused_records.py": "the name of a staging table",
