@@ -22,7 +22,6 @@ from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
 
 ROOT = Path(__file__).resolve().parent.parent
-STATE = ROOT / ".tidemark" / "bench"
 EXAMPLE = ROOT / "dags" / "flights.yaml"
 console = Console(width=120)
 

@@ -5,18 +5,16 @@ The ratios are what to look at. The runs of a row are interleaved, as machines c
 
 import argparse
 import sys
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import STATE, Bench, console
+from bench import Bench, console
+from bench_stack import stack_of
 from rich.table import Table
 from slow_link import slow_link
 
 from tidemark.local.environment import connections
-from tidemark.local.stack import LocalStack
 
-ROOT = Path(__file__).resolve().parent.parent
 MILLISECONDS = (0, 5)
 SIZES = (5_000, 50_000)
 
@@ -54,9 +52,7 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--repeat", type=int, default=3, help="runs of each kind")
     repeat = arguments.parse_args().repeat
-    stack = LocalStack(STATE, ROOT, tell=lambda part, text: console.print(f"  {part}: {text}"))
-    stack.up(["kafka", "postgres"])
-    try:
+    with stack_of("bench") as stack:
         bench = InFlight(stack, 1)
         table = Table(title=f"{bench.records:,} flights, seconds after the first batch")
         for name in ("records a batch", "Postgres", "one in flight", "two", "one / two"):
@@ -66,8 +62,6 @@ def main() -> int:
                 for size in SIZES:
                     table.add_row(f"{size:,}", f"+{milliseconds} ms", *row(bench, size, repeat))
         console.print(table)
-    finally:
-        stack.down(erase=True)
     return 0
 
 

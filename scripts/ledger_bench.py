@@ -18,6 +18,7 @@ import psutil
 import psycopg2
 from psycopg2 import sql
 from rich.console import Console
+from scripts.bench_stack import stack_of
 from scripts.ledger_filling import WIDTH
 from scripts.ledger_region import MadeUp
 from scripts.ledger_tables import (
@@ -44,7 +45,6 @@ from tidemark.operations.status import in_ledger
 from tidemark.postgres.transaction import autocommit, connect
 
 ROOT = Path(__file__).resolve().parent.parent
-STATE = ROOT / ".tidemark" / "bench"
 PLOT = ROOT / "docs" / "ledger.png"
 PAST = 2
 """Checkpoints of each partition before a region's width is measured."""
@@ -208,18 +208,13 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=1000, help="of the long past")
     parser.add_argument("--most", type=int, default=50_000, help="leave wider regions out")
     chosen = parser.parse_args()
-    stack = LocalStack(STATE, ROOT, tell=lambda part, text: console.print(f"  {part}: {text}"))
-    stack.up(["postgres"])
-    try:
-        with database(stack) as ledger:
-            if chosen.past:
-                took = of_past(ledger, chosen.partitions, chosen.checkpoints)
-                title = f"{chosen.checkpoints:,} checkpoints of {chosen.partitions:,} partitions"
-                console.print(table_of_past(took, title))
-            else:
-                show(of_widths(ledger, chosen.most))
-    finally:
-        stack.down(erase=True)
+    with stack_of("bench", ["postgres"]) as stack, database(stack) as ledger:
+        if chosen.past:
+            took = of_past(ledger, chosen.partitions, chosen.checkpoints)
+            title = f"{chosen.checkpoints:,} checkpoints of {chosen.partitions:,} partitions"
+            console.print(table_of_past(took, title))
+        else:
+            show(of_widths(ledger, chosen.most))
 
 
 def of_widths(ledger: Ledger, most: int) -> dict[tuple[int, int], Steps]:

@@ -8,12 +8,11 @@ import os
 import signal
 import sys
 
-from bench import ROOT, STATE, Bench, console
+from bench import Bench, console
 from bench_memory import memory
 from bench_rounds import Rounds
+from bench_stack import stack_of
 from peers import Peers
-
-from tidemark.local.stack import LocalStack
 
 MILLION = 3
 """Replays of the flights that make 1,010,328 records."""
@@ -29,9 +28,7 @@ def main() -> int:
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console.print(f"load before: {os.getloadavg()[0]:.2f}, {os.cpu_count()} cores")
-    stack = LocalStack(STATE, ROOT, tell=lambda part, text: console.print(f"  {part}: {text}"))
-    stack.up(["kafka", "postgres"])
-    try:
+    with stack_of("bench") as stack:
         console.print("replaying the flights …")
         bench = Bench(stack, MILLION if options.memory else options.times)
         if options.memory:
@@ -43,8 +40,6 @@ def main() -> int:
                 rounds.kill()
             finally:
                 rounds.show()
-    finally:
-        stack.down(erase=True)
     return 0
 
 

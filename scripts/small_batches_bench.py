@@ -19,6 +19,7 @@ import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
+from scripts.bench_stack import stack_of
 from scripts.flight_data import Record, produce, records
 
 from tidemark.cli.project import connections_of, find_pipeline
@@ -28,7 +29,6 @@ from tidemark.model.bounds import Bounds
 from tidemark.operations.run import run
 
 ROOT = Path(__file__).resolve().parent.parent
-STATE = ROOT / ".tidemark" / "small"
 EXAMPLE = ROOT / "dags" / "flights.yaml"
 WIDE, NARROW = 200, 10
 """Partitions of the two topics."""
@@ -140,14 +140,9 @@ def main() -> None:
     arguments.add_argument("--repeat", type=int, default=1)
     arguments.add_argument("--keep", action="store_true", help="leave the stack as it is")
     chosen = arguments.parse_args()
-    stack = LocalStack(STATE, ROOT, tell=lambda part, text: console.print(f"  {part}: {text}"))
-    stack.up(["kafka", "postgres"])
-    os.environ |= stack.environment() | {"PYTHONPATH": str(ROOT)}
-    try:
+    with stack_of("small", keep=chosen.keep) as stack:
+        os.environ |= stack.environment() | {"PYTHONPATH": str(ROOT)}
         measured(Bench(stack), chosen.repeat)
-    finally:
-        if not chosen.keep:
-            stack.down(erase=True)
 
 
 if __name__ == "__main__":

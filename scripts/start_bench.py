@@ -16,6 +16,7 @@ from typing import Any
 
 import psycopg2
 import yaml
+from bench_stack import stack_of
 from flight_data import create_topic, records, replay
 from rich.console import Console
 from rich.table import Table
@@ -24,7 +25,6 @@ from usage import Usage, measure
 from tidemark.local.stack import LocalStack
 
 ROOT = Path(__file__).resolve().parent.parent
-STATE = ROOT / ".tidemark" / "bench"
 REPEATED = 3
 SAMPLE_SECONDS = 0.1  # what a process does after the last one is not seen
 ROLES = ("driver", "Spark JVM", "Python workers")
@@ -84,16 +84,12 @@ def pipeline(region: str) -> dict[str, Any]:
 def main() -> int:
     """Measure, print, and stop what was started."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    stack = LocalStack(STATE, ROOT, tell=lambda part, text: console.print(f"  {part}: {text}"))
-    stack.up(["kafka", "postgres"])
-    try:
+    with stack_of("bench") as stack:
         runs = Runs(stack)
         runs.measured({})  # the ledger is made, the page cache filled
         pairs = [(runs.measured({}), runs.measured(WITHOUT_ARCHIVE)) for _ in range(REPEATED)]
         console.print(table("as installed", [one for one, _ in pairs]))
         console.print(table("without the archive of Spark's classes", [two for _, two in pairs]))
-    finally:
-        stack.down(erase=True)
     return 0
 
 

@@ -15,13 +15,12 @@ from statistics import median
 import psycopg2
 from rich.console import Console
 from rich.table import Table
+from scripts.bench_stack import stack_of
 from scripts.keyed_flights import PARTITIONS
 from scripts.small_batches_bench import ROOT, Bench
 
-from tidemark.local.stack import LocalStack
 from tidemark.model.bounds import Bounds
 
-STATE = ROOT / ".tidemark" / "upsert"
 RECORDS = 1_000_000
 BATCH = 250_000
 KEYS = {
@@ -70,13 +69,9 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     arguments.add_argument("--repeat", type=int, default=3)
     chosen = arguments.parse_args()
-    stack = LocalStack(STATE, ROOT, tell=lambda part, text: console.print(f"  {part}: {text}"))
-    stack.up(["kafka", "postgres"])
-    os.environ |= stack.environment() | {"PYTHONPATH": str(ROOT)}
-    try:
+    with stack_of("upsert") as stack:
+        os.environ |= stack.environment() | {"PYTHONPATH": str(ROOT)}
         measured(Bench(stack), chosen.repeat)
-    finally:
-        stack.down(erase=True)
 
 
 if __name__ == "__main__":

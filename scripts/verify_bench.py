@@ -22,6 +22,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
+from scripts.bench_stack import stack_of
 from scripts.flight_data import records
 from scripts.usage import Usage, measure
 
@@ -164,17 +165,13 @@ def main() -> None:
     if chosen.prove:
         sys.stdout.write(json.dumps(prove(chosen.prove)) + "\n")
         return
-    stack = LocalStack(STATE, ROOT, tell=lambda part, text: console.print(f"  {part}: {text}"))
-    stack.up(["kafka", "postgres"])
-    try:
+    with stack_of("bench") as stack:
         bench, found = Bench(stack, chosen.records), {}
         for size in (SMALL, LARGE):
             for name, transform in (("", None), (" with a transform", "jobs.flights:transform")):
                 console.print(f"batches of {size:,} records{name} …")
                 found[f"batches of {size:,}{name}"] = bench.measured(size, transform)
         console.print(table_of(found, chosen.records))
-    finally:
-        stack.down(erase=True)
 
 
 if __name__ == "__main__":

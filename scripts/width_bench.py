@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from rich.console import Console
 from rich.table import Table
+from scripts.bench_stack import stack_of
 from scripts.flight_data import records
 from scripts.usage import tree_cpu
 
@@ -165,18 +166,13 @@ def main() -> None:
     arguments.add_argument("--open", type=int, default=5_000, help="partitions; 0: no open")
     arguments.add_argument("--keep", action="store_true", help="leave the stack as it is")
     chosen = arguments.parse_args()
-    stack = LocalStack(STATE, ROOT, tell=lambda part, text: console.print(f"  {part}: {text}"))
-    stack.up(["kafka", "postgres"])
-    os.environ |= stack.environment() | {"PYTHONPATH": str(ROOT)}
-    bench = Bench(stack)
-    try:
+    with stack_of("width", keep=chosen.keep) as stack:
+        os.environ |= stack.environment() | {"PYTHONPATH": str(ROOT)}
+        bench = Bench(stack)
         if chosen.partitions:
             bench.run(chosen.partitions, chosen.records)
         if chosen.open:
             bench.open(chosen.open)
-    finally:
-        if not chosen.keep:
-            stack.down(erase=True)
     title = f"{chosen.records:,} records in {chosen.partitions:,} partitions"
     table = Table("what", "seconds", "CPU seconds", title=title)
     for what, measures in bench.took.items():

@@ -16,12 +16,10 @@ from itertools import pairwise, product
 from pathlib import Path
 from statistics import median
 
-import psutil
 from rich.console import Console
 from rich.table import Table
+from scripts.bench_stack import stack_of
 from scripts.small_batches_bench import ROOT, Bench, Cost
-
-from tidemark.local.stack import LocalStack
 
 STATE = ROOT / ".tidemark" / "workers"
 GROUPS = Path("/sys/fs/cgroup/cpu")
@@ -29,7 +27,7 @@ PERIOD = 100_000
 """Microseconds of which a share is given."""
 TRANSFORMS = {"in DataFrames": "jobs.flights:transform", "in Arrow": "jobs.flights_arrow:transform"}
 BATCHES = 4
-TIDEMARK = (sys.executable, "-c", "from tidemark.cli.main import app; app()")
+TIDEMARK = (sys.executable, "-m", "tidemark")
 console = Console(width=100)
 
 
@@ -102,15 +100,10 @@ def main() -> None:
     chosen = arguments.parse_args()
     if not os.access(GROUPS / "cgroup.procs", os.W_OK):
         sys.exit(f"{GROUPS}: no control groups of version 1 that this user may change")
-    stack = LocalStack(STATE, ROOT, tell=lambda part, text: console.print(f"  {part}: {text}"))
-    stack.up(["kafka", "postgres", "spark"])
-    os.environ |= stack.environment() | {"PYTHONPATH": str(ROOT)}
-    try:
+    with stack_of("workers", ["kafka", "postgres", "spark"]) as stack:
+        os.environ |= stack.environment() | {"PYTHONPATH": str(ROOT)}
         with limited(stack.spark.pids[1:], chosen.share):
             measured(Workers(Bench(stack), chosen.records), chosen.repeat)
-    finally:
-        stack.down(erase=True)
-        psutil.wait_procs(psutil.Process().children(), timeout=5)
 
 
 if __name__ == "__main__":
