@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,11 +17,16 @@ from tidemark.model.batch import Attempt, Batch, PlannedSpan
 from tidemark.model.offsets import Span
 from tidemark.settings.fields import arrow_schema
 from tidemark.spark.reader import ReadSpec
+from tidemark.spark.transform import Transform
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 
 MEMBER = 7
 FIELDS = arrow_schema({"n": "bigint", "text": "string"})
+
+Drained = tuple[Batch, list[Attempt]]
+Run = Callable[[Transform], Drained]
+"""Drains a batch with this transform."""
 
 _seqs = itertools.count(1)
 

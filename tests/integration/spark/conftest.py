@@ -1,13 +1,17 @@
 """Spark for the tests of a module, and batches that it drains."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.support.batches import Batches
+from tests.support.batches import Batches, Drained, Run, documents
+from tests.support.produce import produce
 
+from tidemark.model.offsets import Span
+from tidemark.spark.executor import SparkExecutor
 from tidemark.spark.session import session
+from tidemark.spark.transform import Transform
 
 
 @pytest.fixture(scope="module")
@@ -22,3 +26,22 @@ def spark() -> Iterator[SparkSession]:
 def batches(kafka: str, warehouse: dict[str, Any]) -> Batches:
     """Batches in a database of one test."""
     return Batches(kafka, warehouse)
+
+
+@pytest.fixture
+def spans(kafka: str, topic: Callable[..., str]) -> list[Span]:
+    """Ten records and a dead letter in one partition, two in the other."""
+    name = topic(partitions=2)
+    produce(kafka, name, [*documents(5), b"bad", *documents(5, 5)], 0)
+    produce(kafka, name, documents(2, 10), 1)
+    return [Span(name, 0, 0, 11), Span(name, 1, 0, 2)]
+
+
+@pytest.fixture
+def run(spark: SparkSession, batches: Batches, spans: Sequence[Span]) -> Run:
+    def drained(transform: Transform) -> Drained:
+        executor = SparkExecutor(batches.spec(), transform, lambda: spark.sparkContext)
+        batch = batches.new(spans, executor.output_schemas())
+        return batch, executor.drain(batch, spans)
+
+    return drained

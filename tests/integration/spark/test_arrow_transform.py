@@ -1,7 +1,6 @@
 """B17: a batch through an Arrow transform, and both kinds side by side."""
 
 import sys
-from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,8 @@ from hypothesis import strategies as st
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from tests.support.batches import Batches, documents
+from tests.support.batches import Batches, Run
 from tests.support.commands import PIPELINE, answer, settle_in, tidemark, write_pipeline
-from tests.support.produce import produce
 from tests.support.transforms import fails, of_arrow
 from tests.support.world import World
 
@@ -29,8 +27,7 @@ from tidemark.errors import (
     TidemarkError,
     TransformFailed,
 )
-from tidemark.model.batch import ONLY, Attempt, Batch
-from tidemark.model.offsets import Span
+from tidemark.model.batch import ONLY
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark import executor as executors
@@ -39,32 +36,10 @@ from tidemark.spark.executor import SparkExecutor
 from tidemark.spark.records import row_schema
 from tidemark.spark.source import wire_schema
 from tidemark.spark.testing import assert_cuts_change_nothing
-from tidemark.spark.transform import Transform
 
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).resolve().parents[3]
-Drained = tuple[Batch, list[Attempt]]
-Run = Callable[[Transform], Drained]
-
-
-@pytest.fixture
-def spans(kafka: str, topic: Callable[..., str]) -> list[Span]:
-    """Ten records and a dead letter in one partition, two in the other."""
-    name = topic(partitions=2)
-    produce(kafka, name, [*documents(5), b"bad", *documents(5, 5)], 0)
-    produce(kafka, name, documents(2, 10), 1)
-    return [Span(name, 0, 0, 11), Span(name, 1, 0, 2)]
-
-
-@pytest.fixture
-def run(spark: SparkSession, batches: Batches, spans: Sequence[Span]) -> Run:
-    def drained(transform: Transform) -> Drained:
-        executor = SparkExecutor(batches.spec(), transform, lambda: spark.sparkContext)
-        batch = batches.new(spans, executor.output_schemas())
-        return batch, executor.drain(batch, spans)
-
-    return drained
 
 
 def of_frame(rows: DataFrame) -> DataFrame:

@@ -1,51 +1,25 @@
 """Several targets of an Arrow transform, by real Spark; and the example of docs/targets.md."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 import pytest
 import yaml
-from pyspark.sql import SparkSession
-from tests.support.batches import Batches, documents
+from tests.support.batches import Batches, Run
 from tests.support.documents import ROOT, blocks
-from tests.support.produce import produce
 
 from tidemark.errors import InvalidSettings, SchemaMismatch
-from tidemark.model.batch import Attempt, Batch
-from tidemark.model.offsets import Span
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.arrow import ArrowTransform
-from tidemark.spark.executor import SparkExecutor
 from tidemark.spark.testing import assert_cuts_change_nothing
 
 pytestmark = pytest.mark.spark
 
 FILE, FUNCTION = blocks(ROOT / "docs" / "targets.md")[:2]
 ODD, EVEN = "odd", "even"
-Drained = tuple[Batch, list[Attempt]]
-Run = Callable[[ArrowTransform], Drained]
-
-
-@pytest.fixture
-def spans(kafka: str, topic: Callable[..., str]) -> list[Span]:
-    """Ten records and a dead letter in one partition, two in the other."""
-    name = topic(partitions=2)
-    produce(kafka, name, [*documents(5), b"bad", *documents(5, 5)], 0)
-    produce(kafka, name, documents(2, 10), 1)
-    return [Span(name, 0, 0, 11), Span(name, 1, 0, 2)]
-
-
-@pytest.fixture
-def run(spark: SparkSession, batches: Batches, spans: Sequence[Span]) -> Run:
-    def drained(transform: ArrowTransform) -> Drained:
-        executor = SparkExecutor(batches.spec(), transform, lambda: spark.sparkContext)
-        batch = batches.new(spans, executor.output_schemas())
-        return batch, executor.drain(batch, spans)
-
-    return drained
 
 
 def apart(rows: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
