@@ -24,7 +24,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 ROWS = (
     "SELECT kafka_partition, kafka_offset, tailnum, distance_km FROM public.flights ORDER BY 1, 2"
 )
-TIDEMARK = (sys.executable, "-c", "from tidemark.cli.main import app; app()")
+TIDEMARK = (sys.executable, "-m", "tidemark")
 
 
 @dataclass(frozen=True, slots=True)

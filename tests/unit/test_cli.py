@@ -26,7 +26,7 @@ COMMANDS = [
     "check", "preview", "run", "migrate", "status", "group", "checkpoints", "reset", "mirror",
     "verify", "dead-letters", "replay", "region", "local",
 ]  # fmt: skip
-TIDEMARK = [sys.executable, "-c", "from tidemark.cli.main import app; app()"]
+TIDEMARK = (sys.executable, "-m", "tidemark")
 HEAVY = {"pyspark", "confluent_kafka", "psycopg2", "sqlalchemy", "pydantic", "pyarrow", "httpx"}
 PIPELINE = """
 region: {region}

@@ -7,7 +7,7 @@ import typer
 
 from tidemark.cli.errors import tell
 from tidemark.cli.output import Verbose
-from tidemark.cli.project import DAGS, PipelinesDir, find_pipeline, pipelines_in
+from tidemark.cli.project import DAGS, PipelinesDir, chosen_pipelines
 from tidemark.cli.status import status_of
 from tidemark.errors import InvalidSettings
 
@@ -52,13 +52,9 @@ def metrics(
     from prometheus_client import CollectorRegistry, generate_latest
 
     faults: list[str] = []
-    wanted = [find_pipeline(region, pipelines)] if region else [*pipelines_in(pipelines, faults)]
+    wanted = chosen_pipelines(region, pipelines, faults)
     for fault in faults:
         tell(f"not a pipeline: {fault}", "yellow")
-    if not wanted:
-        raise InvalidSettings(
-            f"no pipeline file in {pipelines}: name another folder with --pipelines"
-        )
     # Without auto-describe a collector is not asked when it is registered.
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Collector(wanted))

@@ -60,6 +60,21 @@ def find_pipeline(region: str, folder: Path) -> "Pipeline":
     return known[region]
 
 
+def chosen_pipelines(region: str | None, folder: Path, faults: list[str]) -> "list[Pipeline]":
+    """The pipeline of this region, else each of the folder; files that are none are in `faults`.
+
+    Raises:
+        InvalidSettings: there is none.
+    """
+    found = [find_pipeline(region, folder)] if region else [*pipelines_in(folder, faults)]
+    if not found:
+        told = "".join(f"; not a pipeline: {fault}" for fault in faults)
+        raise InvalidSettings(
+            f"no pipeline file in {folder}: name another folder with --pipelines{told}"
+        )
+    return found
+
+
 def _unknown(region: str, folder: Path, known: list[str], faults: list[str]) -> str:
     """That there is no such region, which ones there are, and which files told of none."""
     text = f"region {region!r} has no pipeline file in {folder}"

@@ -9,8 +9,8 @@ import typer
 from tidemark.cli.errors import in_our_words, tell, told
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, print_table
 from tidemark.cli.progress import spinning
-from tidemark.cli.project import DAGS, PipelinesDir, connections_of, find_pipeline, pipelines_in
-from tidemark.errors import InvalidSettings, TidemarkError
+from tidemark.cli.project import DAGS, PipelinesDir, chosen_pipelines, connections_of
+from tidemark.errors import TidemarkError
 from tidemark.operations.status import (
     RegionStatus,
     TargetStatus,
@@ -53,16 +53,10 @@ def status(
     """
     faults: list[str] = []
     with spinning("reading the ledger and Kafka"):
-        wanted = (
-            [find_pipeline(region, pipelines)] if region else [*pipelines_in(pipelines, faults)]
-        )
+        wanted = chosen_pipelines(region, pipelines, faults)
         found = [status_of(pipeline, count=count) for pipeline in wanted]
     for fault in faults:
         tell(f"not a pipeline: {fault}", "yellow")
-    if not found:
-        raise InvalidSettings(
-            f"no pipeline file in {pipelines}: name another folder with --pipelines"
-        )
     if output is Output.json:
         shapes = [_shape(one) for one in found]
         print_json(shapes[0] if region else shapes)

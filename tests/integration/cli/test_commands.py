@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,6 @@ import yaml
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from tests.support.commands import answer, commit, settle_in, tidemark, write_pipeline
-from tests.support.filled import copied
 from tests.support.produce import numbered, produce, produce_transaction
 from tests.support.region import ask, kafka_connection, postgres_connection
 from tests.support.world import World, dump
@@ -29,19 +27,6 @@ from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
 from tidemark.model.offsets import TopicPartition
 from tidemark.operations import run as run_module
-
-SCRIPT = "import sys; from tidemark.cli.main import app; app(sys.argv[1:])"
-
-
-@pytest.fixture
-def region(
-    origin: World, stack: LocalStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[World]:
-    """The filled region in a copy of its database, in a project of its own."""
-    with copied(stack, template=origin.warehouse["dbname"]) as parameters:
-        world = replace(origin, warehouse=parameters, settings={}, executors=[])
-        settle_in(world, tmp_path, monkeypatch)
-        yield world
 
 
 def test_status_shows_ledger_kafka_end_lag_and_drift(region: World) -> None:
@@ -452,7 +437,7 @@ def test_a_signal_ends_a_command_cleanly(region: World, number: int, name: str, 
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         env = os.environ | dict([kafka_connection(address).to_env()])
-        command = [sys.executable, "-c", SCRIPT, "status", region.region]
+        command = [sys.executable, "-m", "tidemark", "status", region.region]
         process = subprocess.Popen(
             command,
             env=env,

@@ -3,28 +3,14 @@
 import base64
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.commands import answer, settle_in, tidemark
-from tests.support.filled import copied
+from tests.support.commands import answer, tidemark
 from tests.support.world import World
 
 from tidemark.ledger import letters
-from tidemark.local.stack import LocalStack
-
-
-@pytest.fixture
-def region(
-    origin: World, stack: LocalStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[World]:
-    """Two dead letters, one of them in the first batch, in a copy of their database."""
-    with copied(stack, template=origin.warehouse["dbname"]) as parameters:
-        world = replace(origin, warehouse=parameters, settings={}, executors=[])
-        settle_in(world, tmp_path, monkeypatch)
-        yield world
 
 
 def chosen(region: World, *flags: str) -> list[int]:

@@ -5,37 +5,20 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.support.commands import answer, settle_in, tidemark
+from tests.support.commands import answer, tidemark
 from tests.support.documents import table_rows
-from tests.support.filled import copied
 from tests.support.members import until
 from tests.support.region import kafka_connection
 from tests.support.world import World
 
-from tidemark.local.stack import LocalStack
-
 PROJECT = Path(__file__).resolve().parents[3]
-SCRIPT = "import sys; from tidemark.cli.main import app; app(sys.argv[1:])"
 Samples = dict[tuple[str, frozenset[str]], float]
 """A sample by its name and its labels' values."""
-
-
-@pytest.fixture
-def region(
-    origin: World, stack: LocalStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[World]:
-    """The filled region in a copy of its database, in a project of its own."""
-    with copied(stack, template=origin.warehouse["dbname"]) as parameters:
-        world = replace(origin, warehouse=parameters, settings={}, executors=[])
-        settle_in(world, tmp_path, monkeypatch)
-        yield world
 
 
 def samples(text: str) -> Samples:
@@ -105,7 +88,7 @@ def test_each_scrape_asks_anew_and_no_password_is_told(region: World) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-c", SCRIPT, "metrics", "--serve", f"127.0.0.1:{port}"]
+    command = [sys.executable, "-m", "tidemark", "metrics", "--serve", f"127.0.0.1:{port}"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         scrapes: list[str] = []
 

@@ -21,7 +21,6 @@ from tidemark.ledger.ledger import Ledger
 from tidemark.operations import replay as replay_module
 from tidemark.protocol import replay as protocol
 
-SCRIPT = "import sys; from tidemark.cli.main import app; app(sys.argv[1:])"
 REPLAY = ("--dead-letters",)
 APPLY = ("--dead-letters", "--apply", "--why", "wider")
 LARGE = {1: 70_000, 3: 80_000}
@@ -356,7 +355,7 @@ def test_a_replay_that_is_killed_is_whole_or_nothing(region: World, point: str) 
     """B14: through Spark; what it has begun is ended by a reset, and the next replay goes on."""
     widened(region)
     killed = subprocess.run(
-        [sys.executable, "-c", SCRIPT, "replay", region.region, *APPLY],
+        [sys.executable, "-m", "tidemark", "replay", region.region, *APPLY],
         env=os.environ | {"TIDEMARK_FAILPOINTS": f"{point}=kill"},
         capture_output=True,
         text=True,
