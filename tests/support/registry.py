@@ -1,7 +1,7 @@
 """A schema registry for tests: a small HTTP server that follows Confluent's documented API.
 
-It is no registry: it checks no compatibility. What it answers is checked by the client that
-Tidemark uses, which registers the tests' schemas here too.
+It is no registry: it checks no compatibility. tests/contract/test_registry.py asks the same of it
+and of a real one.
 """
 
 import json
@@ -23,18 +23,11 @@ NAMES = UUID("00000000-0000-0000-0000-0000000000aa")
 TYPE = "application/vnd.schemaregistry.v1+json"
 
 
-class TestRegistry:
-    """What is registered, what was asked, and what a test wants answered instead."""
+class KnownRegistry:
+    """A registry by its address."""
 
-    __test__ = False
-
-    def __init__(self) -> None:
-        self.schemas: dict[int, dict[str, Any]] = {}
-        self.subjects: dict[str, list[int]] = {}
-        self.asked: list[str] = []
-        self.authorization: str | None = None
-        self.answers_instead: tuple[int, bytes] | None = None
-        self.url = ""
+    def __init__(self, url: str = "") -> None:
+        self.url = url
 
     def connection(self, **changes: Any) -> Connection:
         """What Airflow would resolve."""
@@ -49,6 +42,20 @@ class TestRegistry:
         """The id that the client was told."""
         text = schema if isinstance(schema, str) else json.dumps(schema)
         return self.client().register_schema(subject, Schema(text, kind, list(references)))
+
+
+class TestRegistry(KnownRegistry):
+    """What is registered, what was asked, and what a test wants answered instead."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.schemas: dict[int, dict[str, Any]] = {}
+        self.subjects: dict[str, list[int]] = {}
+        self.asked: list[str] = []
+        self.authorization: str | None = None
+        self.answers_instead: tuple[int, bytes] | None = None
 
     def guid(self, schema_id: int) -> UUID:
         return uuid5(NAMES, json.dumps(self.schemas[schema_id], sort_keys=True))

@@ -1,4 +1,4 @@
-"""`tidemark local`: Kafka, Postgres, Spark and Airflow on this machine."""
+"""`tidemark local`: Kafka, a schema registry, Postgres, Spark and Airflow on this machine."""
 
 import signal
 import sys
@@ -16,7 +16,7 @@ from tidemark.local.stack import DEFAULT, SERVICES, LocalStack
 from tidemark.local.watch import Tell
 
 app = typer.Typer(
-    help="Kafka, Postgres, Spark and Airflow on this machine, to develop against.",
+    help="Kafka, a schema registry, Postgres, Spark and Airflow here, to develop against.",
     no_args_is_help=True,
 )
 
@@ -37,7 +37,8 @@ def up(
 
     Java 17 or newer must be installed; Kafka is fetched once. The project is the current folder:
     its `dags/` and `plugins/` are Airflow's. `source DIR/env` gives a shell the connections. With
-    `spark` they lead to a standalone cluster, a master and two workers of one core.
+    `spark` they lead to a standalone cluster, a master and two workers of one core; `registry` is a
+    real schema registry (Apicurio, 109 MB, fetched once).
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
     names = _chosen(services)

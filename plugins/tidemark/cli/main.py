@@ -129,7 +129,7 @@ app.add_typer(
     typer.Typer(
         cls=LocalCommands,
         no_args_is_help=True,
-        help="Kafka, Postgres, Spark and Airflow on this machine, to develop against.",
+        help="Kafka, a schema registry, Postgres, Spark and Airflow here, to develop against.",
     ),
     name="local",
 )

@@ -7,15 +7,19 @@ from typing import Any
 
 KAFKA = "AIRFLOW_CONN_TIDEMARK_KAFKA"
 WAREHOUSE = "AIRFLOW_CONN_TIDEMARK_WAREHOUSE"
+REGISTRY = "AIRFLOW_CONN_TIDEMARK_REGISTRY"
 SPARK = "AIRFLOW_CONN_SPARK_DEFAULT"
 
 
 def connections(
-    bootstrap: str, warehouse: Mapping[str, Any], cluster: Mapping[str, Any] | None = None
+    bootstrap: str,
+    warehouse: Mapping[str, Any],
+    cluster: Mapping[str, Any] | None = None,
+    registry: str | None = None,
 ) -> dict[str, str]:
-    """The three connections of the worked example, as JSON by variable name.
+    """The connections of the worked examples, as JSON by variable name.
 
-    Without a cluster Spark runs in the driver's process.
+    Without a cluster Spark runs in the driver's process. `registry` is a schema registry's URL.
     """
     postgres = {
         "conn_type": "postgres",
@@ -29,6 +33,8 @@ def connections(
     kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}}
     spark = cluster or {"conn_type": "spark", "host": "local[2]"}
     shapes = {KAFKA: kafka, WAREHOUSE: postgres, SPARK: spark}
+    if registry:
+        shapes[REGISTRY] = {"conn_type": "http", "host": registry}
     return {name: json.dumps(shape) for name, shape in shapes.items()}
 
 

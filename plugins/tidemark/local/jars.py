@@ -34,11 +34,13 @@ class Jar:
     group: str
     module: str
     version: str
+    ending: str = ".jar"
+    """Classifier and type, as its file name ends."""
 
     @property
     def file(self) -> str:
         """Its file name."""
-        return f"{self.module}-{self.version}.jar"
+        return f"{self.module}-{self.version}{self.ending}"
 
     @property
     def path(self) -> str:

@@ -13,12 +13,13 @@ from tidemark.local.daemon import end, marked
 from tidemark.local.environment import connections, script
 from tidemark.local.folder import Folder, write_private
 from tidemark.local.postgres import Postgres
+from tidemark.local.registry import LocalRegistry
 from tidemark.local.spark import Spark
 from tidemark.local.watch import Tell, Watch, silent
 
-SERVICES = ("kafka", "postgres", "spark", "airflow")
+SERVICES = ("kafka", "registry", "postgres", "spark", "airflow")
 DEFAULT = ("kafka", "postgres", "airflow")
-"""Without a cluster of its own, Spark runs in the drivers' processes."""
+"""Without a cluster of its own, Spark runs in the drivers' processes; few need a registry."""
 
 
 class Service(Protocol):
@@ -42,11 +43,12 @@ class ServiceStatus:
 
 
 class LocalStack:
-    """Kafka, Postgres, Spark and Airflow of one project; all their state lies in one folder."""
+    """Everything that one project needs on this machine; all its state lies in one folder."""
 
     def __init__(self, state_dir: Path, project: Path, tell: Tell = silent) -> None:
         self.folder = Folder(state_dir)
         self.kafka = Broker(self.folder)
+        self.registry = LocalRegistry(self.folder)
         self.postgres = Postgres(self.folder)
         self.spark = Spark(self.folder)
         self.airflow = Airflow(self.folder, project, self.postgres, self.environment)
@@ -85,10 +87,11 @@ class LocalStack:
         """One line per service; empty if nothing was ever started in this folder."""
         if not self.folder.exists:
             return []
-        kafka, server = self.kafka.pid, self.postgres.pid
+        kafka, registry, server = self.kafka.pid, self.registry.pid, self.postgres.pid
         spark, pids = self.spark.pids, self.airflow.pids
         return [
             ServiceStatus("kafka", kafka is not None, self.kafka.bootstrap, _some(kafka)),
+            ServiceStatus("registry", registry is not None, self.registry.url, _some(registry)),
             ServiceStatus("postgres", server is not None, self._server(), _some(server)),
             ServiceStatus("spark", all(spark), self.spark.master, _some(*spark)),
             ServiceStatus("airflow", all(pids), self.airflow.url, _some(*pids)),
@@ -97,7 +100,8 @@ class LocalStack:
     def environment(self) -> dict[str, str]:
         """The connections for drivers and the command line, by environment variable."""
         cluster = self.spark.connection if any(self.spark.pids) else None
-        return connections(self.kafka.bootstrap, self.postgres.parameters("warehouse"), cluster)
+        warehouse = self.postgres.parameters("warehouse")
+        return connections(self.kafka.bootstrap, warehouse, cluster, self.registry.url)
 
     def _server(self) -> str:
         return f"127.0.0.1:{self.postgres.port}"
@@ -107,9 +111,7 @@ class LocalStack:
         with ThreadPoolExecutor(max_workers=len(SERVICES)) as threads:
             tasks: dict[str, Future[bool]] = {}
             for name in names:
-                before = [
-                    tasks[n] for n in ("postgres", "spark") if n in tasks and name == "airflow"
-                ]
+                before = list(tasks.values()) if name == "airflow" else []
                 tasks[name] = threads.submit(self._start_one, name, watch, before)
             try:
                 done, _ = wait(tasks.values(), return_when=FIRST_EXCEPTION)
@@ -142,6 +144,7 @@ class LocalStack:
     def _service(self, name: str) -> Service:
         services: dict[str, Service] = {
             "kafka": self.kafka,
+            "registry": self.registry,
             "postgres": self.postgres,
             "spark": self.spark,
             "airflow": self.airflow,

@@ -1,0 +1,91 @@
+"""What is expected of a schema registry, of a real one and of the server that stands in for it."""
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+from confluent_kafka.schema_registry import SchemaReference
+from tests.support.registry import KnownRegistry, framed, registry
+from tests.unit.test_avro import record, written
+
+from tidemark.decode import Reason
+from tidemark.decode.avro import AvroDecoder
+from tidemark.decode.outcome import Refusal
+from tidemark.decode.registry import Registry
+from tidemark.decode.registry_config import registry_config
+from tidemark.local.stack import LocalStack
+from tidemark.settings.fields import arrow_schema
+
+UNKNOWN = 987_654
+
+
+@pytest.fixture(scope="module", params=["stand-in", "Apicurio"])
+def known(request: pytest.FixtureRequest) -> Iterator[KnownRegistry]:
+    """Either of them, running."""
+    if request.param == "Apicurio":
+        stack: LocalStack = request.getfixturevalue("stack")
+        stack.up(["registry"])
+        yield KnownRegistry(stack.registry.url)
+    else:
+        with registry() as found:
+            yield found
+
+
+@pytest.fixture
+def opened(known: KnownRegistry) -> Registry:
+    return Registry(registry_config(known.connection()))
+
+
+@pytest.fixture
+def subject() -> str:
+    return f"s{uuid4().hex}-value"
+
+
+def test_a_schema_is_had_by_its_id(known: KnownRegistry, opened: Registry, subject: str) -> None:
+    """B12: one text has one id, another text another one."""
+    first, second = record(("a", "int"), name=subject[:9]), record(("b", "int"), name=subject[:9])
+    number = known.register(subject, first)
+    assert known.register(subject, first) == number
+    assert known.register(f"other-{subject}", first) == number
+    assert known.register(subject, second) != number
+    decoder = AvroDecoder(arrow_schema({"a": "int"}), opened)
+    value = framed(number, written(first, {"a": 5}))
+    assert decoder.decode([value]).rows.to_pylist() == [{"a": 5}]
+
+
+def test_an_id_that_it_does_not_know(opened: Registry) -> None:
+    """B12: is an answer about the record."""
+    with pytest.raises(Refusal) as refused:
+        opened.schema(UNKNOWN)
+    assert refused.value.reason is Reason.UNKNOWN_SCHEMA
+
+
+def test_what_a_schema_refers_to(known: KnownRegistry, opened: Registry, subject: str) -> None:
+    """B12"""
+    inner = record(("x", "int"), name="shop.Inner")
+    known.register(f"inner-{subject}", inner)
+    reference = SchemaReference("shop.Inner", f"inner-{subject}", 1)
+    number = known.register(subject, record(("i", "shop.Inner"), name="shop.Outer"), reference)
+    decoder = AvroDecoder(arrow_schema({"i": "struct<x:int>"}), opened)
+    assert decoder.decode([framed(number, b"\2")]).rows.to_pylist() == [{"i": {"x": 1}}]
+
+
+def test_the_newest_version_of_a_subject(known: KnownRegistry, subject: str) -> None:
+    """B12"""
+    known.register(subject, record(("a", "int"), name=subject[:9]))
+    newest = known.register(subject, record(("a", "int"), ("b", "int"), name=subject[:9]))
+    found = known.client().get_latest_version(subject)
+    assert (found.version, found.schema_id) == (2, newest)
+
+
+@pytest.mark.parametrize("kind", ["AVRO", "PROTOBUF"])
+def test_kinds_of_schemas(known: KnownRegistry, opened: Registry, subject: str, kind: str) -> None:
+    """B12"""
+    texts = {"AVRO": '"int"', "PROTOBUF": f'syntax = "proto3"; message M{subject[:8]} {{ }}'}
+    number = known.register(subject, texts[kind], kind=kind)
+    assert (opened.schema(number).kind, opened.schema(number).text) == (kind, texts[kind])
+
+
+def test_it_answers_a_ping(known: KnownRegistry, opened: Registry) -> None:
+    """B12"""
+    assert opened.ping() == known.url
