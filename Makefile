@@ -17,8 +17,9 @@ help: ## Print this list
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(READY) ## Replay 336,776 flights into Kafka, kill drivers on the way, and prove the result
-	@$(BIN)/python scripts/demo.py
+EXAMPLE := flights
+demo: $(READY) ## Replay flights into Kafka, kill drivers, prove the result; EXAMPLE=orders_cdc, payments_avro
+	@$(BIN)/python scripts/demo.py $(EXAMPLE)
 
 test: check ## Check the code, then run every test on real Kafka, Postgres, Spark and Airflow
 	@scripts/postgres15

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg2
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from topic_reader import committed
 
 SCRATCH = "CREATE TEMP TABLE committed (p int, o bigint, c text, f int, t text, d int)"
 DIFFERENCES = """
@@ -48,27 +48,8 @@ def prove(bootstrap: str, topic: str, postgres: dict[str, Any]) -> Proof:
 
 def _committed(bootstrap: str, topic: str) -> Iterator[str]:
     """Every record visible at read_committed, as a COPY line."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "log_level": 0,
-            "group.id": "flights-proof",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "fetch.queue.backoff.ms": 10,
-        }
-    )
-    partitions = consumer.list_topics(topic, timeout=20).topics[topic].partitions
-    consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
-    open_partitions = set(partitions)
-    while open_partitions:
-        for message in consumer.consume(5000, 1.0):
-            if message.error():
-                open_partitions.discard(message.partition())
-            else:
-                yield _line(message.partition(), message.offset(), json.loads(message.value()))
-    consumer.close()
+    for message in committed(bootstrap, topic):
+        yield _line(message.partition(), message.offset(), json.loads(message.value()))
 
 
 def _line(partition: int, offset: int, flight: dict[str, Any]) -> str:

@@ -1,0 +1,14 @@
+"""The worked example payments_avro, and its reset by hand. Settings: payments_avro.yaml."""
+
+from pathlib import Path
+
+from tidemark.airflow import pipeline_dag, reset_dag
+
+SETTINGS = Path(__file__).with_suffix(".yaml")
+OWNER = {
+    "default_args": {"owner": "data-platform"},
+    "owner_links": {"data-platform": "mailto:data-platform@example.com"},
+}
+
+dag = pipeline_dag(SETTINGS, schedule=None, **OWNER)
+reset = reset_dag(SETTINGS, **OWNER)

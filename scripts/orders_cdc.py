@@ -1,0 +1,88 @@
+"""dags/orders_cdc.yaml: a shop's orders from Debezium's topic, and what must become of them."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from zlib import crc32
+
+from confluent_kafka import Producer
+from example_place import Place
+from flight_data import PARTITIONS, create_topic, produce
+from rich.table import Table
+from shop import Shop
+from topic_reader import committed
+
+CHANGES = 100_000
+ORDERS = "SELECT order_id, customer, status, amount, updated_at FROM public.orders"
+HISTORY = """
+SELECT kafka_partition, kafka_offset, order_id, status, deleted FROM public.order_history
+"""
+ONE_ORDER = """
+SELECT order_id, customer, status, amount, deleted, to_char(updated_at, 'Mon DD HH24:MI'), batch_seq
+FROM public.order_history
+WHERE order_id = (SELECT order_id FROM public.order_history
+                  GROUP BY order_id ORDER BY count(DISTINCT batch_seq) DESC, order_id LIMIT 1)
+ORDER BY kafka_offset
+"""
+
+
+class OrdersCdc:
+    """One topic into a table that equals the shop's, and into the history of its orders."""
+
+    name = "orders_cdc"
+    topic = "shop.public.orders"
+    services = ("kafka", "postgres", "airflow")
+    waves = ("a day of the shop's orders", "the next day")
+
+    def __init__(self, changes: int = CHANGES) -> None:
+        self._changes = changes
+
+    def produce(self, place: Place, wave: int) -> int:
+        """All changes of an order go to one partition, as Debezium does it."""
+        create_topic(place.kafka, self.topic)
+        producer = Producer({"bootstrap.servers": place.kafka, "linger.ms": 50})
+        for order_id, value in Shop(wave + 1).changes(self._changes):
+            key = json.dumps({"order_id": order_id}).encode()
+            produce(producer, self.topic, crc32(key) % PARTITIONS, key, value)
+        if left := producer.flush(120):
+            raise TimeoutError(f"{left} changes were not acknowledged in 120 s")
+        return self._changes
+
+    def differences(self, place: Place) -> Mapping[str, int]:
+        """Each order's last change is its row, or it has none; each change is in the history."""
+        newest: dict[int, tuple[Any, ...]] = {}
+        changes: Counter[tuple[Any, ...]] = Counter()
+        for message in committed(place.kafka, self.topic):
+            found = json.loads(message.value())
+            row = found["after"] or found["before"]
+            changes[message.partition(), message.offset(), row["order_id"], row["status"],
+                    found["op"] == "d"] += 1  # fmt: skip
+            newest[row["order_id"]] = _row(found["after"])
+        expected = Counter(row for row in newest.values() if row)
+        orders, history = (Counter(place.rows(query)) for query in (ORDERS, HISTORY))
+        return {
+            "orders lost or stale": (expected - orders).total(),
+            "orders doubled or foreign": (orders - expected).total(),
+            "changes lost": (changes - history).total(),
+            "changes doubled or foreign": (history - changes).total(),
+        }
+
+    def shown(self, place: Place) -> Table:
+        """The history of one order."""
+        table = Table(title="the history of one order: public.order_history")
+        for name in ("order", "customer", "status", "amount", "deleted", "updated", "batch"):
+            table.add_column(name)
+        for row in place.rows(ONE_ORDER):
+            table.add_row(*map(str, row))
+        return table
+
+
+def _row(after: dict[str, str] | None) -> tuple[Any, ...]:
+    """The order's row; empty if it has none."""
+    if after is None:
+        return ()
+    updated = datetime.fromisoformat(after["updated_at"])
+    return after["order_id"], after["customer"], after["status"], Decimal(after["amount"]), updated
