@@ -13,7 +13,9 @@ from tests.support.only import copy_only
 
 from tidemark.model.batch import Staging
 from tidemark.staging import tables
+from tidemark.staging.catalog import find_columns
 from tidemark.staging.columns import columns_of
+from tidemark.staging.fit import parsed
 from tidemark.staging.move import move_rows
 from tidemark.staging.target import Target
 
@@ -68,7 +70,8 @@ def publish_a_row(connection: Connection, cursor: Cursor) -> None:
     tables.create(cursor, STAGING, COLUMNS)
     connection.commit()
     assert copy_only(connection, STAGING, iter([batch()]), SCHEMA, member=1, attempt=2) == 1
-    assert move_rows(cursor, STAGING, TARGET, COLUMNS, 7, [(1, 2)]) == 1
+    columns = parsed(COLUMNS, find_columns(cursor, TARGET.schema, TARGET.table))
+    assert move_rows(cursor, STAGING, TARGET, columns, 7, [(1, 2)]) == 1
 
 
 def create_flights(cursor: Cursor, *extra: str, **changed: str | None) -> None:

@@ -42,6 +42,8 @@ class TableColumn:
     """Whether the current user may insert it."""
     primary_key: str | None
     """The name of the primary key that it is part of, if it is."""
+    parses_text: bool
+    """Whether it holds what a text says (uuid, an enum, jsonb, a range, …), or such an array."""
 
     @property
     def fills_itself(self) -> bool:

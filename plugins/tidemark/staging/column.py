@@ -22,6 +22,8 @@ class Column:
     name: str
     arrow_type: "pa.DataType"
     postgres_type: str
+    parsed_as: str = ""
+    """The type of the target's column, if that parses this column's text; else empty."""
 
     @property
     def is_json(self) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidemark.staging.catalog import TableColumn
 from tidemark.staging.column import BATCH_SEQ, Column
@@ -46,6 +46,21 @@ def differences(columns: Sequence[Column], table: Sequence[TableColumn]) -> Iter
     for own in table:
         if own.name not in wanted and not own.fills_itself:
             yield _required(own, "the DataFrame lacks it")
+
+
+def parsed(columns: Sequence[Column], table: Sequence[TableColumn]) -> tuple[Column, ...]:
+    """The columns, each text with the type of the table's column where that parses it."""
+    found = {own.name: own for own in table}
+    return tuple(
+        replace(column, parsed_as=found[column.name].type_name)
+        if column.name in found and _parses(found[column.name], column.postgres_type)
+        else column
+        for column in columns
+    )
+
+
+def _parses(own: TableColumn, need: str) -> bool:
+    return own.parses_text and need == ("text[]" if own.type_name.endswith("[]") else "text")
 
 
 def holds(have: str, need: str) -> bool:
@@ -94,7 +109,7 @@ def _against_nulls(own: TableColumn) -> Iterator[Difference]:
 def _against_values(own: TableColumn, type_name: str) -> Iterator[Difference]:
     if own.generated:
         yield _computed(own, type_name)
-    elif not holds(own.type_name, type_name):
+    elif not holds(own.type_name, type_name) and not _parses(own, type_name):
         fact = f"the table has {own.type_name}, the DataFrame {type_name}"
         yield Difference(own.name, fact, tuple(_retype(own, type_name)))
     elif own.identity == "a":

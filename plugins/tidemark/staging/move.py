@@ -166,4 +166,7 @@ def staged_value(column: Column) -> sql.Composable:
         # an untyped NULL fits whatever type the target has
         return sql.SQL("NULL")
     staged = sql.Identifier("staged", column.staged_name)
+    if column.parsed_as:
+        # a name that Postgres has quoted itself
+        return sql.SQL("{}::{}").format(staged, sql.SQL(column.parsed_as))
     return _WITH_ZONE.format(staged=staged) if column.needs_zone else staged

@@ -7,7 +7,9 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import Batch, Contribution, Moved
 from tidemark.model.upsert import Upsert
+from tidemark.staging.catalog import find_columns
 from tidemark.staging.column import Column
+from tidemark.staging.fit import parsed
 from tidemark.staging.keyed import ensure_keyed
 from tidemark.staging.move import count_rows, insert_rows, of_winners, refuse_kept_out
 from tidemark.staging.ports import Deciding
@@ -78,13 +80,15 @@ class Mover:
     def _moved(
         self, cursor: Cursor, batch: Batch, winners: list[tuple[int, int]], room: int | None
     ) -> Moved:
-        if self.refused_become_dead_letters:
-            return Search(cursor, batch, self.target, self.columns, winners).move(room)
-        with naming_refusals([self.target]):
-            if self.upsert:
-                upserting = Upserting(
+        if self.upsert:
+            with naming_refusals([self.target]):
+                return Upserting(
                     cursor, batch, self.target, self.columns, self.upsert, winners
-                )
-                return upserting.move()
-            staging, chosen = batch.staging.of_target(self.name), of_winners(winners)
-            return Moved(insert_rows(cursor, staging, self.target, self.columns, batch.seq, chosen))
+                ).move()
+        table = find_columns(cursor, self.target.schema, self.target.table)
+        columns = parsed(self.columns, table)
+        if self.refused_become_dead_letters:
+            return Search(cursor, batch, self.target, columns, winners).move(room)
+        staging, chosen = batch.staging.of_target(self.name), of_winners(winners)
+        with naming_refusals([self.target]):
+            return Moved(insert_rows(cursor, staging, self.target, columns, batch.seq, chosen))

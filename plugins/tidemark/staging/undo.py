@@ -82,7 +82,9 @@ class UpsertedRows:
         cursor.execute(undo_sql.SHAPES.format(**names))
         for columns, seqs in cursor.fetchall():
             shape = self._shape(cursor, columns)
-            cursor.execute(undo_sql.RESTORE.format(**names, **shape, seqs=sql.Literal(seqs)))
+            shape["seqs"] = sql.Literal(seqs)
+            cursor.execute(undo_sql.RENUMBERED.format(**names, **shape))
+            cursor.execute(undo_sql.RESTORE.format(**names, **shape))
             missing -= cursor.rowcount
         cursor.execute(undo_sql.LEFT.format(**names))
         (left,) = cursor.fetchone() or (0,)
@@ -108,15 +110,23 @@ class UpsertedRows:
                 " renamed nobody can tell, and its values would stay as they are. Nothing was"
                 " changed. Give each its old name for the rewind, or rewind to a newer checkpoint"
             )
+        before = {
+            own.name: sql.SQL("u.before[{}]::{}").format(
+                sql.Literal(columns.index(own.name) + 1), sql.SQL(own.type_name)
+            )
+            for own in kept
+        }
+        numbered = [own.name for own in kept if own.identity == "a"]
         return {
-            "kept": commas(sql.Identifier(own.name) for own in kept),
-            "before": commas(
-                sql.SQL("u.before[{}]::" + own.type_name).format(
-                    sql.Literal(columns.index(own.name) + 1)
-                )
-                for own in kept
-            ),
-            "set": excluded((own.name for own in kept), self.key),
+            "kept": commas(map(sql.Identifier, before)),
+            "before": commas(before.values()),
+            "set": excluded((name for name in before if name not in numbered), self.key),
+            "is_renumbered": sql.SQL(" OR ").join(
+                sql.SQL("t.{} <> {}").format(sql.Identifier(name), before[name])
+                for name in numbered
+            )
+            if numbered
+            else sql.SQL("false"),
         }
 
     def _changes(self, cursor: Cursor, names: Names, after_seq: int) -> int:

@@ -39,8 +39,13 @@ DELETE FROM {target} AS t WHERE t.{batch_seq} > {seq} AND NOT EXISTS (
     SELECT FROM {undone} AS u
     WHERE u.key = {target_key} AND u.is_row)
 """)
+# No UPDATE can set a column that the table numbers itself (GENERATED ALWAYS AS IDENTITY).
+RENUMBERED = sql.SQL("""
+DELETE FROM {target} AS t USING {undone} AS u
+WHERE u.key = {target_key} AND u.is_row AND u.seq = ANY ({seqs}) AND ({is_renumbered})
+""")
 RESTORE = sql.SQL("""
-INSERT INTO {target} ({kept})
+INSERT INTO {target} ({kept}) OVERRIDING SYSTEM VALUE
 SELECT {before} FROM {undone} AS u WHERE u.is_row AND u.seq = ANY ({seqs})
 ON CONFLICT ({key}) DO UPDATE SET {set}
 """)

@@ -10,6 +10,7 @@ from tidemark.model.upsert import Upsert
 from tidemark.postgres.session import configure
 from tidemark.staging.catalog import TableColumn
 from tidemark.staging.column import BATCH_SEQ, Column
+from tidemark.staging.fit import parsed
 from tidemark.staging.keyed import stored
 from tidemark.staging.move import of_winners, staged_value
 from tidemark.staging.target import Target
@@ -50,7 +51,7 @@ def names_of(
         "names": commas(map(sql.Identifier, names)),
         "values": commas(
             sql.SQL("{} AS {}").format(staged_value(column), sql.Identifier(column.name))
-            for column in columns
+            for column in parsed(columns, table)
         ),
         "deleted": sql.Identifier(upsert.deleted) if upsert.deleted else sql.SQL("false"),
         "set": excluded((*names, BATCH_SEQ), upsert.key),

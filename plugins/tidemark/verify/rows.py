@@ -10,6 +10,7 @@ from tidemark.model.batch import ONLY, REPLAYED, Attempt, SpanRead
 from tidemark.postgres.queries import query
 from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.column import BATCH_SEQ, Column
+from tidemark.staging.fit import parsed
 from tidemark.staging.move import move_rows
 from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.refused_records import ROW, missing_coordinates
@@ -18,7 +19,7 @@ from tidemark.verify.multiset import Multisets
 from tidemark.verify.scratch import Again
 
 COORDINATES = ("kafka_topic", "kafka_partition", "kafka_offset")
-_TEXTS = ("text", "character varying")
+_TEXTS = ("text", "character varying", "citext")
 _LETTER = ("topic", "partition", "offset")
 _LETTER_COLUMNS = (*_LETTER, "timestamp_ms", "key", "value", "headers", "reason", "detail")
 
@@ -87,7 +88,8 @@ def rows_of(
     attempts = [(winner.member, winner.attempt) for winner in winners]
     with naming_refusals([target]):
         staging = again.batch.staging.of_target(target.name)
-        move_rows(cursor, staging, expected, columns, again.batch.seq, attempts)
+        typed = parsed(columns, list(table.values()))
+        move_rows(cursor, staging, expected, typed, again.batch.seq, attempts)
     cursor.execute(sql.SQL("ANALYZE {}").format(expected.identifier))
     values = sql.SQL(", ").join(comparable(table[column.name]) for column in columns)
     should_be, is_there = (
@@ -159,8 +161,8 @@ def comparable(own: TableColumn) -> sql.Composable:
     name = sql.Identifier(own.name)
     if own.type_name == "json":
         return sql.SQL("{0}::jsonb AS {0}").format(name)  # json itself has no equality
-    if own.type_name in _TEXTS:
-        # a nondeterministic collation may call different texts equal
+    if own.type_name.rpartition(".")[2] in _TEXTS:
+        # citext, or a nondeterministic collation, may call different texts equal
         return sql.SQL('{0}::text COLLATE "C" AS {0}').format(name)
     return name
 
