@@ -50,11 +50,17 @@ class Bench:
         return self.measured(self.attempt(max_records, transform))
 
     def attempt(
-        self, max_records: int, transform: str | None = None, in_flight: int = 1
+        self,
+        max_records: int,
+        transform: str | None = None,
+        in_flight: int = 1,
+        **changes: dict[str, Any],
     ) -> Attempt:
-        """`tidemark run` of a region of its own."""
+        """`tidemark run` of a region of its own; `changes` are merged into the file's sections."""
         region = f"bench_{time.time_ns()}"
         settings = self.pipeline(region, self.topic, transform)
+        for section, change in changes.items():
+            settings[section] |= change
         settings["batch"].setdefault("in_flight", in_flight)
         folder = self.folder()
         file = folder / f"{region}.yaml"

@@ -8,6 +8,7 @@ from attempt import Attempt
 from peers import TRANSFORM, Peers
 
 SMALL, LARGE = 50_000, 1_000_000
+KEYED = "scripts.keyed_flights:of_each"
 TRANSFORMS = {"": None, "Arrow": "jobs.flights_arrow:transform", "DataFrame": TRANSFORM}
 
 
@@ -47,7 +48,7 @@ class Path:
 
 def paths(peers: Peers) -> list[Path]:
     """All, in the order in which they take turns."""
-    return [*tidemark(peers), *others(peers)]
+    return [*tidemark(peers), *kinds(peers), *others(peers)]
 
 
 def tidemark(peers: Peers) -> Iterator[Path]:
@@ -61,6 +62,17 @@ def tidemark(peers: Peers) -> Iterator[Path]:
 
         kill = batch == SMALL and (name, in_flight) in {("", 1), ("DataFrame", 2)}
         yield Path("Tidemark", name, batch, attempt, in_flight, kill, ours=True)
+
+
+def kinds(peers: Peers) -> Iterator[Path]:
+    """Tidemark in other ways, beside the usual one."""
+    upsert = {"mode": "upsert", "key": ["id"]}
+    for batch in (SMALL, LARGE):
+
+        def upserted(batch: int = batch) -> Attempt:
+            return peers.bench.attempt(batch, KEYED, target=upsert)
+
+        yield Path("Tidemark upsert", "Arrow", batch, upserted)
 
 
 def others(peers: Peers) -> Iterator[Path]:

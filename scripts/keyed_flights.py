@@ -1,4 +1,4 @@
-"""Arrow transforms that give each flight a key: 100,000 keys, or 1,000,000.
+"""Arrow transforms that give each flight a key: 100,000 keys, 1,000,000, or its own.
 
 A key stays in one of eight partitions, and a million records in order have each key equally often.
 """
@@ -19,6 +19,11 @@ def of_100_000(flights: pa.RecordBatch) -> pa.RecordBatch:
 def of_1_000_000(flights: pa.RecordBatch) -> pa.RecordBatch:
     """Add the column `id`."""
     return _keyed(flights, 1_000_000)
+
+
+def of_each(flights: pa.RecordBatch) -> pa.RecordBatch:
+    """Add the column `id`; no two of ten million flights have the same."""
+    return _keyed(flights, 10_000_000)
 
 
 def _keyed(flights: pa.RecordBatch, keys: int) -> pa.RecordBatch:

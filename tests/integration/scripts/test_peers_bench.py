@@ -119,3 +119,11 @@ def test_two_in_flight_are_left_out_where_there_is_one_batch(peers: Peers) -> No
     rounds = Rounds(peers, "2 in flight")
     assert not rounds.runs
     assert len(rounds.left_out) == 6
+
+
+@pytest.mark.spark
+def test_tidemark_in_other_ways_writes_each_record(peers: Peers) -> None:
+    rounds = Rounds(peers, "upsert, Arrow, 50,000")
+    rounds.take(1)
+    assert [len(runs) for runs in rounds.runs.values()] == [1]
+    assert not rounds.left_out
