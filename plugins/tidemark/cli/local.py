@@ -66,6 +66,35 @@ def status(directory: Dir = Path(".tidemark"), output: Format = Output.table) ->
     _print(LocalStack(directory, Path.cwd()), output)
 
 
+@app.command()
+def produce(
+    topic: Annotated[str, typer.Argument(help="It is created if it is not there.")],
+    file: Annotated[
+        typer.FileBinaryRead, typer.Argument(help="A record on each line; - is standard input.")
+    ],
+    key: Annotated[
+        str | None, typer.Option("--key", help="The field of a JSON line that is the record's key.")
+    ] = None,
+    partitions: Annotated[int, typer.Option(min=1, help="Of a topic that is created.")] = 4,
+) -> None:
+    """Send the lines of a file to a topic of the stack that runs, each as a record.
+
+    Kafka is that of connection tidemark_kafka: in the environment, else in .tidemark/env.
+
+      tidemark local produce clicks clicks.jsonl --key user
+    """
+    from tidemark.cli.progress import spinning
+    from tidemark.cli.project import connection
+    from tidemark.kafka.config import kafka_config
+    from tidemark.local.produce import ensure_topic, produce_lines
+
+    config = kafka_config(connection("tidemark_kafka"))
+    with spinning(f"sending to {topic}"):
+        found = ensure_topic(config, topic, partitions)
+        count = produce_lines(config, topic, file, key)
+    print_line(f"{count:,} records are in topic {topic}, {found} partitions")
+
+
 @contextmanager
 def _progress() -> Iterator[Tell]:
     """Takes what each service is at; shown on stderr: lines, and a spinner for a person."""

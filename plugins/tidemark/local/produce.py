@@ -1,0 +1,92 @@
+"""Lines of a file as records of a topic, for first tries."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tidemark.errors import InvalidSettings, Unreachable
+
+SECONDS = 30
+QUIET: Mapping[str, Any] = {"log_level": 0, "enable.idempotence": True, "linger.ms": 20}
+
+
+def ensure_topic(config: Mapping[str, Any], topic: str, partitions: int) -> int:
+    """The topic exists; how many partitions it has, which are those it had if it was there.
+
+    Raises:
+        InvalidSettings: no topic can have this name, or so many partitions.
+        Unreachable: no broker answers.
+    """
+    admin = AdminClient({**config, "log_level": 0})
+    try:
+        known = admin.list_topics(timeout=SECONDS).topics
+        if topic in known:
+            return len(known[topic].partitions)
+        admin.create_topics([NewTopic(topic, partitions)])[topic].result(SECONDS)
+    except KafkaException as error:
+        reason: KafkaError = error.args[0]
+        if reason.code() in (KafkaError.TOPIC_EXCEPTION, KafkaError.INVALID_PARTITIONS):
+            raise InvalidSettings(f"topic {topic!r}: {reason.str()}") from error
+        raise Unreachable(f"Kafka at {config['bootstrap.servers']}: {reason.str()}") from error
+    return partitions
+
+
+def produce_lines(
+    config: Mapping[str, Any], topic: str, lines: Iterable[bytes], key: str | None = None
+) -> int:
+    """Each line is the value of a record; how many the brokers acknowledged, which are all.
+
+    Empty lines are passed over. `key` names the field of a line's JSON object whose text is the
+    record's key.
+
+    Raises:
+        InvalidSettings: a line has no such field, or is larger than the topic takes; the lines
+            before it may be in the topic.
+        Unreachable: the brokers did not acknowledge all.
+    """
+    producer = Producer({**config, **QUIET})
+    refused: list[str] = []
+    count = 0
+
+    def told(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            refused.append(error.str())
+
+    for number, line in enumerate(lines, 1):
+        if value := line.rstrip(b"\r\n"):
+            _send(producer, topic, value, _key_of(value, key, number), number, told)
+            count += 1
+    if producer.flush(SECONDS) or refused:
+        why = refused[0] if refused else f"no answer in {SECONDS} s"
+        raise Unreachable(f"topic {topic}: not all records were acknowledged: {why}")
+    return count
+
+
+def _send(
+    producer: Producer, topic: str, value: bytes, key: bytes | None, number: int, told: Any
+) -> None:
+    while True:
+        try:
+            producer.produce(topic, value, key, on_delivery=told)
+            producer.poll(0)
+            return
+        except BufferError:
+            producer.poll(0.1)
+        except KafkaException as error:
+            raise InvalidSettings(f"line {number}: {error.args[0].str()}") from error
+
+
+def _key_of(value: bytes, field: str | None, number: int) -> bytes | None:
+    if field is None:
+        return None
+    try:
+        found = json.loads(value)[field]
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise InvalidSettings(
+            f"line {number} is no JSON object with a field {field!r}; leave out --key, or correct"
+            " the line"
+        ) from error
+    return (found if isinstance(found, str) else json.dumps(found)).encode()
