@@ -179,7 +179,8 @@ def _postgres() -> str:
 def _registry() -> str:
     used = ", ".join(f"`{key}`" for key in registry_config.TAKEN)
     paragraph = filled(
-        f"""Connection type `http`, for [avro](formats-avro.md): host (which may hold the scheme),
+        f"""Connection type `http`, for [avro](formats-avro.md) and
+        [protobuf](formats-protobuf.md): host (which may hold the scheme),
         port, `http` or `https` as schema, login and password. Of its `extra` these keys are used,
         named as confluent-kafka's registry client names them: {used}; others are refused. Where it
         says nothing Tidemark sets {assigned(registry_config.DEFAULTS)}. A token needs only

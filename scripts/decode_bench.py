@@ -1,8 +1,8 @@
 """What decoding takes: `make bench-decode`. CPU microseconds a record, of the flights as JSON.
 
 Beside it the two libraries that it rests on, on the same blocks: neither refuses all that must be
-refused. And what one bad record in a thousand adds, by its kind. Rounds are interleaved; figures
-are medians, which other load makes larger.
+refused. Then the same flights in Avro and in Protobuf, and what one bad record in a thousand adds,
+by its kind. Rounds are interleaved; figures are medians, which other load makes larger.
 """
 
 import time
@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 from scripts.flight_data import records
+from scripts.flight_formats import in_avro, in_protobuf
 
 from tidemark.decode import JsonDecoder
 from tidemark.decode.check import Check
@@ -83,16 +84,21 @@ def spoiled(values: Values, spoil: Callable[[bytes], bytes | None]) -> Values:
 def measured(schema: pa.Schema, values: Values) -> tuple[dict[str, float], dict[str, float]]:
     """Microseconds a record of each step, and of the decoder with each kind of bad records."""
     decoder = JsonDecoder(schema)
-    steps = {
-        "JsonDecoder": decoder.decode,
-        "msgspec": checked(schema),
-        "Arrow": read(wire_schema(schema)),
+    flights = [value for value in values if value is not None]
+    avro, in_its_bytes = in_avro(flights, schema)
+    protobuf, in_messages = in_protobuf(flights, schema)
+    steps: dict[str, tuple[Step, Values]] = {
+        "JsonDecoder": (decoder.decode, values),
+        "msgspec": (checked(schema), values),
+        "Arrow": (read(wire_schema(schema)), values),
+        "AvroDecoder": (avro.decode, in_its_bytes),
+        "ProtobufDecoder": (protobuf.decode, in_messages),
     }
     bad = {name: spoiled(values, spoil) for name, spoil in BAD.items()}
     took: dict[str, list[float]] = {name: [] for name in (*steps, *bad)}
     for _ in track(range(ROUNDS), "measuring …", console=Console(stderr=True), transient=True):
-        for name, step in steps.items():
-            took[name].append(microseconds(step, values))
+        for name, (step, given) in steps.items():
+            took[name].append(microseconds(step, given))
         for name, some in bad.items():
             took[name].append(microseconds(decoder.decode, some))
     found = {name: median(each) for name, each in took.items()}

@@ -184,5 +184,5 @@ def test_the_fast_way_makes_what_the_slow_one_makes(values: list[bytes | None], 
     """B12: of sound values and of damaged ones."""
     with patch.object(avro, "FEW", 1), patch.object(avro, "PIECE_BYTES", piece):
         fast = PLAIN_DECODER.decode(values)
-    assert PLAIN_DECODER._plan(1).columns
+    assert PLAIN_DECODER._plans.of(1).columns
     assert _told(fast) == _told(PLAIN_DECODER.decode(values))

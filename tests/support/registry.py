@@ -62,7 +62,13 @@ class TestRegistry(KnownRegistry):
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         """Status and document."""
-        path = path.partition("?")[0].lstrip("/")
+        path, _, query = path.lstrip("/").partition("?")
+        status, document = self._answer(method, path, body)
+        if "schemaType" in document and "format=serialized" not in query:
+            document = document | {"schema": as_text(document)}
+        return status, document
+
+    def _answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         if method == "GET" and path == "schemas/types":
             return 200, ["JSON", "PROTOBUF", "AVRO"]
         if found := re.fullmatch(r"schemas/ids/(\d+)", path):
@@ -95,6 +101,13 @@ class TestRegistry(KnownRegistry):
             return 404, {"error_code": 40402, "message": f"Version {version} not found."}
         number = numbers[at - 1]
         return 200, self.schemas[number] | {"subject": subject, "version": at, "id": number}
+
+
+def as_text(schema: dict[str, Any]) -> str:
+    """What a registry shows of a schema; clients register those of Protobuf as descriptors."""
+    if schema["schemaType"] != "PROTOBUF":
+        return str(schema["schema"])
+    return f'syntax = "proto3"; // {len(schema["schema"])} letters'
 
 
 def basic(login: str, password: str) -> str:
@@ -150,8 +163,9 @@ def _handler(registry: TestRegistry) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def framed(schema_id: int | UUID, datum: bytes) -> bytes:
-    """A value as registry clients write it."""
+def framed(schema_id: int | UUID, datum: bytes, path: bytes = b"") -> bytes:
+    """A value as registry clients write it; Protobuf has the message's place too."""
+    datum = path + datum
     if isinstance(schema_id, UUID):
         return b"\1" + schema_id.bytes + datum
     return b"\0" + schema_id.to_bytes(4) + datum

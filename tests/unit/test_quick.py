@@ -23,6 +23,7 @@ def test_a_quick_session_has_whatever_needs_no_server_and_nothing_else() -> None
         "tests/property/test_plan.py",
         "tests/property/test_avro.py",
         "tests/property/test_decode.py",
+        "tests/property/test_protobuf.py",
         "tests/integration/staging/test_target.py",  # its names are parsed without Postgres
     }
 

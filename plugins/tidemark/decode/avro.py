@@ -12,15 +12,23 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from tidemark.decode.avro_bytes import invalid
 from tidemark.decode.avro_columns import Columns, columns
 from tidemark.decode.avro_reader import Read, Readers
 from tidemark.decode.framing import SchemaId, unframed
-from tidemark.decode.outcome import MAX_VALUE_BYTES, Decoded, Reason, Refusal, Rejected
-from tidemark.decode.registry import Registry, Written
+from tidemark.decode.outcome import (
+    MAX_VALUE_BYTES,
+    Decoded,
+    Reason,
+    Refusal,
+    Rejected,
+    in_order,
+    within,
+)
+from tidemark.decode.plans import Plans
+from tidemark.decode.registry import Registry, Written, flattened
 from tidemark.errors import InvalidSettings
 
 FEW = 16
@@ -58,7 +66,7 @@ class AvroDecoder:
         self._registry = registry
         self._max_bytes = max_bytes
         self._takes_null = takes_null
-        self._plans: dict[SchemaId, Plan | Refusal] = {}
+        self._plans = Plans(self._made)
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """The rows of the good values, in order, and the others with their reasons.
@@ -75,9 +83,9 @@ class AvroDecoder:
                 kept.append(index)
             except Refusal as refusal:
                 rejected.append(refusal.of(index))
-        self._forget_unknown()
+        self._plans.forget_unknown()  # asked once a block
         batches.append(pa.RecordBatch.from_pylist(rows, self.schema))
-        return Decoded(_in_order(batches, kept), pa.array(sorted(kept), pa.int64()), rejected)
+        return Decoded(in_order(batches, kept), pa.array(sorted(kept), pa.int64()), rejected)
 
     def _read_together(
         self, values: Sequence[bytes | None]
@@ -114,47 +122,21 @@ class AvroDecoder:
 
     def _columns(self, schema_id: SchemaId) -> Columns | None:
         try:
-            return self._plan(schema_id).columns
+            return self._plans.of(schema_id).columns
         except Refusal:
             return None
 
     def _row(self, value: bytes | None) -> dict[str, Any]:
         if value is None and self._takes_null:
             return {}
-        if value is None:
-            raise Refusal(Reason.NULL_VALUE, "the record has no value")
-        if not value:
-            raise Refusal(Reason.EMPTY_VALUE, "the value is empty")
-        if len(value) > self._max_bytes:
-            raise Refusal(Reason.TOO_LARGE, f"{len(value)} bytes, limit {self._max_bytes}")
+        value = within(value, self._max_bytes)
         schema_id, at = unframed(value)
-        return _datum(self._plan(schema_id).read, value, at)
+        return _datum(self._plans.of(schema_id).read, value, at)
 
-    def _plan(self, schema_id: SchemaId) -> "Plan":
-        if schema_id not in self._plans:
-            try:
-                self._plans[schema_id] = self._made(schema_id)
-            except Refusal as refusal:
-                self._plans[schema_id] = refusal
-        found = self._plans[schema_id]
-        if isinstance(found, Refusal):
-            raise Refusal(found.reason, f"schema {schema_id}: {found.detail}")
-        return found
-
-    def _made(self, schema_id: SchemaId) -> "Plan":
+    def _made(self, schema_id: SchemaId) -> Plan:
         schema, named = parsed(self._registry.schema(schema_id))
         read = Readers(named).reader(schema, self._type)
         return Plan(read, columns(schema, named, self.schema))
-
-    def _forget_unknown(self) -> None:
-        """What the registry did not know, it is asked once a block: it may learn."""
-        unknown = [
-            schema_id
-            for schema_id, found in self._plans.items()
-            if isinstance(found, Refusal) and found.reason is Reason.UNKNOWN_SCHEMA
-        ]
-        for schema_id in unknown:
-            del self._plans[schema_id]
 
 
 def parsed(written: Written) -> tuple[Any, dict[str, Any]]:
@@ -170,31 +152,14 @@ def parsed(written: Written) -> tuple[Any, dict[str, Any]]:
         raise InvalidSettings(
             f"format avro needs packages that are missing ({error}): install tidemark[registry]"
         ) from error
-    if written.kind != "AVRO":
-        raise Refusal(Reason.OTHER_SCHEMA, f"the schema is of the kind {written.kind}")
+    written.refuse_other_than("AVRO")
     named: dict[str, Any] = {}
     try:
-        for one in _with_references(written):
+        for one in flattened(written):
             schema = parse_schema(json.loads(one.text), named_schemas=named)
     except Exception as error:
         raise Refusal(Reason.OTHER_SCHEMA, f"{type(error).__name__}: {error}") from error
     return schema, named
-
-
-def _in_order(batches: list[pa.RecordBatch], kept: list[int]) -> pa.RecordBatch:
-    """The rows of all batches, by the indices that were kept of their values."""
-    table = pa.Table.from_batches(batches).combine_chunks()
-    if kept != sorted(kept):
-        table = table.take(pa.array(np.argsort(kept)))
-    return next(iter(table.combine_chunks().to_batches()), batches[-1])
-
-
-def _with_references(written: Written) -> list[Written]:
-    """What a schema refers to, each once and first, then the schema itself."""
-    found: dict[Written, None] = {}
-    for one in written.references:
-        found |= dict.fromkeys(_with_references(one))
-    return [*found, written]
 
 
 def _datum(read: Read, value: bytes, at: int) -> dict[str, Any]:

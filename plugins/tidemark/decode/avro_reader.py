@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from tidemark.decode import avro_bytes as raw
 from tidemark.decode.avro_bytes import index_at, invalid, long_at, text_at
-from tidemark.decode.avro_types import Convert, conversion, same, text
+from tidemark.decode.avro_types import conversion
+from tidemark.decode.exact import Convert, same, text
 from tidemark.decode.outcome import Reason, Refusal
 
 Read = Callable[[bytes, int], tuple[Any, int]]

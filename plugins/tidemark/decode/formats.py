@@ -29,6 +29,20 @@ def _avro(decoding: Decoding) -> Decoder:
     )
 
 
+def _protobuf(decoding: Decoding) -> Decoder:
+    from tidemark.decode.protobuf import Described, Kinds, ProtobufDecoder, Registered
+
+    def kinds(columns: pa.Schema) -> Kinds:
+        if decoding.message:
+            return Described(decoding.descriptors, decoding.message, columns)
+        return Registered(registry_of(decoding.registry), columns)
+
+    return _enveloped(
+        decoding,
+        lambda columns: ProtobufDecoder(columns, kinds(columns), takes_null=decoding.takes_null),
+    )
+
+
 def _enveloped(decoding: Decoding, decoder_of: Callable[[pa.Schema], Decoder]) -> Decoder:
     if decoding.envelope:
         return DebeziumDecoder(decoding.declared, decoder_of)
@@ -43,5 +57,6 @@ FORMATS: dict[str, Callable[[Decoding], Decoder]] = {
     Format.json: _json,
     Format.raw: _raw,
     Format.avro: _avro,
+    Format.protobuf: _protobuf,
 }
 """A decoder is made without the network."""

@@ -7,6 +7,9 @@ from tidemark.decode.outcome import Reason, Refusal
 SchemaId = int | str
 """A number, or a GUID as text."""
 
+MOST_WITHIN = 64
+"""Messages within messages, as a value may name one."""
+
 _NUMBER, _GUID = 0, 1
 _SIZES = {_NUMBER: 5, _GUID: 17}
 
@@ -27,3 +30,40 @@ def unframed(value: bytes) -> tuple[SchemaId, int]:
     if value[0] == _NUMBER:
         return int.from_bytes(value[1:size]), size
     return str(UUID(bytes=value[1:size])), size
+
+
+def message_path(value: bytes, at: int) -> tuple[tuple[int, ...], int]:
+    """Which message of a Protobuf schema follows, and where its data begin.
+
+    Its place among the file's messages, then among those within it, behind their number; the
+    first message of all is one zero byte. A place that can't be is left to the schema to refuse.
+
+    Raises:
+        Refusal: no such place stands there.
+    """
+    try:
+        size, at = _zigzag(value, at)
+        if not 0 <= size <= MOST_WITHIN:
+            raise _without_path()
+        path = []
+        for _ in range(size):
+            index, at = _zigzag(value, at)
+            path.append(index)
+    except IndexError:
+        raise _without_path() from None
+    return tuple(path) or (0,), at
+
+
+def _zigzag(value: bytes, at: int) -> tuple[int, int]:
+    number = 0
+    for shift in range(0, 35, 7):
+        byte = value[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at
+    raise _without_path()
+
+
+def _without_path() -> Refusal:
+    return Refusal(Reason.NOT_FRAMED, "no place of a message stands behind the schema id")

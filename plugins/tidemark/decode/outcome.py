@@ -1,9 +1,11 @@
 """What decoding gives: the rows, where they came from, and the rejected with their reasons."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 MAX_VALUE_BYTES = 16 * 1024 * 1024
 MAX_DETAIL = 300
@@ -28,6 +30,7 @@ class Reason(StrEnum):
     UNKNOWN_SCHEMA = "UNKNOWN_SCHEMA"
     OTHER_SCHEMA = "OTHER_SCHEMA"
     INVALID_AVRO = "INVALID_AVRO"
+    INVALID_PROTOBUF = "INVALID_PROTOBUF"
     NOT_A_CHANGE = "NOT_A_CHANGE"
 
 
@@ -63,3 +66,27 @@ class Decoded:
     rows: pa.RecordBatch
     kept: pa.Int64Array
     rejected: list[Rejected]
+
+
+def within(value: bytes | None, max_bytes: int, *, may_be_empty: bool = False) -> bytes:
+    """The value, if it has bytes, and not too many.
+
+    Raises:
+        Refusal: it has not.
+    """
+    if value is None:
+        raise Refusal(Reason.NULL_VALUE, "the record has no value")
+    if not value and not may_be_empty:
+        raise Refusal(Reason.EMPTY_VALUE, "the value is empty")
+    if len(value) > max_bytes:
+        raise Refusal(Reason.TOO_LARGE, f"{len(value)} bytes, limit {max_bytes}")
+    return value
+
+
+def in_order(batches: Sequence[pa.RecordBatch], kept: Sequence[int]) -> pa.RecordBatch:
+    """The rows of all batches, by the indices that were kept of their values."""
+    table = pa.Table.from_batches(batches).combine_chunks()
+    if kept != sorted(kept):
+        order = pc.array_sort_indices(pa.array(kept, pa.int64()))
+        table = table.take(order)
+    return next(iter(table.combine_chunks().to_batches()), batches[-1])

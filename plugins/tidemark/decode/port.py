@@ -35,5 +35,9 @@ class Decoding:
     """debezium: a value is a change event, and its row is wanted."""
     registry: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The configuration of the schema registry's client, for the formats that need one."""
+    descriptors: bytes = field(default=b"", repr=False)
+    """A serialized FileDescriptorSet of Protobuf, in the place of a registry."""
+    message: str = ""
+    """Which message of it every value is."""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """For a decoder of the user's own."""

@@ -1,9 +1,19 @@
 """The section `decode` of a pipeline file: how records become columns."""
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, JsonValue, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PrivateAttr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from tidemark.settings.field_types import check_names, parse_type
 from tidemark.settings.section import CONNECTION, Strict, valid
@@ -24,18 +34,29 @@ class Format(StrEnum):
     json = "json"
     raw = "raw"
     avro = "avro"
+    protobuf = "protobuf"
 
 
 FORMAT = rf"^({'|'.join(Format)}|[\w.]+:\w+)$"
 
-_NEEDS: dict[str, list[str]] = {Format.json: ["schema"], Format.avro: ["schema", "registry"]}
+_NEEDS: dict[str, list[str]] = {
+    Format.json: ["schema"],
+    Format.avro: ["schema", "registry"],
+    Format.protobuf: ["schema"],
+}
 _TAKES: dict[str, set[str]] = {
     Format.json: {"schema", "framing", "envelope"},
     Format.raw: set(),
     Format.avro: {"schema", "registry", "envelope"},
+    Format.protobuf: {"schema", "registry", "envelope", "descriptor", "message"},
 }
 _OWN = {"schema", "options"}
 """The keys that a decoder of the user's own takes."""
+
+
+MESSAGE = r"^\w+(\.\w+)*$"
+FOLDER = "folder"
+"""In the context of validation: where the pipeline file stands."""
 
 
 class Framing(StrEnum):
@@ -65,15 +86,22 @@ class DecodeSettings(Strict):
     model_config = ConfigDict(populate_by_name=True)
 
     format: Annotated[str, Field(pattern=FORMAT)] = Format.json.value
-    """json: an object a record; raw: the bytes as they are; [avro](formats-avro.md): by the schema
-    whose id stands in front; module:Class: a [decoder of your own](formats-own.md)."""
+    """json: an object a record; raw: the bytes as they are; [avro](formats-avro.md) and
+    [protobuf](formats-protobuf.md): by the schema whose id stands in front (protobuf also by a
+    file); module:Class: a [decoder of your own](formats-own.md)."""
     fields: Annotated[dict[str, Declared], Field(alias="schema")] = Field(default_factory=dict)
     """Field name: type; format raw takes none. Every field may be null."""
     registry: Annotated[str, Field(pattern=CONNECTION)] | None = None
-    """Airflow connection of the schema registry, for the format avro."""
+    """Airflow connection of the schema registry, for the formats avro and protobuf."""
+    descriptor: str | None = None
+    """For the format protobuf without a registry: a file of descriptors beside the pipeline file,
+    as `protoc --include_imports --descriptor_set_out` writes it. Values are bare messages."""
+    message: Annotated[str, Field(pattern=MESSAGE)] | None = None
+    """Which message of the descriptor every value is, with its package: shop.Order."""
     framing: Framing | None = None
     """registry: the id of a schema stands in front of each value, as registry clients write it; for
-    the format json, which passes it over. Values of the format avro always have one."""
+    the format json, which passes it over. Where avro and protobuf have a registry, values have
+    one."""
     envelope: Envelope | None = None
     """debezium: a value is a [change event](formats-debezium.md); the schema is that of its row,
     and a column deleted is added."""
@@ -84,14 +112,18 @@ class DecodeSettings(Strict):
     kafka_tombstone. With tombstone a record without a value is a row: true there, its fields null.
     Without it the format json makes such a record a dead letter."""
 
+    _descriptors: bytes = PrivateAttr(b"")
+
     @model_validator(mode="after")
-    def _supported(self) -> Self:
+    def _supported(self, info: ValidationInfo) -> Self:
         given = {
             "schema": self.fields,
             "framing": self.framing,
             "envelope": self.envelope,
             "registry": self.registry,
             "options": self.options,
+            "descriptor": self.descriptor,
+            "message": self.message,
         }
         for key in _NEEDS.get(self.format, ()):
             if not given[key]:
@@ -101,7 +133,25 @@ class DecodeSettings(Strict):
                 raise ValueError(f"format {self.format} takes no {key}")
         if self.envelope and "deleted" in map(str.lower, self.fields):
             raise ValueError("envelope debezium adds a column deleted: name the field otherwise")
+        if self.format == Format.protobuf:
+            self._read_descriptors((info.context or {}).get(FOLDER, Path()))
         return self
+
+    def _read_descriptors(self, folder: Path) -> None:
+        if bool(self.descriptor) == bool(self.registry):
+            raise ValueError("format protobuf needs a registry, or a descriptor: one of the two")
+        if bool(self.descriptor) != bool(self.message):
+            raise ValueError("descriptor and message belong together: name the file, and of it one")
+        if self.descriptor:
+            try:
+                self._descriptors = (folder / self.descriptor).read_bytes()
+            except OSError as error:
+                raise ValueError(f"descriptor can't be read: {error}") from error
+
+    @property
+    def descriptors(self) -> bytes:
+        """What stood in the descriptor's file when it was read."""
+        return self._descriptors
 
     @property
     def is_own(self) -> bool:

@@ -1,8 +1,10 @@
 """The fingerprint of a pipeline: what its rows are made with, kept with the checkpoint."""
 
 import json
+from hashlib import sha256
 
 from tidemark.model.upsert import Upsert
+from tidemark.settings.decode import DecodeSettings
 from tidemark.settings.pipeline import Pipeline
 
 
@@ -20,6 +22,7 @@ def fingerprint(pipeline: Pipeline) -> dict[str, str]:
         **{f"decode.schema.{name}": kind for name, kind in decode.fields.items()},
         **({"decode.framing": str(decode.framing)} if decode.framing else {}),
         **({"decode.envelope": str(decode.envelope)} if decode.envelope else {}),
+        **_of_descriptor(decode),
         **{f"decode.options.{name}": json.dumps(value) for name, value in decode.options.items()},
         "transform": pipeline.transform or "none",
         **{
@@ -28,6 +31,13 @@ def fingerprint(pipeline: Pipeline) -> dict[str, str]:
             for field, value in {"mode": str(target.mode), **_of_upsert(target.upsert)}.items()
         },
     }
+
+
+def _of_descriptor(decode: DecodeSettings) -> dict[str, str]:
+    if decode.message is None:
+        return {}
+    digest = sha256(decode.descriptors).hexdigest()
+    return {"decode.message": decode.message, "decode.descriptor": f"sha256 {digest[:16]}"}
 
 
 def _of_upsert(upsert: Upsert | None) -> dict[str, str]:

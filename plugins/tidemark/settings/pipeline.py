@@ -20,7 +20,7 @@ from tidemark.model.batch import ONLY
 from tidemark.model.bounds import MOST_IN_FLIGHT, Bounds
 from tidemark.model.dead_letters import Limits
 from tidemark.settings import yaml_file
-from tidemark.settings.decode import FORMAT, DecodeSettings, Format
+from tidemark.settings.decode import FOLDER, FORMAT, MESSAGE, DecodeSettings, Format
 from tidemark.settings.kafka import KafkaSettings
 from tidemark.settings.section import CONNECTION, Positive, Strict
 from tidemark.settings.target import TARGET, TargetName, TargetSettings, refuse_unfit
@@ -32,6 +32,7 @@ MATCHES = {
     REGION: "must be 1 to 40 small letters, digits and _, with a letter first",
     CONNECTION: "must be the id of an Airflow connection: 1 to 100 letters, digits, _ . and -",
     FORMAT: f"must be {', '.join(Format)}, or module:Class of a decoder of your own",
+    MESSAGE: "must be a message's full name, such as shop.Order",
     TARGET: "must be 1 to 20 small letters, digits and _, with a letter first",
     TRANSFORM: "must be module:function, such as jobs.flights:transform",
 }
@@ -193,7 +194,7 @@ class Pipeline(Strict):
         path = Path(path)
         root, found = yaml_file.read(path)
         try:
-            loaded = cls.model_validate(found)
+            loaded = cls.model_validate(found, context={FOLDER: path.parent})
         except ValidationError as error:
             raise InvalidSettings(yaml_file.faults(path, root, error, cls, MATCHES)) from error
         loaded._file = path

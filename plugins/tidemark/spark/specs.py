@@ -55,6 +55,8 @@ def decoding_of(settings: DecodeSettings, connections: Mapping[str, Connection])
         framing=settings.framing and str(settings.framing),
         envelope=settings.envelope and str(settings.envelope),
         registry=registry,
+        descriptors=settings.descriptors,
+        message=settings.message or "",
         options=settings.options,
     )
 

@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 from confluent_kafka.schema_registry import SchemaReference
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import descriptor_pb2
+from tests.support.protobuf import FIRST, field, file, message, serialized
 from tests.support.registry import TestRegistry, basic, framed, registry
 from tests.unit.test_avro import record, written
 
 from tidemark.decode import Reason
 from tidemark.decode.avro import AvroDecoder
 from tidemark.decode.outcome import Refusal
+from tidemark.decode.protobuf import ProtobufDecoder, Registered
 from tidemark.decode.registry import Registry
 from tidemark.decode.registry_config import registry_config
 from tidemark.errors import InvalidSettings, Unreachable
@@ -65,6 +70,72 @@ def test_references_come_with_a_schema(known: TestRegistry) -> None:
         {"m": {"i": {"x": 1}}, "i": {"x": 2}},
         {"m": {"i": {"x": 3}}, "i": {"x": 4}},
     ]
+
+
+def of_protobuf(known: TestRegistry, **fields: str) -> ProtobufDecoder:
+    columns = arrow_schema(fields)
+    return ProtobufDecoder(columns, Registered(opened(known), columns))
+
+
+def test_what_a_protobuf_schema_imports_comes_with_it(known: TestRegistry) -> None:
+    """B12: under the path by which it is imported; what everyone has is in no registry."""
+    inner = file(message("In", field("x", "int32")), name="no matter")
+    known.register("inner", serialized(inner), kind="PROTOBUF")
+    middle = file(message("Mid", field("i", ".t.In")), dependency=["a/inner.proto"])
+    reference = SchemaReference("a/inner.proto", "inner", 1)
+    known.register("middle", serialized(middle), reference, kind="PROTOBUF")
+    outer = file(
+        message("M", field("m", ".t.Mid"), field("at", ".google.protobuf.Timestamp")),
+        dependency=["a/middle.proto", "google/protobuf/timestamp.proto"],
+    )
+    number = known.register(
+        "t-value",
+        serialized(outer),
+        SchemaReference("a/middle.proto", "middle", 1),
+        kind="PROTOBUF",
+    )
+    made = of_protobuf(known, m="struct<i:struct<x:int>>", at="timestamp")
+    data = b"\x0a\4\x0a\2\x08\5"
+    values = [framed(one, data, FIRST) for one in (number, known.guid(number))]
+    assert made.decode(values).rows.to_pylist() == 2 * [{"m": {"i": {"x": 5}}, "at": None}]
+
+
+def test_what_is_registered_may_be_no_protobuf(known: TestRegistry) -> None:
+    """B12: also nothing that any registry should hold."""
+    numbers = [
+        known.register("a", SCHEMA),
+        known.register("j", "{}", kind="JSON"),
+        known.register("p", "AAAA", kind="PROTOBUF"),
+        known.register("r", serialized(file(dependency=["x.proto"])), kind="PROTOBUF"),
+    ]
+    values = [framed(number, b"\x08\1", FIRST) for number in numbers]
+    rejected = of_protobuf(known, a="int").decode(values).rejected
+    assert [one.reason for one in rejected] == [Reason.OTHER_SCHEMA] * 4
+
+
+def test_a_registry_that_gives_no_descriptors_is_no_answer_about_the_record(
+    known: TestRegistry,
+) -> None:
+    """B12: some know schemas as text alone."""
+    schema = file(message("M", field("a", "int32")))
+    value = framed(known.register("t", serialized(schema), kind="PROTOBUF"), b"\x08\1", FIRST)
+    made = of_protobuf(known, a="int")
+    text = b'{"schemaType": "PROTOBUF", "schema": "syntax = \\"proto3\\";"}'
+    for answer in [(200, text), (200, b"{}"), (500, b"{}"), (404, b"<html>"), (501, b"{}")]:
+        known.answers_instead = answer
+        with pytest.raises(Unreachable, match="schema registry http://127"):
+            made.decode([value])
+    known.answers_instead = None
+    assert made.decode([value]).rows.to_pylist() == [{"a": 1}]
+
+
+def test_what_the_clients_serializer_writes_is_read(known: TestRegistry) -> None:
+    """B12: with a nested message, so that its place stands behind the id."""
+    kind = descriptor_pb2.DescriptorProto.ExtensionRange
+    write = ProtobufSerializer(kind, known.client())
+    value = write(kind(start=5, end=7), SerializationContext("t", MessageField.VALUE))
+    decoded = of_protobuf(known, start="int", end="int").decode([value])
+    assert decoded.rows.to_pylist() == [{"start": 5, "end": 7}]
 
 
 def test_only_no_such_schema_is_an_answer_about_the_record(known: TestRegistry) -> None:

@@ -1,0 +1,124 @@
+"""Schemas of Protobuf: from descriptors to the class of a message, as its own library makes it.
+
+Google's own files, and those that Confluent's serializers add, are never taken from elsewhere.
+"""
+
+import re
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tidemark.decode.outcome import Reason, Refusal
+from tidemark.errors import InvalidSettings
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor
+    from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message import Message
+
+    from tidemark.decode.registry import Written
+
+_BUILTIN = re.compile(r"(google/(?:protobuf|type)|confluent(?:/types?)?)/(\w+)\.proto")
+_ROOT = "the writer's schema"
+"""A name that no import has."""
+_CONFLUENT = "confluent_kafka.schema_registry."
+
+
+def message_of(written: "Sequence[Written]", path: Sequence[int]) -> "type[Message]":
+    """The class of a message by its place in the last schema: of a file's messages, then within.
+
+    Raises:
+        Refusal: these are no schemas of Protobuf, or there is no such message.
+        InvalidSettings: the library is not installed.
+    """
+    descriptors = _library()
+    files = []
+    for one in written:
+        file = _parsed(descriptors.FileDescriptorProto, one.text, b64decode)
+        file.name = one.name or _ROOT
+        files.append(file)
+    return _named(files, _name(files[-1], path))
+
+
+def message_of_set(descriptors: bytes, name: str) -> "type[Message]":
+    """The class of a message by its full name, of a serialized FileDescriptorSet.
+
+    Raises:
+        Refusal, InvalidSettings: as `message_of`.
+    """
+    found = _parsed(_library().FileDescriptorSet, descriptors, bytes)
+    return _named(found.file, name)
+
+
+def _library() -> Any:
+    try:
+        return import_module("google.protobuf.descriptor_pb2")
+    except ImportError as error:
+        raise InvalidSettings(
+            f"format protobuf needs packages that are missing ({error}): install tidemark[registry]"
+        ) from error
+
+
+def _parsed(kind: Any, data: Any, decoded: Callable[[Any], bytes]) -> Any:
+    from google.protobuf.message import DecodeError
+
+    try:
+        return kind.FromString(decoded(data))
+    except (ValueError, DecodeError) as error:
+        raise Refusal(Reason.OTHER_SCHEMA, f"no descriptor of Protobuf: {error}") from error
+
+
+def _named(files: "Iterable[FileDescriptorProto]", name: str) -> "type[Message]":
+    """The class of a message by its full name; what a file imports stands before it."""
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message_factory import GetMessageClass
+
+    pool = DescriptorPool()
+    try:
+        for file in files:
+            if not _BUILTIN.fullmatch(file.name):
+                _add_builtin(pool, file.dependency)
+                pool.Add(file)
+        found = pool.FindMessageTypeByName(name)
+        if found.GetOptions().map_entry:
+            raise Refusal(Reason.OTHER_SCHEMA, f"{name} is the entry of a map, no message")
+        made: type[Message] = GetMessageClass(found)
+    except (TypeError, KeyError, RecursionError) as error:
+        raise Refusal(Reason.OTHER_SCHEMA, f"no schema of Protobuf: {error.args[0]}") from error
+    return made
+
+
+def is_builtin(message: "Descriptor", name: str) -> bool:
+    """Whether a message is the one of this name that everyone knows."""
+    return message.full_name == name and _BUILTIN.fullmatch(message.file.name) is not None
+
+
+def _name(file: "FileDescriptorProto", path: Sequence[int]) -> str:
+    """The full name of the message at this place."""
+    messages: Sequence[DescriptorProto] = file.message_type
+    names = [file.package] if file.package else []
+    for index in path:
+        if not 0 <= index < len(messages):
+            raise Refusal(
+                Reason.OTHER_SCHEMA, f"it has no message {index} of {len(messages)} at this place"
+            )
+        names.append(messages[index].name)
+        messages = messages[index].nested_type
+    return ".".join(names)
+
+
+def _add_builtin(pool: "DescriptorPool", imports: Iterable[str]) -> None:
+    """What Google's library and Confluent's client bring along; the pool knows each once."""
+    for path in imports:
+        if not (found := _BUILTIN.fullmatch(path)):
+            continue
+        package = found[1].replace("/", ".")
+        module = f"{_CONFLUENT if package.startswith('confluent') else ''}{package}.{found[2]}_pb2"
+        try:
+            file = import_module(module).DESCRIPTOR
+        except ImportError:
+            continue  # the pool tells what is missing
+        _add_builtin(pool, [one.name for one in file.dependencies])
+        pool.AddSerializedFile(file.serialized_pb)

@@ -1,0 +1,85 @@
+"""The flights in Avro and in Protobuf, as registry clients write them, with their decoders."""
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from io import BytesIO
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+    FileDescriptorSet,
+)
+
+from tidemark.decode import Decoder
+from tidemark.decode.avro import AvroDecoder
+from tidemark.decode.protobuf import Described, ProtobufDecoder
+from tidemark.decode.protobuf_schema import message_of_set
+from tidemark.decode.registry import Written
+
+NUMBER = 1
+"""The id of the schema."""
+AVRO = {pa.int32(): "int", pa.string(): "string"}
+PROTOBUF = {
+    pa.int32(): FieldDescriptorProto.TYPE_INT32,
+    pa.string(): FieldDescriptorProto.TYPE_STRING,
+}
+
+
+class Known:
+    """A registry that knows one schema."""
+
+    def __init__(self, text: str) -> None:
+        self._written = Written("AVRO", text)
+
+    def schema(self, _: object) -> Written:
+        """Whatever is asked."""
+        return self._written
+
+
+def in_avro(flights: Iterable[bytes], schema: pa.Schema) -> tuple[Decoder, list[bytes | None]]:
+    """The decoder and the values."""
+    time = {"type": "long", "logicalType": "timestamp-micros"}
+    fields = [
+        {"name": one.name, "type": ["null", AVRO.get(one.type, time)], "default": None}
+        for one in schema
+    ]
+    written = {"type": "record", "name": "Flight", "fields": fields}
+    parsed = fastavro.parse_schema(written)
+    values: list[bytes | None] = []
+    for flight in flights:
+        out = BytesIO(b"\0" + NUMBER.to_bytes(4))
+        out.seek(0, 2)
+        fastavro.schemaless_writer(out, parsed, _read(flight))
+        values.append(out.getvalue())
+    known: Any = Known(json.dumps(written))
+    return AvroDecoder(schema, known), values
+
+
+def in_protobuf(flights: Iterable[bytes], schema: pa.Schema) -> tuple[Decoder, list[bytes | None]]:
+    """The decoder and the values."""
+    message = DescriptorProto(name="Flight")
+    for number, one in enumerate(schema, 1):
+        kind = PROTOBUF.get(one.type, FieldDescriptorProto.TYPE_MESSAGE)
+        field = message.field.add(name=one.name, number=number, type=kind, label=1)
+        if kind == FieldDescriptorProto.TYPE_MESSAGE:
+            field.type_name = ".google.protobuf.Timestamp"
+        else:
+            field.proto3_optional, field.oneof_index = True, len(message.oneof_decl)
+            message.oneof_decl.add(name=f"_{one.name}")
+    file = FileDescriptorProto(name="flight.proto", syntax="proto3", message_type=[message])
+    file.dependency.append("google/protobuf/timestamp.proto")
+    descriptors = FileDescriptorSet(file=[file]).SerializeToString()
+    kind_of: Any = message_of_set(descriptors, "Flight")
+    values: list[bytes | None] = [kind_of(**_read(one)).SerializeToString() for one in flights]
+    return ProtobufDecoder(schema, Described(descriptors, "Flight", schema)), values
+
+
+def _read(flight: bytes) -> dict[str, Any]:
+    found = json.loads(flight)
+    time = found["time_hour"]
+    return found | {"time_hour": time and datetime.fromisoformat(time)}
