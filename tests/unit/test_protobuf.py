@@ -436,6 +436,10 @@ FILE = {
 }  # fmt: skip
 
 
+OTHER_TIMES = file(message("Timestamp", field("x", "int32")), package="google.protobuf",
+                   name="google/protobuf/timestamp.proto")  # fmt: skip
+
+
 def loaded(folder: Path, descriptors: bytes | None, **decode: Any) -> Pipeline:
     """A pipeline file in this folder, beside its descriptor."""
     if descriptors is not None:
@@ -446,8 +450,8 @@ def loaded(folder: Path, descriptors: bytes | None, **decode: Any) -> Pipeline:
 
 
 def test_bare_messages_are_read_by_a_file_of_descriptors(tmp_path: Path) -> None:
-    """B12: a value without bytes is a message without fields."""
-    pipeline = loaded(tmp_path, as_set(ORDER))
+    """B12: a value without bytes is a message without fields; known messages stay known."""
+    pipeline = loaded(tmp_path, as_set(OTHER_TIMES, ORDER))
     decoding = pickle.loads(pickle.dumps(decoding_of(pipeline.decode, {})))
     decoded = decoder_of(decoding).decode([b"\x08\x05", b"", None, b"\x08", b"\x10\1"])
     assert decoded.rows.to_pylist() == [{"id": 5, "at": None}, {"id": 0, "at": None}]
