@@ -92,7 +92,7 @@ class TestRegistry(KnownRegistry):
         self.schemas[number] = schema
         if number not in self.subjects.setdefault(subject, []):
             self.subjects[subject].append(number)
-        return 200, {"id": number}
+        return 200, {"id": number, "guid": str(self.guid(number))}
 
     def _version(self, subject: str, version: str) -> tuple[int, Any]:
         numbers = self.subjects.get(subject, [])

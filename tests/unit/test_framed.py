@@ -1,18 +1,23 @@
 """B12: JSON behind the id of a schema."""
 
 import json
+from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Message
+from pydantic import ValidationError
 from tests.support.registry import framed
 
 from tidemark.decode import Decoding, Reason
+from tidemark.kafka.headers import headers_of
 from tidemark.settings.decode import DecodeSettings
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.decoders import decoder_of
+from tidemark.spark.record_decoder import RecordDecoder
 from tidemark.spark.specs import decoding_of
 
 
@@ -47,7 +52,7 @@ def test_json_is_read_behind_its_id() -> None:
         assert len(alone.kept) == (index in (0, 2, 8))
 
 
-def test_the_setting_is_for_json_alone() -> None:
+def test_the_setting_is_for_formats_with_ids() -> None:
     """B12: and part of the fingerprint."""
     settings = DecodeSettings.model_validate({"schema": {"a": "int"}, "framing": "registry"})
     assert decoding_of(settings, {}).framing == "registry"
@@ -58,10 +63,56 @@ def test_the_setting_is_for_json_alone() -> None:
         "target": {"connection": "w", "table": "public.t"},
     }
     assert fingerprint(Pipeline.model_validate(file))["decode.framing"] == "registry"
-    for other in (
-        {"format": "raw"},
-        {"format": "a:B"},
-        {"format": "avro", "schema": {"a": "int"}, "registry": "r"},
-    ):
+    for other in ({"format": "raw"}, {"format": "a:B"}):
         with pytest.raises(ValueError, match="takes no framing"):
             DecodeSettings.model_validate(other | {"framing": "registry"})
+
+
+GUID = UUID(int=5)
+IDS = {"__value_schema_id": b"\1" + GUID.bytes}
+NOT_FRAMED, UNREADABLE = Reason.NOT_FRAMED, Reason.INVALID_JSON
+
+
+@pytest.mark.parametrize(
+    ("value", "headers", "expected"),
+    [
+        (b'{"a":1}', [*IDS.items()], 1),
+        (b'{"a":1}', [("x", None), *IDS.items(), *IDS.items()], 1),
+        (framed(7, b'{"a":1}'), [], 1),
+        (framed(7, b'{"a":1}'), [("__value_schema_id", None)], 1),
+        (framed(7, b'{"a":1}'), [*IDS.items()], UNREADABLE),
+        (b'{"a":1}', [("__value_schema_id", framed(7, b""))], 1),
+        (b'{"a":1}', [("__key_schema_id", b"\1" + GUID.bytes)], NOT_FRAMED),
+        (b'{"a":1}', [("__value_schema_id", b"")], NOT_FRAMED),
+        (b'{"a":1}', [("__value_schema_id", b"\1" + GUID.bytes + b" ")], NOT_FRAMED),
+        (b'{"a":1}', [*IDS.items(), ("__value_schema_id", framed(7, b""))], NOT_FRAMED),
+        (b'{"a":1}', [], NOT_FRAMED),
+        (b"", [*IDS.items()], Reason.EMPTY_VALUE),
+        (None, [*IDS.items()], Reason.NULL_VALUE),
+    ],
+)
+def test_an_id_may_stand_in_a_header(value: bytes | None, headers: Any, expected: Any) -> None:
+    """B12: or in front, where no header has one; alone the same as in company."""
+    read = RecordDecoder(Decoding("json", arrow_schema({"a": "int"}), framing="headers"))
+    told, good = Message(value=value, headers=headers), Message(value=framed(7, b'{"a":0}'))
+    for records in ([told], [good, told, good]):
+        decoded = read.decode(records, headers_of)
+        found = [*decoded.rows.column("a").to_pylist(), *(one.reason for one in decoded.rejected)]
+        assert sorted(found, key=str) == sorted([expected, *[0] * (len(records) - 1)], key=str)
+        assert {one.index for one in decoded.rejected} <= {records.index(told)}
+
+
+def test_records_whose_headers_cannot_be_had_are_told() -> None:
+    """B12"""
+    read = RecordDecoder(Decoding("json", arrow_schema({"a": "int"}), framing="headers"))
+    decoded = read.decode([Message(value=framed(7, b'{"a":0}'))], lambda _: None)
+    assert [one.reason for one in decoded.rejected] == [NOT_FRAMED]
+
+
+@pytest.mark.parametrize("format", ["avro", "protobuf"])
+def test_ids_in_headers_are_for_formats_with_a_registry_too(format: str) -> None:
+    """B12"""
+    given = {"format": format, "registry": "r", "schema": {"a": "int"}, "framing": "headers"}
+    assert DecodeSettings.model_validate(given).framing == "headers"
+    with pytest.raises(ValidationError, match="takes no framing"):
+        DecodeSettings.model_validate({"format": "raw", "framing": "headers"})

@@ -478,7 +478,7 @@ def test_another_descriptor_is_another_fingerprint(tmp_path: Path) -> None:
         (b"", {"message": "a b"}, "a message's full name"),
         (b"", {"descriptor": None}, "a registry, or a descriptor"),
         (b"", {"registry": "c"}, "a registry, or a descriptor"),
-        (b"", {"framing": "registry"}, "takes no framing"),
+        (b"", {"framing": "registry"}, "framing needs a registry"),
         (b"", {"format": "json"}, "takes no descriptor"),
     ],
 )

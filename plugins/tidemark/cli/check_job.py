@@ -34,13 +34,13 @@ def job_findings(pipeline: Pipeline, *, with_spark: bool) -> Iterator[Finding]:
 
 def _fields(pipeline: Pipeline) -> str:
     from tidemark.decode.registry import registry_of
-    from tidemark.spark.decoders import decoder_of
+    from tidemark.spark.record_decoder import RecordDecoder
     from tidemark.spark.specs import decoding_of
 
     prepare_spark(pipeline)
     known = connections_of(pipeline) if pipeline.decode.registry else {}
     decoding = decoding_of(pipeline.decode, known)
-    columns = decoder_of(decoding).schema
+    columns = RecordDecoder(decoding).schema
     told = f"{pipeline.decode.format}: {len(columns)} columns"
     return f"{told}; schemas from {registry_of(decoding.registry).ping()}" if known else told
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-
 from tidemark.decode.framing import unframed
-from tidemark.decode.outcome import Decoded, Refusal, Rejected
+from tidemark.decode.outcome import Decoded, Refusal
 from tidemark.decode.port import Decoder
+from tidemark.decode.subset import decoded
 
 
 class FramedDecoder:
@@ -18,17 +17,11 @@ class FramedDecoder:
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
         """What the other makes of the values; those without an id are NOT_FRAMED."""
-        rejected: list[Rejected] = []
-        given: list[int] = []
-        bodies: list[bytes | None] = []
-        for index, value in enumerate(values):
-            try:
-                bodies.append(value and value[unframed(value)[1] :])
-                given.append(index)
-            except Refusal as refusal:
-                rejected.append(refusal.of(index))
-        found = self._inner.decode(bodies)
-        kept = pa.array(given, pa.int64()).take(found.kept)
-        rejected += [Rejected(given[one.index], one.reason, one.detail) for one in found.rejected]
-        rejected.sort(key=lambda one: one.index)
-        return Decoded(found.rows, kept, rejected)
+        return decoded(self._inner, list(map(_body, values)))
+
+
+def _body(value: bytes | None) -> bytes | Refusal | None:
+    try:
+        return value and value[unframed(value)[1] :]
+    except Refusal as refusal:
+        return refusal

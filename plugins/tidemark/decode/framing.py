@@ -25,7 +25,7 @@ def unframed(value: bytes) -> tuple[SchemaId, int]:
         raise Refusal(
             Reason.NOT_FRAMED,
             "no schema id stands in front of the value (a zero byte and four bytes more, or a one"
-            " and sixteen); ids in headers are not read",
+            " and sixteen); ids in headers are read with decode.framing: headers",
         )
     if value[0] == _NUMBER:
         return int.from_bytes(value[1:size]), size

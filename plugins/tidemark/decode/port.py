@@ -30,7 +30,7 @@ class Decoding:
     takes_null: bool = False
     """Whether a record without a value is a row of nulls; else it is rejected."""
     framing: str | None = None
-    """registry: the id of a schema stands in front of each value."""
+    """registry: the id of a schema stands in front of each value; headers: in a header."""
     envelope: str | None = None
     """debezium: a value is a change event, and its row is wanted."""
     registry: Mapping[str, Any] = field(default_factory=dict, repr=False)

@@ -9,7 +9,7 @@ import ctypes
 import os
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import cache
 from operator import methodcaller
@@ -19,6 +19,9 @@ from confluent_kafka import Message, cimpl
 
 Headers = Sequence[tuple[str | bytes, bytes | None]]
 """Key and value; a key that is no UTF-8 stays bytes."""
+
+HeadersOf = Callable[[Message], Headers | None]
+"""All headers of a record; None if the client can't give them."""
 
 _MESSAGE = struct.Struct("7N")
 """What a Message begins with: two words of every object, topic, value, key, headers once they were

@@ -60,13 +60,13 @@ def dry_run(
 
 
 def _decoding(pipeline: Pipeline, connections: Connections) -> Decode:
-    from tidemark.spark.decoders import decoder_of
+    from tidemark.spark.record_decoder import RecordDecoder
     from tidemark.spark.records import decode_block
     from tidemark.spark.specs import read_spec
     from tidemark.spark.stored import record_of
 
     spec = read_spec(pipeline, connections)
-    decoder, schema = decoder_of(spec.decoding), spec.schema
+    decoder, schema = RecordDecoder(spec.decoding), spec.schema
 
     def decoded(letters: list[KeptLetter]) -> tuple[int, Counter[str]]:
         rows, rejected = decode_block(decoder, [record_of(one) for one in letters], schema)

@@ -47,8 +47,8 @@ _NEEDS: dict[str, list[str]] = {
 _TAKES: dict[str, set[str]] = {
     Format.json: {"schema", "framing", "envelope"},
     Format.raw: set(),
-    Format.avro: {"schema", "registry", "envelope"},
-    Format.protobuf: {"schema", "registry", "envelope", "descriptor", "message"},
+    Format.avro: {"schema", "registry", "framing", "envelope"},
+    Format.protobuf: {"schema", "registry", "framing", "envelope", "descriptor", "message"},
 }
 _OWN = {"schema", "options"}
 """The keys that a decoder of the user's own takes."""
@@ -60,9 +60,10 @@ FOLDER = "folder"
 
 
 class Framing(StrEnum):
-    """What stands in front of a value."""
+    """Where the id of a value's schema stands."""
 
     registry = "registry"
+    headers = "headers"
 
 
 class Envelope(StrEnum):
@@ -99,9 +100,9 @@ class DecodeSettings(Strict):
     message: Annotated[str, Field(pattern=MESSAGE)] | None = None
     """Which message of the descriptor every value is, with its package: shop.Order."""
     framing: Framing | None = None
-    """registry: the id of a schema stands in front of each value, as registry clients write it; for
-    the format json, which passes it over. Where avro and protobuf have a registry, values have
-    one."""
+    """registry: the id of a schema stands in front of each value, as registry clients write it: so
+    it is for avro and protobuf unless you say otherwise, and json then passes it over. headers: in
+    the header __value_schema_id, as newer clients write it, or in front where there is none."""
     envelope: Envelope | None = None
     """debezium: a value is a [change event](formats-debezium.md); the schema is that of its row,
     and a column deleted is added."""
@@ -142,6 +143,8 @@ class DecodeSettings(Strict):
             raise ValueError("format protobuf needs a registry, or a descriptor: one of the two")
         if bool(self.descriptor) != bool(self.message):
             raise ValueError("descriptor and message belong together: name the file, and of it one")
+        if self.descriptor and self.framing:
+            raise ValueError("framing needs a registry: by a descriptor values have no id")
         if self.descriptor:
             try:
                 self._descriptors = (folder / self.descriptor).read_bytes()

@@ -14,8 +14,8 @@ from tidemark.kafka.position import position_after
 from tidemark.kafka.spans import read_spans
 from tidemark.model.batch import DeadLetter, Staging, Stored, Tally
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
-from tidemark.spark.decoders import decoder_of
 from tidemark.spark.journal import CollectedJournal, Journal, StagedJournal
+from tidemark.spark.record_decoder import RecordDecoder
 from tidemark.spark.records import blocks, decode_block, parted, row_schema
 from tidemark.spark.stored import read_stored
 
@@ -68,7 +68,7 @@ def read(
         StagingLost: the batch was discarded meanwhile.
     """
     failpoints.hit("read.before")
-    decoder, schema = decoder_of(spec.decoding), spec.schema
+    decoder, schema = RecordDecoder(spec.decoding), spec.schema
     tallies = {span: Tally() for span in spans}
     with closing(_journal(spec, attempt, collect)) as journal:
         for whole in blocks(_tallied(_records(spec, spans), tallies)):

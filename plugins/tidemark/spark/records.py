@@ -6,10 +6,11 @@ from dataclasses import replace
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
-from tidemark.decode import Decoded, Decoder, Reason, Rejected
-from tidemark.kafka.headers import Headers, headers_of
+from tidemark.decode import Decoded, Reason, Rejected
+from tidemark.kafka.headers import Headers, HeadersOf, headers_of
 from tidemark.model.batch import REPLAYED, DeadLetter
 from tidemark.model.offsets import TopicPartition
+from tidemark.spark.record_decoder import RecordDecoder
 
 RECORDS_A_BLOCK = 10_000
 BYTES_A_BLOCK = 16 << 20
@@ -32,8 +33,6 @@ _METADATA = {
 _YEARS_1_TO_9999_MS = range(-62_135_596_800_000, 253_402_300_800_000)
 """What Python, Arrow and Postgres all hold as a timestamp, as for the fields of a value."""
 
-
-HeadersOf = Callable[[Message], Headers | None]
 
 _NO_HEADERS = "the Kafka client can't return the record's headers, so they are not kept"
 
@@ -59,15 +58,13 @@ def blocks(lists: Iterable[list[Message]]) -> Iterator[list[Message]]:
 
 
 def decode_block(
-    decoder: Decoder, records: list[Message], schema: pa.Schema
+    decoder: RecordDecoder, records: list[Message], schema: pa.Schema
 ) -> tuple[pa.RecordBatch, list[DeadLetter]]:
     """Rows of the good records in their order, dead letters of the others."""
     if not records:
         return pa.RecordBatch.from_pylist([], schema), []
     headers = _asked_once()
-    decoded = _with_metadata(
-        decoder.decode([record.value() for record in records]), records, schema, headers
-    )
+    decoded = _with_metadata(decoder.decode(records, headers), records, schema, headers)
     good = records if not decoded.rejected else [records[i] for i in decoded.kept.to_pylist()]
     columns = [
         *decoded.rows.columns,

@@ -14,8 +14,8 @@ from tidemark.settings.connections import Connection
 from tidemark.settings.decode import DecodeSettings, Metadata
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
-from tidemark.spark.decoders import decoder_of
 from tidemark.spark.reader import ReadSpec
+from tidemark.spark.record_decoder import RecordDecoder
 from tidemark.spark.writer import WriteSpec
 
 
@@ -34,7 +34,7 @@ def read_spec(
         kafka=kafka_config(connections[pipeline.kafka.connection]) | {"group.id": pipeline.group},
         postgres=postgres_parameters(connections[pipeline.warehouse]),
         decoding=decoding,
-        fields=decoder_of(decoding).schema,
+        fields=RecordDecoder(decoding).schema,
         metadata=tuple(map(str, pipeline.decode.metadata)),
         member=member,
         no_progress_seconds=pipeline.no_progress_seconds,

@@ -1,5 +1,6 @@
 """B12: the schema registry's client beside a server that follows its API: answers and silence."""
 
+import json
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -7,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.schema_registry import SchemaReference
+from confluent_kafka import Message
+from confluent_kafka.schema_registry import SchemaReference, header_schema_id_serializer
+from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2
@@ -15,15 +18,17 @@ from tests.support.protobuf import FIRST, field, file, message, serialized
 from tests.support.registry import TestRegistry, basic, framed, registry
 from tests.unit.test_avro import record, written
 
-from tidemark.decode import Reason
+from tidemark.decode import Decoding, Reason
 from tidemark.decode.avro import AvroDecoder
 from tidemark.decode.outcome import Refusal
 from tidemark.decode.protobuf import ProtobufDecoder, Registered
 from tidemark.decode.registry import Registry
 from tidemark.decode.registry_config import registry_config
 from tidemark.errors import InvalidSettings, Unreachable
+from tidemark.kafka.headers import headers_of
 from tidemark.settings.connections import Connection
 from tidemark.settings.fields import arrow_schema
+from tidemark.spark.record_decoder import RecordDecoder
 
 QUICK = {"max.retries": 0, "timeout": 5}
 SCHEMA = record(("a", "int"))
@@ -136,6 +141,28 @@ def test_what_the_clients_serializer_writes_is_read(known: TestRegistry) -> None
     value = write(kind(start=5, end=7), SerializationContext("t", MessageField.VALUE))
     decoded = of_protobuf(known, start="int", end="int").decode([value])
     assert decoded.rows.to_pylist() == [{"start": 5, "end": 7}]
+
+
+def test_what_the_clients_serializers_write_with_ids_in_headers_is_read(
+    known: TestRegistry,
+) -> None:
+    """B12: the value is bare, and a GUID stands in a header; Protobuf's place stands behind it."""
+    by_header = {"schema.id.serializer": header_schema_id_serializer}
+    kind = descriptor_pb2.DescriptorProto.ExtensionRange
+    avro = AvroSerializer(known.client(), json.dumps(SCHEMA), conf=by_header)
+    protobuf = ProtobufSerializer(kind, known.client(), by_header)
+    for write, datum, format, name in (
+        (avro, {"a": 5}, "avro", "a"),
+        (protobuf, kind(start=5), "protobuf", "start"),
+    ):
+        context = SerializationContext("t", MessageField.VALUE, [])
+        value = write(datum, context)
+        columns = arrow_schema({name: "int"})
+        config = registry_config(known.connection(extra=QUICK))
+        decoding = Decoding(format, columns, framing="headers", registry=config)
+        record = Message(value=value, headers=context.headers)
+        decoded = RecordDecoder(decoding).decode([record], headers_of)
+        assert decoded.rows.to_pylist() == [{name: 5}], decoded.rejected
 
 
 def test_only_no_such_schema_is_an_answer_about_the_record(known: TestRegistry) -> None:
