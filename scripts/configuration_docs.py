@@ -60,10 +60,16 @@ def _sections() -> Iterator[str]:
     models = schema["$defs"]
     yield _keys(schema, models, "")
     for key, field in schema["properties"].items():
-        model = _model(field, models)
-        if model:
-            yield f"### {key}\n\n{model['description']}\n"
-            yield _keys(model, models, key)
+        if model := _model(field, models):
+            yield from _section(key, model, models)
+
+
+def _section(path: str, model: Mapping[str, Any], models: Mapping[str, Any]) -> Iterator[str]:
+    yield f"### {path}\n\n{model['description']}\n"
+    yield _keys(model, models, f"{path}.")
+    for key, field in model["properties"].items():
+        if nested := _model(field, models):
+            yield from _section(f"{path}.{key}", nested, models)
 
 
 def _keys(model: Mapping[str, Any], models: Mapping[str, Any], section: str) -> str:
@@ -73,7 +79,8 @@ def _keys(model: Mapping[str, Any], models: Mapping[str, Any], section: str) -> 
         nested = _model(field, models)
         default = "required" if key in required else _default(field, nested)
         meaning = field.get("description") or (nested or {}).get("description", "")
-        type_ = f"section [{key}](#{key})" if nested else _type(field, models)
+        anchor = f"{section}{key}".replace(".", "")
+        type_ = f"section [{section}{key}](#{anchor})" if nested else _type(field, models)
         rows.append((f"`{key}`", type_, default, meaning))
     return table(("key", "type", "default", "meaning"), rows)
 

@@ -127,3 +127,16 @@ def test_the_setting_is_for_json_and_avro_without_a_column_of_its_own() -> None:
     ):
         with pytest.raises(ValueError, match=said):
             DecodeSettings.model_validate(settings | {"envelope": "debezium"})
+
+
+def test_what_the_source_says_are_columns_when_asked_for() -> None:
+    """B20: numbers and texts; null where it says nothing."""
+    read = DebeziumDecoder(FIELDS, JsonDecoder, ("lsn", "file"))
+    bare = event("c", after=OLD) | {"source": {"lsn": 2**40, "file": "binlog.7", "other": 1}}
+    inside = {"payload": event("d", OLD) | {"source": {"lsn": None}}}
+    without = event("c", after=OLD) | {"source": None}
+    wrong = event("c", after=OLD) | {"source": {"lsn": "5"}}
+    decoded = read.decode([json.dumps(one).encode() for one in (bare, inside, without, wrong)])
+    told = [(row["source_lsn"], row["source_file"]) for row in decoded.rows.to_pylist()]
+    assert told == [(2**40, "binlog.7"), (None, None), (None, None)]
+    assert [one.reason for one in decoded.rejected] == [Reason.WRONG_TYPE]

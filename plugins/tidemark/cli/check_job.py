@@ -38,11 +38,13 @@ def _fields(pipeline: Pipeline) -> str:
     from tidemark.spark.specs import decoding_of
 
     prepare_spark(pipeline)
-    known = connections_of(pipeline) if pipeline.decode.registry else {}
+    known = connections_of(pipeline) if pipeline.decode.registries else {}
     decoding = decoding_of(pipeline.decode, known)
     columns = RecordDecoder(decoding).schema
     told = f"{pipeline.decode.format}: {len(columns)} columns"
-    return f"{told}; schemas from {registry_of(decoding.registry).ping()}" if known else told
+    parts = [decoding, decoding.key] if decoding.key else [decoding]
+    asked = {registry_of(one.registry).ping() for one in parts if one.registry}
+    return f"{told}; schemas from {', '.join(sorted(asked))}" if asked else told
 
 
 def _transform(pipeline: Pipeline) -> str:

@@ -11,21 +11,35 @@ import pyarrow.compute as pc
 
 from tidemark.decode.outcome import Decoded, Reason, Refusal, Rejected
 from tidemark.decode.port import Decoder
+from tidemark.settings.decode import SOURCE_PREFIX
 
 DELETED = "deleted"
 """The column that tells that an event deletes its row."""
 
+_NUMBERS = dict.fromkeys(("lsn", "pos", "row", "ts_ms"), pa.int64())
+"""Of what the source says; the rest is text."""
 _DELETE = "d"
 _CHANGES = pa.array(["c", "r", "u", _DELETE])
 
 
 class DebeziumDecoder:
-    """The declared columns of the changed row, and DELETED; another decoder reads the event."""
+    """The declared columns of the changed row, and DELETED; another decoder reads the event.
 
-    def __init__(self, declared: pa.Schema, decoder_of: Callable[[pa.Schema], Decoder]) -> None:
-        self.schema = declared.append(pa.field(DELETED, pa.bool_()))
+    Then what of its `source` is asked for.
+    """
+
+    def __init__(
+        self,
+        declared: pa.Schema,
+        decoder_of: Callable[[pa.Schema], Decoder],
+        source: Sequence[str] = (),
+    ) -> None:
+        told = [pa.field(name, _NUMBERS.get(name, pa.string())) for name in source]
+        named = [one.with_name(f"{SOURCE_PREFIX}{one.name}") for one in told]
+        self.schema = pa.schema([*declared, pa.field(DELETED, pa.bool_()), *named])
         row = pa.struct(list(declared))
         event = [pa.field("before", row), pa.field("after", row), pa.field("op", pa.string())]
+        event += [pa.field("source", pa.struct(told))] if told else []
         self._inner = decoder_of(pa.schema([*event, pa.field("payload", pa.struct(event))]))
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
@@ -36,28 +50,30 @@ class DebeziumDecoder:
         found = self._inner.decode(values)
         kept = found.kept.to_pylist()
         is_bare = pa.array([values[index] is None for index in kept], pa.bool_())
-        before, after, op = _event(found.rows)
+        before, after, op, *source = _event(found.rows)
         deleted = pc.or_(pc.fill_null(pc.equal(op, _DELETE), False), is_bare)
         row = pc.if_else(deleted, before, after)
         is_change = pc.and_(pc.is_in(op, _CHANGES), row.is_valid())
         is_twice = pc.and_(found.rows["op"].is_valid(), found.rows["payload"].is_valid())
         good = pc.or_(pc.and_(is_change, pc.invert(is_twice)), is_bare)
-        rows = pa.RecordBatch.from_arrays([*row.flatten(), deleted], schema=self.schema)
+        rows = pa.RecordBatch.from_arrays(
+            [*row.flatten(), deleted, *(column for one in source for column in one.flatten())],
+            schema=self.schema,
+        )
         rejected = [*found.rejected, *_refused(kept, op, good)]
         rejected.sort(key=lambda one: one.index)
         return Decoded(rows.filter(good), found.kept.filter(good), rejected)
 
 
-def _event(rows: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Before, after and op, of the value itself or of its payload."""
+def _event(rows: pa.RecordBatch) -> list[pa.Array]:
+    """Before, after, op, and source if it is asked for: of the value itself or of its payload."""
     payload = rows["payload"]
     inner = payload.flatten()
     is_inside = payload.is_valid()
-    before, after, op = (
+    return [
         pc.if_else(is_inside, inside, outside)
-        for inside, outside in zip(inner, rows.columns[:3], strict=True)
-    )
-    return before, after, op
+        for inside, outside in zip(inner, rows.columns[:-1], strict=True)
+    ]
 
 
 def _refused(kept: list[int], op: pa.Array, good: pa.BooleanArray) -> Iterator[Rejected]:

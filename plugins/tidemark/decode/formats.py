@@ -10,7 +10,7 @@ from tidemark.decode.json import JsonDecoder
 from tidemark.decode.port import Decoder, Decoding
 from tidemark.decode.raw import RawDecoder
 from tidemark.decode.registry import registry_of
-from tidemark.settings.decode import Format
+from tidemark.settings.format import Format
 
 
 def _json(decoding: Decoding) -> Decoder:
@@ -45,7 +45,7 @@ def _protobuf(decoding: Decoding) -> Decoder:
 
 def _enveloped(decoding: Decoding, decoder_of: Callable[[pa.Schema], Decoder]) -> Decoder:
     if decoding.envelope:
-        return DebeziumDecoder(decoding.declared, decoder_of)
+        return DebeziumDecoder(decoding.declared, decoder_of, decoding.source)
     return decoder_of(decoding.declared)
 
 

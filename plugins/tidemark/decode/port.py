@@ -33,6 +33,8 @@ class Decoding:
     """registry: the id of a schema stands in front of each value; headers: in a header."""
     envelope: str | None = None
     """debezium: a value is a change event, and its row is wanted."""
+    source: tuple[str, ...] = ()
+    """What of the event's source is wanted as columns."""
     registry: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The configuration of the schema registry's client, for the formats that need one."""
     descriptors: bytes = field(default=b"", repr=False)
@@ -41,3 +43,5 @@ class Decoding:
     """Which message of it every value is."""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """For a decoder of the user's own."""
+    key: "Decoding | None" = None
+    """How keys are decoded."""

@@ -4,7 +4,7 @@ import json
 from hashlib import sha256
 
 from tidemark.model.upsert import Upsert
-from tidemark.settings.decode import DecodeSettings
+from tidemark.settings.format import FormatSettings
 from tidemark.settings.pipeline import Pipeline
 
 
@@ -17,13 +17,11 @@ def fingerprint(pipeline: Pipeline) -> dict[str, str]:
     decode = pipeline.decode
     return {
         "kafka.topics": ", ".join(sorted(pipeline.kafka.topics)),
-        "decode.format": str(decode.format),
+        **_of_format("decode", decode),
         "decode.metadata": ", ".join(sorted(map(str, decode.metadata))),
-        **{f"decode.schema.{name}": kind for name, kind in decode.fields.items()},
-        **({"decode.framing": str(decode.framing)} if decode.framing else {}),
         **({"decode.envelope": str(decode.envelope)} if decode.envelope else {}),
-        **_of_descriptor(decode),
-        **{f"decode.options.{name}": json.dumps(value) for name, value in decode.options.items()},
+        **({"decode.source": ", ".join(map(str, decode.source))} if decode.source else {}),
+        **(_of_format("decode.key", decode.key) if decode.key else {}),
         "transform": pipeline.transform or "none",
         **{
             f"{f'targets.{name}' if name else 'target'}.{field}": value
@@ -33,11 +31,17 @@ def fingerprint(pipeline: Pipeline) -> dict[str, str]:
     }
 
 
-def _of_descriptor(decode: DecodeSettings) -> dict[str, str]:
-    if decode.message is None:
-        return {}
-    digest = sha256(decode.descriptors).hexdigest()
-    return {"decode.message": decode.message, "decode.descriptor": f"sha256 {digest[:16]}"}
+def _of_format(section: str, part: FormatSettings) -> dict[str, str]:
+    found = {
+        "format": str(part.format),
+        **{f"schema.{name}": kind for name, kind in part.fields.items()},
+        **({"framing": str(part.framing)} if part.framing else {}),
+        **{f"options.{name}": json.dumps(value) for name, value in part.options.items()},
+    }
+    if part.message:
+        digest = sha256(part.descriptors).hexdigest()
+        found |= {"message": part.message, "descriptor": f"sha256 {digest[:16]}"}
+    return {f"{section}.{name}": value for name, value in found.items()}
 
 
 def _of_upsert(upsert: Upsert | None) -> dict[str, str]:

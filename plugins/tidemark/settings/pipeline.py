@@ -20,7 +20,8 @@ from tidemark.model.batch import ONLY
 from tidemark.model.bounds import MOST_IN_FLIGHT, Bounds
 from tidemark.model.dead_letters import Limits
 from tidemark.settings import yaml_file
-from tidemark.settings.decode import FOLDER, FORMAT, MESSAGE, DecodeSettings, Format
+from tidemark.settings.decode import DecodeSettings
+from tidemark.settings.format import FOLDER, FORMAT, MESSAGE, Format
 from tidemark.settings.kafka import KafkaSettings
 from tidemark.settings.section import CONNECTION, Positive, Strict
 from tidemark.settings.target import TARGET, TargetName, TargetSettings, refuse_unfit
@@ -181,7 +182,7 @@ class Pipeline(Strict):
     @property
     def connections(self) -> set[str]:
         """The ids of the connections that its job needs."""
-        found = {self.kafka.connection, self.warehouse, self.decode.registry}
+        found = {self.kafka.connection, self.warehouse, *self.decode.registries}
         return {conn_id for conn_id in found if conn_id}
 
     @classmethod

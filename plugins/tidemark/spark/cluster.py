@@ -49,7 +49,7 @@ class Cluster:
         known = os.environ.get(PREFIX + name.upper())
         return cls(
             Connection.from_env(name) if known else None,
-            pipeline.project if pipeline.transform or pipeline.decode.is_own else None,
+            pipeline.project if pipeline.transform or pipeline.decode.has_own else None,
         )
 
     def settings(self, master: str, given: Mapping[str, str]) -> dict[str, str]:

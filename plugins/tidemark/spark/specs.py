@@ -13,6 +13,7 @@ from tidemark.postgres.parameters import postgres_parameters
 from tidemark.settings.connections import Connection
 from tidemark.settings.decode import DecodeSettings, Metadata
 from tidemark.settings.fields import arrow_schema
+from tidemark.settings.format import FormatSettings
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.record_decoder import RecordDecoder
@@ -45,15 +46,24 @@ def decoding_of(settings: DecodeSettings, connections: Mapping[str, Connection])
     """What the pipeline's decoder is made of.
 
     Raises:
-        InvalidSettings: the registry's connection can't be used.
+        InvalidSettings: a registry's connection can't be used.
     """
+    key = replace(_part(settings.key, connections), takes_null=True) if settings.key else None
+    return replace(
+        _part(settings, connections),
+        takes_null=Metadata.tombstone in settings.metadata,
+        envelope=settings.envelope and str(settings.envelope),
+        source=tuple(map(str, settings.source)),
+        key=key,
+    )
+
+
+def _part(settings: FormatSettings, connections: Mapping[str, Connection]) -> Decoding:
     registry = registry_config(connections[settings.registry]) if settings.registry else {}
     return Decoding(
         format=str(settings.format),  # plain texts: a task need not import the pipeline
         declared=arrow_schema(settings.fields) if settings.fields else pa.schema([]),
-        takes_null=Metadata.tombstone in settings.metadata,
         framing=settings.framing and str(settings.framing),
-        envelope=settings.envelope and str(settings.envelope),
         registry=registry,
         descriptors=settings.descriptors,
         message=settings.message or "",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from confluent_kafka import Producer
 from tests.support.commands import PIPELINE, answer, settle_in, tidemark, write_pipeline
 from tests.support.documents import ROOT, blocks
 from tests.support.produce import produce
@@ -49,3 +50,33 @@ def test_the_documented_file_keeps_a_table_equal_to_its_source(
 
 def _table(world: World) -> list[tuple[Any, ...]]:
     return world.sql("SELECT id, name FROM public.records ORDER BY 1")
+
+
+def test_keys_and_the_order_of_the_source_decide_as_documented(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B8, B12, B20: wherever a change lies, and if its deletion lost the row; and proven."""
+    settle_in(world, tmp_path, monkeypatch)
+    file = yaml.safe_load(blocks(ROOT / "docs" / "formats-debezium.md")[1].text)
+    target = file["target"] | {"table": "public.records"}
+    write_pipeline(world, decode=file["decode"], target=target)
+
+    producer = Producer({"bootstrap.servers": world.kafka, "linger.ms": 1})
+
+    def change(partition: int, number: int, lsn: int, name: str | None) -> None:
+        op, row = ("d", {}) if name is None else ("u", {"name": name})
+        side = "before" if name is None else "after"
+        value = json.dumps({"op": op, side: row, "source": {"lsn": lsn}}).encode()
+        producer.produce(world.topic, value, json.dumps({"id": number}).encode(), partition)
+        assert producer.flush(20) == 0
+
+    change(0, 1, 10, "ada")
+    change(0, 2, 11, "eve")
+    change(1, 1, 30, "Ada")
+    answer("run", PIPELINE)
+    change(0, 1, 20, "late")
+    change(1, 2, 40, None)
+    answer("run", PIPELINE)
+    rows = world.sql("SELECT key_id, name FROM public.records")
+    assert rows == [(1, "Ada")]
+    assert answer("verify", PIPELINE)["clean"]

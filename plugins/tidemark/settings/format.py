@@ -1,0 +1,146 @@
+"""A format with its settings: how one part of a record, its value or its key, is read."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PrivateAttr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from tidemark.settings.field_types import check_names, parse_type
+from tidemark.settings.section import CONNECTION, Strict, valid
+
+
+def _declared(text: str) -> str:
+    parse_type(text)
+    return text
+
+
+Declared = Annotated[str, AfterValidator(valid(_declared))]
+"""A field's type, by a name of Spark SQL's DDL."""
+
+
+class Format(StrEnum):
+    """How a record's value becomes columns."""
+
+    json = "json"
+    raw = "raw"
+    avro = "avro"
+    protobuf = "protobuf"
+
+
+FORMAT = rf"^({'|'.join(Format)}|[\w.]+:\w+)$"
+
+_NEEDS: dict[str, list[str]] = {
+    Format.json: ["schema"],
+    Format.avro: ["schema", "registry"],
+    Format.protobuf: ["schema"],
+}
+_TAKES: dict[str, set[str]] = {
+    Format.json: {"schema", "framing", "envelope"},
+    Format.raw: set(),
+    Format.avro: {"schema", "registry", "framing", "envelope"},
+    Format.protobuf: {"schema", "registry", "framing", "envelope", "descriptor", "message"},
+}
+_OWN = {"schema", "options"}
+"""The keys that a decoder of the user's own takes."""
+
+
+MESSAGE = r"^\w+(\.\w+)*$"
+FOLDER = "folder"
+"""In the context of validation: where the pipeline file stands."""
+
+
+class Framing(StrEnum):
+    """Where the id of a value's schema stands."""
+
+    registry = "registry"
+    headers = "headers"
+
+
+class FormatSettings(Strict):
+    """How one part of a record becomes columns."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    format: Annotated[str, Field(pattern=FORMAT)] = Format.json.value
+    """json: an object a record; raw: the bytes as they are; [avro](formats-avro.md) and
+    [protobuf](formats-protobuf.md): by the schema whose id stands in front (protobuf also by a
+    file); module:Class: a [decoder of your own](formats-own.md)."""
+    fields: Annotated[dict[str, Declared], Field(alias="schema")] = Field(default_factory=dict)
+    """Field name: type; format raw takes none. Every field may be null."""
+    registry: Annotated[str, Field(pattern=CONNECTION)] | None = None
+    """Airflow connection of the schema registry, for the formats avro and protobuf."""
+    descriptor: str | None = None
+    """For the format protobuf without a registry: a file of descriptors beside the pipeline file,
+    as `protoc --include_imports --descriptor_set_out` writes it. Values are bare messages."""
+    message: Annotated[str, Field(pattern=MESSAGE)] | None = None
+    """Which message of the descriptor every value is, with its package: shop.Order."""
+    framing: Framing | None = None
+    """registry: the id of a schema stands in front of each value, as registry clients write it: so
+    it is for avro and protobuf unless you say otherwise, and json then passes it over. headers: in
+    the header __value_schema_id, as newer clients write it, or in front where there is none."""
+    options: dict[str, JsonValue] = Field(default_factory=dict)
+    """What a decoder of your own is given."""
+    _descriptors: bytes = PrivateAttr(b"")
+
+    @model_validator(mode="after")
+    def _supported(self, info: ValidationInfo) -> Self:
+        given = self._given()
+        for key in _NEEDS.get(self.format, ()):
+            if not given[key]:
+                raise ValueError(f"format {self.format} needs a {key}")
+        for key, value in given.items():
+            if value and key not in _TAKES.get(self.format, _OWN):
+                raise ValueError(f"format {self.format} takes no {key}")
+        if self.format == Format.protobuf:
+            self._read_descriptors((info.context or {}).get(FOLDER, Path()))
+        return self
+
+    def _given(self) -> dict[str, Any]:
+        """What only some formats take."""
+        return {
+            "schema": self.fields,
+            "framing": self.framing,
+            "registry": self.registry,
+            "options": self.options,
+            "descriptor": self.descriptor,
+            "message": self.message,
+        }
+
+    def _read_descriptors(self, folder: Path) -> None:
+        if bool(self.descriptor) == bool(self.registry):
+            raise ValueError("format protobuf needs a registry, or a descriptor: one of the two")
+        if bool(self.descriptor) != bool(self.message):
+            raise ValueError("descriptor and message belong together: name the file, and of it one")
+        if self.descriptor and self.framing:
+            raise ValueError("framing needs a registry: by a descriptor values have no id")
+        if self.descriptor:
+            try:
+                self._descriptors = (folder / self.descriptor).read_bytes()
+            except OSError as error:
+                raise ValueError(f"descriptor can't be read: {error}") from error
+
+    @property
+    def descriptors(self) -> bytes:
+        """What stood in the descriptor's file when it was read."""
+        return self._descriptors
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the format is a decoder of the user's own."""
+        return ":" in self.format
+
+    @field_validator("fields")
+    @classmethod
+    def _named(cls, fields: dict[str, str]) -> dict[str, str]:
+        valid(check_names)(fields)
+        return fields
