@@ -152,7 +152,7 @@ CONNECTION = "must be the id of an Airflow connection: 1 to 100 letters, digits,
         ),
         ({"target": {"connection": ""}}, f"target.connection: {CONNECTION}"),
         ({"target": {"table": 5}}, "target.table: must be text, got 5"),
-        ({"decode": {"schema": ["a"]}}, "decode.schema: must be keys with values (key: value)"),
+        ({"decode": {"schema": ["a"]}}, "decode.schema: must be 'infer'; or field: type"),
         ({"decode": {"schma": {}}}, "decode.schma: unknown key; did you mean 'schema'?"),
         (
             {"batch": {"max_record": 5}},

@@ -39,28 +39,30 @@ def check(
     Postgres' version, durability, role and rights; the ledger's schema; whether the region could
     open now; the declared fields; the transform, and whether its output fits the target. Changes
     nothing. What cannot be asked is marked with a dash, what only a rewind or a dashboard would
-    miss with an exclamation mark.
+    miss with an exclamation mark. With `schema: infer` a schema to paste takes the place of what
+    needs one.
 
     Exits with 1 if anything fails, each with its remedy; 2 if the pipeline file itself is wrong.
 
       tidemark check dags/flights.yaml
       tidemark check dags/flights.yaml --no-spark -o json
     """
-    from tidemark.cli.check_job import job_findings
+    from tidemark.cli.check_job import inferred_findings, job_findings
     from tidemark.cli.check_kafka import kafka_findings
     from tidemark.cli.check_postgres import postgres_findings
     from tidemark.cli.check_region import region_findings
     from tidemark.settings.pipeline import Pipeline
 
-    loaded = Pipeline.load(pipeline)
+    loaded = Pipeline.load(pipeline, may_infer=True)
+    groups = [("Kafka", kafka_findings(loaded)), ("Postgres", postgres_findings(loaded))]
+    if loaded.decode.infers_any:
+        groups.append(("the records", inferred_findings(loaded)))
+    else:
+        groups.append(("the region", region_findings(loaded)))
+        groups.append(("the job", job_findings(loaded, with_spark=not no_spark)))
     found: list[Finding] = []
     with spinning("checking") as tell:
-        for group, findings in (
-            ("Kafka", kafka_findings(loaded)),
-            ("Postgres", postgres_findings(loaded)),
-            ("the region", region_findings(loaded)),
-            ("the job", job_findings(loaded, with_spark=not no_spark)),
-        ):
+        for group, findings in groups:
             tell(f"checking {group}")
             found += findings
     failed = sum(one.state == "failed" for one in found)

@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from tidemark.cli.findings import Finding, State, finding
+from tidemark.cli.findings import Doubtful, Finding, State, finding
 from tidemark.cli.project import connections_of, prepare_spark
 from tidemark.member.job import JobExecutor, movers_of
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.transaction import autocommit, connect
 from tidemark.settings.pipeline import Pipeline
+
+RECORDS = 100
+"""That a schema is inferred from."""
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +33,22 @@ def job_findings(pipeline: Pipeline, *, with_spark: bool) -> Iterator[Finding]:
     remarks: list[str] = []
     yield finding("output", lambda: _output(pipeline, remarks, with_spark=with_spark))
     yield from (Finding("batches", State.warned, remark) for remark in remarks)
+
+
+def inferred_findings(pipeline: Pipeline) -> Iterator[Finding]:
+    """A schema to paste; without one nothing more can be checked."""
+    yield finding("decode", lambda: _inferred(pipeline))
+
+
+def _inferred(pipeline: Pipeline) -> str:
+    from tidemark.cli.inferred import inferred_of
+
+    found = inferred_of(pipeline, RECORDS)
+    raise Doubtful(
+        f"schema: infer; the first {found.records} records have these fields:\n{found.told}",
+        "look at each type and paste them; the region, the transform and the target are checked"
+        " with them",
+    )
 
 
 def _fields(pipeline: Pipeline) -> str:

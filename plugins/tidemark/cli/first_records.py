@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidemark.cli.project import connections_of, prepare_spark
 from tidemark.errors import TidemarkError
@@ -55,11 +55,27 @@ class Preview:
 
 def preview_of(pipeline: "Pipeline", limit: int) -> Preview:
     """What becomes of the first `limit` records."""
+    prepare_spark(pipeline)
+    rows, letters = _decoded(pipeline, limit)
+    return Preview(_transformed(pipeline, rows), letters, rows.num_rows)
+
+
+def raw_records(pipeline: "Pipeline", limit: int) -> "list[dict[str, Any]]":
+    """The first `limit` records as they are: value, key and headers."""
+    from tidemark.settings.decode import DecodeSettings
+
+    bare = DecodeSettings.model_validate({"format": "raw", "metadata": ["key", "headers"]})
+    rows, _ = _decoded(pipeline.model_copy(update={"decode": bare}), limit)
+    found: list[dict[str, Any]] = rows.to_pylist()
+    return found
+
+
+def _decoded(pipeline: "Pipeline", limit: int) -> "tuple[pa.Table, list[DeadLetter]]":
+    """The rows of the first `limit` records, and the dead letters among them."""
     import pyarrow as pa
 
     from tidemark.spark.specs import read_spec
 
-    prepare_spark(pipeline)
     spec = read_spec(pipeline, connections_of(pipeline))
     rows = pa.Table.from_batches([], spec.schema)
     letters: list[DeadLetter] = []
@@ -68,7 +84,7 @@ def preview_of(pipeline: "Pipeline", limit: int) -> Preview:
         rows, letters = pa.concat_tables([rows, found]), [*letters, *rejected]
         if rows.num_rows + len(letters) == limit:
             break
-    return Preview(_transformed(pipeline, rows), letters, rows.num_rows)
+    return rows, letters
 
 
 def _wider_spans(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tidemark.model.batch import DeadLetter
+    from tidemark.settings.pipeline import Pipeline
 
 CELL_CHARS = 40
 
@@ -39,15 +40,20 @@ def preview(
     """Decode and transform the first records that Kafka holds, and show them; writes nothing.
 
     It begins at the log's start of every partition. Dead letters among the records are shown with
-    their reason. Neither the ledger nor the target is asked, and no group is joined.
+    their reason. With `schema: infer` it prints a schema to paste instead. Neither the ledger nor
+    the target is asked, and no group is joined.
 
       tidemark preview dags/flights.yaml
       tidemark preview dags/flights.yaml --limit 3 -o json
     """
     from tidemark.settings.pipeline import Pipeline
 
+    loaded = Pipeline.load(pipeline, may_infer=True)
+    if loaded.decode.infers_any:
+        _print_inferred(loaded, limit, output)
+        return
     with spinning("reading"):
-        found = preview_of(Pipeline.load(pipeline), limit)
+        found = preview_of(loaded, limit)
     if output is Output.json:
         letters = [plain(letter) for letter in found.dead_letters]
         rows = {name: table.to_pylist() for name, table in found.rows.items()}
@@ -60,6 +66,19 @@ def preview(
         _print_rows(table)
     _print_letters(found.dead_letters)
     print_line(found.told)
+
+
+def _print_inferred(pipeline: "Pipeline", limit: int, output: Output) -> None:
+    from tidemark.cli.inferred import inferred_of
+
+    with spinning("reading"):
+        found = inferred_of(pipeline, limit)
+    if output is Output.json:
+        print_json({"records": found.records, "inferred": found.fields})
+        return
+    for line in found.told.split("\n"):
+        print_line(inert(line))
+    print_line(f"# from {found.records} records: look at each type, then paste it", style="dim")
 
 
 def _print_rows(rows: "pa.Table") -> None:

@@ -68,6 +68,11 @@ class DecodeSettings(FormatSettings):
         return [self, self.key] if self.key else [self]
 
     @property
+    def infers_any(self) -> bool:
+        """Whether fields of the value or of the key are still to be found."""
+        return any(one.infers for one in self.parts)
+
+    @property
     def registries(self) -> set[str]:
         """The connections of schema registries."""
         return {one.registry for one in self.parts if one.registry}
@@ -84,11 +89,11 @@ class DecodeSettings(FormatSettings):
     def _one_column_each(self) -> Self:
         if self.source and not self.envelope:
             raise ValueError("source is what an envelope says: set envelope, or remove this key")
-        added = [f"{KEY_PREFIX}{name}" for name in (self.key.fields if self.key else ())]
+        added = [f"{KEY_PREFIX}{name}" for name in (self.key.declared if self.key else ())]
         added += [f"{SOURCE_PREFIX}{name}" for name in self.source]
         if self.envelope:
             added.append("deleted")
-        if twice := sorted({*map(str.lower, self.fields)} & {*map(str.lower, added)}):
+        if twice := sorted({*map(str.lower, self.declared)} & {*map(str.lower, added)}):
             raise ValueError(
                 f"envelope, source or key adds a column {', '.join(twice)}: name the field"
                 " otherwise"

@@ -34,7 +34,7 @@ def fingerprint(pipeline: Pipeline) -> dict[str, str]:
 def _of_format(section: str, part: FormatSettings) -> dict[str, str]:
     found = {
         "format": str(part.format),
-        **{f"schema.{name}": kind for name, kind in part.fields.items()},
+        **{f"schema.{name}": kind for name, kind in part.declared.items()},
         **({"framing": str(part.framing)} if part.framing else {}),
         **{f"options.{name}": json.dumps(value) for name, value in part.options.items()},
     }

@@ -66,6 +66,12 @@ class Framing(StrEnum):
     headers = "headers"
 
 
+class Schema(StrEnum):
+    """Where the fields come from, if they are not declared."""
+
+    infer = "infer"
+
+
 class FormatSettings(Strict):
     """How one part of a record becomes columns."""
 
@@ -75,8 +81,11 @@ class FormatSettings(Strict):
     """json: an object a record; raw: the bytes as they are; [avro](formats-avro.md) and
     [protobuf](formats-protobuf.md): by the schema whose id stands in front (protobuf also by a
     file); module:Class: a [decoder of your own](formats-own.md)."""
-    fields: Annotated[dict[str, Declared], Field(alias="schema")] = Field(default_factory=dict)
-    """Field name: type; format raw takes none. Every field may be null."""
+    fields: Annotated[dict[str, Declared] | Schema, Field(alias="schema")] = Field(
+        default_factory=dict
+    )
+    """Field name: type; format raw takes none. Every field may be null. infer: `tidemark preview`
+    and `tidemark check` print a [schema to paste](formats-infer.md); nothing else takes it."""
     registry: Annotated[str, Field(pattern=CONNECTION)] | None = None
     """Airflow connection of the schema registry, for the formats avro and protobuf."""
     descriptor: str | None = None
@@ -98,6 +107,8 @@ class FormatSettings(Strict):
         for key in _NEEDS.get(self.format, ()):
             if not given[key]:
                 raise ValueError(f"format {self.format} needs a {key}")
+        if self.infers and self.is_own:
+            raise ValueError("schema: infer is not for a decoder of your own: it knows its columns")
         for key, value in given.items():
             if value and key not in _TAKES.get(self.format, _OWN):
                 raise ValueError(f"format {self.format} takes no {key}")
@@ -139,8 +150,19 @@ class FormatSettings(Strict):
         """Whether the format is a decoder of the user's own."""
         return ":" in self.format
 
+    @property
+    def declared(self) -> dict[str, str]:
+        """The declared fields."""
+        return {} if isinstance(self.fields, Schema) else self.fields
+
+    @property
+    def infers(self) -> bool:
+        """Whether the fields are still to be found."""
+        return self.fields is Schema.infer
+
     @field_validator("fields")
     @classmethod
-    def _named(cls, fields: dict[str, str]) -> dict[str, str]:
-        valid(check_names)(fields)
+    def _named(cls, fields: dict[str, str] | Schema) -> dict[str, str] | Schema:
+        if not isinstance(fields, Schema):
+            valid(check_names)(fields)
         return fields

@@ -186,8 +186,8 @@ class Pipeline(Strict):
         return {conn_id for conn_id in found if conn_id}
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read and check a pipeline file.
+    def load(cls, path: str | Path, *, may_infer: bool = False) -> Self:
+        """Read and check a pipeline file; `may_infer`: without its fields it is one too.
 
         Raises:
             InvalidSettings: every fault at once, each with file, line and key.
@@ -199,6 +199,11 @@ class Pipeline(Strict):
         except ValidationError as error:
             raise InvalidSettings(yaml_file.faults(path, root, error, cls, MATCHES)) from error
         loaded._file = path
+        if loaded.decode.infers_any and not may_infer:
+            raise InvalidSettings(
+                f"{path}: schema: infer declares no field. Paste the schema that `tidemark preview"
+                f" {path}` prints; a run needs fields that a person has seen"
+            )
         return loaded
 
     @property

@@ -76,7 +76,7 @@ def _fault(
     if fault["type"] == "extra_forbidden":
         message += did_you_mean(keys[-1], _known_keys(model, keys[:-1]))
     elif fault["input"] and len(keys) < len(fault["loc"]) and fault["type"] == "enum":
-        message += "; or keys: timestamp"
+        message += "; or keys: timestamp" if keys[-1] == "start" else "; or field: type"
     return f"{path}:{_line(root, keys)}: {'.'.join(map(str, keys)) or 'file'}: {message}"
 
 
@@ -108,7 +108,9 @@ def _known_keys(model: type[BaseModel], keys: list[Any]) -> list[str]:
 
 def _is_union_branch(part: object) -> bool:
     """Pydantic names the tried type of a union in the location: no key of the file."""
-    return isinstance(part, str) and (part == "FromTimestamp" or "enum[" in part)
+    return isinstance(part, str) and (
+        part == "FromTimestamp" or part.startswith("dict[") or "enum[" in part
+    )
 
 
 def _line(node: yaml.Node | None, keys: list[Any]) -> int:

@@ -62,7 +62,7 @@ def _part(settings: FormatSettings, connections: Mapping[str, Connection]) -> De
     registry = registry_config(connections[settings.registry]) if settings.registry else {}
     return Decoding(
         format=str(settings.format),  # plain texts: a task need not import the pipeline
-        declared=arrow_schema(settings.fields) if settings.fields else pa.schema([]),
+        declared=arrow_schema(settings.declared) if settings.declared else pa.schema([]),
         framing=settings.framing and str(settings.framing),
         registry=registry,
         descriptors=settings.descriptors,

@@ -202,7 +202,7 @@ def test_every_command_knows_an_arrow_transform(
 
 
 FLIGHTS = Pipeline.load(ROOT / "dags" / "flights.yaml")
-FLIGHT = wire_schema(row_schema(arrow_schema(FLIGHTS.decode.fields), ()))
+FLIGHT = wire_schema(row_schema(arrow_schema(FLIGHTS.decode.declared), ()))
 ODD: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int32(): st.integers(-(2**31), 2**31 - 1) | st.sampled_from([0, 15, 16, 3125, 500_000]),
     pa.int64(): st.integers(0, 2**40),

@@ -96,7 +96,7 @@ def test_the_example_makes_an_order_and_its_lines() -> None:
         ],
         schema=pa.schema(
             [
-                *arrow_schema(pipeline.decode.fields),
+                *arrow_schema(pipeline.decode.declared),
                 ("kafka_topic", pa.string()),
                 ("kafka_partition", pa.int32()),
                 ("kafka_offset", pa.int64()),

@@ -1,0 +1,74 @@
+"""Infer: from the first values of a topic to fields that a person may declare.
+
+JSON tells its fields by its values, Avro and Protobuf by the schema of the last one read.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from tidemark.decode.framing import message_path, unframed
+from tidemark.decode.inferred import declared, kinds
+from tidemark.decode.outcome import Refusal
+from tidemark.decode.port import Decoding
+from tidemark.decode.registry import flattened, registry_of
+from tidemark.decode.written_fields import Fields, of_avro, of_protobuf
+from tidemark.settings.format import Format
+
+Values = Sequence[bytes]
+
+
+def inferred(decoding: Decoding, values: Values) -> Fields:
+    """The fields that these values have, and their types; none where nothing can be read.
+
+    Raises:
+        Refusal: the schema of the last value is not known, or none.
+        Unreachable: the registry does not answer.
+    """
+    return _FORMATS[decoding.format](decoding, values) if values else {}
+
+
+def _of_json(decoding: Decoding, values: Values) -> Fields:
+    documents = []
+    for value in values:
+        try:
+            body = value[unframed(value)[1] :] if decoding.framing else value
+            document = msgspec.json.decode(body)
+        except (Refusal, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+        document = _row(document) if decoding.envelope else document
+        documents += [document] if isinstance(document, dict) else []
+    return {name: declared(kind) for name, kind in kinds(documents).items()}
+
+
+def _row(event: Any) -> Any:
+    """Of a change event."""
+    event = event.get("payload", event) if isinstance(event, dict) else {}
+    return (event.get("after") or event.get("before")) if isinstance(event, dict) else None
+
+
+def _of_avro(decoding: Decoding, values: Values) -> Fields:
+    schema_id, _ = unframed(values[-1])
+    written = registry_of(decoding.registry).schema(schema_id)
+    return of_avro(written, "after" if decoding.envelope else None)
+
+
+def _of_protobuf(decoding: Decoding, values: Values) -> Fields:
+    from tidemark.decode.protobuf_schema import message_of, message_of_set
+
+    if decoding.message:
+        message = message_of_set(decoding.descriptors, decoding.message)
+    else:
+        schema_id, at = unframed(values[-1])
+        path, _ = message_path(values[-1], at)
+        written = registry_of(decoding.registry).serialized(schema_id)
+        message = message_of(flattened(written), path)
+    return of_protobuf(message.DESCRIPTOR, "after" if decoding.envelope else None)
+
+
+_FORMATS: dict[str, Callable[[Decoding, Values], Fields]] = {
+    Format.json: _of_json,
+    Format.avro: _of_avro,
+    Format.protobuf: _of_protobuf,
+}

@@ -1,0 +1,146 @@
+"""Written fields: what a writer's schema would be declared as, field by field.
+
+None where no declared type reads the field.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+    from tidemark.decode.registry import Written
+
+Fields = dict[str, str | None]
+MAX_DEPTH = 4
+"""A schema may contain itself, or name a type millions of times."""
+
+_AVRO = {
+    "boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double",
+    "string": "string", "bytes": "binary", "fixed": "binary", "enum": "string",
+}  # fmt: skip
+_PROTOBUF = {
+    "bool": "boolean", "string": "string", "bytes": "binary", "enum": "string", "float": "float",
+    "double": "double", "uint64": "decimal(20,0)", "fixed64": "decimal(20,0)", "int32": "int",
+    "sint32": "int", "sfixed32": "int",
+}  # fmt: skip
+_KNOWN = {
+    "google.protobuf.Timestamp": "timestamp",
+    "google.protobuf.Duration": "decimal(21,9)",
+    "google.protobuf.Struct": "string",
+    "google.protobuf.Value": "string",
+    "google.protobuf.ListValue": "string",
+    "google.type.Date": "date",
+    "confluent.type.Decimal": "decimal(38,9)",
+}
+
+
+def of_avro(written: "Written", within: str | None = None) -> Fields:
+    """The fields of a record, or of one that it has within; none of another schema."""
+    from tidemark.decode.avro import parsed
+
+    schema, named = parsed(written)
+    found = _members(schema, named)
+    for one in found if within else ():
+        if one["name"] == within:
+            found = _members(one["type"], named)
+            break
+    return {one["name"]: _of_avro(one["type"], named, 0) for one in found}
+
+
+def _members(schema: Any, named: dict[str, Any]) -> list[dict[str, Any]]:
+    if isinstance(schema, list):
+        schema = next((one for one in schema if one != "null"), "null")
+    if isinstance(schema, str):
+        schema = named.get(schema, {"type": schema})
+    return list(schema["fields"]) if schema["type"] == "record" else []
+
+
+def _of_avro(schema: Any, named: dict[str, Any], depth: int) -> str | None:
+    if depth > MAX_DEPTH:
+        return None
+    if isinstance(schema, list):
+        branches = [one for one in schema if one != "null"]
+        return _of_avro(branches[0], named, depth + 1) if len(branches) == 1 else None
+    if isinstance(schema, str):
+        schema = named.get(schema, {"type": schema})
+    if isinstance(schema["type"], dict | list):
+        return _of_avro(schema["type"], named, depth + 1)
+    if "logicalType" in schema:
+        return _of_logical(schema) or _AVRO.get(schema["type"])
+    return _of_nested(schema, named, depth + 1) or _AVRO.get(schema["type"])
+
+
+def _of_nested(schema: Any, named: dict[str, Any], depth: int) -> str | None:
+    match schema["type"]:
+        case "record":
+            members = ((one["name"], one["type"]) for one in schema["fields"])
+            return _struct((name, _of_avro(kind, named, depth)) for name, kind in members)
+        case "array":
+            return _array(_of_avro(schema["items"], named, depth))
+        case "map":
+            return _pairs("string", _of_avro(schema["values"], named, depth))
+    return None
+
+
+def _of_logical(schema: Any) -> str | None:
+    kind, logical = schema["type"], schema["logicalType"]
+    if logical == "decimal":
+        precision, scale = schema["precision"], schema.get("scale", 0)
+        return f"decimal({precision},{scale})" if 0 <= scale <= precision <= 38 else None
+    if logical == "uuid":
+        return "string"
+    if logical == "date" and kind == "int":
+        return "date"
+    name = logical.removeprefix("local-").partition("-")[0]
+    return "timestamp" if name == "timestamp" and kind == "long" else None
+
+
+def of_protobuf(message: "Descriptor", within: str | None = None) -> Fields:
+    """The fields of a message, or of one that it has within."""
+    inner = message.fields_by_name.get(within) if within else None
+    return _of_fields((inner.message_type if inner else None) or message, 0)
+
+
+def _of_fields(message: "Descriptor", depth: int) -> Fields:
+    return {one.name: _of_field(one, depth) for one in message.fields}
+
+
+def _of_field(field: "FieldDescriptor", depth: int) -> str | None:
+    if depth > MAX_DEPTH:
+        return None
+    within = field.message_type
+    if within and within.GetOptions().map_entry:
+        pair = _of_fields(within, depth + 1)
+        return _pairs(pair["key"], pair["value"])
+    found = _of_message(within, depth) if within else _of_plain(field)
+    return _array(found) if field.is_repeated else found
+
+
+def _of_message(message: "Descriptor", depth: int) -> str | None:
+    from tidemark.decode.protobuf_schema import is_builtin
+
+    if is_builtin(message, message.full_name):
+        if message.full_name in _KNOWN:
+            return _KNOWN[message.full_name]
+        if message.name.endswith("Value"):
+            return _of_plain(message.fields_by_name["value"])
+    return _struct(_of_fields(message, depth + 1).items())
+
+
+def _of_plain(field: "FieldDescriptor") -> str:
+    from tidemark.decode.protobuf_types import NAMES
+
+    return _PROTOBUF.get(NAMES[field.type], "bigint")
+
+
+def _struct(members: Any) -> str | None:
+    inner = ",".join(f"{name}:{text}" for name, text in members if text)
+    return f"struct<{inner}>" if inner else None
+
+
+def _array(item: str | None) -> str | None:
+    return item and f"array<{item}>"
+
+
+def _pairs(key: str | None, value: str | None) -> str | None:
+    return key and value and f"array<struct<key:{key},value:{value}>>"
