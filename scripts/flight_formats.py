@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from datetime import datetime
+from functools import partial
 from io import BytesIO
 from typing import Any
 
@@ -18,6 +19,7 @@ from google.protobuf.descriptor_pb2 import (
 from tidemark.decode import Decoder
 from tidemark.decode.avro import AvroDecoder
 from tidemark.decode.protobuf import Described, ProtobufDecoder
+from tidemark.decode.protobuf_messages import Messages
 from tidemark.decode.protobuf_schema import message_of_set
 from tidemark.decode.registry import Written
 
@@ -76,7 +78,9 @@ def in_protobuf(flights: Iterable[bytes], schema: pa.Schema) -> tuple[Decoder, l
     descriptors = FileDescriptorSet(file=[file]).SerializeToString()
     kind_of: Any = message_of_set(descriptors, "Flight")
     values: list[bytes | None] = [kind_of(**_read(one)).SerializeToString() for one in flights]
-    return ProtobufDecoder(schema, Described(descriptors, "Flight", schema)), values
+    return ProtobufDecoder(
+        schema, Described(descriptors, "Flight", partial(Messages, schema=schema))
+    ), values
 
 
 def _read(flight: bytes) -> dict[str, Any]:

@@ -343,7 +343,7 @@ CREATE TABLE tidemark.resets (
 CREATE INDEX resets_by_epoch ON tidemark.resets (region, epoch);
 CREATE INDEX resets_by_request ON tidemark.resets (region, request_id) WHERE request_id IS NOT NULL;
 
--- What people did to a region besides resets. It outlives the region.
+-- What people did to a region besides resets, and what they let a driver do. It outlives the region.
 CREATE TABLE tidemark.actions (
     action_id    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     region       text   NOT NULL,
@@ -352,7 +352,7 @@ CREATE TABLE tidemark.actions (
     why          text   NOT NULL,
     details      jsonb  NOT NULL DEFAULT '{}',
     at           timestamptz NOT NULL DEFAULT clock_timestamp(),
-    CONSTRAINT action_is_known CHECK (kind IN ('purge', 'drop', 'rename'))
+    CONSTRAINT action_is_known CHECK (kind IN ('purge', 'drop', 'rename', 'add_columns'))
 );
 CREATE INDEX actions_by_region ON tidemark.actions (region, action_id);
 

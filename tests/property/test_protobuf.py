@@ -1,6 +1,7 @@
 """Protobuf: what its library writes is read as it was written; any bytes are rows or letters."""
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from hypothesis import given
@@ -10,6 +11,7 @@ from tests.support.registry import framed
 from tests.unit.test_protobuf import Known
 
 from tidemark.decode.protobuf import ProtobufDecoder, Registered
+from tidemark.decode.protobuf_messages import Messages
 from tidemark.settings.fields import arrow_schema
 
 INNER = message("In", field("k", "string"), field("m", "double", optional=True))
@@ -40,7 +42,9 @@ FIELDS = {
 }  # fmt: skip
 COLUMNS = arrow_schema(FIELDS)
 KNOWN: Any = Known(SCHEMA, file(message("M", field("a", "string"))))
-DECODER = ProtobufDecoder(COLUMNS, Registered(KNOWN, COLUMNS), max_bytes=300)
+DECODER = ProtobufDecoder(
+    COLUMNS, Registered(KNOWN, partial(Messages, schema=COLUMNS)), max_bytes=300
+)
 MESSAGE = made(SCHEMA)
 
 TEXTS = st.text(st.characters(exclude_characters="\0", codec="utf8"), max_size=5)
@@ -93,7 +97,7 @@ def _expected(datum: dict[str, Any]) -> dict[str, Any]:
 @given(st.lists(DATA, max_size=5))
 def test_what_a_writer_wrote_is_read(data: list[dict[str, Any]]) -> None:
     """B12"""
-    read = ProtobufDecoder(COLUMNS, Registered(KNOWN, COLUMNS))
+    read = ProtobufDecoder(COLUMNS, Registered(KNOWN, partial(Messages, schema=COLUMNS)))
     decoded = read.decode([framed(1, written(datum), FIRST) for datum in data])
     assert decoded.rejected == []
     assert decoded.rows.to_pylist() == [_expected(datum) for datum in data]

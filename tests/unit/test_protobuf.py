@@ -3,6 +3,7 @@
 import pickle
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from tests.support.registry import framed
 from tidemark.decode import Decoding, Reason
 from tidemark.decode.outcome import Refusal
 from tidemark.decode.protobuf import ProtobufDecoder, Registered
+from tidemark.decode.protobuf_messages import Messages
 from tidemark.decode.registry import Written
 from tidemark.errors import InvalidSettings
 from tidemark.settings.fields import arrow_schema
@@ -55,7 +57,9 @@ class Known:
 def decoder(*schemas: Any, max_bytes: int = 100_000, **fields: str) -> ProtobufDecoder:
     columns = arrow_schema(fields)
     known: Any = Known(*schemas)
-    return ProtobufDecoder(columns, Registered(known, columns), max_bytes=max_bytes)
+    return ProtobufDecoder(
+        columns, Registered(known, partial(Messages, schema=columns)), max_bytes=max_bytes
+    )
 
 
 GOOD = file(message("G", field("b", "int32")))
@@ -347,7 +351,7 @@ def test_an_unknown_schema_is_asked_for_once_a_block() -> None:
     """B12: and known ones once."""
     known: Any = Known(GOOD)
     columns = arrow_schema({"b": "int"})
-    read = ProtobufDecoder(columns, Registered(known, columns))
+    read = ProtobufDecoder(columns, Registered(known, partial(Messages, schema=columns)))
     block = [framed(number, b"\x08\1", FIRST) for number in (1, 9, 9, 1)]
     assert [len(read.decode(block).rejected) for _ in range(2)] == [2, 2]
     assert known.asked == [1, 9, 9]
@@ -356,7 +360,7 @@ def test_an_unknown_schema_is_asked_for_once_a_block() -> None:
 def test_tombstones_are_rows_in_their_place_when_asked_for() -> None:
     """B12"""
     columns = arrow_schema({"b": "int"})
-    kinds = Registered(Known(GOOD), columns)  # type: ignore[arg-type]
+    kinds = Registered(Known(GOOD), partial(Messages, schema=columns))  # type: ignore[arg-type]
     good = framed(1, b"\x08\1", FIRST)
     decoded = ProtobufDecoder(columns, kinds, takes_null=True).decode([good, None, b"", good])
     assert decoded.rows.column("b").to_pylist() == [1, None, 1]

@@ -100,15 +100,18 @@ def _output(pipeline: Pipeline, remarks: list[str], *, with_spark: bool) -> str:
         with autocommit(engine) as cursor:
             cursor.execute("BEGIN")
             try:
+                added = movers.add_columns(cursor)
                 created = movers.ensure_targets(cursor)
             finally:
                 cursor.execute("ROLLBACK")
     finally:
         engine.dispose()
-    return "; ".join(
+    told = [
         f"{len(one.columns)} columns {'would make' if created[one.name] else 'fit'} {one.target}"
         for one in movers.movers
-    )
+    ]
+    told += [f"{target} would be given {', '.join(columns)}" for target, columns in added.items()]
+    return "; ".join(told)
 
 
 def _schemas(start: Callable[[], JobExecutor], remarks: list[str]) -> "Mapping[str, pa.Schema]":

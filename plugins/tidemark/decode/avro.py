@@ -60,12 +60,14 @@ class AvroDecoder:
         *,
         max_bytes: int = MAX_VALUE_BYTES,
         takes_null: bool = False,
+        refuses_new: bool = False,
     ) -> None:
         self.schema = schema
         self._type = pa.struct(list(schema))
         self._registry = registry
         self._max_bytes = max_bytes
         self._takes_null = takes_null
+        self._refuses_new = refuses_new
         self._plans = Plans(self._made)
 
     def decode(self, values: Sequence[bytes | None]) -> Decoded:
@@ -135,7 +137,7 @@ class AvroDecoder:
 
     def _made(self, schema_id: SchemaId) -> Plan:
         schema, named = parsed(self._registry.schema(schema_id))
-        read = Readers(named).reader(schema, self._type)
+        read = Readers(named, refuses_new=self._refuses_new).reader(schema, self._type)
         return Plan(read, columns(schema, named, self.schema))
 
 

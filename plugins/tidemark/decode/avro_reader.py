@@ -42,8 +42,10 @@ _PLAIN: dict[str, Read] = {
 class Readers:
     """The readers of one writer's schema, as fastavro's parser gives it with all its names."""
 
-    def __init__(self, named: Mapping[str, Any]) -> None:
+    def __init__(self, named: Mapping[str, Any], *, refuses_new: bool = False) -> None:
+        """`refuses_new`: a record with a field that is not declared is refused."""
         self._named = named
+        self._refuses_new = refuses_new
         self._open: list[str] = []
         self._nodes = 0
 
@@ -113,6 +115,9 @@ class Readers:
         if to is not None and not pa.types.is_struct(to):
             raise other(where, f"a record is no {to}")
         declared = {} if to is None else {field.name: field.type for field in to}
+        new = [one["name"] for one in schema["fields"] if one["name"] not in declared]
+        if self._refuses_new and new and to is not None:
+            raise Refusal(Reason.NEW_FIELD, f"{name} has {', '.join(new)}, not declared")
         self._open.append(name)
         try:
             parts = [

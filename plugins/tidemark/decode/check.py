@@ -8,6 +8,7 @@ can therefore neither swallow a neighbour nor be swallowed.
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import accumulate
 from typing import Annotated, Any
@@ -33,10 +34,10 @@ CHECK_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeErr
 class Check:
     """The checks of one schema."""
 
-    def __init__(self, schema: pa.Schema, max_bytes: int) -> None:
+    def __init__(self, schema: pa.Schema, max_bytes: int, *, refuses_new: bool = False) -> None:
         self._max_bytes = max_bytes
         self.decode = msgspec.json.Decoder(
-            _struct(schema), float_hook=Decimal, dec_hook=check_amount
+            _Kinds(refuses_new).struct(schema), float_hook=Decimal, dec_hook=check_amount
         ).decode
         """Raises one of CHECK_ERRORS for a value that `refusal` then explains."""
 
@@ -123,27 +124,34 @@ def _reason(error: Exception) -> Reason:
     if isinstance(error, msgspec.ValidationError):
         if text.startswith("Expected `object`"):
             return Reason.NOT_AN_OBJECT
+        if text.startswith("Object contains unknown field"):
+            return Reason.NEW_FIELD
         return Reason.OUT_OF_RANGE if _LIMIT.match(text) else Reason.WRONG_TYPE
     return Reason.TRAILING_DATA if "trailing characters" in text else Reason.INVALID_JSON
 
 
-def _struct(fields: Sequence[pa.Field]) -> type[msgspec.Struct]:
-    members = {f"f{number}": field for number, field in enumerate(fields)}
-    return msgspec.defstruct(
-        "Document",
-        [(member, _kind(field.type), None) for member, field in members.items()],
-        rename={member: field.name for member, field in members.items()},
-        gc=False,
-    )
+@dataclass(frozen=True, slots=True)
+class _Kinds:
+    """What fields may hold: the kinds that Arrow's reader wants, within the types' ranges."""
 
+    refuses_new: bool
 
-def _kind(of: pa.DataType) -> Any:
-    """What a field may hold: the kind that Arrow's reader wants, within the type's range."""
-    if pa.types.is_struct(of):
-        return _struct(list(of)) | None
-    if pa.types.is_list(of):
-        return list[_kind(of.value_type)] | None  # type: ignore[misc]
-    return _scalar(of) | None
+    def struct(self, fields: Sequence[pa.Field]) -> type[msgspec.Struct]:
+        members = {f"f{number}": field for number, field in enumerate(fields)}
+        return msgspec.defstruct(
+            "Document",
+            [(member, self.kind(field.type), None) for member, field in members.items()],
+            rename={member: field.name for member, field in members.items()},
+            forbid_unknown_fields=self.refuses_new,
+            gc=False,
+        )
+
+    def kind(self, of: pa.DataType) -> Any:
+        if pa.types.is_struct(of):
+            return self.struct(list(of)) | None
+        if pa.types.is_list(of):
+            return list[self.kind(of.value_type)] | None  # type: ignore[misc]
+        return _scalar(of) | None
 
 
 def _scalar(of: pa.DataType) -> Any:

@@ -1,6 +1,7 @@
 """The formats that Tidemark has, each by the function that makes its decoder."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pyarrow as pa
 
@@ -15,7 +16,10 @@ from tidemark.settings.format import Format
 
 def _json(decoding: Decoding) -> Decoder:
     decoder = _enveloped(
-        decoding, lambda columns: JsonDecoder(columns, takes_null=decoding.takes_null)
+        decoding,
+        lambda columns: JsonDecoder(
+            columns, takes_null=decoding.takes_null, refuses_new=decoding.refuses_new
+        ),
     )
     return FramedDecoder(decoder) if decoding.framing else decoder
 
@@ -25,17 +29,22 @@ def _avro(decoding: Decoding) -> Decoder:
 
     registry = registry_of(decoding.registry)
     return _enveloped(
-        decoding, lambda columns: AvroDecoder(columns, registry, takes_null=decoding.takes_null)
+        decoding,
+        lambda columns: AvroDecoder(
+            columns, registry, takes_null=decoding.takes_null, refuses_new=decoding.refuses_new
+        ),
     )
 
 
 def _protobuf(decoding: Decoding) -> Decoder:
     from tidemark.decode.protobuf import Described, Kinds, ProtobufDecoder, Registered
+    from tidemark.decode.protobuf_messages import Messages
 
     def kinds(columns: pa.Schema) -> Kinds:
+        reading = partial(Messages, schema=columns, refuses_new=decoding.refuses_new)
         if decoding.message:
-            return Described(decoding.descriptors, decoding.message, columns)
-        return Registered(registry_of(decoding.registry), columns)
+            return Described(decoding.descriptors, decoding.message, reading)
+        return Registered(registry_of(decoding.registry), reading)
 
     return _enveloped(
         decoding,

@@ -38,12 +38,20 @@ class JsonDecoder:
     """
 
     def __init__(
-        self, schema: pa.Schema, *, max_bytes: int = MAX_VALUE_BYTES, takes_null: bool = False
+        self,
+        schema: pa.Schema,
+        *,
+        max_bytes: int = MAX_VALUE_BYTES,
+        takes_null: bool = False,
+        refuses_new: bool = False,
     ) -> None:
-        """`takes_null`: a record without a value is a row of nulls; else it is rejected."""
+        """`takes_null`: a record without a value is a row of nulls; else it is rejected.
+
+        `refuses_new`: so is a record with a field that is not declared.
+        """
         self.schema = schema
         self._takes_null = takes_null
-        self._check = Check(schema, max_bytes)
+        self._check = Check(schema, max_bytes, refuses_new=refuses_new)
         self._options = arrow_json.ParseOptions(
             explicit_schema=wire_schema(schema), unexpected_field_behavior="ignore"
         )

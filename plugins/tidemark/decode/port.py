@@ -33,6 +33,8 @@ class Decoding:
     """registry: the id of a schema stands in front of each value; headers: in a header."""
     envelope: str | None = None
     """debezium: a value is a change event, and its row is wanted."""
+    refuses_new: bool = False
+    """Whether a record with a field that is not declared is rejected; else that is passed over."""
     source: tuple[str, ...] = ()
     """What of the event's source is wanted as columns."""
     registry: Mapping[str, Any] = field(default_factory=dict, repr=False)

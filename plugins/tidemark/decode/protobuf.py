@@ -4,7 +4,7 @@ Which message a value is stands in front of it: the id of its writer's schema, a
 Or every value is the one message that a file of descriptors names.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,6 +20,10 @@ from tidemark.errors import InvalidSettings
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
+
+
+Reading = Callable[["type[Message]"], Messages]
+"""How a message is read as the declared columns."""
 
 
 class Kinds(Protocol):
@@ -51,9 +55,9 @@ class Registered:
 
     may_be_empty = False
 
-    def __init__(self, registry: Registry, schema: pa.Schema) -> None:
+    def __init__(self, registry: Registry, reading: Reading) -> None:
         self._registry = registry
-        self._schema = schema
+        self._reading = reading
         self._plans = Plans(self._made)
         self.forget_unknown = self._plans.forget_unknown
 
@@ -70,7 +74,7 @@ class Registered:
 
     def _made(self, one: MessageId) -> Messages:
         written = flattened(self._registry.serialized(one.schema_id))
-        return Messages(message_of(written, one.path), self._schema)
+        return self._reading(message_of(written, one.path))
 
 
 class Described:
@@ -78,14 +82,14 @@ class Described:
 
     may_be_empty = True
 
-    def __init__(self, descriptors: bytes, name: str, schema: pa.Schema) -> None:
+    def __init__(self, descriptors: bytes, name: str, reading: Reading) -> None:
         """Find the message.
 
         Raises:
             InvalidSettings: it is not there, or can't be read as declared.
         """
         try:
-            self._messages = Messages(message_of_set(descriptors, name), schema)
+            self._messages = reading(message_of_set(descriptors, name))
         except Refusal as refusal:
             raise InvalidSettings(
                 f"decode.descriptor, message {name}: {refusal.detail}. Write the file with all"

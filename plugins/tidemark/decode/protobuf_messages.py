@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tidemark.decode.outcome import Reason, Refusal
-from tidemark.decode.protobuf_reader import Read, reader, sound
+from tidemark.decode.protobuf_reader import Read, Reader
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
@@ -16,16 +16,24 @@ if TYPE_CHECKING:
 class Messages:
     """The values of one message, read as the declared columns."""
 
-    def __init__(self, message: "type[Message]", schema: pa.Schema) -> None:
+    def __init__(
+        self, message: "type[Message]", schema: pa.Schema, *, refuses_new: bool = False
+    ) -> None:
+        """Find out how.
+
+        Raises:
+            Refusal: a field can't be read as declared; or one is not declared, if that matters.
+        """
         from google.protobuf.message import DecodeError
 
         descriptor: Descriptor = message.DESCRIPTOR
         self._schema = schema
         self._errors = (DecodeError, ValueError)
         self._parse: Callable[[bytes], Message] = message.FromString
-        self._check = sound(descriptor)
+        reading = Reader(message.HasField, refuses_new=refuses_new)
+        self._check = reading.sound(descriptor, schema.names)
         self._is_whole = message.IsInitialized if _requires(descriptor) else None
-        self._reads = [reader(descriptor, one.name, one.type, message.HasField) for one in schema]
+        self._reads = [reading.field(descriptor, one.name, one.type) for one in schema]
 
     def parsed(self, body: bytes) -> "Message":
         """The message.

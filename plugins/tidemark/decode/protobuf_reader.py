@@ -4,7 +4,7 @@ The library has checked the bytes. What it lets pass is looked for here: a field
 as another type counts as unknown there, and would be null or zero.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -25,46 +25,103 @@ Has = Callable[["Message", str], bool]
 """Whether a field is there; a message may have a field of this method's name."""
 
 
-def reader(message: "Descriptor", name: str, to: pa.DataType, has: Has, where: str = "$") -> Read:
-    """Reads a field into the declared type; one that the writer does not have is null.
+class Reader:
+    """How fields of messages are read."""
 
-    Raises:
-        Refusal: no value of this field can be read so.
-    """
-    field = message.fields_by_name.get(name)
-    where = f"{where}.{name}"
-    if field is None:
-        return _nothing
-    if field.message_type and field.message_type.GetOptions().map_entry:
-        return _map(field, to, has, where)
-    if field.is_repeated:
-        if not pa.types.is_list(to):
-            raise other(where, f"a repeated field is no {to}")
-        return _each(name, _value(field, to.value_type, has, f"{where}[]"))
-    return _single(field, _value(field, to, has, where), has)
+    def __init__(self, has: Has, *, refuses_new: bool = False) -> None:
+        """`refuses_new`: a message with a field that is not declared is refused."""
+        self._has = has
+        self._refuses_new = refuses_new
 
+    def field(self, message: "Descriptor", name: str, to: pa.DataType, where: str = "$") -> Read:
+        """Reads a field into the declared type; one that the writer does not have is null.
 
-def sound(message: "Descriptor") -> Convert:
-    """Returns a message whose declared fields are of their types.
+        Raises:
+            Refusal: no value of this field can be read so.
+        """
+        field = message.fields_by_name.get(name)
+        where = f"{where}.{name}"
+        if field is None:
+            return _nothing
+        if field.message_type and field.message_type.GetOptions().map_entry:
+            return self._map(field, to, where)
+        if field.is_repeated:
+            if not pa.types.is_list(to):
+                raise other(where, f"a repeated field is no {to}")
+            return _each(name, self._value(field, to.value_type, f"{where}[]"))
+        return _single(field, self._value(field, to, where), self._has)
 
-    A value that an enum of proto2 does not name counts as such a field too.
-    """
-    from google.protobuf.unknown_fields import UnknownFieldSet
+    def sound(self, message: "Descriptor", declared: Sequence[str] | None) -> Convert:
+        """Returns a message whose known fields are of their types.
 
-    names = {field.number: field.name for field in message.fields}
+        A value that an enum of proto2 does not name counts as a field of another type.
 
-    def checked(value: Any) -> Any:
-        unknown = UnknownFieldSet(value)
-        for one in unknown if len(unknown) else ():
-            if one.field_number in names:
-                raise Refusal(
-                    Reason.WRONG_TYPE,
-                    f"field {names[one.field_number]} of {message.full_name} is written as another"
-                    " type, or is a value that its enum lacks",
-                )
-        return value
+        Raises:
+            Refusal: the message has fields that are not declared, if that matters.
+        """
+        from google.protobuf.unknown_fields import UnknownFieldSet
 
-    return checked
+        names = {field.number: field.name for field in message.fields}
+        refuses_new = self._refuses_new and declared is not None
+        new = [name for name in names.values() if name not in (declared or ())]
+        if refuses_new and new:
+            raise Refusal(
+                Reason.NEW_FIELD, f"{message.full_name} has {', '.join(new)}, not declared"
+            )
+
+        def checked(value: Any) -> Any:
+            unknown = UnknownFieldSet(value)
+            for one in unknown if len(unknown) else ():
+                if one.field_number in names:
+                    raise _misread(names[one.field_number], message)
+                if refuses_new:
+                    fact = f"{message.full_name} has a field {one.field_number} that is not known"
+                    raise Refusal(Reason.NEW_FIELD, fact)
+            return value
+
+        return checked
+
+    def _map(self, field: "FieldDescriptor", to: pa.DataType, where: str) -> Read:
+        """Sorted by key: the library keeps no order, and rows must be the same when read again."""
+        pair = to.value_type if pa.types.is_list(to) else None
+        if pair is None or not pa.types.is_struct(pair) or _names(pair) != ["key", "value"]:
+            raise other(where, f"a map is no {to}: declare array<struct<key:type,value:type>>")
+        entry, get = field.message_type.fields_by_name, attrgetter(field.name)
+        key_of = self._value(entry["key"], pair.field("key").type, f"{where}{{}}")
+        value_of = self._value(entry["value"], pair.field("value").type, f"{where}{{}}")
+
+        def entries(message: Any) -> list[dict[str, Any]]:
+            found = get(message)
+            return [{"key": key_of(key), "value": value_of(found[key])} for key in sorted(found)]
+
+        return entries
+
+    def _value(self, field: "FieldDescriptor", to: pa.DataType, where: str) -> Convert:
+        """One value: of a repeated field one of its items."""
+        if field.message_type is None:
+            convert = conversion(field, to)
+        elif pa.types.is_struct(to):
+            return self._struct(field.message_type, to, where)
+        else:
+            convert = self._known(field.message_type, to)
+        if convert is None:
+            kind = field.message_type.full_name if field.message_type else NAMES[field.type]
+            raise other(where, f"{kind} is not read as {to}")
+        return convert if convert is same else _told(convert, where)
+
+    def _known(self, message: "Descriptor", to: pa.DataType) -> Convert | None:
+        convert, check = known(message, to), self.sound(message, None)
+        return convert and (lambda value: convert(check(value)))
+
+    def _struct(self, message: "Descriptor", to: pa.DataType, where: str) -> Convert:
+        check = self.sound(message, _names(to))
+        members = [(one.name, self.field(message, one.name, one.type, where)) for one in to]
+
+        def struct(value: Any) -> dict[str, Any]:
+            check(value)
+            return {name: read(value) for name, read in members}
+
+        return struct
 
 
 def other(where: str, fact: str) -> Refusal:
@@ -90,54 +147,16 @@ def _each(name: str, convert: Convert) -> Read:
     return lambda message: [convert(one) for one in get(message)]
 
 
-def _map(field: "FieldDescriptor", to: pa.DataType, has: Has, where: str) -> Read:
-    """Sorted by key: the library keeps no order, and rows must be the same when read again."""
-    pair = to.value_type if pa.types.is_list(to) else None
-    if pair is None or not pa.types.is_struct(pair) or _names(pair) != ["key", "value"]:
-        raise other(where, f"a map is no {to}: declare array<struct<key:type,value:type>>")
-    entry, get = field.message_type.fields_by_name, attrgetter(field.name)
-    key_of = _value(entry["key"], pair.field("key").type, has, f"{where}{{}}")
-    value_of = _value(entry["value"], pair.field("value").type, has, f"{where}{{}}")
-
-    def entries(message: Any) -> list[dict[str, Any]]:
-        found = get(message)
-        return [{"key": key_of(key), "value": value_of(found[key])} for key in sorted(found)]
-
-    return entries
-
-
 def _names(of: Iterable[pa.Field]) -> list[str]:
     return [member.name for member in of]
 
 
-def _value(field: "FieldDescriptor", to: pa.DataType, has: Has, where: str) -> Convert:
-    """One value: of a repeated field one of its items."""
-    if field.message_type is None:
-        convert = conversion(field, to)
-    elif pa.types.is_struct(to):
-        return _struct(field.message_type, to, has, where)
-    else:
-        convert = _known(field.message_type, to)
-    if convert is None:
-        kind = field.message_type.full_name if field.message_type else NAMES[field.type]
-        raise other(where, f"{kind} is not read as {to}")
-    return convert if convert is same else _told(convert, where)
-
-
-def _known(message: "Descriptor", to: pa.DataType) -> Convert | None:
-    convert, check = known(message, to), sound(message)
-    return convert and (lambda value: convert(check(value)))
-
-
-def _struct(message: "Descriptor", to: pa.DataType, has: Has, where: str) -> Convert:
-    check = sound(message)
-    members = [(one.name, reader(message, one.name, one.type, has, where)) for one in to]
-
-    def struct(value: Any) -> dict[str, Any]:
-        check(value)
-        return {name: read(value) for name, read in members}
-
-    return struct
+def _misread(name: str, message: "Descriptor") -> Refusal:
+    return Refusal(
+        Reason.WRONG_TYPE,
+        f"field {name} of {message.full_name} is written as another type, or is a value that its"
+        " enum lacks",
+    )
 
 
 def _told(convert: Convert, where: str) -> Convert:

@@ -1,21 +1,27 @@
 """What a member starts once there is something to drain."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
+from tidemark.ledger.actions import Order, write_action
 from tidemark.ledger.ledger import Ledger
 from tidemark.model.batch import Executor
 from tidemark.postgres.transaction import transaction
 from tidemark.settings.pipeline import Pipeline
-from tidemark.settings.target import OnRefused, TargetSettings
+from tidemark.settings.target import OnNewColumn, OnRefused, TargetSettings
 from tidemark.staging.column import Column
 from tidemark.staging.columns import columns_of
 from tidemark.staging.mover import Mover
 from tidemark.staging.movers import Movers
 from tidemark.staging.target import Target
+
+log = logging.getLogger(__name__)
+
+BY_CONSENT = Order("a driver", "the pipeline file says target.on_new_column: add")
 
 
 class JobExecutor(Executor, Protocol):
@@ -56,6 +62,9 @@ def start_job(pipeline: Pipeline, ledger: Ledger, executor_of: Callable[[], JobE
     try:
         movers = movers_of(pipeline, executor.output_schemas())
         with transaction(ledger.engine, "target") as cursor:
+            if added := movers.add_columns(cursor):
+                log.warning("region %s: new columns: %s", pipeline.region, added)
+                write_action(cursor, pipeline.region, "add_columns", BY_CONSENT, added)
             movers.ensure_targets(cursor)
         executor.warm()
     except BaseException:
@@ -79,4 +88,10 @@ def movers_of(pipeline: Pipeline, schemas: Mapping[str, pa.Schema]) -> Movers:
 
 
 def _mover(target: Target, columns: Sequence[Column], settings: TargetSettings) -> Mover:
-    return Mover(target, columns, settings.on_refused is OnRefused.dead_letter, settings.upsert)
+    return Mover(
+        target,
+        columns,
+        settings.on_refused is OnRefused.dead_letter,
+        settings.upsert,
+        settings.on_new_column is OnNewColumn.add,
+    )

@@ -6,7 +6,7 @@ from typing import Any, Self
 from pydantic import model_validator
 
 from tidemark.settings.field_types import check_names
-from tidemark.settings.format import FormatSettings
+from tidemark.settings.format import FormatSettings, OnNewField
 from tidemark.settings.section import valid
 
 KEY_PREFIX = "key_"
@@ -89,6 +89,10 @@ class DecodeSettings(FormatSettings):
     def _one_column_each(self) -> Self:
         if self.source and not self.envelope:
             raise ValueError("source is what an envelope says: set envelope, or remove this key")
+        if self.envelope and self.on_new_field is OnNewField.refuse:
+            raise ValueError(
+                "on_new_field: refuse is not for an envelope: events have other fields than rows"
+            )
         added = [f"{KEY_PREFIX}{name}" for name in (self.key.declared if self.key else ())]
         added += [f"{SOURCE_PREFIX}{name}" for name in self.source]
         if self.envelope:

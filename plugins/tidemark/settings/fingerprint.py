@@ -4,7 +4,7 @@ import json
 from hashlib import sha256
 
 from tidemark.model.upsert import Upsert
-from tidemark.settings.format import FormatSettings
+from tidemark.settings.format import FormatSettings, OnNewField
 from tidemark.settings.pipeline import Pipeline
 
 
@@ -36,6 +36,7 @@ def _of_format(section: str, part: FormatSettings) -> dict[str, str]:
         "format": str(part.format),
         **{f"schema.{name}": kind for name, kind in part.declared.items()},
         **({"framing": str(part.framing)} if part.framing else {}),
+        **({"on_new_field": "refuse"} if part.on_new_field is OnNewField.refuse else {}),
         **{f"options.{name}": json.dumps(value) for name, value in part.options.items()},
     }
     if part.message:

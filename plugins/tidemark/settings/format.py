@@ -45,10 +45,18 @@ _NEEDS: dict[str, list[str]] = {
     Format.protobuf: ["schema"],
 }
 _TAKES: dict[str, set[str]] = {
-    Format.json: {"schema", "framing", "envelope"},
+    Format.json: {"schema", "on_new_field", "framing", "envelope"},
     Format.raw: set(),
-    Format.avro: {"schema", "registry", "framing", "envelope"},
-    Format.protobuf: {"schema", "registry", "framing", "envelope", "descriptor", "message"},
+    Format.avro: {"schema", "on_new_field", "registry", "framing", "envelope"},
+    Format.protobuf: {
+        "schema",
+        "on_new_field",
+        "registry",
+        "framing",
+        "envelope",
+        "descriptor",
+        "message",
+    },
 }
 _OWN = {"schema", "options"}
 """The keys that a decoder of the user's own takes."""
@@ -70,6 +78,13 @@ class Schema(StrEnum):
     """Where the fields come from, if they are not declared."""
 
     infer = "infer"
+
+
+class OnNewField(StrEnum):
+    """What a field does that is not declared."""
+
+    ignore = "ignore"
+    refuse = "refuse"
 
 
 class FormatSettings(Strict):
@@ -97,6 +112,9 @@ class FormatSettings(Strict):
     """registry: the id of a schema stands in front of each value, as registry clients write it: so
     it is for avro and protobuf unless you say otherwise, and json then passes it over. headers: in
     the header __value_schema_id, as newer clients write it, or in front where there is none."""
+    on_new_field: OnNewField = OnNewField.ignore
+    """ignore: a field that is not declared is passed over; refuse: its record becomes a dead
+    letter, see [new fields](evolution.md#new-fields)."""
     options: dict[str, JsonValue] = Field(default_factory=dict)
     """What a decoder of your own is given."""
     _descriptors: bytes = PrivateAttr(b"")
@@ -123,6 +141,7 @@ class FormatSettings(Strict):
             "framing": self.framing,
             "registry": self.registry,
             "options": self.options,
+            "on_new_field": self.on_new_field is OnNewField.refuse,
             "descriptor": self.descriptor,
             "message": self.message,
         }

@@ -26,6 +26,13 @@ class OnRefused(StrEnum):
     dead_letter = "dead_letter"
 
 
+class OnNewColumn(StrEnum):
+    """What a column of the rows does that the table lacks."""
+
+    refuse = "refuse"
+    add = "add"
+
+
 ColumnName = Annotated[str, Field(min_length=1, max_length=63)]
 
 
@@ -54,6 +61,10 @@ class TargetSettings(Strict):
     """Boolean column: true deletes the key. The target does not have it."""
     on_refused: OnRefused = OnRefused.stop
     """stop: a row that the table refuses ends the run; dead_letter: its record becomes one."""
+
+    on_new_column: OnNewColumn = OnNewColumn.refuse
+    """refuse: a column of the rows that the table lacks ends the run; add: the driver
+    [adds it](evolution.md#new-columns), nullable, before it plans a batch."""
 
     @model_validator(mode="after")
     def _fit_the_mode(self) -> Self:

@@ -13,7 +13,7 @@ from tidemark.postgres.parameters import postgres_parameters
 from tidemark.settings.connections import Connection
 from tidemark.settings.decode import DecodeSettings, Metadata
 from tidemark.settings.fields import arrow_schema
-from tidemark.settings.format import FormatSettings
+from tidemark.settings.format import FormatSettings, OnNewField
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.record_decoder import RecordDecoder
@@ -64,6 +64,7 @@ def _part(settings: FormatSettings, connections: Mapping[str, Connection]) -> De
         format=str(settings.format),  # plain texts: a task need not import the pipeline
         declared=arrow_schema(settings.declared) if settings.declared else pa.schema([]),
         framing=settings.framing and str(settings.framing),
+        refuses_new=settings.on_new_field is OnNewField.refuse,
         registry=registry,
         descriptors=settings.descriptors,
         message=settings.message or "",

@@ -10,8 +10,9 @@ from tidemark.model.upsert import Upsert
 from tidemark.staging.catalog import find_columns
 from tidemark.staging.column import Column
 from tidemark.staging.fit import parsed
-from tidemark.staging.keyed import ensure_keyed
+from tidemark.staging.keyed import ensure_keyed, stored
 from tidemark.staging.move import count_rows, insert_rows, of_winners, refuse_kept_out
+from tidemark.staging.new_columns import add_columns
 from tidemark.staging.ports import Deciding
 from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.refused_records import refuse_without_coordinates
@@ -30,6 +31,15 @@ class Mover:
     """Whether a row that the target refuses becomes a dead letter; else the batch is refused."""
     upsert: Upsert | None = None
     """How rows are upserted; None: every row is inserted."""
+    adds_columns: bool = False
+    """Whether a table that lacks columns is given them."""
+
+    def add_columns(self, cursor: Cursor) -> dict[str, str]:
+        """Give the target the columns that it lacks, if that is wanted; see `add_columns`."""
+        if not self.adds_columns:
+            return {}
+        wanted = stored(self.columns, self.upsert) if self.upsert else self.columns
+        return add_columns(cursor, self.target, wanted)
 
     def ensure_target(self, cursor: Cursor) -> bool:
         """The target takes these columns in this way; True if it was created, see `ensure`.

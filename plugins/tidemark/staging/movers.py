@@ -19,6 +19,15 @@ class Movers:
 
     movers: tuple[Mover, ...]
 
+    def add_columns(self, cursor: Cursor) -> dict[str, dict[str, str]]:
+        """Columns that targets lacked and are there now, with their types; see `add_columns`.
+
+        Raises:
+            Refused: a target is another role's.
+        """
+        added = {str(mover.target): mover.add_columns(cursor) for mover in self.movers}
+        return {target: columns for target, columns in added.items() if columns}
+
     def ensure_targets(self, cursor: Cursor) -> dict[str, bool]:
         """Each target takes its columns in its way; by name, whether it was created.
 

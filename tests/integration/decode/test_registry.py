@@ -4,6 +4,7 @@ import json
 import ssl
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tidemark.decode import Decoding, Reason
 from tidemark.decode.avro import AvroDecoder
 from tidemark.decode.outcome import Refusal
 from tidemark.decode.protobuf import ProtobufDecoder, Registered
+from tidemark.decode.protobuf_messages import Messages
 from tidemark.decode.registry import Registry
 from tidemark.decode.registry_config import registry_config
 from tidemark.errors import InvalidSettings, Unreachable
@@ -79,7 +81,7 @@ def test_references_come_with_a_schema(known: TestRegistry) -> None:
 
 def of_protobuf(known: TestRegistry, **fields: str) -> ProtobufDecoder:
     columns = arrow_schema(fields)
-    return ProtobufDecoder(columns, Registered(opened(known), columns))
+    return ProtobufDecoder(columns, Registered(opened(known), partial(Messages, schema=columns)))
 
 
 def test_what_a_protobuf_schema_imports_comes_with_it(known: TestRegistry) -> None:
