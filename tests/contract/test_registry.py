@@ -1,18 +1,23 @@
 """What is expected of a schema registry, of a real one and of the server that stands in for it."""
 
 from collections.abc import Iterator
+from functools import partial
 from uuid import uuid4
 
 import pytest
 from confluent_kafka.schema_registry import SchemaReference
+from tests.support.protobuf import FIRST, field, file, message, serialized
 from tests.support.registry import KnownRegistry, framed, registry
 from tests.unit.test_avro import record, written
 
 from tidemark.decode import Reason
 from tidemark.decode.avro import AvroDecoder
 from tidemark.decode.outcome import Refusal
+from tidemark.decode.protobuf import ProtobufDecoder, Registered
+from tidemark.decode.protobuf_messages import Messages
 from tidemark.decode.registry import Registry
 from tidemark.decode.registry_config import registry_config
+from tidemark.errors import Unreachable
 from tidemark.local.stack import LocalStack
 from tidemark.settings.fields import arrow_schema
 
@@ -89,3 +94,27 @@ def test_kinds_of_schemas(known: KnownRegistry, opened: Registry, subject: str, 
 def test_it_answers_a_ping(known: KnownRegistry, opened: Registry) -> None:
     """B12"""
     assert opened.ping() == known.url
+
+
+def test_a_schema_of_protobuf_as_a_descriptor(
+    known: KnownRegistry, opened: Registry, subject: str
+) -> None:
+    """B12: with what it imports, as the client's serializer registers them."""
+    inner = file(message("In", field("x", "int32")), name="a/inner.proto")
+    known.register(f"inner-{subject}", serialized(inner), kind="PROTOBUF")
+    outer = file(message("M", field("i", ".t.In")), dependency=["a/inner.proto"])
+    reference = SchemaReference("a/inner.proto", f"inner-{subject}", 1)
+    number = known.register(subject, serialized(outer), reference, kind="PROTOBUF")
+    columns = arrow_schema({"i": "struct<x:int>"})
+    read = ProtobufDecoder(columns, Registered(opened, partial(Messages, schema=columns)))
+    decoded = read.decode([framed(number, b"\x0a\2\x08\5", FIRST)])
+    assert decoded.rows.to_pylist() == [{"i": {"x": 5}}]
+
+
+def test_a_text_of_protobuf_is_no_descriptor(
+    known: KnownRegistry, opened: Registry, subject: str
+) -> None:
+    """B12: Confluent's registry would make one of it; where there is none, a file helps."""
+    number = known.register(subject, 'syntax = "proto3"; message M { }', kind="PROTOBUF")
+    with pytest.raises(Unreachable, match=r"a text instead: see decode\.descriptor"):
+        opened.serialized(number)

@@ -105,9 +105,10 @@ class TestRegistry(KnownRegistry):
 
 def as_text(schema: dict[str, Any]) -> str:
     """What a registry shows of a schema; clients register those of Protobuf as descriptors."""
-    if schema["schemaType"] != "PROTOBUF":
-        return str(schema["schema"])
-    return f'syntax = "proto3"; // {len(schema["schema"])} letters'
+    text = str(schema["schema"])
+    if schema["schemaType"] != "PROTOBUF" or " " in text:
+        return text
+    return f'syntax = "proto3"; // {len(text)} letters'
 
 
 def basic(login: str, password: str) -> str:

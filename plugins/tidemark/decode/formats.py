@@ -43,7 +43,8 @@ def _protobuf(decoding: Decoding) -> Decoder:
     def kinds(columns: pa.Schema) -> Kinds:
         reading = partial(Messages, schema=columns, refuses_new=decoding.refuses_new)
         if decoding.message:
-            return Described(decoding.descriptors, decoding.message, reading)
+            is_framed = decoding.framing is not None
+            return Described(decoding.descriptors, decoding.message, reading, is_framed=is_framed)
         return Registered(registry_of(decoding.registry), reading)
 
     return _enveloped(

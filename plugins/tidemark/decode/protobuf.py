@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from tidemark.decode.framing import SchemaId, message_path, unframed
-from tidemark.decode.outcome import MAX_VALUE_BYTES, Decoded, Refusal, Rejected, in_order, within
+from tidemark.decode.outcome import (
+    MAX_VALUE_BYTES,
+    Decoded,
+    Reason,
+    Refusal,
+    Rejected,
+    in_order,
+    within,
+)
 from tidemark.decode.plans import Plans
 from tidemark.decode.protobuf_messages import Messages
-from tidemark.decode.protobuf_schema import message_of, message_of_set
+from tidemark.decode.protobuf_schema import message_of, message_of_set, path_of
 from tidemark.decode.registry import Registry, flattened
 from tidemark.errors import InvalidSettings
 
@@ -78,27 +86,46 @@ class Registered:
 
 
 class Described:
-    """The one message that a file of descriptors names: it is the whole value."""
+    """The one message that a file of descriptors names.
 
-    may_be_empty = True
+    It is the whole value; or what stands behind an id, which no registry is asked for.
+    """
 
-    def __init__(self, descriptors: bytes, name: str, reading: Reading) -> None:
+    def __init__(
+        self, descriptors: bytes, name: str, reading: Reading, *, is_framed: bool = False
+    ) -> None:
         """Find the message.
 
         Raises:
             InvalidSettings: it is not there, or can't be read as declared.
         """
         try:
-            self._messages = reading(message_of_set(descriptors, name))
+            message = message_of_set(descriptors, name)
+            self._messages = reading(message)
         except Refusal as refusal:
             raise InvalidSettings(
                 f"decode.descriptor, message {name}: {refusal.detail}. Write the file with all"
                 " that it imports: protoc --include_imports --descriptor_set_out"
             ) from refusal
 
+        self.may_be_empty = not is_framed
+        self._path = path_of(message.DESCRIPTOR) if is_framed else None
+
     def of(self, value: bytes) -> tuple[Messages, int]:
-        """The same for every value."""
-        return self._messages, 0
+        """The same for every value.
+
+        Raises:
+            Refusal: no id is in front of it, or it is another message of its schema.
+        """
+        if self._path is None:
+            return self._messages, 0
+        path, at = message_path(value, unframed(value)[1])
+        if path != self._path:
+            raise Refusal(
+                Reason.OTHER_SCHEMA,
+                f"its message stands at {path} of its schema, the named one at {self._path}",
+            )
+        return self._messages, at
 
     def forget_unknown(self) -> None:
         """Nothing is unknown."""

@@ -90,6 +90,14 @@ def _named(files: "Iterable[FileDescriptorProto]", name: str) -> "type[Message]"
     return made
 
 
+def path_of(message: "Descriptor") -> tuple[int, ...]:
+    """The place of a message among its file's, and within others."""
+    outer = message.containing_type
+    if outer is None:
+        return (list(message.file.message_types_by_name).index(message.name),)
+    return *path_of(outer), [one.name for one in outer.nested_types].index(message.name)
+
+
 def is_builtin(message: "Descriptor", name: str) -> bool:
     """Whether a message is the one of this name that everyone knows."""
     return message.full_name == name and _BUILTIN.fullmatch(message.file.name) is not None

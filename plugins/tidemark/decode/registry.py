@@ -108,9 +108,10 @@ class Registry:
 
     def _written(self, schema: "Schema", form: str | None = None) -> Written:
         text = schema.schema_str
+        hint = " (a text instead: see decode.descriptor)" if form and text else ""
         if not isinstance(text, str) or (form and not _BASE64.fullmatch(text)):
             self._client(form).clear_caches()  # it keeps whatever was answered
-            raise self._unreachable(f"answered without a{f' {form}' if form else ''} schema")
+            raise self._unreachable(f"answered without a{f' {form}' if form else ''} schema{hint}")
         return Written(schema.schema_type or "AVRO", text)
 
     def _referred(self, to: "SchemaReference", form: str | None) -> Written:

@@ -105,13 +105,15 @@ class FormatSettings(Strict):
     """Airflow connection of the schema registry, for the formats avro and protobuf."""
     descriptor: str | None = None
     """For the format protobuf without a registry: a file of descriptors beside the pipeline file,
-    as `protoc --include_imports --descriptor_set_out` writes it. Values are bare messages."""
+    as `protoc --include_imports --descriptor_set_out` writes it. Values are bare, or
+    framed."""
     message: Annotated[str, Field(pattern=MESSAGE)] | None = None
     """Which message of the descriptor every value is, with its package: shop.Order."""
     framing: Framing | None = None
     """registry: the id of a schema stands in front of each value, as registry clients write it: so
-    it is for avro and protobuf unless you say otherwise, and json then passes it over. headers: in
-    the header __value_schema_id, as newer clients write it, or in front where there is none."""
+    it is for avro and protobuf with a registry, unless you say otherwise; json, and protobuf by a
+    descriptor, then pass it over. headers: in the header __value_schema_id (of keys
+    __key_schema_id), as newer clients write it, or in front where there is none."""
     on_new_field: OnNewField = OnNewField.ignore
     """ignore: a field that is not declared is passed over; refuse: its record becomes a dead
     letter, see [new fields](evolution.md#new-fields)."""
@@ -151,8 +153,6 @@ class FormatSettings(Strict):
             raise ValueError("format protobuf needs a registry, or a descriptor: one of the two")
         if bool(self.descriptor) != bool(self.message):
             raise ValueError("descriptor and message belong together: name the file, and of it one")
-        if self.descriptor and self.framing:
-            raise ValueError("framing needs a registry: by a descriptor values have no id")
         if self.descriptor:
             try:
                 self._descriptors = (folder / self.descriptor).read_bytes()

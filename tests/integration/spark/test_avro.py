@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.support.commands import PIPELINE, answer, settle_in, tidemark, write_pipeline
 from tests.support.produce import produce
+from tests.support.protobuf import FIRST, as_set, field, file, message, serialized
 from tests.support.registry import TestRegistry, basic, framed, registry
 from tests.support.world import World
 from tests.unit.test_avro import record, written
@@ -94,6 +95,25 @@ def test_records_of_two_schemas_pass_through_every_command(
     assert answer("verify", PIPELINE)["clean"]
     project.sql("UPDATE public.records SET name = 'two' WHERE kafka_offset = 2")
     assert "altered" in tidemark("verify", PIPELINE, exits=1).stdout
+
+
+def test_messages_pass_through_tasks_and_the_proof(project: World, known: TestRegistry) -> None:
+    """B12: of a registry, and keys of a file of descriptors."""
+    order = file(message("Order", field("id", "int64"), field("name", "string", optional=True)))
+    number = known.register("t-value", serialized(order), kind="PROTOBUF")
+    known.authorization = basic("ada", SECRET)
+    fields = {"id": "bigint", "name": "string"}
+    Path(PIPELINE).with_name("orders.pb").write_bytes(as_set(order))
+    key = {"format": "protobuf", "descriptor": "orders.pb", "message": "t.Order"}
+    section = {"format": "protobuf", "registry": "tidemark_registry", "schema": fields}
+    write_pipeline(project, decode=section | {"key": key | {"schema": {"id": "int"}}})
+    data = (b"\x08\1\x12\1a", b"\x08\2", b"\x12\2a")
+    produce(project.kafka, project.topic, [framed(number, one, FIRST) for one in data])
+    answer("run", PIPELINE)
+    rows = project.sql("SELECT id, name, key_id, kafka_offset FROM public.records ORDER BY 4")
+    assert rows == [(1, "a", None, 0), (2, None, None, 1)]
+    assert project.sql("SELECT reason FROM tidemark.dead_letters") == [("INVALID_PROTOBUF",)]
+    assert answer("verify", PIPELINE)["clean"]
 
 
 @pytest.mark.parametrize(
