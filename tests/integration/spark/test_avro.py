@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.support.commands import PIPELINE, answer, settle_in, tidemark, write_pipeline
 from tests.support.produce import produce
-from tests.support.protobuf import FIRST, as_set, field, file, message, serialized
+from tests.support.protobuf import as_set, field, file, message, serialized
 from tests.support.registry import TestRegistry, basic, framed, registry
 from tests.support.world import World
 from tests.unit.test_avro import record, written
@@ -108,7 +108,7 @@ def test_messages_pass_through_tasks_and_the_proof(project: World, known: TestRe
     section = {"format": "protobuf", "registry": "tidemark_registry", "schema": fields}
     write_pipeline(project, decode=section | {"key": key | {"schema": {"id": "int"}}})
     data = (b"\x08\1\x12\1a", b"\x08\2", b"\x12\2a")
-    produce(project.kafka, project.topic, [framed(number, one, FIRST) for one in data])
+    produce(project.kafka, project.topic, [framed(number, one, b"\0") for one in data])
     answer("run", PIPELINE)
     rows = project.sql("SELECT id, name, key_id, kafka_offset FROM public.records ORDER BY 4")
     assert rows == [(1, "a", None, 0), (2, None, None, 1)]
