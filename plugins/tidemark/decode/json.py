@@ -6,28 +6,22 @@ block is split until the refused stand alone. A value that stands alone is read 
 a record's fate and value are the same alone and in any company.
 """
 
-import re
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
 from operator import length_hint
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from tidemark.decode.check import CHECK_ERRORS, Check
 from tidemark.decode.columns import convert, wire_schema
+from tidemark.decode.json_blocks import alone, of_reader, parts, suspects
 from tidemark.decode.outcome import MAX_VALUE_BYTES, Decoded, Reason, Refusal, Rejected
 
 MAX_BLOCK_BYTES = 256 * 1024 * 1024
 
 _FEW = 50
 """At most one in so many rows is read alone: that costs what reading a hundred together does."""
-
-_ROW = re.compile(r" in row (\d+)$")
-_TWICE = re.compile(r"Column\(.*/(.*)\) was specified twice")
-_HUGE = r"[eE]\+?[0-9]{3}"
 
 
 class JsonDecoder:
@@ -101,11 +95,11 @@ class JsonDecoder:
                 batch, bad = self._parse([documents[row] for row in rows])
             except Refusal as refusal:
                 if len(rows) == 1:
-                    rejected.append(_alone(refusal).of(indices[rows[0]]))
+                    rejected.append(alone(refusal).of(indices[rows[0]]))
                     continue
                 refused = self._refused_alone(rows, documents, refusal)
                 rejected += [one.of(indices[row]) for row, one in refused.items()]
-                todo += _parts(rows, refusal, refused)
+                todo += parts(rows, refusal, refused)
             else:
                 rejected += [refusal.of(indices[rows[row]]) for row, refusal in bad.items()]
                 yield _without(batch, bad)
@@ -114,13 +108,13 @@ class JsonDecoder:
         self, rows: list[int], documents: list[bytes], refusal: Refusal
     ) -> dict[int, Refusal]:
         """Which of a refused block's suspects are refused alone too, if suspects are few."""
-        suspects = _suspects([documents[row] for row in rows], refusal)
+        suspected = suspects([documents[row] for row in rows], refusal)
         found: dict[int, Refusal] = {}
-        for at in suspects if len(suspects) * _FEW <= len(rows) else ():
+        for at in suspected if len(suspected) * _FEW <= len(rows) else ():
             try:
                 self._table([documents[rows[at]]])
             except Refusal as one:
-                found[rows[at]] = _alone(one)
+                found[rows[at]] = alone(one)
         return found
 
     def _parse(self, documents: list[bytes]) -> tuple[pa.RecordBatch, dict[int, Refusal]]:
@@ -140,46 +134,10 @@ class JsonDecoder:
                 parse_options=self._options,
             )
         except pa.ArrowInvalid as error:
-            raise _refusal(str(error)) from error
+            raise of_reader(str(error)) from error
         if len(table) != len(documents):
             raise Refusal(Reason.INVALID_JSON, f"{len(table)} rows from {len(documents)} values")
         return table
-
-
-def _refusal(text: str) -> Refusal:
-    if _TWICE.search(text):
-        return Refusal(Reason.DUPLICATE_KEY, text)
-    return Refusal(Reason.OUT_OF_RANGE if "too big" in text else Reason.WRONG_TYPE, text)
-
-
-def _alone(refusal: Refusal) -> Refusal:
-    """The refusal of a value that stood alone: it says nothing of rows."""
-    refusal.detail = _ROW.sub("", refusal.detail)
-    return refusal
-
-
-def _suspects(documents: list[bytes], refusal: Refusal) -> list[int]:
-    """Which rows look like what the block is refused for: a hint that spares many readings."""
-    if found := _TWICE.search(refusal.detail):
-        key = f'"{found[1]}"'.encode()
-        return [row for row, document in enumerate(documents) if document.count(key) > 1]
-    if refusal.reason is Reason.OUT_OF_RANGE:
-        huge = pc.match_substring_regex(pa.array(documents, pa.binary()), _HUGE)
-        return pc.indices_nonzero(huge).to_pylist()  # type: ignore[no-any-return]
-    return []
-
-
-def _parts(rows: list[int], refusal: Refusal, refused: Collection[int]) -> list[list[int]]:
-    """The rows but the refused, cut around the one that the refusal names, else in halves.
-
-    The last part first.
-    """
-    found = _ROW.search(refusal.detail)
-    mark = int(found[1]) if found else len(rows)
-    cuts = {mark, mark + 1} if mark < len(rows) else {len(rows) // 2}
-    edges = sorted({0, len(rows)} | cuts, reverse=True)
-    parts = ([row for row in rows[low:high] if row not in refused] for high, low in pairwise(edges))
-    return [part for part in parts if part]
 
 
 def _without(batch: pa.RecordBatch, bad: dict[int, Refusal]) -> pa.RecordBatch:
