@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 from attempt import Attempt
@@ -73,6 +74,7 @@ def kinds(peers: Peers) -> Iterator[Path]:
             return peers.bench.attempt(batch, KEYED, target=upsert)
 
         yield Path("Tidemark upsert", "Arrow", batch, upserted)
+        yield Path("Tidemark Avro", "", batch, partial(peers.avro, batch))
 
 
 def others(peers: Peers) -> Iterator[Path]:

@@ -43,8 +43,8 @@ class Known:
         return self._written
 
 
-def in_avro(flights: Iterable[bytes], schema: pa.Schema) -> tuple[Decoder, list[bytes | None]]:
-    """The decoder and the values."""
+def avro_flights(flights: Iterable[bytes], schema: pa.Schema) -> tuple[str, list[bytes]]:
+    """The schema, and each flight as a datum of it."""
     time = {"type": "long", "logicalType": "timestamp-micros"}
     fields = [
         {"name": one.name, "type": ["null", AVRO.get(one.type, time)], "default": None}
@@ -52,14 +52,19 @@ def in_avro(flights: Iterable[bytes], schema: pa.Schema) -> tuple[Decoder, list[
     ]
     written = {"type": "record", "name": "Flight", "fields": fields}
     parsed = fastavro.parse_schema(written)
-    values: list[bytes | None] = []
+    values = []
     for flight in flights:
-        out = BytesIO(b"\0" + NUMBER.to_bytes(4))
-        out.seek(0, 2)
+        out = BytesIO()
         fastavro.schemaless_writer(out, parsed, _read(flight))
         values.append(out.getvalue())
-    known: Any = Known(json.dumps(written))
-    return AvroDecoder(schema, known), values
+    return json.dumps(written), values
+
+
+def in_avro(flights: Iterable[bytes], schema: pa.Schema) -> tuple[Decoder, list[bytes | None]]:
+    """The decoder and the values."""
+    text, data = avro_flights(flights, schema)
+    known: Any = Known(text)
+    return AvroDecoder(schema, known), [b"\0" + NUMBER.to_bytes(4) + one for one in data]
 
 
 def in_protobuf(flights: Iterable[bytes], schema: pa.Schema) -> tuple[Decoder, list[bytes | None]]:

@@ -11,11 +11,16 @@ import psycopg2
 import yaml
 from attempt import Attempt
 from bench import EXAMPLE, ROOT, Bench, console
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from flight_data import create_topic, replay
+from flight_formats import avro_flights
 from psycopg2 import sql
 from usage import Usage
 
 from tidemark.local.jars import fetched, kafka_jars, named_in
 from tidemark.local.watch import Watch
+from tidemark.settings.fields import arrow_schema
+from tidemark.settings.pipeline import Pipeline
 
 CORES = 2
 """As Spark's master in the local stack's connection, `local[2]`."""
@@ -37,6 +42,32 @@ class Peers:
         some = self.bench.attempt(100_000, TRANSFORM)
         some.argv.append("--max-batches=1")
         return self.bench.measured(some).table
+
+    def avro(self, batch: int) -> Attempt:
+        """Tidemark on the same flights in Avro, with a real registry.
+
+        Raises:
+            NotStarted: the registry does not start.
+        """
+        decode = {"format": "avro", "registry": "tidemark_registry"}
+        return self.bench.attempt(batch, kafka={"topics": [self._in_avro]}, decode=decode)
+
+    @cached_property
+    def _in_avro(self) -> str:
+        """The topic of the flights in Avro."""
+        stack, topic = self.bench.stack, f"{self.bench.topic}_avro"
+        stack.up(["registry"])
+        schema = arrow_schema(Pipeline.load(EXAMPLE).decode.declared)
+        text, values = avro_flights([value for _, value in self.bench.flights], schema)
+        registry = SchemaRegistryClient({"url": stack.registry.url})
+        number = registry.register_schema(f"{topic}-value", Schema(text))
+        flights = [
+            (key, b"\0" + number.to_bytes(4) + value)
+            for (key, _), value in zip(self.bench.flights, values, strict=True)
+        ]
+        create_topic(stack.kafka.bootstrap, topic)
+        replay(stack.kafka.bootstrap, topic, flights, self.bench.records // len(flights))
+        return topic
 
     def spark(self, transform: bool) -> Attempt:
         """Spark's Kafka source and write.jdbc.

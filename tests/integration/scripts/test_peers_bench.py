@@ -32,7 +32,9 @@ class Small(Bench):
         self.postgres = database
 
     def environment(self) -> dict[str, str]:
-        return connections(self.stack.kafka.bootstrap, self.postgres)
+        return connections(
+            self.stack.kafka.bootstrap, self.postgres, registry=self.stack.registry.url
+        )
 
 
 COLUMNS = "SELECT column_name FROM information_schema.columns WHERE table_name = %s"
@@ -122,8 +124,9 @@ def test_two_in_flight_are_left_out_where_there_is_one_batch(peers: Peers) -> No
 
 
 @pytest.mark.spark
-def test_tidemark_in_other_ways_writes_each_record(peers: Peers) -> None:
-    rounds = Rounds(peers, "upsert, Arrow, 50,000")
+@pytest.mark.parametrize("kind", ["upsert, Arrow, 50,000", "Avro, 50,000"])
+def test_tidemark_in_other_ways_writes_each_record(peers: Peers, kind: str) -> None:
+    rounds = Rounds(peers, kind)
     rounds.take(1)
     assert [len(runs) for runs in rounds.runs.values()] == [1]
     assert not rounds.left_out
