@@ -22,7 +22,8 @@ TidemarkError                     1   a retry may help
 ├─ ClaimsLost                    18   staged rows of a claim that stands are gone: the epoch ends
 ├─ CorruptRecord                 19   Kafka holds a record batch that can't be read; may pass
 ├─ TransformFailed               20   the transform raises, and would raise again
-└─ TooManyDeadLetters            21   more of a batch's records are dead letters than allowed
+├─ TooManyDeadLetters            21   more of a batch's records are dead letters than allowed
+└─ OutputTooLarge                22   a batch's rows can't be sent in one Kafka transaction
 """
 
 from typing import Any, ClassVar
@@ -168,6 +169,12 @@ class TooManyDeadLetters(TidemarkError):
     """More records of a batch could not become rows than its run allows."""
 
     exit_code = 21
+
+
+class OutputTooLarge(TidemarkError):
+    """The rows of one batch do not fit into a Kafka transaction of the output topic."""
+
+    exit_code = 22
 
 
 def by_code() -> dict[str, type[TidemarkError]]:

@@ -11,6 +11,7 @@ CREATE TABLE tidemark.regions (
     next_seq           bigint NOT NULL DEFAULT 1,  -- never given out twice
     cluster_id         text   NOT NULL,
     fingerprint        jsonb  NOT NULL DEFAULT '{}',
+    sent_seq           bigint,                     -- newest batch that a close saw in the output topic; never falls
     consecutive_resets int    NOT NULL DEFAULT 0,
     created_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT group_belongs_to_one_region UNIQUE (group_id),
@@ -121,6 +122,7 @@ CREATE TRIGGER initial_offset_is_kept BEFORE UPDATE OF initial_offset ON tidemar
 CREATE TABLE tidemark.batches (
     region                   text   NOT NULL REFERENCES tidemark.regions ON UPDATE CASCADE,
     seq                      bigint NOT NULL,
+    uuid                     uuid   NOT NULL DEFAULT gen_random_uuid(),  -- a restored ledger gives the seq to another
     epoch                    bigint NOT NULL,
     previous_seq             bigint NOT NULL,      -- becomes visible just before it; 0: nothing does
     in_flight                int    NOT NULL,      -- of its run

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from tidemark.errors import Fenced
 from tidemark.kafka.holders import Holder
 from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.output import OutputRecord, Sent
+from tidemark.protocol.output_ports import Output
 
 
 class FakeGroup:
@@ -16,7 +18,9 @@ class FakeGroup:
         self.offsets: Offsets = {}
         self.metadata: dict[TopicPartition, str] = {}
         self.members: list[Holder] = []
+        self.records: list[OutputRecord] = []
         self.newest_writer = 0
+        self.output: Output | None = None
 
     @contextmanager
     def writer(self) -> Iterator["FakeWriter"]:
@@ -31,6 +35,10 @@ class FakeGroup:
     ) -> dict[TopicPartition, tuple[int, str]]:
         return {p: (o, self.metadata[p]) for p, o in self.committed(partitions).items()}
 
+    def sent(self, partitions: Iterable[TopicPartition]) -> set[Sent]:
+        found = self.committed_metadata(partitions).values()
+        return {sent for _, metadata in found if (sent := Sent.parse(metadata))}
+
     def holders(self) -> list[Holder]:
         return self.members
 
@@ -42,8 +50,10 @@ class FakeWriter:
         self._group = group
         self._number = number
 
-    def commit(self, offsets: Offsets, metadata: str) -> None:
+    def commit(self, offsets: Offsets, metadata: str, records: Iterable[OutputRecord] = ()) -> None:
+        records = list(records)
         if self._number != self._group.newest_writer:
             raise Fenced(f"mirror of group {self._group.group_id}: a newer mirror writer took over")
+        self._group.records += records
         self._group.offsets |= offsets
         self._group.metadata |= dict.fromkeys(offsets, metadata)

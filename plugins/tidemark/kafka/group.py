@@ -14,7 +14,10 @@ from tidemark.kafka.config import quiet
 from tidemark.kafka.description import describe_group
 from tidemark.kafka.holders import GroupState, Holder
 from tidemark.kafka.kept import taken
+from tidemark.kafka.sender import SENDING, Sender
 from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.output import OutputRecord, Sent
+from tidemark.protocol.output_ports import Output
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +37,17 @@ class Group:
     second to find its coordinator.
     """
 
-    def __init__(self, config: Mapping[str, str], group_id: str) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, str],
+        group_id: str,
+        output: Output | None = None,
+        output_seconds: int | None = None,
+    ) -> None:
+        """`output_seconds` is how long a transaction with records for the output may take."""
         self.group_id = group_id
+        self.output = output
+        self._seconds = output_seconds
         self._config = dict(config)
         self._writers: list[MirrorWriter] = []
         self._onlookers: list[Consumer] = []
@@ -85,6 +97,11 @@ class Group:
             if p.offset >= 0
         }
 
+    def sent(self, partitions: Iterable[TopicPartition]) -> set[Sent]:
+        """What the metadata of these offsets name as sent; a pending transaction is waited for."""
+        found = self.committed_metadata(partitions).values()
+        return {sent for _, metadata in found if (sent := Sent.parse(metadata))}
+
     def holders(self) -> list[Holder]:
         """Who is in the group now, and what each holds."""
         return list(self.describe().holders)
@@ -100,14 +117,17 @@ class Group:
             onlooker.close()
 
     def _new_writer(self, onlooker: Consumer) -> "MirrorWriter":
+        milliseconds = self._seconds * 1000 if self._seconds else TRANSACTION_TIMEOUT_MS
         own = {
             "transactional.id": self.transactional_id,
-            "transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS),
+            "transaction.timeout.ms": str(milliseconds),
         }
         # Its log says FATAL of a fenced producer, which is an error like others: nobody polls it.
-        producer = Producer(quiet({**self._config, **own}), logger=log)
+        sending = SENDING if self.output else {}
+        producer = Producer(quiet({**sending, **self._config, **own}), logger=log)
         producer.init_transactions(SECONDS)
-        return MirrorWriter(producer, onlooker.consumer_group_metadata())
+        sender = Sender(producer, self.output.topic, self._seconds) if self.output else None
+        return MirrorWriter(producer, onlooker.consumer_group_metadata(), sender)
 
     @contextmanager
     def _onlooker(self) -> Iterator[Consumer]:
@@ -132,13 +152,32 @@ class MirrorWriter:
     mirror needs no empty group and no generation (notes of KIP-447; tried on Kafka 4.1).
     """
 
-    def __init__(self, producer: Producer, group_metadata: bytes) -> None:
+    def __init__(
+        self, producer: Producer, group_metadata: bytes, sender: Sender | None = None
+    ) -> None:
         self._producer = producer
         self._group_metadata = group_metadata
+        self._sender = sender
 
-    def commit(self, offsets: Offsets, metadata: str) -> None:
-        """Write all offsets, or none."""
+    def commit(self, offsets: Offsets, metadata: str, records: Iterable[OutputRecord] = ()) -> None:
+        """Write all offsets and records, or none.
+
+        Raises:
+            OutputTooLarge: the records can't be sent within the time of a transaction.
+        """
+        try:
+            self._commit(offsets, metadata, records)
+        except KafkaException as error:
+            if self._sender and self._sender.is_late:  # the brokers have ended it
+                raise self._sender.too_slow() from error
+            raise
+
+    def _commit(self, offsets: Offsets, metadata: str, records: Iterable[OutputRecord]) -> None:
+        if self._sender:
+            self._sender.begin()
         self._producer.begin_transaction()
+        if self._sender:
+            self._sender.send(records)
         self._producer.send_offsets_to_transaction(
             [KafkaPartition(*partition, offset, metadata) for partition, offset in offsets.items()],
             self._group_metadata,

@@ -22,6 +22,10 @@ class Deciding(Planning, Publishing, Replaying):
         """Record the run's final state and the reason."""
         self._run("close_run", state=state, reason=reason)
 
+    def write_sent(self, seq: int) -> None:
+        """Record the newest batch that was read back as sent; it never falls."""
+        self._run("write_sent", seq=seq)
+
     def published_after(self, seq: int) -> Removal:
         """What a rewind to a seq must remove."""
         return rewinds.published_after(self.cursor, self.region, seq)

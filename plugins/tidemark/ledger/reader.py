@@ -8,6 +8,7 @@ from tidemark.ledger import regions, rewinds
 from tidemark.ledger.lookup import Lookup
 from tidemark.ledger.planning import Planning
 from tidemark.ledger.rewinds import ReadAgain
+from tidemark.ledger.sending import checkpoint_at
 from tidemark.model.batch import Batch, Checkpoint
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.state import FinishedReset, Partition, RegionState, Run
@@ -98,14 +99,12 @@ class Reader(Lookup):
 
         That of the head; or, with `at`, the one that a rewind to that seq restores.
         """
-        if at is None:
-            rows = self._rows("merged_checkpoint", region=region)
-        else:
-            with autocommit(self.engine) as cursor:
-                rows = rewinds.restored_checkpoint(cursor, region, at)
-        offsets = {TopicPartition(r[2], r[3]): r[4] for r in rows if r[2] is not None}
-        epoch, seq = (rows[0][0], rows[0][1]) if rows else (0, 0)
-        return Checkpoint(region, epoch, seq, offsets)
+        with autocommit(self.engine) as cursor:
+            return checkpoint_at(cursor, region, at)
+
+    def count_unsent(self, region: str, seq: int) -> int:
+        """How many batches are published after the newest one that was sent to a topic."""
+        return int(self._rows("count_unsent", region=region, seq=seq)[0][0])
 
     def partitions(self, region: str) -> dict[TopicPartition, Partition]:
         """Every partition of the region as the ledger knows it."""

@@ -58,7 +58,7 @@ def published_after(cursor: Cursor, region: str, seq: int) -> Removal:
 
 
 def restored_checkpoint(cursor: Cursor, region: str, seq: int) -> list[tuple[Any, ...]]:
-    """What a rewind restores: epoch, seq, topic, partition, offset, topic id and next offset."""
+    """What a rewind restores: as `merged_checkpoint`, then topic id and next offset."""
     cursor.execute(query("restored_checkpoint"), {"region": region, "seq": seq})
     return cursor.fetchall()
 
@@ -70,7 +70,7 @@ def rewind_plan(cursor: Cursor, region: str, to_seq: int) -> RewindPlan:
     is_checkpoint, batches, dead_letters, replays, beyond = found
     places = {
         TopicPartition(topic, number): Place(topic_id, offset, next_offset)
-        for _, _, topic, number, offset, topic_id, next_offset in restored_checkpoint(
+        for _, _, topic, number, offset, _, topic_id, next_offset in restored_checkpoint(
             cursor, region, to_seq
         )
         if topic is not None

@@ -31,7 +31,7 @@ class Settling:
 
     def take_epoch(self, seen: Mirrored) -> int:
         """Fence everyone: take the next epoch by compare-and-set, above the one seen in Kafka."""
-        self._run("take_epoch_seq", seen=seen.seq)
+        self._run("take_epoch_seq", seen=max(seen.seq, seen.sent_seq))
         self._run("take_epoch", epoch=self.state.epoch, seen=seen.epoch)
         return int(self.cursor.fetchone()[0])  # type: ignore[index]
 

@@ -14,6 +14,7 @@ from tidemark.member.display import Display
 from tidemark.member.kafka_facts import KafkaFacts
 from tidemark.member.member_run import MemberRun
 from tidemark.member.publisher import Publisher
+from tidemark.member.sending import may_plan
 from tidemark.member.stall import StallDetector
 from tidemark.member.watch import watched
 from tidemark.member.work import Work, next_work
@@ -153,6 +154,8 @@ class Drain:
 
     def _plan(self) -> tuple[Batch, ...]:
         """The epoch's batches; what Kafka seems to have lost is looked at again for a while."""
+        if not may_plan(self._run, self._publisher.mirror):
+            return ()
         run, deadline = self._run, time.monotonic() + RECHECK_SECONDS
         while True:
             try:
@@ -180,6 +183,8 @@ class Drain:
 
     def _prepare_next(self, stager: "Stager") -> None:
         """Plan the next batch and make its tables now: a publish holds the region's lock."""
+        if not may_plan(self._run, self._publisher.mirror):
+            return
         run, facts = self._run, self._kafka.now()
         with suppress(DataLost):  # it is looked at again when the batch is due
             for batch in plan_batch(run.ledger, run.region, run.epoch, facts):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tidemark.errors import MirrorFailed, Unreachable
 from tidemark.member.member_run import MemberRun
 from tidemark.member.retire import retire
+from tidemark.member.sending import alone
 from tidemark.member.stall import StallDetector
 from tidemark.member.work import InHand
 from tidemark.model.batch import Batch, Contribution
@@ -64,7 +65,7 @@ class Publisher:
         """Publish the lowest batches that are complete; False if there are none."""
         outcomes = self._publish_complete(movers)
         if outcomes:
-            self._mirror()
+            self.mirror()
         return bool(outcomes)
 
     def wait(self) -> bool:
@@ -105,7 +106,7 @@ class Publisher:
             log.info("batch %s: contribution %s", batch.seq, outcome.result)
         followed = self._publish_complete(movers) if self._run.in_flight > 1 else []
         if followed or outcome.result is Result.published:
-            self._mirror()
+            self.mirror()
 
     def _publish_complete(self, movers: "Movers") -> list[Outcome]:
         """Whoever looks at a complete lowest batch publishes it: it needs nobody else."""
@@ -128,11 +129,13 @@ class Publisher:
                 outcome.refused,
             )
 
-    def _mirror(self) -> None:
+    def mirror(self) -> None:
         """Kafka follows the ledger, best effort; staging that is done with goes."""
         run = self._run
         try:
-            mirror(run.ledger, run.group, run.region, run.epoch)
+            with alone(run) as is_alone:
+                if is_alone:
+                    mirror(run.ledger, run.group, run.region, run.epoch)
         except (MirrorFailed, Unreachable) as error:
             log.warning("the mirror is behind; close writes it again: %s", error)
         retire(run.ledger.engine, run.region, wait_ms=RETIRE_WAIT_MS)

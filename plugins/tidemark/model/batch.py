@@ -214,6 +214,10 @@ class Checkpoint:
     offsets: Offsets
     rows: int = 0
     dead_letters: int = 0
+    output: str | None = None
+    """The topic that the region's newest run sends its rows to."""
+    sent_seq: int | None = None
+    """Once it is mirrored: the newest batch in that topic."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Partitions and spans: where a record stands. An offset is always the next one to read."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -89,3 +89,8 @@ def spans_in_ranges(spans: Iterable[Span]) -> str:
         f"{topic}[{_runs(numbers)}]@[{start}, {end})"
         for (topic, start, end), numbers in alike.items()
     )
+
+
+def without(topics: Container[str], offsets: Offsets) -> Offsets:
+    """The offsets of all other topics."""
+    return {tp: offset for tp, offset in offsets.items() if tp.topic not in topics}

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from tidemark.model.offsets import LogPosition
+from tidemark.model.output import Sent
 
 
 class KnownTarget(NamedTuple):
@@ -87,15 +88,22 @@ class Mirrored:
 
     epoch: int = 0
     seq: int = 0
+    sent_seq: int = 0
+    """Of the newest batch that was sent to an output topic."""
 
     @classmethod
     def parse(cls, region: str, metadata: str) -> "Mirrored":
-        """Read `region/epoch/seq`; anything else is not this region's and counts as nothing."""
+        """Read `region/epoch/seq`, or that and what was sent.
+
+        Anything else is not this region's and counts as nothing.
+        """
         name, _, rest = metadata.partition("/")
-        epoch, _, seq = rest.partition("/")
-        if name != region or not (epoch.isdecimal() and seq.isdecimal()):
+        epoch, _, rest = rest.partition("/")
+        seq, _, rest = rest.partition("/")
+        sent = Sent.parse(metadata)
+        if name != region or not (epoch.isdecimal() and seq.isdecimal()) or (rest and not sent):
             return cls()
-        return cls(int(epoch), int(seq))
+        return cls(int(epoch), int(seq), sent.seq if sent else 0)
 
 
 NEVER_MIRRORED = Mirrored()

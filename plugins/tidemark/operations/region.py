@@ -14,12 +14,13 @@ from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.ledger.ledger import Ledger, never_opened
 from tidemark.model.facts import Facts
-from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.offsets import Offsets, TopicPartition, without
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
 from tidemark.model.topics import takes_in
+from tidemark.operations.output import output_of
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.transaction import connect
-from tidemark.protocol.mirror import differences, without
+from tidemark.protocol.mirror import differences
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
 
@@ -68,7 +69,9 @@ def region_of(pipeline: Pipeline, connections: Connections) -> Iterator[Region]:
     warehouse = connections[pipeline.warehouse]
     kafka = kafka_config(brokers)
     engine = connect(postgres_parameters(warehouse))
-    group = Group(kafka, pipeline.group)
+    output = output_of(pipeline, engine, kafka)
+    seconds = pipeline.output.max_seconds if pipeline.output else None
+    group = Group(kafka, pipeline.group, output, seconds)
     try:
         with named(brokers, warehouse):
             yield Region(pipeline, Ledger(engine), Broker(kafka), group, kafka)
@@ -120,7 +123,8 @@ def mirror_seen(region: Region, offsets: Offsets) -> MirrorSeen:
     marks = [Mirrored.parse(region.name, metadata) for _, metadata in found.values()]
     epoch = max((mark.epoch for mark in marks), default=0)
     seq = max((mark.seq for mark in marks), default=0)
-    return MirrorSeen(drift, Mirrored(epoch, seq))
+    sent_seq = max((mark.sent_seq for mark in marks), default=0)
+    return MirrorSeen(drift, Mirrored(epoch, seq, sent_seq))
 
 
 def drift_of(region: Region, ledger: Offsets, kafka: Offsets) -> tuple[str, ...]:

@@ -28,6 +28,9 @@ _A_DAY_MS = {"statement_timeout": 86_400_000}
 LONGER_MS: Mapping[str, Mapping[str, int]] = dict.fromkeys(("rewind", "drop", "rename"), _A_DAY_MS)
 """By a transaction's name: one statement changes all of a region, or all since a checkpoint."""
 
+_LOOKING_MS = {**TIMEOUTS_MS, "idle_in_transaction_session_timeout": 900_000}
+"""Whoever looks may be slow with what it sees: others do not wait for it."""
+
 _TIDYING_MS = {"lock_timeout": 1_000, "statement_timeout": 20_000}
 SHORTER_MS = {"retire": _TIDYING_MS, "prune": _TIDYING_MS}
 """What tidies up after a run keeps nobody waiting: what is left is tidied the next time."""
@@ -82,6 +85,25 @@ def transaction(
         failpoints.hit(f"{name}.commit.before")
         _commit(cursor, name)
         failpoints.hit(f"{name}.commit.after")
+
+
+@contextmanager
+def snapshot(engine: Engine) -> Iterator[Cursor]:
+    """A cursor whose statements all see one moment; it locks nothing and changes nothing.
+
+    Raises:
+        Unreachable: Postgres does not answer.
+    """
+    with _connection(engine) as connection, connection.cursor() as cursor:
+        try:
+            cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            configure(cursor, {one: f"{ms}ms" for one, ms in _LOOKING_MS.items()}, is_local=True)
+            yield cursor
+            cursor.execute("ROLLBACK")
+        except NO_ANSWER as error:
+            raise unreachable(error) from error
+        except psycopg2.ProgrammingError as error:
+            raise refusal(error) from error
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tidemark.model.output import OUTPUT_TOPIC
 from tidemark.model.state import RegionState
 from tidemark.protocol.ports import KnownRegion
 
@@ -30,5 +31,6 @@ def _changed_fields(state: RegionState, now: Mapping[str, Any]) -> Iterator[str]
     if not known or not now or not state.head_seq:
         return
     for name in sorted({*known, *now}):
-        if known.get(name) != now.get(name):
+        is_new_output = name.startswith("output.") and OUTPUT_TOPIC not in known
+        if known.get(name) != now.get(name) and not is_new_output:  # output.start is asked for that
             yield f"{name} was {known.get(name)!r} and is {now.get(name)!r}"

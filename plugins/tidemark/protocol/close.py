@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidemark import failpoints
-from tidemark.errors import MirrorFailed, RunNotDone
+from tidemark.errors import MirrorFailed, OutputTooLarge, Refused, RunNotDone
 from tidemark.model.batch import Checkpoint
 from tidemark.model.state import Run
 from tidemark.protocol.mirror import mirror
@@ -25,6 +25,8 @@ class Closed:
 def close(ledger: Ledger[Deciding], group: Group, region: str, run_id: str) -> Closed:
     """The run is closed in the ledger: target offsets or its bound reached, Kafka equal.
 
+    Where the region has an output topic, all that is published is sent.
+
     If it crashes: nothing is lost; closing again gives the same answer.
 
     Raises:
@@ -41,6 +43,8 @@ def close(ledger: Ledger[Deciding], group: Group, region: str, run_id: str) -> C
         head = tx.head_seq
         batches, rows, dead_letters, records = tx.published()
         reasons = [*_unfinished(tx, run, batches), *unmirrored]
+        if checkpoint and checkpoint.sent_seq is not None:
+            tx.write_sent(checkpoint.sent_seq)
         tx.close_run("failed" if reasons else "closed", "; ".join(reasons) or None)
     failpoints.hit("close.after")
     if reasons or checkpoint is None:
@@ -69,7 +73,7 @@ def _mirrored(
 ) -> tuple[list[str], Checkpoint | None]:
     try:
         return [], mirror(ledger, group, run.region, run.epoch)
-    except MirrorFailed as error:
+    except (MirrorFailed, OutputTooLarge, Refused) as error:
         return [str(error)], None
 
 

@@ -1,11 +1,16 @@
-"""The mirror: the merged checkpoint written to Kafka's group offsets, for Kafka's own tools."""
+"""The mirror: the merged checkpoint written to Kafka's group offsets, for Kafka's own tools.
 
-from collections.abc import Container
+Where the region has an output topic, the rows that were not sent yet go with them, in the same
+Kafka transaction: see `output.py`.
+"""
+
+from dataclasses import replace
 
 from tidemark import failpoints
 from tidemark.errors import Fenced, MirrorFailed
 from tidemark.model.batch import Checkpoint
 from tidemark.model.offsets import Offsets
+from tidemark.protocol.output import Due, due
 from tidemark.protocol.ports import Deciding, Group, Ledger
 
 ATTEMPTS = 5
@@ -24,11 +29,13 @@ def mirror(
 
     `at` is the seq that a rewind goes back to; otherwise the head's checkpoint is written. Topics
     that are `gone` are left out: Kafka takes no offsets for them, and the next open judges that.
+    With an output topic all that is published is sent then, but by a rewind, which sends nothing.
 
     1. a writer that has fenced every earlier one      2. read the ledger; stop if the epoch passed
     3. one Kafka transaction with ALL partitions       4. read back
     The order of 1 and 2 is the point: who reads the ledger last writes last. Overtaken by a
-    mirror of the same epoch (another member's, one by hand) it begins again.
+    mirror of the same epoch (another member's, one by hand) it begins again. So it does while
+    batches are left that were too many for one transaction.
 
     A writer may serve many mirrors, one after the other: each reads the ledger anew, and all that
     it writes was read before the next writer was there, whose reads come after.
@@ -38,17 +45,24 @@ def mirror(
     Raises:
         Fenced: the region has another epoch.
         MirrorFailed: Kafka did not take the offsets, or reads back others.
+        Refused: what was sent is not known, or rows are not those that were published.
+        OutputTooLarge: the rows of one batch can't be sent in one transaction.
     """
-    for _ in range(ATTEMPTS):
+    overtaken = 0
+    while True:
         try:
-            return _mirror(ledger, group, region, epoch, at, gone)
+            done = _mirror(ledger, group, region, epoch, at, gone)
         except Fenced as error:
             if ledger.merged_checkpoint(region).epoch != epoch:
                 raise
-            overtaken = error
-    raise MirrorFailed(
-        f"region {region}: other mirrors of epoch {epoch} took over each time"
-    ) from overtaken
+            overtaken += 1
+            if overtaken == ATTEMPTS:
+                raise MirrorFailed(
+                    f"region {region}: other mirrors of epoch {epoch} took over each time"
+                ) from error
+        else:
+            if done.is_all:
+                return replace(done.checkpoint, sent_seq=done.sent.seq if done.sent else None)
 
 
 def _mirror(
@@ -58,21 +72,17 @@ def _mirror(
     epoch: int,
     at: int | None,
     gone: frozenset[str],
-) -> Checkpoint:
+) -> Due:
     failpoints.hit("mirror.before")
     with group.writer() as writer:
         failpoints.hit("mirror.fenced")
-        checkpoint = ledger.merged_checkpoint(region, at)
-        if checkpoint.epoch != epoch:
-            raise Fenced(
-                f"region {region}: epoch {epoch} has passed, the region is at {checkpoint.epoch}"
-            )
-        failpoints.hit("mirror.read")
-        offsets = without(gone, checkpoint.offsets)
-        writer.commit(offsets, f"{region}/{epoch}/{checkpoint.seq}")
+        with due(ledger, group, region, epoch, at, gone) as wanted:
+            failpoints.hit("mirror.read")
+            writer.commit(wanted.offsets, wanted.metadata, wanted.records)
     failpoints.hit("mirror.after")
-    drift = differences(offsets, group.committed(offsets))
-    if drift and ledger.merged_checkpoint(region, at) != checkpoint:
+    drift = differences(wanted.offsets, group.committed(wanted.offsets))
+    drift += _unlike(group, wanted)
+    if drift and _is_overtaken(ledger, region, at, wanted):
         raise Fenced(f"region {region}: a newer mirror was written meanwhile")
     if drift:
         raise MirrorFailed(
@@ -80,12 +90,21 @@ def _mirror(
             f" {'; '.join(drift)}. Another process commits in this group; give the region a group"
             " of its own"
         )
-    return checkpoint
+    if group.output and wanted.sent:
+        group.output.confirm(region, wanted.sent)
+    return wanted
 
 
-def without(topics: Container[str], offsets: Offsets) -> Offsets:
-    """The offsets of all other topics."""
-    return {tp: offset for tp, offset in offsets.items() if tp.topic not in topics}
+def _unlike(group: Group, wanted: Due) -> list[str]:
+    """Whether Kafka tells of something else that was sent."""
+    found = group.sent(wanted.offsets) if wanted.sent else set()
+    if found == {wanted.sent} - {None}:
+        return []
+    return [f"sent: {wanted.sent}, Kafka {', '.join(map(str, found)) or 'none'}"]
+
+
+def _is_overtaken(ledger: Ledger[Deciding], region: str, at: int | None, wanted: Due) -> bool:
+    return not wanted.is_all or ledger.merged_checkpoint(region, at) != wanted.checkpoint
 
 
 def differences(ledger: Offsets, kafka: Offsets) -> list[str]:

@@ -11,7 +11,9 @@ from tidemark.model.bounds import Bounds
 from tidemark.model.dead_letters import Counted, LetterFilter, Limits, Reason
 from tidemark.model.facts import Facts, LogEnd
 from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.output import OutputRecord, Sent
 from tidemark.model.state import FinishedReset, Mirrored, Partition, RegionState, Run
+from tidemark.protocol.output_ports import Output
 from tidemark.protocol.removal import Removal
 from tidemark.protocol.rewind_plan import RewindPlan
 
@@ -114,6 +116,7 @@ class Deciding(Protocol):
     ) -> int: ...
     def advance_head(self, batch: Batch) -> int: ...
     def published(self) -> tuple[int, int, int, int]: ...
+    def write_sent(self, seq: int) -> None: ...
     def close_run(self, state: str, reason: str | None) -> None: ...
     def published_after(self, seq: int) -> Removal: ...
     def rewind(self, to_seq: int) -> tuple[int, int]: ...
@@ -166,18 +169,25 @@ class PublishedRows(Protocol[DecidingT_contra]):
 class MirrorWriter(Protocol):
     """The one mirror writer of a region that is not fenced."""
 
-    def commit(self, offsets: Offsets, metadata: str) -> None:
-        """Write all offsets in one Kafka transaction."""
+    def commit(self, offsets: Offsets, metadata: str, records: Iterable[OutputRecord] = ()) -> None:
+        """Write all offsets, and the records of an output, in one Kafka transaction."""
 
 
 class Group(Protocol):
     """The region's consumer group as the mirror sees it."""
+
+    @property
+    def output(self) -> Output | None:
+        """The topic that its transactions write to as well; None: there is none."""
 
     def writer(self) -> AbstractContextManager[MirrorWriter]:
         """One that has fenced every earlier mirror writer, and serves nobody else meanwhile."""
 
     def committed(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """The group's offsets, transactions decided."""
+
+    def sent(self, partitions: Iterable[TopicPartition]) -> set[Sent]:
+        """What the metadata of these offsets name as sent, transactions decided."""
 
 
 class Replaying(Protocol):

@@ -3,8 +3,10 @@
 import json
 from hashlib import sha256
 
+from tidemark.model.output import OUTPUT_TOPIC
 from tidemark.model.upsert import Upsert
 from tidemark.settings.format import FormatSettings, OnNewField
+from tidemark.settings.output import OutputSettings
 from tidemark.settings.pipeline import Pipeline
 
 
@@ -28,6 +30,18 @@ def fingerprint(pipeline: Pipeline) -> dict[str, str]:
             for name, target in pipeline.all_targets.items()
             for field, value in {"mode": str(target.mode), **_of_upsert(target.upsert)}.items()
         },
+        **_of_output(pipeline.output),
+    }
+
+
+def _of_output(output: OutputSettings | None) -> dict[str, str]:
+    if output is None:
+        return {}
+    return {
+        OUTPUT_TOPIC: output.topic,
+        "output.format": str(output.format),
+        "output.target": output.target or "the only one",
+        "output.key": ", ".join(output.key) or "none",
     }
 
 

@@ -23,6 +23,8 @@ from tidemark.settings import yaml_file
 from tidemark.settings.decode import DecodeSettings
 from tidemark.settings.format import FOLDER, FORMAT, MESSAGE, Format
 from tidemark.settings.kafka import KafkaSettings
+from tidemark.settings.output import OutputSettings
+from tidemark.settings.output import refuse_unfit as refuse_unfit_output
 from tidemark.settings.section import CONNECTION, Positive, Strict
 from tidemark.settings.target import TARGET, TargetName, TargetSettings, refuse_unfit
 
@@ -106,6 +108,8 @@ class Pipeline(Strict):
     """Where rows go; this or targets."""
     targets: dict[TargetName, TargetSettings] = Field(default_factory=dict)
     """Several targets by name, in the place of one: the transform returns rows for each."""
+    output: OutputSettings | None = None
+    """Where rows are sent once they are published; none: nowhere."""
     batch: BatchSettings = BatchSettings()
     """Bounds of a batch and of a run."""
     dead_letters: DeadLetterSettings = DeadLetterSettings()
@@ -135,6 +139,12 @@ class Pipeline(Strict):
             raise ValueError(
                 "targets need a transform that says which row goes where; name one, or set target"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _output_fits(self) -> Self:
+        if self.output:
+            refuse_unfit_output(self.output, self.kafka.topics, dict(self.all_targets))
         return self
 
     @field_validator("targets")

@@ -1,0 +1,63 @@
+"""The output topic, looked at: whether it is there, and the newest batch that its records name."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import Message
+
+from tidemark.errors import InvalidSettings
+from tidemark.kafka.facts import Broker
+from tidemark.kafka.headers import headers_of
+from tidemark.kafka.spans import read_spans
+from tidemark.model.facts import Facts
+from tidemark.model.offsets import Span
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTopic:
+    """A topic that a region's rows are sent to."""
+
+    config: Mapping[str, str]
+    name: str
+
+    def facts(self) -> Facts:
+        """Its partitions and where their logs begin and end.
+
+        Raises:
+            InvalidSettings: there is no such topic.
+        """
+        broker = Broker(self.config)
+        if broker.gone([self.name]):
+            raise InvalidSettings(
+                f"topic {self.name} does not exist; create it, with as many partitions as its"
+                " consumers need, or correct output.topic"
+            )
+        return broker.facts([self.name])
+
+    def newest_seq(self, region: str) -> int | None:
+        """The largest seq in the headers of the region's records; None: there are none.
+
+        It reads all that the topic holds: it is asked where nothing else says what was sent.
+        """
+        return max(self._seqs(region), default=None)
+
+    def _seqs(self, region: str) -> Iterator[int]:
+        facts = self.facts()
+        spans = [
+            Span(*tp, facts.log_starts[tp], end)
+            for tp, end in facts.ends.items()
+            if facts.log_starts[tp] < end
+        ]
+        for records in read_spans(self.config, spans) if spans else ():
+            for record in records:
+                if (seq := seq_in(record, region)) is not None:
+                    yield seq
+
+
+def seq_in(record: Message, region: str) -> int | None:
+    """The seq of a record that the region has sent."""
+    headers = dict(headers_of(record) or ())
+    seq = headers.get("seq") or b""
+    if headers.get("region") != region.encode() or not seq.isdigit():
+        return None
+    return int(seq)

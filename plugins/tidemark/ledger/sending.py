@@ -1,0 +1,62 @@
+"""What the ledger says of an output: reads through a cursor, in the mirror's one snapshot."""
+
+from typing import Any
+from uuid import UUID
+
+from psycopg2.extensions import cursor as Cursor
+
+from tidemark.ledger import rewinds
+from tidemark.model.batch import Checkpoint
+from tidemark.model.offsets import TopicPartition
+from tidemark.model.output import NOTHING_SENT, OutputHistory, Sent, Unsent
+from tidemark.postgres.queries import query
+
+
+def checkpoint_at(cursor: Cursor, region: str, at: int | None) -> Checkpoint:
+    """The merged checkpoint of the head; or, with `at`, the one that a rewind there restores."""
+    rows = (
+        _merged_checkpoint(cursor, region)
+        if at is None
+        else rewinds.restored_checkpoint(cursor, region, at)
+    )
+    offsets = {TopicPartition(r[2], r[3]): r[4] for r in rows if r[2] is not None}
+    epoch, seq, output = (rows[0][0], rows[0][1], rows[0][5]) if rows else (0, 0, None)
+    return Checkpoint(region, epoch, seq, offsets, output=output)
+
+
+def _merged_checkpoint(cursor: Cursor, region: str) -> list[tuple[Any, ...]]:
+    cursor.execute(query("merged_checkpoint"), {"region": region})
+    return cursor.fetchall()
+
+
+def knows(cursor: Cursor, region: str, sent: Sent) -> bool:
+    """Whether it is a batch of this ledger, published or rewound; or none at all."""
+    if sent == NOTHING_SENT:
+        return True
+    values = {"region": region, "seq": sent.seq, "uuid": str(sent.uuid)}
+    cursor.execute(query("knows_batch"), values)
+    return cursor.fetchone() == (True,)
+
+
+def newest_up_to(cursor: Cursor, region: str, seq: int) -> Sent:
+    """The newest batch up to a seq, published or rewound; or none at all."""
+    cursor.execute(query("newest_up_to"), {"region": region, "seq": seq})
+    return _sent(cursor.fetchone())
+
+
+def history(cursor: Cursor, region: str) -> OutputHistory:
+    """What the ledger knows beside the batches."""
+    cursor.execute(query("history"), {"region": region})
+    was_published, oldest_seq, sent_seq, head_seq = cursor.fetchone() or (False, 0, None, 0)
+    head = newest_up_to(cursor, region, head_seq)
+    return OutputHistory(was_published, oldest_seq, sent_seq, head)
+
+
+def unsent(cursor: Cursor, region: str, target: str, sent_seq: int) -> list[Unsent]:
+    """The batches that were published after a seq and count, in their order."""
+    cursor.execute(query("unsent"), {"region": region, "target": target, "seq": sent_seq})
+    return [Unsent(seq, UUID(uuid), epoch, rows) for seq, uuid, epoch, rows in cursor.fetchall()]
+
+
+def _sent(row: tuple[int, str] | None) -> Sent:
+    return Sent(row[0], UUID(row[1])) if row else NOTHING_SENT

@@ -1,0 +1,52 @@
+"""What a consumer at read_committed finds in an output topic, read without Tidemark."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
+
+
+class SentRecord(NamedTuple):
+    """One record of the topic."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    region: str
+    seq: int
+    epoch: int
+
+
+def sent_to(kafka: str, topic: str) -> list[SentRecord]:
+    """Every record of the topic that is committed, in the order of each partition."""
+    return list(_records(kafka, topic))
+
+
+def _records(kafka: str, topic: str) -> Iterator[SentRecord]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka,
+            "group.id": "sent-check",
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
+    )
+    unread = set(consumer.list_topics(topic, 20).topics[topic].partitions)
+    consumer.assign([KafkaPartition(topic, number, OFFSET_BEGINNING) for number in unread])
+    while unread:
+        message = consumer.poll(20)
+        assert message is not None, f"partitions {unread} of {topic} give nothing"
+        if message.error():
+            unread.discard(message.partition())
+            continue
+        headers = {name: value.decode() for name, value in message.headers() or ()}
+        yield SentRecord(
+            message.partition(),
+            message.key(),
+            message.value(),
+            headers["region"],
+            int(headers["seq"]),
+            int(headers["epoch"]),
+        )
+    consumer.close()
