@@ -313,6 +313,17 @@ CREATE TABLE tidemark.deleted_keys (
     CONSTRAINT key_is_deleted_once PRIMARY KEY (region, target, key)
 );
 
+-- What a batch of an upsert sends to the output topic, until it is read back as sent. Without a value the key is
+-- deleted there.
+CREATE TABLE tidemark.outbox (
+    region text   NOT NULL,
+    seq    bigint NOT NULL,
+    number bigint NOT NULL,                        -- in the order of the records
+    key    text   NOT NULL,
+    value  text,
+    CONSTRAINT output_is_kept_once PRIMARY KEY (region, seq, number)
+);
+
 CREATE TABLE tidemark.resets (
     reset_id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     region        text   NOT NULL REFERENCES tidemark.regions ON UPDATE CASCADE,

@@ -2,6 +2,7 @@
 WITH letters AS (DELETE FROM tidemark.dead_letters WHERE region = %(region)s RETURNING 1),
      keys AS (DELETE FROM tidemark.deleted_keys WHERE region = %(region)s),
      undo AS (DELETE FROM tidemark.undo WHERE region = %(region)s),
+     outbox AS (DELETE FROM tidemark.outbox WHERE region = %(region)s),
      spans AS (DELETE FROM tidemark.spans WHERE region = %(region)s),
      contributions AS (DELETE FROM tidemark.contributions WHERE region = %(region)s),
      batches AS (DELETE FROM tidemark.batches WHERE region = %(region)s RETURNING 1),

@@ -245,6 +245,7 @@ def test_a_reset_is_dry_unless_the_form_says_so(bag: "DagBag") -> None:
         "reason": None,
         "accept_data_loss": False,
         "accept_changes": False,
+        "accept_resend": False,
     }
     assert dag.schedule is None
 

@@ -3,7 +3,7 @@
 from airflow.sdk import Param
 
 BOUNDS = ("max_records", "max_bytes", "max_batches", "max_seconds")
-OVERRIDES = ("accept_data_loss", "accept_changes", "accept_corrupt")
+OVERRIDES = ("accept_data_loss", "accept_changes", "accept_corrupt", "accept_resend")
 
 PLACE = r"^(last|initial|[0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.,+Zz-]+)?)$"
 """The shape of a place to reset to; whether there is such a time or checkpoint, the task says."""
@@ -94,6 +94,11 @@ def reset_params() -> dict[str, Param]:
             "Accept changes",
             "For a rewind: removes the rows that are there, even if the ledger published another"
             " number (REFUSED named both): somebody else deleted or inserted rows.",
+        ),
+        "accept_resend": _override(
+            "Accept sending again",
+            "For a rewind of a pipeline with an output topic: what was sent stays there, and what"
+            " is read again is sent again under new seqs (REFUSED named the topic).",
         ),
     }
 

@@ -53,6 +53,13 @@ def reset(
             help="For a rewind: also remove rows whose records Kafka no longer has.",
         ),
     ] = False,
+    accept_resend: Annotated[
+        bool,
+        typer.Option(
+            "--accept-resend",
+            help="For a rewind with an output topic: what was sent stays, and is sent again.",
+        ),
+    ] = False,
     pipelines: PipelinesDir = DAGS,
     output: Format = Output.table,
     verbose: Verbose = False,
@@ -83,6 +90,8 @@ def reset(
     Records that would be read again are counted first where compaction may have taken some: that
     reads them once. If some are gone, the rewind is refused; --accept-data-loss loses their rows.
     If somebody deleted or inserted rows of the target, --accept-changes removes what is there.
+    Where rows are sent to an output topic, a rewind that takes batches back needs --accept-resend:
+    what was sent stays there.
 
     Exits with 0 when the reset (or the dry run) is complete, 16 (REFUSED) for what can't be undone
     and for a region that never opened, 10 (FENCED) or 15 (SUPERSEDED) when another open or reset
@@ -96,11 +105,16 @@ def reset(
     from tidemark.operations.reset import reset_region
     from tidemark.protocol.destination import destination
     from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
+    from tidemark.protocol.rewind_plan import ACCEPT_RESEND
 
     place = destination(to)
     pipeline = find_pipeline(region, pipelines)
     connections = connections_of(pipeline)
-    given = {ACCEPT_CHANGES: accept_changes, ACCEPT_DATA_LOSS: accept_data_loss}
+    given = {
+        ACCEPT_CHANGES: accept_changes,
+        ACCEPT_DATA_LOSS: accept_data_loss,
+        ACCEPT_RESEND: accept_resend,
+    }
     with spinning("resetting" if apply else "looking at what a reset would change") as tell:
         members = _members(pipeline, connections)
         report = reset_region(

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -14,7 +14,7 @@ from tidemark.kafka.config import quiet
 from tidemark.kafka.description import describe_group
 from tidemark.kafka.holders import GroupState, Holder
 from tidemark.kafka.kept import taken
-from tidemark.kafka.sender import SENDING, Sender
+from tidemark.kafka.sender import FENCED_CODES, SENDING, Sender
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.output import OutputRecord, Sent
 from tidemark.protocol.output_ports import Output
@@ -26,8 +26,6 @@ TRANSACTION_TIMEOUT_MS = 15_000
 
 RETRY_MS = 10
 """Right after a mirror its offsets are pending for some milliseconds; then they are asked again."""
-
-FENCED_CODES = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
 
 
 class Group:
@@ -126,7 +124,8 @@ class Group:
         sending = SENDING if self.output else {}
         producer = Producer(quiet({**sending, **self._config, **own}), logger=log)
         producer.init_transactions(SECONDS)
-        sender = Sender(producer, self.output.topic, self._seconds) if self.output else None
+        output = self.output and self.output.topic
+        sender = Sender(producer, output, self._seconds or 0) if output else None
         return MirrorWriter(producer, onlooker.consumer_group_metadata(), sender)
 
     @contextmanager
@@ -165,19 +164,11 @@ class MirrorWriter:
         Raises:
             OutputTooLarge: the records can't be sent within the time of a transaction.
         """
-        try:
-            self._commit(offsets, metadata, records)
-        except KafkaException as error:
-            if self._sender and self._sender.is_late:  # the brokers have ended it
-                raise self._sender.too_slow() from error
-            raise
-
-    def _commit(self, offsets: Offsets, metadata: str, records: Iterable[OutputRecord]) -> None:
-        if self._sender:
-            self._sender.begin()
         self._producer.begin_transaction()
-        if self._sender:
-            self._sender.send(records)
+        with self._sender.sending(records) if self._sender else nullcontext():
+            self._commit(offsets, metadata)
+
+    def _commit(self, offsets: Offsets, metadata: str) -> None:
         self._producer.send_offsets_to_transaction(
             [KafkaPartition(*partition, offset, metadata) for partition, offset in offsets.items()],
             self._group_metadata,

@@ -1,4 +1,4 @@
-"""The bounds that a broker sets to the sessions of a classic group's members."""
+"""What a broker's settings say of groups: bounds of sessions, and how long offsets are kept."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,17 +13,30 @@ BOUNDS = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
 
 
 def session_bounds(config: Mapping[str, str]) -> tuple[int, int] | None:
-    """The shortest and the longest session time-out in ms; None where that may not be asked.
+    """The shortest and the longest session time-out in ms; None where that may not be asked."""
+    settings = broker_settings(config)
+    if settings is None:
+        return None
+    low, high = (int(settings[name].value) for name in BOUNDS)
+    return low, high
+
+
+def offsets_kept_minutes(config: Mapping[str, str]) -> int | None:
+    """How long the offsets of a group without members are kept; None where it may not be asked."""
+    settings = broker_settings(config)
+    return None if settings is None else int(settings["offsets.retention.minutes"].value)
+
+
+def broker_settings(config: Mapping[str, str]) -> Any:
+    """The settings of one broker by their names; None where that may not be asked.
 
     It needs the ACL DescribeConfigs on the cluster, which Tidemark does not need otherwise.
     """
     admin = AdminClient(quiet(config))
     try:
-        settings = request(lambda: _settings(admin), "broker settings")
+        return request(lambda: _settings(admin), "broker settings")
     except TidemarkError:
         return None
-    low, high = (int(settings[name].value) for name in BOUNDS)
-    return low, high
 
 
 def _settings(admin: AdminClient) -> Any:

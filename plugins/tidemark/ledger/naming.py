@@ -64,6 +64,7 @@ def rename(engine: Engine, state: RegionState, new: str, order: Order) -> int:
             raise Refused(f"region {new} is in the ledger already: choose another name")
         names = {"region": state.region, "new": new}
         cursor.execute(query("rename_undo"), names)
+        cursor.execute(query("rename_outbox"), names)
         cursor.execute(query("rename_region"), names)
         (epoch,) = cursor.fetchone() or (0,)
         write_action(cursor, state.region, "rename", order, _given_out(found) | {"to": new})

@@ -58,5 +58,10 @@ def unsent(cursor: Cursor, region: str, target: str, sent_seq: int) -> list[Unse
     return [Unsent(seq, UUID(uuid), epoch, rows) for seq, uuid, epoch, rows in cursor.fetchall()]
 
 
+def forget_sent(cursor: Cursor, region: str, seq: int) -> None:
+    """What was kept of batches up to a seq goes: it was read back as sent, which stays so."""
+    cursor.execute(query("forget_sent"), {"region": region, "seq": seq})
+
+
 def _sent(row: tuple[int, str] | None) -> Sent:
     return Sent(row[0], UUID(row[1])) if row else NOTHING_SENT

@@ -12,8 +12,7 @@ from tidemark.ledger.ledger import Ledger
 from tidemark.model.batch import Executor
 from tidemark.postgres.transaction import transaction
 from tidemark.settings.pipeline import Pipeline
-from tidemark.settings.target import OnNewColumn, OnRefused, TargetSettings
-from tidemark.staging.column import Column
+from tidemark.settings.target import OnNewColumn, OnRefused
 from tidemark.staging.columns import columns_of
 from tidemark.staging.mover import Mover
 from tidemark.staging.movers import Movers
@@ -81,17 +80,14 @@ def movers_of(pipeline: Pipeline, schemas: Mapping[str, pa.Schema]) -> Movers:
     """
     return Movers(
         tuple(
-            _mover(Target.parse(settings.table, name), columns_of(schemas[name]), settings)
+            Mover(
+                Target.parse(settings.table, name),
+                columns_of(schemas[name]),
+                settings.on_refused is OnRefused.dead_letter,
+                settings.upsert,
+                settings.on_new_column is OnNewColumn.add,
+                is_sent=name == pipeline.sent_target,
+            )
             for name, settings in pipeline.all_targets.items()
         )
-    )
-
-
-def _mover(target: Target, columns: Sequence[Column], settings: TargetSettings) -> Mover:
-    return Mover(
-        target,
-        columns,
-        settings.on_refused is OnRefused.dead_letter,
-        settings.upsert,
-        settings.on_new_column is OnNewColumn.add,
     )

@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 
 from tidemark.errors import DataLost, Refused
 from tidemark.kafka.locate import confirm_corrupt
+from tidemark.kafka.output_topic import OutputTopic
 from tidemark.ledger.migrate import is_current, migrate
 from tidemark.model.bounds import Bounds
 from tidemark.model.corruption import accepted_ranges
 from tidemark.model.facts import Facts, backlog
 from tidemark.model.offsets import Offsets
 from tidemark.operations.opening_facts import opening_facts
+from tidemark.operations.output_pause import pause_remarks
 from tidemark.operations.region import Connections, Region, mirror_seen, region_of
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.open import OpenRequest
@@ -58,6 +60,8 @@ def open_run(
         if not is_current(region.ledger.engine):
             migrate(region.ledger.engine)
         epoch = region.ledger.epoch_before(region.name)
+        if pipeline.output:
+            OutputTopic(region.kafka, pipeline.output.topic).facts()
         used = region.ledger.used_overrides(region.name, run_id)
         given = tuple(name for name in overrides if name not in used)
         facts = opening_facts(region, given)
@@ -76,7 +80,9 @@ def open_run(
             used_up={name: used[name] for name in overrides if name in used},
             mirrored=mirror_seen(region, offsets).mirrored,
         )
+        pause = pause_remarks(region)
         settled = _settle(region, request)
+        region.ledger.remark(region.name, settled.epoch, pause)
         return _opened(region, settled.epoch, facts)
 
 

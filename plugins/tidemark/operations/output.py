@@ -11,10 +11,10 @@ from tidemark.kafka.output_topic import OutputTopic
 from tidemark.ledger import sending
 from tidemark.model.batch import Checkpoint
 from tidemark.model.output import OutputHistory, OutputRecord, Sent, Unsent
-from tidemark.postgres.transaction import snapshot
+from tidemark.postgres.transaction import autocommit, snapshot
 from tidemark.settings.output import OutputSettings
 from tidemark.settings.pipeline import Pipeline
-from tidemark.staging.output_rows import OutputRows
+from tidemark.staging.output_rows import KeptRows, OutputRows, TargetRows, records_of
 from tidemark.staging.target import Target
 
 
@@ -47,8 +47,8 @@ class OutputSnapshot:
         return sending.unsent(self.cursor, self.region, self.rows.target.name, sent.seq)
 
     def records(self, batch: Unsent) -> Iterator[OutputRecord]:
-        """What the batch sends; see `OutputRows.records`."""
-        return self.rows.records(self.cursor, self.region, batch)
+        """What the batch sends; see `records_of`."""
+        return records_of(self.rows, self.cursor, self.region, batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +91,18 @@ class RegionOutput:
         return self.log.newest_seq(region)
 
     def confirm(self, region: str, sent: Sent) -> None:
-        """Nothing is kept to be sent: rows are read from the target."""
+        """What the outbox kept of it, and of what was rewound before, goes."""
+        if isinstance(self.rows, KeptRows):
+            with autocommit(self.engine) as cursor:
+                sending.forget_sent(cursor, region, sent.seq)
 
 
 def output_of(pipeline: Pipeline, engine: Engine, kafka: Mapping[str, str]) -> RegionOutput | None:
     """The pipeline's output; None if it has none."""
-    settings = pipeline.output
-    if settings is None:
+    settings, name = pipeline.output, pipeline.sent_target
+    if settings is None or name is None:
         return None
-    name = settings.target or next(iter(pipeline.all_targets))
-    target = Target.parse(pipeline.all_targets[name].table, name)
-    rows = OutputRows(target, settings.key)
+    one = pipeline.all_targets[name]
+    target = Target.parse(one.table, name)
+    rows = KeptRows(target) if one.upsert else TargetRows(target, settings.key)
     return RegionOutput(settings, engine, rows, OutputTopic(kafka, settings.topic))

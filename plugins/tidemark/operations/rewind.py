@@ -46,6 +46,8 @@ def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: boo
     facts = facts_left(region.broker, {partition.topic for partition in region.known_partitions()})
     (seen, report), plan = dry_run(region), region.ledger.rewind_plan(region.name, to_seq)
     plan.check(state, facts)
+    output = region.group.output.topic if region.group.output else None
+    plan.check_sent(region.name, output, order.overrides)
     _refuse_other_table(region, state)
     rows = published_rows(region.pipeline)
     found_rows = _count_rows(region, rows, to_seq)
@@ -74,6 +76,7 @@ def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: boo
         topics_gone(region, plan.places),
         order.overrides,
         order.request_id,
+        output,
     )
     return completed(
         region, report, rewind(region.ledger, region.group, rows, region.name, request)

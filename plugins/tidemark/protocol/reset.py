@@ -60,6 +60,8 @@ class RewindRequest:
     overrides: tuple[str, ...] = ()
     request_id: str | None = None
     """Resets once under this name: a DAG run that is cleared asks again. None: each time."""
+    output: str | None = None
+    """The topic that the region's rows are sent to."""
     uuid: UUID = field(default_factory=uuid4)
 
     run_id: ClassVar[None] = None
@@ -75,7 +77,9 @@ class RewindRequest:
                 f" prepared, the region is now at {tx.state.epoch}. Nothing was changed. Rewind"
                 " again if it is still wanted"
             )
-        tx.rewind_plan(self.to_seq).check(tx.state, self.facts)
+        plan = tx.rewind_plan(self.to_seq)
+        plan.check(tx.state, self.facts)
+        plan.check_sent(tx.state.region, self.output, self.overrides)
 
     def write(self, tx: Settling, epoch: int, discarded: tuple[int, ...]) -> None:
         """Leave the audit row, as started: the second transaction finishes it."""

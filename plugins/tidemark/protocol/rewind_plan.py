@@ -1,5 +1,6 @@
 """The plan of a rewind: where each partition goes back to, and whether it can be read again."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from tidemark.errors import Refused
@@ -7,6 +8,9 @@ from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import RegionState
 from tidemark.protocol.removal import Removal
+
+ACCEPT_RESEND = "accept_resend"
+"""The override that takes back what was sent to an output topic: it is sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,20 @@ class RewindPlan:
         if faults:
             raise Refused(
                 f"{where}: {'; '.join(faults)}. Nothing was changed. Rewind to a newer checkpoint"
+            )
+
+    def check_sent(self, region: str, output: str | None, overrides: Collection[str]) -> None:
+        """Refuse to take back what was sent, or is sent by now, unless a person accepts that.
+
+        Raises:
+            Refused: the region has an output topic.
+        """
+        if output and self.batches and ACCEPT_RESEND not in overrides:
+            raise Refused(
+                f"region {region}: the rows of {self.batches} batches were sent to topic {output},"
+                " and what was sent stays there. What is read again is sent again, under new seqs."
+                " Nothing was changed. If the consumers of the topic can bear that, rewind with"
+                " --accept-resend"
             )
 
     @property

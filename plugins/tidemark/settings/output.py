@@ -83,5 +83,15 @@ def refuse_unfit(
     if output.target is not None and output.target not in targets:
         raise ValueError(f"target: {output.target} is none of targets ({', '.join(targets)})")
     target = targets[output.target or next(iter(targets))]
-    if target.mode is Mode.upsert:
-        raise ValueError("the rows of a target with mode: upsert can't be sent yet: use append")
+    if target.mode is Mode.append:
+        return
+    if output.key and output.key != target.key:
+        raise ValueError(
+            "key: a target with mode: upsert has its own, by which deletions are sent; remove"
+            " output.key"
+        )
+    if output.start is OutputStart.beginning:
+        raise ValueError(
+            "start: beginning needs mode: append: what an upserted row was in earlier batches is"
+            " known no more; use start: end"
+        )

@@ -175,6 +175,13 @@ class Pipeline(Strict):
         return {name: one.table for name, one in self.all_targets.items()}
 
     @property
+    def sent_target(self) -> str | None:
+        """The name of the target whose rows are sent to the output topic; None without one."""
+        if self.output is None:
+            return None
+        return self.output.target or next(iter(self.all_targets))
+
+    @property
     def into(self) -> str:
         """The targets' tables in words."""
         return ", ".join(self.tables.values())

@@ -33,6 +33,8 @@ class Mover:
     """How rows are upserted; None: every row is inserted."""
     adds_columns: bool = False
     """Whether a table that lacks columns is given them."""
+    is_sent: bool = False
+    """Whether an output topic is sent what the target becomes."""
 
     def add_columns(self, cursor: Cursor) -> dict[str, str]:
         """Give the target the columns that it lacks, if that is wanted; see `add_columns`."""
@@ -91,10 +93,9 @@ class Mover:
         self, cursor: Cursor, batch: Batch, winners: list[tuple[int, int]], room: int | None
     ) -> Moved:
         if self.upsert:
+            given = cursor, batch, self.target, self.columns, self.upsert, winners
             with naming_refusals([self.target]):
-                return Upserting(
-                    cursor, batch, self.target, self.columns, self.upsert, winners
-                ).move()
+                return Upserting(*given, is_sent=self.is_sent).move()
         table = find_columns(cursor, self.target.schema, self.target.table)
         columns = parsed(self.columns, table)
         if self.refused_become_dead_letters:

@@ -5,6 +5,7 @@
 3 older     keys of which the target holds a newer row are left alone (with order_by alone)
 4 undo      what each key was before is kept in the ledger, for a rewind
 5 apply     delete the deleted, upsert the others; count both by what the statements did
+6 outbox    where rows are sent to a topic, keep what each key is now, or that it is gone
 """
 
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from tidemark.postgres.session import configure
 from tidemark.staging import upsert_sql
 from tidemark.staging.catalog import find_columns, find_interfering
 from tidemark.staging.column import Column
+from tidemark.staging.outbox import keep_statement
 from tidemark.staging.target import Target
 from tidemark.staging.upsert_names import exact_texts, names_of
 
@@ -35,13 +37,17 @@ class Upserting:
         columns: Sequence[Column],
         upsert: Upsert,
         winners: Sequence[tuple[int, int]],
+        *,
+        is_sent: bool = False,
     ) -> None:
+        """`is_sent`: the outbox keeps what the batch changes."""
+        self._is_sent = is_sent
         self._cursor = cursor
         self._batch = batch
         self._target = target
         self._upsert = upsert
-        table = find_columns(cursor, target.schema, target.table)
-        self._names = names_of(batch, target, columns, upsert, table, winners)
+        self._table = find_columns(cursor, target.schema, target.table)
+        self._names = names_of(batch, target, columns, upsert, self._table, winners)
 
     def move(self) -> Moved:
         """Upsert the winners' rows; return what became of them, counted by the statements.
@@ -61,6 +67,8 @@ class Upserting:
         self._keep_undo()
         deleted = self._delete()
         moved = Moved(self._write(), deleted=deleted, superseded=staged - changed)
+        if self._is_sent:
+            self._cursor.execute(keep_statement(self._names, self._table, self._upsert.key))
         self._do(sql.SQL("DROP TABLE {last}"))
         return moved
 

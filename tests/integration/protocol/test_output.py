@@ -1,11 +1,30 @@
 """Published rows in an output topic, once each, whatever interleaves: real Kafka, real Postgres."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from tests.support.failpoint import failpoint
+from tests.support.sent import sent_to
 from tests.support.world import World
+
+from tidemark.errors import Fenced, InvalidSettings, OutputTooLarge, Refused, RunNotDone
+from tidemark.failpoints import FailpointHit
+from tidemark.kafka.group import Group
+from tidemark.model.output import NOTHING_SENT, Sent
+from tidemark.operations.mirror import mirror_region
+from tidemark.operations.output import OutputSnapshot
+from tidemark.operations.region import region_of
+from tidemark.postgres.session import try_lock_name
+from tidemark.postgres.transaction import autocommit
+from tidemark.protocol.mirror import mirror
+
+Hook = Callable[[], Any]
 
 
 @pytest.fixture
@@ -17,18 +36,593 @@ def sink(topic: Callable[..., str]) -> str:
 @pytest.fixture
 def region(world: World, sink: str) -> World:
     """A region that sends its rows."""
-    world.settings |= {"output": {"topic": sink, "key": ["value"]}}
+    world.settings["output"] = {"topic": sink}
     return world
 
 
-def test_each_row_is_sent_once(region: World, sink: str) -> None:
-    """B9: with the batch and the epoch in the headers, in the order of the batches."""
+def words(region: World) -> list[str]:
+    """The rows in the output topic, by their numbers, in order."""
+    return [json.loads(one.value or b"")["value"] for one in sent_records(region)]
+
+
+def sent_records(region: World) -> Any:
+    return sent_to(region.kafka, region.settings["output"]["topic"])
+
+
+def numbers(*ends: int) -> list[str]:
+    first, end = ends if len(ends) == 2 else (0, *ends)
+    return [f"value {number}" for number in range(first, end)]
+
+
+def send(region: World) -> None:
+    """A mirror by hand, which sends what is left."""
+    mirror_region(region.pipeline, region.connections, check=False)
+
+
+def publish_unsent(region: World, run_id: str, **bounds: Any) -> None:
+    """A run publishes, and its mirrors do not come to anything; it stays open."""
+    region.open(run_id, **bounds)
+    with others_send(region):
+        region.drain(run_id)
+
+
+@contextmanager
+def others_send(region: World) -> Iterator[None]:
+    """Another member is sending all the while, as far as one can see."""
+    with autocommit(region.ledger().engine) as cursor:
+        assert try_lock_name(cursor, f"tidemark output {region.region}")
+        yield
+        cursor.execute("SELECT pg_advisory_unlock_all()")
+
+
+@contextmanager
+def hooked(monkeypatch: pytest.MonkeyPatch, name: str, then: Hook) -> Iterator[None]:
+    """After the next call of this method of the snapshot something else happens."""
+    original, due = getattr(OutputSnapshot, name), [then]
+
+    def call(*given: Any) -> Any:
+        found = original(*given)
+        if due:
+            due.pop()()
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OutputSnapshot, name, call)
+        yield
+
+
+# --- what is sent ---
+
+
+def test_each_row_is_sent_once_in_the_order_of_the_batches(region: World) -> None:
+    """B9: with region, seq and epoch in the headers."""
     region.produce(5)
     region.run("first", max_records=2)
     region.produce(2, start=5)
     region.run("second")
-    from tests.support.sent import sent_to
-    records = sent_to(region.kafka, sink)
-    for r in records: print(r)
-    assert [json.loads(one.value)["value"] for one in records] == [f"value {n}" for n in range(7)]
-    assert 0
+    records = sent_records(region)
+    assert words(region) == numbers(7)
+    assert [(one.seq, one.epoch) for one in records] == [
+        (1, 1), (1, 1), (2, 1), (2, 1), (3, 1), (4, 2), (4, 2)
+    ]  # fmt: skip
+    assert {one.region for one in records} == {region.region}
+    assert {one.key for one in records} == {None}
+    assert region.kafka_offsets() == region.ledger_offsets()
+
+
+def test_a_batch_without_rows_is_passed(region: World) -> None:
+    """A later mirror does not look at it again."""
+    from tests.support.produce import produce
+
+    produce(region.kafka, region.topic, [b"bad", b"bad"])
+    region.settings["dead_letters"] = {"max_ratio": 1}
+    region.run()
+    assert words(region) == []
+    assert [one.seq for one in region.group.sent(region.kafka_offsets())] == [1]
+
+
+def test_keys_are_objects_of_the_named_columns(region: World) -> None:
+    region.settings["output"]["key"] = ["value", "kafka_offset"]
+    region.produce(2)
+    region.run()
+    assert [json.loads(one.key) for one in sent_records(region)] == [
+        {"value": "value 0", "kafka_offset": 0}, {"value": "value 1", "kafka_offset": 1}
+    ]  # fmt: skip
+
+
+def test_a_key_that_no_row_has_stops_it(region: World) -> None:
+    region.settings["output"]["key"] = ["flight"]
+    region.produce(1)
+    region.open()
+    with pytest.raises(Refused, match="no column flight, which output.key names"):
+        region.drain()
+
+
+def test_without_an_output_nothing_changes(world: World) -> None:
+    """B9, B3: the metadata is what it was."""
+    world.produce(1)
+    world.run()
+    found = world.group.committed_metadata(world.kafka_offsets())
+    assert {metadata for _, metadata in found.values()} == {f"{world.region}/1/1"}
+
+
+# --- crashes, zombies, several writers ---
+
+
+@pytest.mark.parametrize(
+    "point",
+    ["mirror.before", "mirror.fenced", "mirror.read", "mirror.sending", "mirror.sent",
+     "mirror.after"],
+)  # fmt: skip
+def test_a_mirror_that_died_anywhere_is_repeated_and_nothing_comes_twice(
+    region: World, point: str
+) -> None:
+    """B9, B1: records, offsets and what was sent are one transaction."""
+    region.produce(3)
+    publish_unsent(region, "run")
+    with failpoint(point), pytest.raises(FailpointHit):
+        send(region)
+    send(region)
+    region.close()
+    assert words(region) == numbers(3)
+
+
+def test_what_was_sent_is_read_after_the_writer_has_fenced_the_others(
+    region: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read before, it would be older than what another writer commits just then."""
+    region.produce(3)
+    publish_unsent(region, "run")
+    new_writer = Group._new_writer
+
+    def late(self: Group, *given: Any) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setattr(Group, "_new_writer", new_writer)
+            send(region)
+        return new_writer(self, *given)
+
+    monkeypatch.setattr(Group, "_new_writer", late)
+    send(region)
+    assert words(region) == numbers(3)
+
+
+def test_a_writer_that_read_the_ledger_and_slept_is_fenced(
+    region: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B9: its records were read, and are never committed; it begins again."""
+    region.produce(3)
+    publish_unsent(region, "run")
+    with hooked(monkeypatch, "unsent", lambda: send(region)):
+        send(region)
+    assert words(region) == numbers(3)
+
+
+def test_a_zombie_sends_nothing(region: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B1: a reset came between its look at the ledger and its commit."""
+    region.produce(3)
+    publish_unsent(region, "run")
+    with region_of(region.pipeline, region.connections) as one:  # noqa: SIM117
+        with hooked(monkeypatch, "unsent", region.reset), pytest.raises(Fenced):
+            mirror(one.ledger, one.group, one.name, 1)
+    assert words(region) == numbers(3)
+    assert {one.epoch for one in sent_records(region)} == {1}, "the batch's own epoch"
+
+
+def test_the_epoch_is_read_with_what_is_sent(
+    region: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A settle that has taken its epoch and not mirrored yet fences nobody at Kafka."""
+    region.produce(3)
+    publish_unsent(region, "run")
+    raised = "UPDATE tidemark.regions SET epoch = epoch + 1"
+    with region_of(region.pipeline, region.connections) as one:
+        look = one.group.sent
+
+        def passed(offsets: Any) -> Any:
+            region.sql(raised)
+            return look(offsets)
+
+        monkeypatch.setattr(one.group, "sent", passed)
+        with pytest.raises(Fenced):
+            mirror(one.ledger, one.group, one.name, 1)
+    assert words(region) == []
+
+
+def test_two_that_send_at_once_send_each_row_once(region: World) -> None:
+    """B9: without the members' courtesy, in turns and against each other."""
+    region.settings["output"]["max_rows"] = 1
+    region.produce(8)
+    publish_unsent(region, "run", max_records=1)
+    with failpoint("mirror.sending", "touch:/dev/null"):
+        threads = [Thread(target=send_until_all, args=(region,)) for _ in range(2)]
+        [one.start() for one in threads]
+        [one.join(60) for one in threads]
+    assert not any(one.is_alive() for one in threads)
+    assert words(region) == numbers(8)
+
+
+def send_until_all(region: World) -> None:
+    while len(words(region)) < 8:
+        try:
+            send(region)
+        except Exception as error:
+            assert "took over" in str(error), error  # noqa: PT017
+
+
+def test_members_do_not_fence_each_other(region: World) -> None:
+    """B9: who finds another one sending leaves it to that, and the close sends the rest."""
+    region.produce(4)
+    publish_unsent(region, "run", max_records=2)
+    assert words(region) == []
+    assert len(region.rows()) == 4
+    region.close()
+    assert words(region) == numbers(4)
+
+
+# --- what was sent is not known, or is not this ledger's ---
+
+
+def forget_offsets(region: World, admin: AdminClient) -> None:
+    """Kafka has lost the group's offsets."""
+    group = region.pipeline.group
+    admin.delete_consumer_groups([group])[group].result(20)
+
+
+def test_lost_offsets_stop_the_region_until_a_person_says_where_it_stands(
+    region: World, admin: AdminClient
+) -> None:
+    """B9, B16: neither twice nor left out."""
+    region.produce(4)
+    region.run("first", max_records=2)
+    forget_offsets(region, admin)
+    region.produce(2, start=4)
+    with pytest.raises(Refused, match=r"have lost|has lost them.*output\.resume_after: 2"):
+        region.open("second")
+    for wrong in (1, 3, 0):
+        region.settings["output"]["resume_after"] = wrong
+        with pytest.raises(Refused, match=rf"is {wrong}, but the newest record .* is of batch 2"):
+            region.open("second")
+    region.settings["output"]["resume_after"] = 2
+    region.run("second")
+    assert words(region) == numbers(6)
+
+
+def test_a_ledger_that_was_restored_stops_the_region(region: World) -> None:
+    """B9: its batch of that seq is another one."""
+    region.produce(2)
+    region.run("first")
+    region.sql("UPDATE tidemark.batches SET uuid = gen_random_uuid()")
+    with pytest.raises(Refused, match="batch 1 .* was sent, and is no batch of this ledger"):
+        region.open("second")
+    assert words(region) == numbers(2)
+    region.settings["output"]["resume_after"] = 1
+    region.produce(1, start=2)
+    region.run("third")
+    assert words(region) == numbers(3)
+
+
+def test_a_restored_ledger_gives_out_no_seq_that_was_sent(region: World) -> None:
+    """B9: the batch that was sent is not there at all; the next ones are told from it."""
+    region.produce(4)
+    region.run("first", max_records=2)
+    region.sql("UPDATE tidemark.regions SET head_seq = 1, next_seq = 2, sent_seq = 1")
+    for table in ("spans", "contributions", "batches"):
+        region.sql(f"DELETE FROM tidemark.{table} WHERE seq = 2")
+    region.sql(
+        "UPDATE tidemark.partitions SET next_offset = 2, record_end = 2, seq = 1 WHERE seq = 2"
+    )
+    region.sql("DELETE FROM public.records WHERE batch_seq = 2")
+    with pytest.raises(Refused, match=r"batch 2 .* is no batch of this ledger.*resume_after: 2"):
+        region.open("second")
+    region.settings["output"]["resume_after"] = 2
+    region.run("third")
+    assert words(region) == [*numbers(4), *numbers(2, 4)], "a person has accepted that"
+    assert [one.seq for one in sent_records(region)][4:] == [3, 3]
+
+
+def test_two_partitions_that_name_different_batches_stop_it(region: World) -> None:
+    """Another hand has written one of them."""
+    region.produce(2)
+    region.run("first")
+    with region.group.writer() as writer:
+        writer.commit({region.partition(1): 0}, f"{region.region}/1/1/{NOTHING_SENT}")
+    with pytest.raises(Refused, match="name different batches as sent"):
+        region.open("second")
+
+
+def test_a_foreign_commit_on_one_partition_is_put_right(region: World, admin: AdminClient) -> None:
+    """Kafka's own tools write no metadata; the other partitions tell what was sent."""
+    region.produce(2)
+    region.run("first")
+    with region.group.writer() as writer:
+        writer.commit({region.partition(1): 7}, "")
+    region.produce(1, start=2)
+    region.run("second")
+    assert words(region) == numbers(3)
+
+
+def test_a_topic_with_records_of_the_region_is_no_first_run(
+    region: World, world: World, admin: AdminClient
+) -> None:
+    """B9: the ledger is new, and has published nothing."""
+    region.produce(2)
+    region.run("first")
+    forget_offsets(region, admin)
+    region.sql("DROP SCHEMA tidemark CASCADE")
+    region.sql("DROP SCHEMA tidemark_staging CASCADE")
+    region.sql("DROP TABLE public.records")
+    with pytest.raises(Refused, match=r"has lost them.*is batch 1.*output\.resume_after: 1"):
+        region.open("second")
+    region.settings["output"]["resume_after"] = 1
+    region.run("second")
+    assert words(region) == [*numbers(2), *numbers(2)], "a person has accepted that"
+
+
+# --- an older region ---
+
+
+def test_an_older_region_begins_where_a_person_says(world: World, sink: str) -> None:
+    """B9: with all that it has published, or with what comes."""
+    world.produce(2)
+    world.run("first")
+    world.produce(1, start=2)
+    world.settings["output"] = {"topic": sink}
+    with pytest.raises(Refused, match=r"set output\.start: beginning .* or end"):
+        world.open("second")
+    world.settings["output"]["start"] = "beginning"
+    world.run("third")
+    assert words(world) == numbers(3)
+
+
+def test_an_older_region_may_begin_at_its_end(world: World, sink: str) -> None:
+    world.produce(2)
+    world.run("first")
+    world.produce(1, start=2)
+    world.settings["output"] = {"topic": sink, "start": "end"}
+    world.run("second")
+    assert words(world) == ["value 2"]
+
+
+def test_a_start_that_stays_in_the_file_sends_nothing_twice(
+    world: World, sink: str, admin: AdminClient
+) -> None:
+    """Offsets expire and the topic's retention deletes its records: the ledger still knows."""
+    world.settings["output"] = {"topic": sink, "start": "beginning"}
+    world.produce(2)
+    world.run("first")
+    forget_offsets(world, admin)
+    partition = KafkaPartition(sink, 0)
+    end = admin.list_offsets({partition: OffsetSpec.latest()})[partition].result(20).offset
+    admin.delete_records([KafkaPartition(sink, 0, end)])[KafkaPartition(sink, 0, end)].result(20)
+    with pytest.raises(Refused, match="the ledger knows of 1"):
+        world.open("second")
+    world.settings["output"]["resume_after"] = 0
+    with pytest.raises(Refused, match="the ledger knows that batch 1 was sent"):
+        world.open("second")
+
+
+def test_another_topic_needs_a_consent(region: World, topic: Callable[..., str]) -> None:
+    region.produce(1)
+    region.run("first")
+    region.settings["output"] = {"topic": topic(partitions=1)}
+    with pytest.raises(Refused, match=r"output\.topic was .* and is"):
+        region.open("second")
+
+
+def test_a_file_without_the_output_writes_no_mirror(region: World) -> None:
+    """What was sent would be lost."""
+    region.produce(1)
+    region.run("first")
+    del region.settings["output"]
+    for refused in (lambda: send(region), region.reset):
+        with pytest.raises(Refused, match="sends its rows to topic .* the pipeline file says no"):
+            refused()
+
+
+def test_a_file_with_an_output_begins_with_a_run(world: World, sink: str) -> None:
+    world.run("first")
+    world.settings["output"] = {"topic": sink}
+    with pytest.raises(Refused, match="start a run with this one first"):
+        send(world)
+
+
+# --- rewinds ---
+
+
+def test_a_rewind_needs_a_consent_and_sends_again_under_new_seqs(region: World) -> None:
+    """B9, B4: what was sent stays."""
+    region.produce(4)
+    region.run("first", max_records=2)
+    for apply in (False, True):
+        with pytest.raises(Refused, match="2 batches were sent|1 batches were sent"):
+            region.reset(to=1, apply=apply)
+    region.reset(to=1, overrides=["accept_resend"])
+    assert region.kafka_offsets()[region.partition()] == 2
+    assert [one.seq for one in region.group.sent(region.kafka_offsets())] == [2]
+    assert words(region) == numbers(4)
+    region.run("second")
+    assert words(region) == [*numbers(4), *numbers(2, 4)]
+    assert [one.seq for one in sent_records(region)][4:] == [3, 3]
+
+
+def test_a_batch_that_is_rewound_before_it_was_sent_is_never_sent(region: World) -> None:
+    """B9: the rewind's mirror sends nothing."""
+    region.produce(4)
+    publish_unsent(region, "first", max_records=2)
+    region.reset(to=1, overrides=["accept_resend"])
+    assert words(region) == []
+    region.run("second")
+    assert words(region) == numbers(4)
+    assert [one.seq for one in sent_records(region)] == [1, 1, 3, 3]
+
+
+def test_a_rewind_looks_whether_what_was_sent_is_known(region: World, admin: AdminClient) -> None:
+    region.produce(4)
+    region.run("first", max_records=2)
+    forget_offsets(region, admin)
+    with pytest.raises(Refused, match="has lost them"):
+        region.reset(to=1, overrides=["accept_resend"])
+    assert len(region.rows()) == 4
+
+
+def test_the_batch_that_was_sent_is_never_pruned(region: World) -> None:
+    """Nor one that is not sent yet."""
+    region.settings["retain_checkpoints"] = 1
+    region.produce(6)
+    region.run("first", max_records=2)
+    assert region.sql("SELECT seq FROM tidemark.batches") == [(3,)]
+    region.sql("UPDATE tidemark.regions SET sent_seq = 1")
+    region.produce(2, start=6)
+    with region_of(region.pipeline, region.connections) as one:
+        region.open("second")
+        region.drain("second")
+        with one.ledger.deciding(one.name, 2, "prune") as tx:
+            tx.prune(1, 100)
+    assert region.sql("SELECT seq FROM tidemark.batches ORDER BY 1") == [(3,), (4,)]
+    region.close("second")
+    assert region.sql("SELECT seq FROM tidemark.batches ORDER BY 1") == [(4,)]
+
+
+# --- bounds ---
+
+
+def test_transactions_are_of_whole_batches_up_to_max_rows(region: World) -> None:
+    """Each with the checkpoint of its last batch."""
+    region.settings["output"]["max_rows"] = 5
+    region.produce(8)
+    publish_unsent(region, "run", max_records=2)
+    with failpoint("mirror.after"), pytest.raises(FailpointHit):
+        send(region)
+    assert words(region) == numbers(4)
+    assert region.kafka_offsets()[region.partition()] == 4
+    assert [one.seq for one in region.group.sent(region.kafka_offsets())] == [2]
+    send(region)
+    assert words(region) == numbers(8)
+    assert region.kafka_offsets() == region.ledger_offsets()
+
+
+def test_a_batch_that_takes_too_long_is_too_large(
+    region: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B16: it is never split; nothing of it is seen."""
+    region.settings["output"]["max_seconds"] = 1
+    region.produce(3)
+    publish_unsent(region, "run")
+    with monkeypatch.context() as patch:
+        original = OutputSnapshot.records
+
+        def slow(self: Any, batch: Any) -> Any:
+            region.sql("SELECT pg_sleep(1.1)")
+            yield from original(self, batch)
+
+        patch.setattr(OutputSnapshot, "records", slow)
+        with pytest.raises(OutputTooLarge, match=r"raise output\.max_seconds|Raise output\.max_"):
+            send(region)
+    assert words(region) == []
+    region.settings["output"]["max_seconds"] = 60
+    send(region)
+    assert words(region) == numbers(3)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM public.records WHERE kafka_offset = 1",
+        "INSERT INTO public.records SELECT * FROM public.records WHERE kafka_offset = 1",
+        "ALTER TABLE public.records RENAME TO other",
+    ],
+)
+def test_rows_that_somebody_changed_are_not_sent(region: World, change: str) -> None:
+    """B9, B5: the count is compared with the ledger's; the run is red and says why."""
+    region.produce(3)
+    publish_unsent(region, "run")
+    region.sql(change)
+    with pytest.raises(RunNotDone, match="batch 1 published 3 changes of rows .* to be sent"):
+        region.close()
+    assert words(region) == []
+
+
+def test_planning_waits_while_too_much_is_unsent(
+    region: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B9, B18: until somebody sends."""
+    region.settings["output"]["max_unsent"] = 2
+    region.produce(8)
+    region.open(max_records=2)
+    with others_send(region):
+        member = region.member()
+        wait_for(lambda: "no batch is planned: 2 are published" in caplog.text)
+        assert len(region.rows()) == 4
+    member.result(60)
+    region.close()
+    assert words(region) == numbers(8)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    import time
+
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+# --- what else a region goes through ---
+
+
+def test_a_topic_that_is_not_there_is_named_before_anything_is_written(region: World) -> None:
+    region.settings["output"]["topic"] = "nowhere"
+    with pytest.raises(InvalidSettings, match=r"topic nowhere does not exist.*output\.topic"):
+        region.open()
+
+
+def test_a_long_pause_is_remarked(region: World) -> None:
+    """Kafka forgets the offsets of groups without members."""
+    region.run("first")
+    region.sql("UPDATE tidemark.runs SET closed_at = closed_at - interval '4 days'")
+    opened = region.open("second")
+    assert any("offsets.retention.minutes" in one for one in opened.remarks)
+    region.drain("second")
+    region.close("second")
+    assert region.open("third").remarks == ()
+
+
+def test_what_was_sent_survives_a_new_name(region: World) -> None:
+    """The headers bear the name of the region when it sends."""
+    from tidemark.ledger.actions import Order
+    from tidemark.operations.naming import rename_region
+
+    region.produce(2)
+    region.run("first")
+    region.settings["kafka"] = {"group": region.pipeline.group}
+    rename_region(region.pipeline, region.connections, "renamed", Order("test", "a test"))
+    region.region = "renamed"
+    region.produce(1, start=2)
+    region.run("second")
+    assert words(region) == numbers(3)
+    assert sent_records(region)[-1].region == "renamed"
+
+
+def test_a_region_that_was_dropped_and_made_again_asks(region: World) -> None:
+    """The group still names a batch of the one before."""
+    from tidemark.ledger.actions import Order
+    from tidemark.operations.naming import drop_region
+
+    region.produce(2)
+    region.run("first")
+    drop_region(region.pipeline, region.connections, Order("test", "a test"))
+    region.sql("DROP TABLE public.records")
+    region.settings["kafka"] = {"start": "committed"}
+    region.produce(1, start=2)
+    with pytest.raises(Refused, match=r"is no batch of this ledger.*dropped.*resume_after: 1"):
+        region.open("second")
+    region.settings["output"]["resume_after"] = 1
+    region.run("second")
+    assert words(region) == numbers(3)
+
+
+def test_sent_is_parsed_from_metadata_alone() -> None:
+    mark = Sent.parse(f"flights/3/12/11/{NOTHING_SENT.uuid}")
+    assert mark == Sent(11, NOTHING_SENT.uuid)
+    for other in ("", "flights/3/12", "flights/3/12/11", "flights/3/12/11/no", "a/b/c/d/e"):
+        assert Sent.parse(other) is None

@@ -1,0 +1,2 @@
+-- The outbox refers to no other table.
+UPDATE tidemark.outbox SET region = %(new)s WHERE region = %(region)s
