@@ -104,6 +104,19 @@ WITH_UPSERT = [
 WITH_TARGETS = [replace(case, mode="targets") for case in WITH_UPSERT]
 """The same steps for two targets, one of each mode."""
 
+WITH_OUTPUT = [
+    replace(case, mode="output")
+    for case in [
+        *IN_DRIVER,
+        Case("1 open", "mirror.sending"),
+        Case("7 mirror", "mirror.sending", 3),
+        Case("9 reset", "mirror.sending", program="reset"),
+        Case("9 rewind", "mirror.sending", program="rewind"),
+    ]
+    if case.step in ("1 open", "7 mirror", "8 close", "9 reset", "9 rewind")
+]
+"""The steps that send rows to a topic, or decide what is sent."""
+
 CUT = {
     Fault.killed: {
         "open.commit.sent",
@@ -123,6 +136,11 @@ CUT_WITH_UPSERT = {
     Fault.postgres_stopped: {"publish.commit.sent"},
     Fault.paused: {"publish.before"},
 }
+CUT_WITH_OUTPUT = {
+    Fault.killed: {("7 mirror", "mirror.sent"), ("9 rewind", "rewind.removed")},
+    Fault.postgres_stopped: {("7 mirror", "mirror.read")},
+    Fault.paused: {("7 mirror", "mirror.sending")},
+}
 CUT_WITH_TWO = {
     Fault.killed: {"publish.moved", "publish.commit.sent"},
     Fault.postgres_stopped: {"drain.staged"},
@@ -133,7 +151,7 @@ CUT_WITH_TWO = {
 
 def cells() -> list[tuple[Fault, Case]]:
     """Every cell of the table."""
-    everywhere = [*IN_DRIVER, *IN_WORKER, *WITH_TWO, *WITH_UPSERT, *WITH_TARGETS]
+    everywhere = [*IN_DRIVER, *IN_WORKER, *WITH_TWO, *WITH_UPSERT, *WITH_TARGETS, *WITH_OUTPUT]
     return [
         *((Fault.killed, case) for case in everywhere),
         *((Fault.postgres_stopped, case) for case in everywhere),
@@ -148,6 +166,8 @@ def is_in_worker(case: Case) -> bool:
 
 def is_in_cut(fault: Fault, case: Case) -> bool:
     """Whether the cell is tried in every run of the suite."""
+    if case.mode == "output":
+        return (case.step, case.failpoint) in CUT_WITH_OUTPUT[fault]
     if case.mode != "append":
         return case.failpoint in CUT_WITH_UPSERT[fault]
     if case.in_flight == 2:

@@ -10,10 +10,13 @@ from typing import Any
 from uuid import uuid4
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support import two_tables
 from tests.support.executor import LocalExecutor
 from tests.support.produce import produce, produce_transaction
 from tests.support.region import DrivenRegion
+from tests.support.sent import sent_to
+from tests.support.topics import create_topic
 
 from tidemark.operations.drain import ExecutorOf
 from tidemark.protocol.mirror import differences
@@ -95,6 +98,16 @@ class FaultRegion(DrivenRegion):
         """From now on each record is a row of two tables, and the newest of its key in one."""
         self.settings |= two_tables.SETTINGS
 
+    def send(self) -> None:
+        """From now on the rows are sent to a topic of its own."""
+        create_topic(AdminClient({"bootstrap.servers": self.kafka}), NewTopic(self.sink, 2, 1))
+        self.settings["output"] = {"topic": self.sink, "key": ["n"]}
+
+    @property
+    def sink(self) -> str:
+        """The output topic."""
+        return f"{self.topic}-output"
+
     def _last(self, good: list[tuple[int, int, dict[str, Any]]]) -> list[Any]:
         """Of each key the last record, unless that deletes it."""
         last = {one["k"]: (p, o, one) for p, o, one in sorted(good, key=lambda found: found[:2])}
@@ -102,8 +115,9 @@ class FaultRegion(DrivenRegion):
 
     def rewind(self) -> None:
         """A rewind by hand to the first checkpoint."""
+        accepted = ["accept_resend"] if "output" in self.settings else []
         [(seq,)] = self.sql("SELECT min(seq) FROM tidemark.batches WHERE state = 'published'")
-        self.reset(to=seq)
+        self.reset(to=seq, overrides=accepted)
 
     def faults_found(self) -> list[str]:
         """Everything that is not as it must be at rest; each text names what was found."""
@@ -124,6 +138,22 @@ class FaultRegion(DrivenRegion):
         yield from (f"staging left: {name}" for (name,) in self.sql(STAGING))
         yield from (f"ledger: {fault}" for (fault,) in self.sql(LEDGER_FAULTS))
         yield from self._verified()
+        if "output" in self.settings:
+            yield from self._unlike_output()
+
+    def _unlike_output(self) -> Iterator[str]:
+        """Where the output topic differs from what its batches published, rewound ones too."""
+        records = sent_to(self.kafka, self.sink)
+        sent = [(one.seq, json.loads(one.value or b"")["n"]) for one in records]
+        live = {seq for (seq,) in self.sql(PUBLISHED)}
+        rows = self.sql("SELECT batch_seq, n FROM public.numbers")
+        yield from _compared("sent records", rows, [one for one in sent if one[0] in live])
+        twice = [one for one, times in Counter(sent).items() if times > 1]
+        yield from (f"sent twice: {one}" for one in twice)
+        for partition in (0, 1):
+            seqs = [one.seq for one in records if one.partition == partition]
+            if seqs != sorted(seqs):
+                yield f"partition {partition} of the output is not in the order of the batches"
 
     def newest(self) -> list[Row]:
         """What is visible in the second target."""
@@ -174,6 +204,7 @@ def _numbered(good: list[tuple[int, int, dict[str, Any]]]) -> list[Row]:
     return [(partition, offset, one["n"]) for partition, offset, one in good]
 
 
+PUBLISHED = "SELECT seq FROM tidemark.batches WHERE state = 'published'"
 STAGING = """
 SELECT relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
 WHERE nspname = 'tidemark_staging' AND relkind = 'r'

@@ -23,7 +23,7 @@ def test_after_any_fault_one_more_run_leaves_everything_exactly_once(
     record: Record,
     tmp_path: Path,
 ) -> None:
-    """B8, B18: with one batch in flight, with two, with upserts, with two targets."""
+    """B8, B9, B18: with one batch in flight, two, upserts, two targets, an output topic."""
     fault, case = cell
     prepare(case, region)
     result = BREAK[fault](case, region, breakable, tmp_path)
@@ -122,6 +122,8 @@ def prepare(case: Case, region: FaultRegion) -> None:
         region.upsert()
     if case.mode == "targets":
         region.several()
+    if case.mode == "output":
+        region.send()
     if case.program == "reset":
         leave_a_run_half_done(region)
     elif case.program == "rewind":

@@ -35,11 +35,11 @@ def check(
 ) -> None:
     """Check all that a run of the pipeline needs: for CI, and before the first run.
 
-    Connections, topics and ACLs; the members' session time-out beside the broker's bounds;
-    Postgres' version, durability, role and rights; the ledger's schema; whether the region could
-    open now; the declared fields; the transform, and whether its output fits the target. Changes
-    nothing. What cannot be asked is marked with a dash, what only a rewind or a dashboard would
-    miss with an exclamation mark. With `schema: infer` a schema to paste takes the place of what
+    Connections, topics and ACLs, the output topic's too; the members' session time-out beside the
+    broker's bounds; Postgres' version, durability, role and rights; the ledger's schema; whether
+    the region could open now; the declared fields; the transform, and whether its output fits the
+    target. Changes nothing. What cannot be asked is marked with a dash, what only a rewind or a
+    dashboard would miss with an exclamation mark. With `schema: infer` a schema to paste takes the place of what
     needs one.
 
     Exits with 1 if anything fails, each with its remedy; 2 if the pipeline file itself is wrong.
@@ -49,12 +49,17 @@ def check(
     """
     from tidemark.cli.check_job import inferred_findings, job_findings
     from tidemark.cli.check_kafka import kafka_findings
+    from tidemark.cli.check_output import output_findings
     from tidemark.cli.check_postgres import postgres_findings
     from tidemark.cli.check_region import region_findings
     from tidemark.settings.pipeline import Pipeline
 
     loaded = Pipeline.load(pipeline, may_infer=True)
-    groups = [("Kafka", kafka_findings(loaded)), ("Postgres", postgres_findings(loaded))]
+    groups = [
+        ("Kafka", kafka_findings(loaded)),
+        ("the output topic", output_findings(loaded)),
+        ("Postgres", postgres_findings(loaded)),
+    ]
     if loaded.decode.infers_any:
         groups.append(("the records", inferred_findings(loaded)))
     else:

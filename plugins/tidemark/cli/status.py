@@ -22,6 +22,7 @@ from tidemark.operations.status import (
 )
 
 if TYPE_CHECKING:
+    from tidemark.operations.output_status import OutputStatus
     from tidemark.operations.region import Region
     from tidemark.settings.pipeline import Pipeline
 
@@ -41,7 +42,8 @@ def status(
 
     For each partition: the ledger's offset (the truth), Kafka's group offset (its mirror), the
     end of the log, lag = end - ledger, drift = Kafka - ledger. Offsets are the next to read. For
-    the target: the rows that the ledger moved there and, with --count, those that are there.
+    the target: the rows that the ledger moved there and, with --count, those that are there. For
+    an output topic: the newest batch in it, and what is published and not sent yet.
 
     Drift of Kafka is repaired by `tidemark mirror`. Drift of the target means that somebody else
     writes or deletes there: `tidemark verify` names the rows. Exits with 1 if something could not
@@ -87,10 +89,13 @@ def status_of(pipeline: "Pipeline", *, count: bool = False) -> RegionStatus:
 
 def _measured(region: "Region", found: RegionStatus, *, count: bool) -> RegionStatus:
     """With the table counted and Kafka asked; the ledger's part stays if Kafka is silent."""
+    from tidemark.operations.output_status import output_status
+
     if count:
         found = replace(found, targets=tuple(counted(region, one) for one in found.targets))
     try:
-        return replace(found, partitions=tuple(with_kafka(region, found.partitions)))
+        partitions = tuple(with_kafka(region, found.partitions))
+        return replace(found, partitions=partitions, output=output_status(region, partitions))
     except TidemarkError as error:
         return replace(found, problem=told(error))
 
@@ -152,7 +157,16 @@ def _facts(one: RegionStatus) -> Iterator[tuple[str, Any]]:
         yield "member", f"{member.number} {member.name}: {member.state}"
     for target in one.targets:
         yield "target", _of_target(target)
+    yield "output", _of_output(one.output) if one.output else None
     yield "lag", one.lag
+
+
+def _of_output(output: "OutputStatus") -> str:
+    if output.sent_seq is None:
+        return f"topic {output.topic}: what was sent is UNKNOWN"
+    left = f"{output.unsent_batches} batches ({output.unsent_records} records) are not sent"
+    told = left if output.unsent_batches else "nothing is unsent"
+    return f"topic {output.topic}: sent up to batch {output.sent_seq}, {told}"
 
 
 def _of_target(target: TargetStatus) -> str:

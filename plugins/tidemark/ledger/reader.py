@@ -102,10 +102,6 @@ class Reader(Lookup):
         with autocommit(self.engine) as cursor:
             return checkpoint_at(cursor, region, at)
 
-    def count_unsent(self, region: str, seq: int) -> int:
-        """How many batches are published after the newest one that was sent to a topic."""
-        return int(self._rows("count_unsent", region=region, seq=seq)[0][0])
-
     def partitions(self, region: str) -> dict[TopicPartition, Partition]:
         """Every partition of the region as the ledger knows it."""
         with autocommit(self.engine) as cursor:

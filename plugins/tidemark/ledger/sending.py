@@ -7,6 +7,7 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.ledger import rewinds
 from tidemark.model.batch import Checkpoint
+from tidemark.model.bounds import MOST
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.output import NOTHING_SENT, OutputHistory, Sent, Unsent
 from tidemark.postgres.queries import query
@@ -47,9 +48,11 @@ def newest_up_to(cursor: Cursor, region: str, seq: int) -> Sent:
 def history(cursor: Cursor, region: str) -> OutputHistory:
     """What the ledger knows beside the batches."""
     cursor.execute(query("history"), {"region": region})
-    was_published, oldest_seq, sent_seq, head_seq = cursor.fetchone() or (False, 0, None, 0)
-    head = newest_up_to(cursor, region, head_seq)
-    return OutputHistory(was_published, oldest_seq, sent_seq, head)
+    oldest_seq, sent_seq, head_seq = cursor.fetchone() or (0, None, 0)
+    was_published = newest_up_to(cursor, region, MOST) != NOTHING_SENT
+    return OutputHistory(
+        was_published, oldest_seq, sent_seq, newest_up_to(cursor, region, head_seq)
+    )
 
 
 def unsent(cursor: Cursor, region: str, target: str, sent_seq: int) -> list[Unsent]:

@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tidemark.errors import Unreachable
+from tidemark.ledger.sending import unsent
 from tidemark.member.member_run import MemberRun
+from tidemark.model.batch import ONLY
 from tidemark.postgres.session import try_lock_name, unlock_name
 from tidemark.postgres.transaction import autocommit
 
@@ -47,10 +49,11 @@ def may_plan(run: MemberRun, send: Callable[[], None]) -> bool:
 
 def _unsent(run: MemberRun) -> int:
     """Batches that are published and not sent, as far as Kafka tells what was sent."""
-    offsets = run.ledger.merged_checkpoint(run.region).offsets
     try:
-        marks = run.group.sent(offsets)
+        marks = run.group.sent(run.ledger.merged_checkpoint(run.region).offsets)
     except Unreachable as error:
         log.warning("what was sent is unknown: %s", error)
         return 0
-    return run.ledger.count_unsent(run.region, max(one.seq for one in marks)) if marks else 0
+    newest, target = max((one.seq for one in marks), default=0), run.pipeline.sent_target
+    with autocommit(run.ledger.engine) as cursor:
+        return len(unsent(cursor, run.region, target or ONLY, newest)) if marks else 0

@@ -10,6 +10,7 @@ from typing import Any
 from prometheus_client.core import GaugeMetricFamily
 
 from tidemark.ledger.looks import Published, ShownMember
+from tidemark.operations.output_status import OutputStatus
 from tidemark.operations.status import PartitionStatus, RegionStatus, TargetStatus
 
 Number = float | None
@@ -35,6 +36,11 @@ _OF_BATCH: dict[str, tuple[str, Callable[[Published], Number]]] = {
         "From the newest batch's plan to its publish",
         lambda b: (b.published_at - b.planned_at).total_seconds(),
     ),
+}
+_OF_OUTPUT: dict[str, tuple[str, Callable[[OutputStatus], Number]]] = {
+    "tidemark_output_sent_seq": ("Seq of the newest batch in the topic", lambda o: o.sent_seq),
+    "tidemark_output_unsent_batches": ("Published, not sent", lambda o: o.unsent_batches),
+    "tidemark_output_unsent_records": ("What these will send", lambda o: o.unsent_records),
 }
 _OF_TARGET: dict[str, tuple[str, Callable[[TargetStatus], Number]]] = {
     "tidemark_target_rows": ("Rows of the retained checkpoints", lambda t: t.ledger),
@@ -69,6 +75,8 @@ def metrics_of(regions: Iterable[RegionStatus]) -> Iterator[GaugeMetricFamily]:
         (_OF_BATCH, [((one.region,), one.newest) for one in found if one.newest]),
     ):
         yield from _families(named, ["region"], things)
+    outputs = [((one.region, one.output.topic), one.output) for one in found if one.output]
+    yield from _families(_OF_OUTPUT, ["region", "topic"], outputs)
     targets = [((one.region, each.table), each) for one in found for each in one.targets]
     yield from _families(_OF_TARGET, ["region", "table"], targets)
     partitions = [

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tidemark.ledger.looks import Published, ShownMember
     from tidemark.model.offsets import TopicPartition
+    from tidemark.operations.output_status import OutputStatus
     from tidemark.operations.region import Region
 
 
@@ -81,6 +82,8 @@ class RegionStatus:
     members: "tuple[ShownMember, ...]" = ()
     newest: "Published | None" = None
     """The newest checkpoint."""
+    output: "OutputStatus | None" = None
+    """What was sent to the output topic; None without one, or if Kafka could not be asked."""
     problem: str | None = None
     """What could not be asked."""
 

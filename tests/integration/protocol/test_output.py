@@ -134,7 +134,7 @@ def test_a_key_that_no_row_has_stops_it(region: World) -> None:
     region.settings["output"]["key"] = ["flight"]
     region.produce(1)
     region.open()
-    with pytest.raises(Refused, match="no column flight, which output.key names"):
+    with pytest.raises(Refused, match=r"no column flight, which output.key names"):
         region.drain()
 
 
@@ -292,7 +292,7 @@ def test_a_ledger_that_was_restored_stops_the_region(region: World) -> None:
     region.produce(2)
     region.run("first")
     region.sql("UPDATE tidemark.batches SET uuid = gen_random_uuid()")
-    with pytest.raises(Refused, match="batch 1 .* was sent, and is no batch of this ledger"):
+    with pytest.raises(Refused, match=r"batch 1 .* was sent, and is no batch of this ledger"):
         region.open("second")
     assert words(region) == numbers(2)
     region.settings["output"]["resume_after"] = 1
@@ -415,7 +415,7 @@ def test_a_file_without_the_output_writes_no_mirror(region: World) -> None:
     region.run("first")
     del region.settings["output"]
     for refused in (lambda: send(region), region.reset):
-        with pytest.raises(Refused, match="sends its rows to topic .* the pipeline file says no"):
+        with pytest.raises(Refused, match=r"sends its rows to topic .* the pipeline file says no"):
             refused()
 
 
@@ -434,7 +434,7 @@ def test_a_rewind_needs_a_consent_and_sends_again_under_new_seqs(region: World) 
     region.produce(4)
     region.run("first", max_records=2)
     for apply in (False, True):
-        with pytest.raises(Refused, match="2 batches were sent|1 batches were sent"):
+        with pytest.raises(Refused, match=r"2 batches were sent|1 batches were sent"):
             region.reset(to=1, apply=apply)
     region.reset(to=1, overrides=["accept_resend"])
     assert region.kafka_offsets()[region.partition()] == 2
@@ -537,7 +537,7 @@ def test_rows_that_somebody_changed_are_not_sent(region: World, change: str) -> 
     region.produce(3)
     publish_unsent(region, "run")
     region.sql(change)
-    with pytest.raises(RunNotDone, match="batch 1 published 3 changes of rows .* to be sent"):
+    with pytest.raises(RunNotDone, match=r"batch 1 published 3 changes of rows .* to be sent"):
         region.close()
     assert words(region) == []
 

@@ -1,0 +1,59 @@
+"""The output topic's part of `tidemark check`."""
+
+from collections.abc import Iterator
+
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AclOperation, AdminClient
+
+from tidemark.cli.findings import Doubtful, Finding, Unknown, Wrong, finding
+from tidemark.cli.project import connection
+from tidemark.kafka.admin import SECONDS, request
+from tidemark.kafka.config import kafka_config, quiet
+from tidemark.kafka.sessions import offsets_kept_minutes
+from tidemark.settings.output import OutputSettings
+from tidemark.settings.pipeline import Pipeline
+
+NEEDED = {AclOperation.WRITE, AclOperation.DESCRIBE}
+"""On the output topic. To READ it is needed where what was sent has to be found from it."""
+
+ADVISED_MINUTES = 7 * 24 * 60
+"""Kafka's default of offsets.retention.minutes."""
+
+
+def output_findings(pipeline: Pipeline) -> Iterator[Finding]:
+    """Whether the topic is there and may be written; nothing without an output."""
+    if pipeline.output is None:
+        return
+    conn_id, output = pipeline.kafka.connection, pipeline.output
+    yield finding(f"output topic {output.topic}", lambda: _topic(conn_id, output))
+    yield finding("what was sent", lambda: _kept(conn_id))
+
+
+def _topic(conn_id: str, output: OutputSettings) -> str:
+    admin = AdminClient(quiet(kafka_config(connection(conn_id))))
+    found = request(
+        lambda: admin.describe_topics(
+            TopicCollection([output.topic]),
+            include_authorized_operations=True,
+            request_timeout=SECONDS,
+        )[output.topic],
+        f"topic {output.topic}",
+        none_if="UNKNOWN_TOPIC_OR_PART",
+    )
+    if found is None:
+        raise Wrong("does not exist", "create it, or correct output.topic")
+    granted = {*(found.authorized_operations or ())}
+    if granted and AclOperation.ALL not in granted and NEEDED - granted:
+        missing = ", ".join(sorted(one.name for one in NEEDED - granted))
+        raise Wrong(f"{missing} is not granted", f"grant {missing} on topic {output.topic}")
+    return f"{len(found.partitions)} partitions; may write and describe"
+
+
+def _kept(conn_id: str) -> str:
+    minutes = offsets_kept_minutes(kafka_config(connection(conn_id)))
+    if minutes is None:
+        raise Unknown("no right to read broker settings (ACL DescribeConfigs)")
+    told = f"known by the group's offsets, kept for {minutes / 60:.0f} h without members"
+    if minutes < ADVISED_MINUTES:
+        raise Doubtful(told, "raise offsets.retention.minutes above the longest pause of runs")
+    return told

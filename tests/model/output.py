@@ -1,0 +1,316 @@
+"""The output topic in every order of events: what the mirror's Kafka transaction sends.
+
+Two members mirror whenever they like, an open has to before its epoch may publish, a rewind changes
+the ledger when its mirror was read back. Everybody sleeps before every step, and members outlive
+their epoch as zombies. What was sent is judged by the library's own `begin`. One batch is one row.
+
+Faults, each with a budget: a crash, or a commit without an answer; an open at any time; a rewind; a
+ledger restored from a backup; the group's offsets lost; offsets that are readable late.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+from uuid import UUID
+
+from tidemark.errors import Refused
+from tidemark.model.output import NOTHING_SENT, OutputHistory, Sent
+from tidemark.protocol.output_start import begin
+
+
+class Faults(NamedTuple):
+    """How many of each may still happen."""
+
+    crash: int = 0
+    open: int = 0
+    rewind: int = 0
+    restore: int = 0
+    expire: int = 0
+    late: int = 0
+
+
+class Mirror(NamedTuple):
+    """Whoever mirrors: a member, or the administrator that opens or rewinds."""
+
+    kind: str
+    step: str = "idle"
+    is_current: bool = True
+    """It holds the region's epoch."""
+    is_newest: bool = False
+    """No writer was made after its own."""
+    sent: frozenset[Sent] = frozenset()
+    """What it has read as sent."""
+    todo: tuple[tuple[Sent, ...], Sent, int] | None = None
+    """The batches, what is sent then, and the offset."""
+    remembered: Sent | None = None
+    to: int = 0
+
+
+class State(NamedTuple):
+    """The ledger, the group's offset with its metadata, the topic, and who mirrors."""
+
+    faults: Faults
+    live: tuple[Sent, ...] = ()
+    rewound: tuple[Sent, ...] = ()
+    top: int = 0
+    """The highest seq that was ever given."""
+    make: int = 0
+    """A restored ledger gives its seqs to other batches."""
+    is_opened: bool = False
+    """The epoch's open has mirrored: members may publish."""
+    topic: tuple[Sent, ...] = ()
+    offset: int = 0
+    sent: Sent | None = None
+    late: tuple[int, Sent] | None = None
+    """Committed, and not readable yet."""
+    mirrors: tuple[Mirror, ...] = (Mirror("member", is_current=False),) * 2
+    admin: Mirror | None = None
+    is_hurt: bool = False
+    """A ledger was restored, or offsets were lost."""
+    made: tuple[Sent, ...] = ()
+    stopped: str = ""
+
+
+Step = tuple[str, State, bool]
+"""What happens, what comes of it, and whether it is a fault."""
+
+
+class Look(NamedTuple):
+    """A ledger snapshot and the topic, as `begin` asks them."""
+
+    state: State
+    without: frozenset[str]
+    topic: str = "output"
+    max_rows: int = 9
+    start: str | None = None
+    resume_after: int | None = None
+
+    def knows(self, sent: Sent) -> bool:
+        state = self.state
+        if "head" in self.without:
+            return sent.seq <= (state.live[-1].seq if state.live else 0)
+        if "uuid" in self.without:
+            return sent.seq <= state.top
+        return sent in (NOTHING_SENT, *state.live, *state.rewound)
+
+    def history(self) -> OutputHistory:
+        state = self.state
+        was_published = bool(state.live or state.rewound) and "published" not in self.without
+        return OutputHistory(was_published, 0, None, NOTHING_SENT)
+
+    def newest_seq(self, region: str) -> int | None:
+        seqs = [one.seq for one in self.state.topic]
+        return None if "topic" in self.without else max(seqs, default=None)
+
+
+class World:
+    """`without` names guards that are taken out, and `order` the steps of a mirror."""
+
+    def __init__(self, faults: Faults, batches: int, without: frozenset[str] = frozenset()) -> None:
+        self.begin = State(faults)
+        self._most = batches
+        self._without = without
+        self._order = ("fence", "look", "read")
+        if "look after fence" in without:
+            self._order = ("look", "fence", "read")
+        if "read after fence" in without:
+            self._order = ("read", "fence", "look")
+
+    def steps(self, state: State) -> Iterator[Step]:
+        if state.stopped:
+            return
+        if state.late:
+            offset, sent = state.late
+            yield "readable", state._replace(offset=offset, sent=sent, late=None), False
+        for place in (0, 1, *((2,) if state.admin else ())):
+            yield from self._mirror(state, place)
+        if len(state.live) < self._most and state.is_opened and state.top <= self._most:
+            yield "publish", _published(state), False
+        yield from self._settles(state)
+        yield from _disasters(state)
+
+    def _settles(self, state: State) -> Iterator[Step]:
+        fenced = _fenced(state)
+        opening = fenced._replace(admin=Mirror("open", self._order[0]))
+        if not state.is_opened and not state.admin:
+            yield "open", opening, False
+        elif state.faults.open:
+            yield "open again", _paid(opening, "open"), True
+        for to in range(len(state.live)) if state.faults.rewind else ():
+            rewinding = fenced._replace(admin=Mirror("rewind", self._order[0], to=to))
+            yield f"rewind to {to}", _paid(rewinding, "rewind"), True
+
+    def _mirror(self, state: State, place: int) -> Iterator[Step]:
+        one = _at(state, place)
+        name = f"{one.kind} {place}{'' if one.is_current else ' (zombie)'}"
+        if one.step == "idle":
+            if state.is_opened and one.is_current:
+                begun = one._replace(step=self._order[0])
+                yield f"{name} begins", _put(state, place, begun), False
+            elif state.is_opened:
+                yield f"a member joins at {place}", _put(state, place, Mirror("member")), False
+            return
+        for label, after, is_fault in getattr(self, f"_{one.step}")(state, place, one):
+            yield f"{name} {label}", after, is_fault
+        if state.faults.crash:
+            yield f"{name} crashes", _paid(_gone(state, place, one), "crash"), True
+
+    def _next(self, one: Mirror) -> str:
+        place = self._order.index(one.step) + 1
+        return self._order[place] if place < len(self._order) else "commit"
+
+    def _fence(self, state: State, place: int, one: Mirror) -> Iterator[Step]:
+        older = _without_newest(state)
+        newest = one._replace(step=self._next(one), is_newest=True)
+        yield "fences the others", _put(older, place, newest), False
+
+    def _look(self, state: State, place: int, one: Mirror) -> Iterator[Step]:
+        looked = one._replace(step=self._next(one))
+        if "memory" in self._without and one.remembered:
+            found = frozenset({one.remembered})
+            yield "remembers", _put(state, place, looked._replace(sent=found)), False
+        elif not state.late or "stable" in self._without:
+            found = frozenset({state.sent} - {None})
+            yield f"looks: {found}", _put(state, place, looked._replace(sent=found)), False
+
+    def _read(self, state: State, place: int, one: Mirror) -> Iterator[Step]:
+        if not one.is_current and "epoch" not in self._without:
+            yield "is fenced", _gone(state, place, one), False
+            return
+        if "read after fence" in self._without:
+            read = (state.live, NOTHING_SENT, _offset(state, one))
+            yield "reads", _put(state, place, one._replace(step="fence", todo=read)), False
+            return
+        try:
+            todo = self._todo(state, one)
+        except Refused as refused:
+            yield "stops", state._replace(stopped=str(refused)), False
+            return
+        ready = one._replace(step="commit", todo=todo)
+        yield f"reads, will send {todo[0]}", _put(state, place, ready), False
+
+    def _todo(self, state: State, one: Mirror) -> tuple[tuple[Sent, ...], Sent, int]:
+        sent = self._sent(state, one)
+        if one.kind == "rewind":
+            lowered = (NOTHING_SENT, *state.live)[one.to]
+            falls = "never falls" in self._without and lowered.seq < sent.seq
+            return (), lowered if falls else sent, one.to
+        batches = tuple(batch for batch in state.live if batch.seq > sent.seq)
+        return batches, (sent, *batches)[-1], len(state.live)
+
+    def _sent(self, state: State, one: Mirror) -> Sent:
+        is_unchecked = one.kind == "rewind" and "rewind's look" in self._without
+        if is_unchecked or ("missing" in self._without and not one.sent):
+            return max(one.sent, default=NOTHING_SENT, key=lambda mark: mark.seq)
+        look = Look(state, self._without)
+        return begin("r", look, look, one.sent)  # type: ignore[arg-type]
+
+    def _commit(self, state: State, place: int, one: Mirror) -> Iterator[Step]:
+        assert one.todo
+        batches, sent, offset = one.todo
+        if "read after fence" in self._without:
+            known = max((mark.seq for mark in one.sent), default=0)
+            batches = tuple(batch for batch in batches if batch.seq > known)
+            batches = () if one.kind == "rewind" else batches
+            sent = (*one.sent, *batches, NOTHING_SENT)[0] if not batches else batches[-1]
+        again = one._replace(step=self._order[0], sent=frozenset(), todo=None, is_newest=False)
+        if not one.is_newest:
+            after = _put(state, place, again) if place == 2 else _gone(state, place, one)
+            yield "is overtaken", after, False
+            return
+        if "one transaction" in self._without and batches:
+            apart = one._replace(todo=((), sent, offset))
+            sent_first = _put(state, place, apart)._replace(topic=state.topic + batches)
+            yield f"sends {batches} first", sent_first, False
+            return
+        done = self._done(state, place, one, sent)._replace(topic=state.topic + batches)
+        now = done._replace(offset=offset, sent=sent, late=None)
+        yield f"commits {batches}, offset {offset}, sent {sent}", now, False
+        if state.faults.late:
+            yield "commits, readable late", _paid(done._replace(late=(offset, sent)), "late"), True
+        if state.faults.crash:
+            unanswered = _put(now, place, again)._replace(is_opened=state.is_opened)
+            yield "commits, and has no answer", _paid(unanswered, "crash"), True
+
+    def _done(self, state: State, place: int, one: Mirror, sent: Sent) -> State:
+        if one.kind == "rewind":
+            return state._replace(admin=one._replace(step="remove", is_newest=False, todo=None))
+        ended = _gone(state, place, one, sent if "memory" in self._without else None)
+        is_opened = state.is_opened or (place == 2 and one.is_current)
+        return ended._replace(is_opened=is_opened)
+
+    def _remove(self, state: State, place: int, one: Mirror) -> Iterator[Step]:
+        """The rewind's second transaction, which follows what reads back."""
+        if not state.late or "read back" in self._without:
+            live, rewound = state.live[: one.to], state.rewound + state.live[one.to :]
+            yield "removes", state._replace(live=live, rewound=rewound, admin=None), False
+
+    def is_well(self, state: State) -> bool:
+        """The region has stopped, or all that it may publish was sent."""
+        if state.stopped:
+            return True
+        is_done = len(state.live) == self._most or state.top > self._most
+        is_sent = not state.live or (state.sent and state.sent.seq >= state.live[-1].seq)
+        return bool(
+            is_done and is_sent and state.is_opened and not state.late and not state.admin
+            and {*state.live} <= {*state.topic} and state.offset == len(state.live)
+        )  # fmt: skip
+
+
+def _disasters(state: State) -> Iterator[Step]:
+    if state.faults.restore and state.live and not state.rewound:
+        top = state.live[-2].seq if state.live[1:] else 0
+        older = state._replace(live=state.live[:-1], top=top, make=state.make + 1, is_hurt=True)
+        yield "the ledger is restored", _paid(older, "restore"), True
+        yield "the ledger is restored, its epoch too", _paid(_fenced(older), "restore"), True
+    if state.faults.expire and state.sent and not state.late:
+        lost = state._replace(offset=0, sent=None, is_hurt=True)
+        yield "the group's offsets are lost", _paid(lost, "expire"), True
+
+
+def _published(state: State) -> State:
+    batch = Sent(state.top + 1, UUID(int=100 * (state.make + 1) + state.top + 1))
+    made = (*state.made, batch)
+    return state._replace(live=(*state.live, batch), top=batch.seq, made=made)
+
+
+def _offset(state: State, one: Mirror) -> int:
+    return one.to if one.kind == "rewind" else len(state.live)
+
+
+def _at(state: State, place: int) -> Mirror:
+    found = state.admin if place == 2 else state.mirrors[place]
+    assert found
+    return found
+
+
+def _put(state: State, place: int, one: Mirror | None) -> State:
+    if place == 2:
+        return state._replace(admin=one)
+    assert one
+    mirrors = (*state.mirrors[:place], one, *state.mirrors[place + 1 :])
+    return state._replace(mirrors=mirrors)
+
+
+def _gone(state: State, place: int, one: Mirror, remembered: Sent | None = None) -> State:
+    """It is idle, or the administrator has ended."""
+    if place == 2:
+        return _put(state, place, None)
+    kept = remembered or one.remembered
+    return _put(state, place, Mirror("member", is_current=one.is_current, remembered=kept))
+
+
+def _without_newest(state: State) -> State:
+    mirrors = tuple(one._replace(is_newest=False) for one in state.mirrors)
+    admin = state.admin and state.admin._replace(is_newest=False)
+    return state._replace(mirrors=mirrors, admin=admin)
+
+
+def _fenced(state: State) -> State:
+    """Another epoch has begun."""
+    mirrors = tuple(one._replace(is_current=False) for one in state.mirrors)
+    return state._replace(mirrors=mirrors, admin=None, is_opened=False)
+
+
+def _paid(state: State, fault: str) -> State:
+    left = getattr(state.faults, fault) - 1
+    return state._replace(faults=state.faults._replace(**{fault: left}))

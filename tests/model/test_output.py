@@ -1,0 +1,59 @@
+"""The output topic in every order of events; `pytest -s` prints the number of states."""
+
+from itertools import combinations_with_replacement
+
+import pytest
+from tests.model.output import Faults, World
+from tests.model.output_promises import searched
+
+ALONE = [Faults(**{fault: 1}) for fault in Faults._fields]
+CRASH, OPEN, REWIND, RESTORE, EXPIRE, LATE = ALONE
+NONE = Faults()
+
+
+def both(one: Faults, other: Faults) -> Faults:
+    return Faults(*map(sum, zip(one, other, strict=True)))
+
+
+PAIRS = [both(*pair) for pair in combinations_with_replacement(ALONE, 2)]
+
+
+@pytest.mark.parametrize("faults", [NONE, *ALONE], ids=str)
+def test_each_row_is_sent_once_whatever_happens(faults: Faults) -> None:
+    """B9: in order, of published batches alone, none left out; and it stops only for a cause."""
+    states, wrong = searched(World(faults, batches=2))
+    print(f"\n{faults}: {states:,} states")
+    assert wrong == ""
+
+
+@pytest.mark.whole_table
+@pytest.mark.parametrize("faults", [*ALONE, *PAIRS], ids=str)
+def test_each_row_is_sent_once_whatever_happens_twice(faults: Faults) -> None:
+    states, wrong = searched(World(faults, batches=3))
+    print(f"\n{faults}: {states:,} states")
+    assert wrong == ""
+
+
+@pytest.mark.parametrize(
+    ("guard", "found", "faults"),
+    [
+        ("look after fence", "twice or out of order", NONE),
+        ("read after fence", "Kafka's offset", REWIND),
+        ("one transaction", "twice or out of order", NONE),
+        ("memory", "twice or out of order", NONE),
+        ("epoch", "Kafka's offset", REWIND),
+        ("never falls", "twice or out of order", both(CRASH, REWIND)),
+        ("head", "stopped without a cause", REWIND),
+        ("uuid", "at rest, and", RESTORE),
+        ("stable", "stopped without a cause", LATE),
+        ("read back", "Kafka's offset", both(REWIND, LATE)),
+        ("rewind's look", "twice or out of order", both(EXPIRE, REWIND)),
+        ("topic", "twice or out of order", both(RESTORE, EXPIRE)),
+        ("missing", "twice or out of order", EXPIRE),
+    ],
+)
+def test_a_guard_that_is_taken_out_is_missed(guard: str, found: str, faults: Faults) -> None:
+    """B9: the seeded bugs of the protocol."""
+    states, wrong = searched(World(faults, 2, frozenset({guard})))
+    print(f"\n{guard}: {states:,} states, {wrong}")
+    assert wrong.startswith(found)
