@@ -1,10 +1,15 @@
 """What a consumer at read_committed finds in an output topic, read without Tidemark."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
+from tests.support.world import World
+
+from tidemark.postgres.session import try_lock_name
+from tidemark.postgres.transaction import autocommit
 
 
 class SentRecord(NamedTuple):
@@ -50,3 +55,14 @@ def _records(kafka: str, topic: str) -> Iterator[SentRecord]:
             int(headers["epoch"]),
         )
     consumer.close()
+
+
+@contextmanager
+def another_sends(world: World) -> Iterator[None]:
+    """Another member is sending all the while, as far as one can see: nobody else begins to."""
+    engine = world.ledger().engine
+    with autocommit(engine) as cursor:
+        assert try_lock_name(cursor, f"tidemark output {world.region}")
+        yield
+        cursor.execute("SELECT pg_advisory_unlock_all()")
+    engine.dispose()

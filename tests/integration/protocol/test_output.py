@@ -10,18 +10,22 @@ import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from tests.support.failpoint import failpoint
-from tests.support.sent import sent_to
+from tests.support.members import until
+from tests.support.produce import good, produce
+from tests.support.sent import another_sends, sent_to
 from tests.support.world import World
 
 from tidemark.errors import Fenced, InvalidSettings, OutputTooLarge, Refused, RunNotDone
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka.group import Group
+from tidemark.ledger.actions import Order
+from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.output import NOTHING_SENT, Sent
 from tidemark.operations.mirror import mirror_region
+from tidemark.operations.naming import drop_region, rename_region
 from tidemark.operations.output import OutputSnapshot
 from tidemark.operations.region import region_of
-from tidemark.postgres.session import try_lock_name
-from tidemark.postgres.transaction import autocommit
+from tidemark.operations.replay import replay_letters
 from tidemark.protocol.mirror import mirror
 
 Hook = Callable[[], Any]
@@ -62,17 +66,8 @@ def send(region: World) -> None:
 def publish_unsent(region: World, run_id: str, **bounds: Any) -> None:
     """A run publishes, and its mirrors do not come to anything; it stays open."""
     region.open(run_id, **bounds)
-    with others_send(region):
+    with another_sends(region):
         region.drain(run_id)
-
-
-@contextmanager
-def others_send(region: World) -> Iterator[None]:
-    """Another member is sending all the while, as far as one can see."""
-    with autocommit(region.ledger().engine) as cursor:
-        assert try_lock_name(cursor, f"tidemark output {region.region}")
-        yield
-        cursor.execute("SELECT pg_advisory_unlock_all()")
 
 
 @contextmanager
@@ -112,8 +107,6 @@ def test_each_row_is_sent_once_in_the_order_of_the_batches(region: World) -> Non
 
 def test_a_batch_without_rows_is_passed(region: World) -> None:
     """A later mirror does not look at it again."""
-    from tests.support.produce import produce
-
     produce(region.kafka, region.topic, [b"bad", b"bad"])
     region.settings["dead_letters"] = {"max_ratio": 1}
     region.run()
@@ -549,22 +542,13 @@ def test_planning_waits_while_too_much_is_unsent(
     region.settings["output"]["max_unsent"] = 2
     region.produce(8)
     region.open(max_records=2)
-    with others_send(region):
+    with another_sends(region):
         member = region.member()
-        wait_for(lambda: "no batch is planned: 2 are published" in caplog.text)
+        until(lambda: "no batch is planned: 2 are published" in caplog.text)
         assert len(region.rows()) == 4
     member.result(60)
     region.close()
     assert words(region) == numbers(8)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    import time
-
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 # --- what else a region goes through ---
@@ -589,9 +573,6 @@ def test_a_long_pause_is_remarked(region: World) -> None:
 
 def test_what_was_sent_survives_a_new_name(region: World) -> None:
     """The headers bear the name of the region when it sends."""
-    from tidemark.ledger.actions import Order
-    from tidemark.operations.naming import rename_region
-
     region.produce(2)
     region.run("first")
     region.settings["kafka"] = {"group": region.pipeline.group}
@@ -605,9 +586,6 @@ def test_what_was_sent_survives_a_new_name(region: World) -> None:
 
 def test_a_region_that_was_dropped_and_made_again_asks(region: World) -> None:
     """The group still names a batch of the one before."""
-    from tidemark.ledger.actions import Order
-    from tidemark.operations.naming import drop_region
-
     region.produce(2)
     region.run("first")
     drop_region(region.pipeline, region.connections, Order("test", "a test"))
@@ -619,6 +597,23 @@ def test_a_region_that_was_dropped_and_made_again_asks(region: World) -> None:
     region.settings["output"]["resume_after"] = 1
     region.run("second")
     assert words(region) == numbers(3)
+
+
+def test_replayed_rows_are_sent(region: World) -> None:
+    """B9, B14: a replay publishes a batch like others."""
+    region.settings["decode"] = {"schema": {"value": "string", "n": "smallint"}}
+    wide = json.dumps({"value": "wide", "n": 70_000}).encode()
+    produce(region.kafka, region.topic, [good("first"), wide])
+    region.run("first")
+    region.sql("ALTER TABLE public.records ALTER n TYPE bigint")
+    region.settings["decode"]["schema"]["n"] = "bigint"
+    region.overrides = ("accept_changes",)
+    region.run("second")
+    order, meant = Order("test", "a test"), LetterFilter()
+    given = region.pipeline, region.connections, meant, 9, order, region.executor_of
+    assert replay_letters(*given).rows == 1
+    assert words(region) == ["first", "wide"]
+    assert [one.seq for one in sent_records(region)] == [1, 2]
 
 
 def test_sent_is_parsed_from_metadata_alone() -> None:
