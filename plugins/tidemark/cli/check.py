@@ -39,8 +39,8 @@ def check(
     broker's bounds; Postgres' version, durability, role and rights; the ledger's schema; whether
     the region could open now; the declared fields; the transform, and whether its output fits the
     target. Changes nothing. What cannot be asked is marked with a dash, what only a rewind or a
-    dashboard would miss with an exclamation mark. With `schema: infer` a schema to paste takes the place of what
-    needs one.
+    dashboard would miss with an exclamation mark. With `schema: infer` a schema to paste takes the
+    place of what needs one.
 
     Exits with 1 if anything fails, each with its remedy; 2 if the pipeline file itself is wrong.
 

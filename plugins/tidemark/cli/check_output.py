@@ -13,8 +13,8 @@ from tidemark.kafka.sessions import offsets_kept_minutes
 from tidemark.settings.output import OutputSettings
 from tidemark.settings.pipeline import Pipeline
 
-NEEDED = {AclOperation.WRITE, AclOperation.DESCRIBE}
-"""On the output topic. To READ it is needed where what was sent has to be found from it."""
+NEEDED = {AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE}
+"""On the output topic, which is read where nothing else says what was sent."""
 
 ADVISED_MINUTES = 7 * 24 * 60
 """Kafka's default of offsets.retention.minutes."""
@@ -46,7 +46,7 @@ def _topic(conn_id: str, output: OutputSettings) -> str:
     if granted and AclOperation.ALL not in granted and NEEDED - granted:
         missing = ", ".join(sorted(one.name for one in NEEDED - granted))
         raise Wrong(f"{missing} is not granted", f"grant {missing} on topic {output.topic}")
-    return f"{len(found.partitions)} partitions; may write and describe"
+    return f"{len(found.partitions)} partitions; may write, read and describe"
 
 
 def _kept(conn_id: str) -> str:

@@ -36,16 +36,10 @@ class Group:
     """
 
     def __init__(
-        self,
-        config: Mapping[str, str],
-        group_id: str,
-        output: Output | None = None,
-        output_seconds: int | None = None,
+        self, config: Mapping[str, str], group_id: str, output: Output | None = None
     ) -> None:
-        """`output_seconds` is how long a transaction with records for the output may take."""
         self.group_id = group_id
         self.output = output
-        self._seconds = output_seconds
         self._config = dict(config)
         self._writers: list[MirrorWriter] = []
         self._onlookers: list[Consumer] = []
@@ -115,17 +109,17 @@ class Group:
             onlooker.close()
 
     def _new_writer(self, onlooker: Consumer) -> "MirrorWriter":
-        milliseconds = self._seconds * 1000 if self._seconds else TRANSACTION_TIMEOUT_MS
+        output = self.output
+        milliseconds = output.max_seconds * 1000 if output else TRANSACTION_TIMEOUT_MS
         own = {
             "transactional.id": self.transactional_id,
             "transaction.timeout.ms": str(milliseconds),
         }
+        sending = SENDING if output else {}
         # Its log says FATAL of a fenced producer, which is an error like others: nobody polls it.
-        sending = SENDING if self.output else {}
         producer = Producer(quiet({**sending, **self._config, **own}), logger=log)
         producer.init_transactions(SECONDS)
-        output = self.output and self.output.topic
-        sender = Sender(producer, output, self._seconds or 0) if output else None
+        sender = Sender(producer, output.topic, output.max_seconds) if output else None
         return MirrorWriter(producer, onlooker.consumer_group_metadata(), sender)
 
     @contextmanager

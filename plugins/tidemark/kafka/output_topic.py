@@ -1,5 +1,6 @@
 """The output topic, looked at: whether it is there, and the newest batch that its records name."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from tidemark.kafka.headers import headers_of
 from tidemark.kafka.spans import read_spans
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Span
+
+SEQ = rb"[0-9]{1,18}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,6 @@ def seq_in(record: Message, region: str) -> int | None:
     """The seq of a record that the region has sent."""
     headers = dict(headers_of(record) or ())
     seq = headers.get("seq") or b""
-    if headers.get("region") != region.encode() or not seq.isdigit():
+    if headers.get("region") != region.encode() or not re.fullmatch(SEQ, seq):
         return None
     return int(seq)

@@ -71,6 +71,11 @@ class RegionOutput:
         return self.settings.max_rows
 
     @property
+    def max_seconds(self) -> int:
+        """How long one transaction may take."""
+        return self.settings.max_seconds
+
+    @property
     def start(self) -> str | None:
         """Beginning or end, where the region has published before."""
         return self.settings.start

@@ -69,9 +69,7 @@ def region_of(pipeline: Pipeline, connections: Connections) -> Iterator[Region]:
     warehouse = connections[pipeline.warehouse]
     kafka = kafka_config(brokers)
     engine = connect(postgres_parameters(warehouse))
-    output = output_of(pipeline, engine, kafka)
-    seconds = pipeline.output.max_seconds if pipeline.output else None
-    group = Group(kafka, pipeline.group, output, seconds)
+    group = Group(kafka, pipeline.group, output_of(pipeline, engine, kafka))
     try:
         with named(brokers, warehouse):
             yield Region(pipeline, Ledger(engine), Broker(kafka), group, kafka)

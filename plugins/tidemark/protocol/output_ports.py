@@ -46,6 +46,10 @@ class Output(Protocol):
         """Rows of several batches in one transaction."""
 
     @property
+    def max_seconds(self) -> int:
+        """How long one transaction may take."""
+
+    @property
     def start(self) -> str | None:
         """Beginning or end, where the region has published before; None: it was not said."""
 
