@@ -117,6 +117,11 @@ WITH_OUTPUT = [
 ]
 """The steps that send rows to a topic, or decide what is sent."""
 
+WITH_OUTBOX = [
+    replace(case, mode="outbox") for case in WITH_OUTPUT if case.step in ("7 mirror", "9 rewind")
+] + [replace(case, mode="outbox") for case in IN_DRIVER if case.step == "6 publish"]
+"""The same for rows that are upserted, and the step that keeps what is sent of them."""
+
 CUT = {
     Fault.killed: {
         "open.commit.sent",
@@ -136,10 +141,13 @@ CUT_WITH_UPSERT = {
     Fault.postgres_stopped: {"publish.commit.sent"},
     Fault.paused: {"publish.before"},
 }
-CUT_WITH_OUTPUT = {
-    Fault.killed: {("7 mirror", "mirror.sent"), ("9 rewind", "rewind.removed")},
-    Fault.postgres_stopped: {("7 mirror", "mirror.read")},
-    Fault.paused: {("7 mirror", "mirror.sending")},
+CUT_SENT = {
+    "output": {
+        Fault.killed: {("7 mirror", "mirror.sent"), ("9 rewind", "rewind.removed")},
+        Fault.postgres_stopped: {("7 mirror", "mirror.read")},
+        Fault.paused: {("7 mirror", "mirror.sending")},
+    },
+    "outbox": {Fault.killed: {("7 mirror", "mirror.after")}},
 }
 CUT_WITH_TWO = {
     Fault.killed: {"publish.moved", "publish.commit.sent"},
@@ -151,7 +159,15 @@ CUT_WITH_TWO = {
 
 def cells() -> list[tuple[Fault, Case]]:
     """Every cell of the table."""
-    everywhere = [*IN_DRIVER, *IN_WORKER, *WITH_TWO, *WITH_UPSERT, *WITH_TARGETS, *WITH_OUTPUT]
+    everywhere = [
+        *IN_DRIVER,
+        *IN_WORKER,
+        *WITH_TWO,
+        *WITH_UPSERT,
+        *WITH_TARGETS,
+        *WITH_OUTPUT,
+        *WITH_OUTBOX,
+    ]
     return [
         *((Fault.killed, case) for case in everywhere),
         *((Fault.postgres_stopped, case) for case in everywhere),
@@ -166,8 +182,8 @@ def is_in_worker(case: Case) -> bool:
 
 def is_in_cut(fault: Fault, case: Case) -> bool:
     """Whether the cell is tried in every run of the suite."""
-    if case.mode == "output":
-        return (case.step, case.failpoint) in CUT_WITH_OUTPUT[fault]
+    if case.mode in ("output", "outbox"):
+        return (case.step, case.failpoint) in CUT_SENT[case.mode].get(fault, ())
     if case.mode != "append":
         return case.failpoint in CUT_WITH_UPSERT[fault]
     if case.in_flight == 2:

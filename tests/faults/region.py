@@ -15,7 +15,7 @@ from tests.support import two_tables
 from tests.support.executor import LocalExecutor
 from tests.support.produce import produce, produce_transaction
 from tests.support.region import DrivenRegion
-from tests.support.sent import sent_to
+from tests.support.sent import SentRecord, sent_to
 from tests.support.topics import create_topic
 
 from tidemark.operations.drain import ExecutorOf
@@ -101,7 +101,7 @@ class FaultRegion(DrivenRegion):
     def send(self) -> None:
         """From now on the rows are sent to a topic of its own."""
         create_topic(AdminClient({"bootstrap.servers": self.kafka}), NewTopic(self.sink, 2, 1))
-        self.settings["output"] = {"topic": self.sink, "key": ["n"]}
+        self.settings["output"] = {"topic": self.sink}
 
     @property
     def sink(self) -> str:
@@ -112,6 +112,22 @@ class FaultRegion(DrivenRegion):
         """Of each key the last record, unless that deletes it."""
         last = {one["k"]: (p, o, one) for p, o, one in sorted(good, key=lambda found: found[:2])}
         return [found for found in last.values() if not found[2]["gone"]]
+
+    def _unlike_rows(self, records: list[SentRecord]) -> Iterator[str]:
+        sent = [(one.seq, json.loads(one.value or b"")["n"]) for one in records]
+        live = {seq for (seq,) in self.sql(PUBLISHED)}
+        rows = self.sql("SELECT batch_seq, n FROM public.numbers")
+        yield from _compared("sent records", rows, [one for one in sent if one[0] in live])
+        yield from (f"sent twice: {one}" for one, times in Counter(sent).items() if times > 1)
+
+    def _unlike_newest(self, records: list[SentRecord]) -> Iterator[str]:
+        """The newest record of each key is its row, or says that there is none."""
+        newest = {one.key: one.value for one in records}
+        sent = [json.loads(value)["n"] for value in newest.values() if value is not None]
+        yield from _compared("sent rows", [row[2] for row in self.rows()], sent)
+        counts = Counter((one.seq, one.key) for one in records)
+        yield from (f"sent twice: {one}" for one, times in counts.items() if times > 1)
+        yield from (f"kept in the outbox: {n}" for (n,) in self.sql(KEPT))
 
     def rewind(self) -> None:
         """A rewind by hand to the first checkpoint."""
@@ -144,12 +160,10 @@ class FaultRegion(DrivenRegion):
     def _unlike_output(self) -> Iterator[str]:
         """Where the output topic differs from what its batches published, rewound ones too."""
         records = sent_to(self.kafka, self.sink)
-        sent = [(one.seq, json.loads(one.value or b"")["n"]) for one in records]
-        live = {seq for (seq,) in self.sql(PUBLISHED)}
-        rows = self.sql("SELECT batch_seq, n FROM public.numbers")
-        yield from _compared("sent records", rows, [one for one in sent if one[0] in live])
-        twice = [one for one, times in Counter(sent).items() if times > 1]
-        yield from (f"sent twice: {one}" for one in twice)
+        if "key" in self.settings["target"]:
+            yield from self._unlike_newest(records)
+        else:
+            yield from self._unlike_rows(records)
         for partition in (0, 1):
             seqs = [one.seq for one in records if one.partition == partition]
             if seqs != sorted(seqs):
@@ -205,6 +219,7 @@ def _numbered(good: list[tuple[int, int, dict[str, Any]]]) -> list[Row]:
 
 
 PUBLISHED = "SELECT seq FROM tidemark.batches WHERE state = 'published'"
+KEPT = "SELECT seq FROM tidemark.outbox"
 STAGING = """
 SELECT relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
 WHERE nspname = 'tidemark_staging' AND relkind = 'r'

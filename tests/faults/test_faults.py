@@ -122,7 +122,9 @@ def prepare(case: Case, region: FaultRegion) -> None:
         region.upsert()
     if case.mode == "targets":
         region.several()
-    if case.mode == "output":
+    if case.mode == "outbox":
+        region.upsert()
+    if case.mode in ("output", "outbox"):
         region.send()
     if case.program == "reset":
         leave_a_run_half_done(region)

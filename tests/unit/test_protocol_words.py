@@ -55,6 +55,7 @@ COMPOSED = {
     "staging/count.py": "the target's name",
     "staging/leftover.py": "the names of target and batch_seq",
     "staging/move.py": "the names of target, staging tables and columns",
+    "staging/outbox.py": "the names of target, its columns and a scratch table",
     "staging/reads.py": "the name of a staging table",
     "staging/refused_records.py": "the name of a staging table",
     "staging/replay.py": "the name of a staging table",
