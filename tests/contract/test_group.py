@@ -4,6 +4,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from uuid import UUID
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
@@ -21,6 +22,7 @@ from tidemark.kafka.group import Group as KafkaGroup
 from tidemark.kafka.member import Member
 from tidemark.model.membership import GroupProtocol, Membership
 from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.output import Sent
 from tidemark.protocol.mirror import Group
 from tidemark.settings.connections import Connection
 
@@ -138,6 +140,17 @@ def test_offsets_read_back_with_their_metadata(subject: Subject) -> None:
     assert found == {first: (5, "flights/3/12"), second: (7, "flights/3/12")}
 
 
+def test_what_was_sent_is_told_by_the_metadata(subject: Subject) -> None:
+    """B9: partitions whose metadata say nothing of it are left out."""
+    sent = Sent(11, UUID(int=7))
+    first, second = subject.at(5, 7)
+    with subject.group.writer() as writer:
+        writer.commit({first: 5}, f"flights/3/12/{sent}")
+        writer.commit({second: 7}, "flights/3/12")
+    assert subject.group.sent([first, second]) == {sent}
+    assert subject.group.sent([second]) == set()
+
+
 def test_lower_offsets_are_accepted(subject: Subject) -> None:
     """A reset or a rewind takes Kafka down."""
     for offsets in (subject.at(5, 7), subject.at(0, 1)):
@@ -177,6 +190,18 @@ def test_what_a_dead_writer_sent_and_did_not_commit_never_lands(subject: Subject
     with subject.group.writer() as writer:
         writer.commit(subject.at(5, 7), "next")
     assert (subject.committed(), subject.metadata()) == (subject.at(5, 7), {"next"})
+
+
+def test_what_was_sent_is_not_told_while_a_transaction_is_pending(
+    kafka: str, topic: Callable[..., str], group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B9: what is told may be older than what that commits. (KIP-447: require_stable.)"""
+    subject = KafkaSubject(kafka, topic(partitions=2), group)
+    monkeypatch.setattr(group_module, "SECONDS", 2)
+    monkeypatch.setattr("tidemark.kafka.admin.SECONDS", 2)
+    subject.die_in_commit(subject.at(99, 99))
+    with pytest.raises(Unreachable):
+        subject.group.sent(subject.at(0, 0))
 
 
 def test_live_members_do_not_disturb(subject: Subject) -> None:

@@ -25,15 +25,16 @@ class OutputStatus:
 
 
 def output_status(region: Region, partitions: Iterable[PartitionStatus]) -> OutputStatus | None:
-    """What was sent as Kafka tells it, and what the ledger published after it.
+    """What was sent as Kafka tells it, and what the ledger published after it; None if it has none.
 
     Raises:
         TidemarkError: Kafka can't be asked.
     """
     output = region.group.output
-    if output is None:
+    asked = [TopicPartition(one.topic, one.partition) for one in partitions]
+    if output is None or not asked:
         return None
-    marks = region.group.sent([TopicPartition(one.topic, one.partition) for one in partitions])
+    marks = region.group.sent(asked)
     if len(marks) != 1:
         return OutputStatus(output.topic, None)
     [sent] = marks

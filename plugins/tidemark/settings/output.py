@@ -1,5 +1,6 @@
 """The section `output` of a pipeline file: the topic that published rows are sent to."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
@@ -10,6 +11,8 @@ from tidemark.model.topics import takes_in
 from tidemark.settings.kafka import TOPIC
 from tidemark.settings.section import Positive, Strict
 from tidemark.settings.target import ColumnName, Mode, TargetName, TargetSettings
+
+OUTPUT = f"^{TOPIC}$"
 
 MOST_SECONDS = 900
 """A broker's transaction.max.timeout.ms, unless it is set otherwise."""
@@ -43,7 +46,7 @@ def _own(topic: str) -> str:
 class OutputSettings(Strict):
     """Where rows are sent once they are published."""
 
-    topic: Annotated[str, Field(pattern=f"^{TOPIC}$"), AfterValidator(_own)]
+    topic: Annotated[str, Field(pattern=OUTPUT), AfterValidator(_own)]
     """Topic of the same Kafka cluster, which exists; not one that the pipeline reads."""
     format: Annotated[OutputFormat, BeforeValidator(_supported)] = OutputFormat.json
     """json: an object of the row's columns."""
@@ -66,7 +69,7 @@ class OutputSettings(Strict):
 
 
 def refuse_unfit(
-    output: OutputSettings, topics: tuple[str, ...], targets: dict[str, TargetSettings]
+    output: OutputSettings, topics: tuple[str, ...], targets: Mapping[str, TargetSettings]
 ) -> None:
     """Refuse an output that the rest of the file does not allow.
 
@@ -81,7 +84,7 @@ def refuse_unfit(
     if output.target is None and len(targets) > 1:
         raise ValueError(f"target: name the one whose rows are sent: {', '.join(targets)}")
     if output.target is not None and output.target not in targets:
-        raise ValueError(f"target: {output.target} is none of targets ({', '.join(targets)})")
+        raise ValueError(f"target: the pipeline has no target of the name {output.target}")
     target = targets[output.target or next(iter(targets))]
     if target.mode is Mode.append:
         return

@@ -23,7 +23,7 @@ from tidemark.settings import yaml_file
 from tidemark.settings.decode import DecodeSettings
 from tidemark.settings.format import FOLDER, FORMAT, MESSAGE, Format
 from tidemark.settings.kafka import KafkaSettings
-from tidemark.settings.output import OutputSettings
+from tidemark.settings.output import OUTPUT, OutputSettings
 from tidemark.settings.output import refuse_unfit as refuse_unfit_output
 from tidemark.settings.section import CONNECTION, Positive, Strict
 from tidemark.settings.target import TARGET, TargetName, TargetSettings, refuse_unfit
@@ -37,6 +37,7 @@ MATCHES = {
     FORMAT: f"must be {', '.join(Format)}, or module:Class of a decoder of your own",
     MESSAGE: "must be a message's full name, such as shop.Order",
     TARGET: "must be 1 to 20 small letters, digits and _, with a letter first",
+    OUTPUT: "must be the name of a topic: 1 to 249 letters, digits, ., _ and -",
     TRANSFORM: "must be module:function, such as jobs.flights:transform",
 }
 """What a value is that matches a pattern, in words."""
@@ -141,12 +142,6 @@ class Pipeline(Strict):
             )
         return self
 
-    @model_validator(mode="after")
-    def _output_fits(self) -> Self:
-        if self.output:
-            refuse_unfit_output(self.output, self.kafka.topics, dict(self.all_targets))
-        return self
-
     @field_validator("targets")
     @classmethod
     def _fit_each_other(
@@ -154,6 +149,17 @@ class Pipeline(Strict):
     ) -> dict[str, TargetSettings]:
         refuse_unfit(targets, info.data.get("region", ""))
         return targets
+
+    @field_validator("output")
+    @classmethod
+    def _fits_topics_and_targets(
+        cls, output: OutputSettings | None, info: ValidationInfo
+    ) -> OutputSettings | None:
+        kafka, target = info.data.get("kafka"), info.data.get("target")
+        targets = info.data.get("targets") or ({ONLY: target} if target else {})
+        if output and kafka and targets:
+            refuse_unfit_output(output, kafka.topics, targets)
+        return output
 
     @field_validator("transform_kind")
     @classmethod

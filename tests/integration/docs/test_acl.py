@@ -18,6 +18,7 @@ from confluent_kafka.admin import (
 )
 from tests.support.documents import ROOT, blocks
 from tests.support.region import kafka_connection, postgres_connection
+from tests.support.sent import sent_to
 from tests.support.topics import create_topic
 from tests.support.world import World
 
@@ -153,6 +154,25 @@ def test_the_acls_are_enough_for_runs_and_resets(guarded: GuardedWorld) -> None:
     guarded.produce(2, partition=1)
     guarded.reset()
     assert guarded.run("second").rows == 2
+
+
+def test_the_acls_of_an_output_topic_are_enough(guarded: GuardedWorld) -> None:
+    """B9: what was sent is found from the topic as well; without them the error names it."""
+    grant(guarded)
+    admin = AdminClient({"bootstrap.servers": guarded.kafka})
+    sink = create_topic(admin, NewTopic(f"{guarded.topic}-output", 1, 1))
+    guarded.settings["output"] = {"topic": sink}
+    with pytest.raises(TidemarkError, match=sink):
+        guarded.open("refused")
+    for operation in (AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE):
+        acl = AclBinding(ResourceType.TOPIC, sink, ResourcePatternType.LITERAL, "User:tidemark",
+                         "*", operation, AclPermissionType.ALLOW)  # fmt: skip
+        admin.create_acls([acl])[acl].result(30)
+    guarded.run("first")
+    admin.delete_consumer_groups([guarded.region])[guarded.region].result(20)
+    guarded.settings["output"]["resume_after"] = 1
+    guarded.run("second")
+    assert len(sent_to(guarded.kafka, sink)) == 5
 
 
 @pytest.mark.parametrize("kind", ["topic", "transactional-id"])

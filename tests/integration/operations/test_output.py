@@ -219,7 +219,7 @@ def test_check_looks_at_the_topic(world: World, sink: str, monkeypatch: pytest.M
         ({"output": {"topic": "TOPIC"}}, "is one that kafka.topics reads"),
         ({"output": {"topic": "__mine"}}, "of Kafka's own"),
         ({"output": {"topic": "out", "format": "avro"}}, "Tidemark registers none: use json"),
-        ({"output": {"topic": "out", "target": "other"}}, "other is none of targets"),
+        ({"output": {"topic": "out", "target": "other"}}, "has no target of the name other"),
         ({"output": {"topic": "out", "max_seconds": 901}}, "less than or equal to 900"),
         (
             {"target": {"mode": "upsert", "key": ["a"]}, "output": {"topic": "o", "key": ["b"]}},

@@ -149,11 +149,7 @@ def test_without_an_output_nothing_changes(world: World) -> None:
 # --- crashes, zombies, several writers ---
 
 
-@pytest.mark.parametrize(
-    "point",
-    ["mirror.before", "mirror.fenced", "mirror.read", "mirror.sending", "mirror.sent",
-     "mirror.after"],
-)  # fmt: skip
+@pytest.mark.parametrize("point", ["mirror.sending", "mirror.sent", "mirror.after"])
 def test_a_mirror_that_died_anywhere_is_repeated_and_nothing_comes_twice(
     region: World, point: str
 ) -> None:
@@ -545,7 +541,6 @@ def test_a_batch_that_takes_too_long_is_too_large(
     "change",
     [
         "DELETE FROM public.records WHERE kafka_offset = 1",
-        "INSERT INTO public.records SELECT * FROM public.records WHERE kafka_offset = 1",
         "ALTER TABLE public.records RENAME TO other",
     ],
 )
