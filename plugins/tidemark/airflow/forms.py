@@ -3,7 +3,8 @@
 from airflow.sdk import Param
 
 BOUNDS = ("max_records", "max_bytes", "max_batches", "max_seconds")
-OVERRIDES = ("accept_data_loss", "accept_changes", "accept_corrupt", "accept_resend")
+OVERRIDES = ("accept_data_loss", "accept_changes", "accept_corrupt")
+REWIND_OVERRIDES = ("accept_data_loss", "accept_changes", "accept_resend")
 
 PLACE = r"^(last|initial|[0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.,+Zz-]+)?)$"
 """The shape of a place to reset to; whether there is such a time or checkpoint, the task says."""

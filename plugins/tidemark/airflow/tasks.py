@@ -10,7 +10,7 @@ from airflow.sdk import Asset, Context, get_current_context
 from tidemark.airflow import events, results
 from tidemark.airflow.credentials import resolve
 from tidemark.airflow.failures import as_airflow_failure
-from tidemark.airflow.forms import BOUNDS, OVERRIDES
+from tidemark.airflow.forms import BOUNDS, OVERRIDES, REWIND_OVERRIDES
 from tidemark.errors import InvalidSettings, RunNotDone, Superseded
 from tidemark.model.batch import ONLY
 from tidemark.model.bounds import Bounds
@@ -111,7 +111,7 @@ def reset_by_hand(path: str) -> results.Result:
             who=context["dag_run"].triggering_user_name or "airflow",
             why=context["params"]["reason"] or "by hand",
             to=destination(context["params"]["to"]),
-            overrides=[name for name in OVERRIDES if context["params"].get(name)],
+            overrides=[name for name in REWIND_OVERRIDES if context["params"].get(name)],
             request_id=_run_id(context),
         )
     assets = target_assets(pipeline)
