@@ -56,6 +56,7 @@ COMPOSED = {
     "staging/leftover.py": "the names of target and batch_seq",
     "staging/move.py": "the names of target, staging tables and columns",
     "staging/outbox.py": "the names of target, its columns and a scratch table",
+    "staging/output_rows.py": "the names of target and its columns",
     "staging/reads.py": "the name of a staging table",
     "staging/refused_records.py": "the name of a staging table",
     "staging/replay.py": "the name of a staging table",

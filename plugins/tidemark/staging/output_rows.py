@@ -25,8 +25,8 @@ COORDINATES = ("kafka_topic", "kafka_partition", "kafka_offset")
 Pair = tuple[str | None, str | None]
 """A record's key and value as texts."""
 
+_CURSOR = sql.SQL('DECLARE "tidemark output" NO SCROLL CURSOR FOR {}')
 _ROWS = sql.SQL("""
-DECLARE "tidemark output" NO SCROLL CURSOR FOR
 SELECT {key}, {value} FROM {target} AS t WHERE t.{batch_seq} = {seq} {order}
 """)
 
@@ -58,7 +58,7 @@ class TargetRows:
         columns = find_columns(cursor, self.target.schema, self.target.table)
         if columns:
             exact_texts(cursor)
-            cursor.execute(self._statement(columns, seq))
+            cursor.execute(_CURSOR.format(self._statement(columns, seq)))
         return bool(columns)
 
     def _statement(self, columns: Sequence[TableColumn], seq: int) -> sql.Composed:
@@ -94,12 +94,13 @@ class KeptRows:
 
     def declare(self, cursor: Cursor, region: str, seq: int) -> bool:
         """Open the cursor on what is kept of the batch."""
-        _declare_kept(cursor, region, seq)
+        statement = _CURSOR.format(sql.SQL(_kept_records()))
+        cursor.execute(statement, {"region": region, "seq": seq})
         return True
 
 
-def _declare_kept(cursor: Cursor, region: str, seq: int) -> None:
-    cursor.execute(query("declare_kept"), {"region": region, "seq": seq})
+def _kept_records() -> str:
+    return query("kept_records")
 
 
 def records_of(

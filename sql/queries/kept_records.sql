@@ -1,3 +1,2 @@
 -- What a batch of an upsert sends, in order.
-DECLARE "tidemark output" NO SCROLL CURSOR FOR
 SELECT o.key, o.value FROM tidemark.outbox o WHERE o.region = %(region)s AND o.seq = %(seq)s ORDER BY o.number
