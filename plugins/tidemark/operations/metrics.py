@@ -76,7 +76,7 @@ def metrics_of(regions: Iterable[RegionStatus]) -> Iterator[GaugeMetricFamily]:
     ):
         yield from _families(named, ["region"], things)
     outputs = [((one.region, one.output.topic), one.output) for one in found if one.output]
-    yield from _families(_OF_OUTPUT, ["region", "topic"], outputs)
+    yield from _families(_OF_OUTPUT if outputs else {}, ["region", "topic"], outputs)
     targets = [((one.region, each.table), each) for one in found for each in one.targets]
     yield from _families(_OF_TARGET, ["region", "table"], targets)
     partitions = [

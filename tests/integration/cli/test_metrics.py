@@ -16,6 +16,10 @@ from tests.support.members import until
 from tests.support.region import kafka_connection
 from tests.support.world import World
 
+from tidemark.operations.metrics import metrics_of
+from tidemark.operations.output_status import OutputStatus
+from tidemark.operations.status import RegionStatus
+
 PROJECT = Path(__file__).resolve().parents[3]
 Samples = dict[tuple[str, frozenset[str]], float]
 """A sample by its name and its labels' values."""
@@ -67,6 +71,10 @@ def test_every_metric_is_described_with_its_labels(region: World) -> None:
     }
     families = text_string_to_metric_families(tidemark("metrics").stdout)
     told = {family.name: sorted(family.samples[0].labels) for family in families}
+    status = OutputStatus("topic", 1, 0, 0)
+    shown = [*metrics_of([RegionStatus(region.region, "closed", output=status)])]
+    of_output = [family for family in shown if family.name.startswith("tidemark_output")]
+    told |= {family.name: sorted(family.samples[0].labels) for family in of_output}
     assert told == described
 
 
