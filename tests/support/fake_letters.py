@@ -111,6 +111,7 @@ class LetterTransaction:
     def rewind_plan(self, to_seq: int) -> Any:
         class Plan:
             def check(self, state: RegionState, facts: Facts) -> None: ...
+            def check_sent(self, region: str, output: str | None, overrides: object) -> None: ...
 
         return Plan()
 
