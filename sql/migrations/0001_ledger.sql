@@ -267,6 +267,7 @@ CREATE TABLE tidemark.dead_letters (
     detail       text   NOT NULL,
     refused_rows jsonb,                            -- what the transform made of it, if the target refused that
     chosen_seq   bigint,                           -- the replay that chose it last
+    kept_seq     bigint,                           -- the replay in which it failed again last
     replayed_seq bigint,                           -- the batch that made rows of it; null: none did
     CONSTRAINT a_record_is_a_dead_letter_once PRIMARY KEY (partition_id, "offset"),
     CONSTRAINT a_replay_is_newer CHECK (replayed_seq > seq),
@@ -276,6 +277,23 @@ CREATE INDEX dead_letters_by_replay ON tidemark.dead_letters (region, replayed_s
 CREATE INDEX dead_letters_by_choice ON tidemark.dead_letters (region, chosen_seq) WHERE chosen_seq IS NOT NULL;
 CREATE INDEX dead_letters_by_record ON tidemark.dead_letters (region, topic, partition, "offset");
 CREATE INDEX dead_letters_by_seq ON tidemark.dead_letters (region, seq);
+
+-- The dead letters that a replay can take, of which the ledger has the whole record. One replay knows a record by
+-- topic, partition and offset: of two histories of a partition it takes the one that waits longest, then the older.
+CREATE FUNCTION tidemark.replayable(
+    the_region text, reasons text[], since timestamptz, until timestamptz, only_topic text, only_partition int
+) RETURNS TABLE (partition_id bigint, "offset" bigint, kept_seq bigint) LANGUAGE sql STABLE AS $$  -- without SET: it is planned in place
+    SELECT DISTINCT ON (d.topic, d.partition, d."offset") d.partition_id, d."offset", d.kept_seq
+    FROM tidemark.dead_letters d JOIN tidemark.batches b USING (region, seq)
+    WHERE d.region = the_region AND d.replayed_seq IS NULL AND d.refused_rows IS NULL
+      AND d.headers IS NOT NULL  -- else they are unknown, and not the record
+      AND d.reason = ANY (coalesce(reasons, ARRAY[d.reason]))
+      AND b.published_at >= coalesce(since, '-infinity')
+      AND b.published_at < coalesce(until, 'infinity')
+      AND d.topic = coalesce(only_topic, d.topic)
+      AND d.partition = coalesce(only_partition, d.partition)
+    ORDER BY d.topic, d.partition, d."offset", d.kept_seq NULLS FIRST, d.partition_id
+$$;
 
 -- What a batch of an upsert found of a key that it changed: a rewind puts it back. Keys are the texts of the
 -- target's values. A key that was not there has no row here.

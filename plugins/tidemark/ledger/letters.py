@@ -53,9 +53,20 @@ def export(engine: Engine, region: str, meant: LetterFilter = ALL_LETTERS) -> It
     """Yield all that are meant, in the order of their records; few are in memory at a time."""
     with transaction(engine, "export") as cursor:
         cursor.execute(query("export_dead_letters"), {"region": region, **of_filter(meant)})
-        remaining = _fetched(cursor)
-        first = next(remaining, None)
-        yield Export(first[-1], map(kept, chain([first], remaining))) if first else _NOTHING
+        yield _export(cursor)
+
+
+@contextmanager
+def replayable(
+    engine: Engine, region: str, meant: LetterFilter, limit: int
+) -> Iterator[tuple[Export, int]]:
+    """Those that a replay would choose, and how many more are meant that none can take."""
+    values = {"region": region, "limit": limit, **of_filter(meant)}
+    with transaction(engine, "replayable") as cursor:
+        cursor.execute(query("unreplayable"), values)
+        (without,) = cursor.fetchone() or (0,)
+        cursor.execute(query("replayable"), values)
+        yield _export(cursor), without
 
 
 def of_filter(meant: LetterFilter) -> dict[str, Any]:
@@ -76,6 +87,12 @@ def kept(row: tuple[Any, ...]) -> KeptLetter:
         topic, partition, offset, timestamp_ms, _bytes(key), _bytes(value), (), reason, detail
     )
     return KeptLetter(seq, letter, headers, *rest[:3])
+
+
+def _export(cursor: Cursor) -> Export:
+    remaining = _fetched(cursor)
+    first = next(remaining, None)
+    return Export(first[-1], map(kept, chain([first], remaining))) if first else _NOTHING
 
 
 def _fetched(cursor: Cursor) -> Iterator[tuple[Any, ...]]:

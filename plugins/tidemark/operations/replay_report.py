@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 
-from tidemark.ledger.letters import KeptLetter, export
+from tidemark.ledger.letters import KeptLetter, replayable
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.operations.region import Connections, Region
 from tidemark.settings.pipeline import Pipeline
@@ -42,20 +42,14 @@ def dry_run(
     region: Region, connections: Connections, meant: LetterFilter, limit: int
 ) -> ReplayReport:
     """Decode what would be chosen; the transform is not run."""
-    state = region.state()
-    kept, good, raw, chosen = Counter[str](), 0, 0, 0
-    decode = _decoding(region.pipeline, connections)
-    with export(region.ledger.engine, region.name, meant) as found:
-        letters = (one for one in found.letters if one.replayed_seq is None)
-        while some := list(islice(letters, BLOCK)):
-            whole = [one for one in some if one.refused_rows is None and one.headers is not None]
-            raw += len(some) - len(whole)
-            whole = whole[: limit - chosen]
-            chosen += len(whole)
-            rows, reasons = decode(whole)
-            good, kept = good + rows, kept + reasons
+    state, decode = region.state(), _decoding(region.pipeline, connections)
+    good, failing = 0, Counter[str]()
+    with replayable(region.ledger.engine, region.name, meant, limit) as (found, raw):
+        while some := list(islice(found.letters, BLOCK)):
+            rows, reasons = decode(some)
+            good, failing = good + rows, failing + reasons
     return ReplayReport(
-        region.name, False, state.epoch, state.head_seq, chosen, good, dict(kept), raw
+        region.name, False, state.epoch, state.head_seq, found.count, good, dict(failing), raw
     )
 
 

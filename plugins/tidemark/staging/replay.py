@@ -10,7 +10,8 @@ from tidemark.staging.ports import Deciding
 
 # chosen no longer: what is left of the choice became rows
 _KEEP = sql.SQL("""
-UPDATE tidemark.dead_letters d SET reason = s.reason, detail = s.detail, chosen_seq = NULL
+UPDATE tidemark.dead_letters d
+SET reason = s.reason, detail = s.detail, chosen_seq = NULL, kept_seq = {seq}
 FROM {dead_letters} s JOIN unnest(
     {members}::bigint[], {attempts}::bigint[], {topics}::text[], {partitions}::int[]
 ) AS r (member, attempt, topic, partition) USING (member, attempt, topic, partition)

@@ -111,6 +111,36 @@ def test_only_those_that_are_meant_are_replayed(region: World) -> None:
     assert "chosen      0 dead letters" in told
 
 
+def test_what_has_failed_again_holds_up_nobody(region: World) -> None:
+    """Else the rest would never be reached by a limit."""
+    widened(region)
+    region.sql('UPDATE tidemark.dead_letters SET value = %s WHERE "offset" = 1', (BAD,))
+    one = (*APPLY, "--limit", "1")
+    assert [answer("replay", region.region, *one)["replayed"] for _ in range(3)] == [0, 1, 0]
+    assert numbers(region) == [0, 2, 80_000, 4]
+    assert [answer("replay", region.region, *REPLAY, "--limit", "1")["replayed"]] == [0]
+
+
+@pytest.mark.parametrize("older", ["refused_rows = '[]'", "headers = NULL", "value = 'bad'"])
+def test_of_two_records_at_one_offset_each_is_tried(region: World, older: str) -> None:
+    """The topic was made anew: no letter of the older history blocks one of the younger."""
+    widened(region)
+    region.sql("INSERT INTO tidemark.partitions (partition_id, region, topic, partition, topic_id,"
+               " initial_offset, next_offset, seq, ended_epoch) OVERRIDING SYSTEM VALUE"
+               " SELECT -1, region, topic, partition, 'older', 0, 9, 1, 1 FROM tidemark.partitions"
+               " WHERE partition = 0")  # fmt: skip
+    region.sql("CREATE TABLE copied AS SELECT * FROM tidemark.dead_letters WHERE \"offset\" = 1")
+    region.sql(f"UPDATE copied SET partition_id = -1, {older}")
+    region.sql("INSERT INTO tidemark.dead_letters TABLE copied")
+    told = [answer("replay", region.region, *REPLAY)["replayed"]]
+    done = [answer("replay", region.region, *APPLY)["replayed"]]
+    if older.startswith("value"):  # it comes first, once
+        told += [answer("replay", region.region, *REPLAY)["replayed"]]
+        done += [answer("replay", region.region, *APPLY)["replayed"]]
+    assert told == done
+    assert numbers(region) == [0, 70_000, 2, 80_000, 4]
+
+
 def test_the_next_run_goes_on_behind_a_replay(region: World) -> None:
     widened(region)
     answer("replay", region.region, *APPLY)

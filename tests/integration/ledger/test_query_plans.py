@@ -96,6 +96,8 @@ SINGLE: dict[str, dict[str, Any]] = {
     "purgeable": {"since": None},
     "purge_dead_letters": {"since": None},
     "write_replay_letters": {"since": None},
+    "replayable": {"since": None},
+    "unreplayable": {"since": None},
     "write_replay_batch": {"records": 1},
     "publish_replay": {"dead_letters": 1},
     "stored_records": {"partition": 1, "start": 1, "end": 9},
