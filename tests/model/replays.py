@@ -178,7 +178,7 @@ class Replays:
 
     def _rewind(self, process: Process) -> RewindRequest:
         facts = Facts(CLUSTER, {}, {}, {})
-        return RewindRequest("test", "a test", self.to_seq, facts, process.epoch)
+        return RewindRequest("test", "a test", self.to_seq, facts, process.epoch, {ONLY: TARGET})
 
 
 def broken_promise(tables: Tables) -> str:

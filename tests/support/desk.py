@@ -148,6 +148,7 @@ class Desk:
             to_seq,
             self.facts,
             self.epoch,
+            self.tables,
             overrides=overrides,
             request_id=request_id,
         )

@@ -16,7 +16,7 @@ from tidemark.model.batch import ONLY, Batch, Checkpoint, Contribution, Moved, P
 from tidemark.model.dead_letters import Counted, LetterFilter, Limits, Reason
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Span, TopicPartition
-from tidemark.model.state import Mirrored, Partition, RegionState
+from tidemark.model.state import KnownTarget, Mirrored, Partition, RegionState
 from tidemark.protocol.removal import Removal
 
 WHERE = TopicPartition(TOPIC, 0)
@@ -90,7 +90,8 @@ class LetterTransaction:
     def state(self) -> RegionState:
         known = self.tables
         places = known.epoch, known.head_seq, known.next_seq
-        return RegionState(REGION, *places, CLUSTER, REGION, TARGET)
+        targets = {ONLY: KnownTarget(TARGET)}
+        return RegionState(REGION, *places, CLUSTER, REGION, targets=targets)
 
     def target_oid(self, target: str) -> int | None:
         return None

@@ -27,7 +27,7 @@ def check(
         bool,
         typer.Option(
             "--no-spark",
-            help="Do not start Spark: the output is checked only of an Arrow transform.",
+            help="Do not start Spark: the output of a DataFrame transform is not checked.",
         ),
     ] = False,
     output: Format = Output.table,

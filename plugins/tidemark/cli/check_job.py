@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 from tidemark.cli.findings import Doubtful, Finding, State, finding
 from tidemark.cli.project import connections_of, prepare_spark
-from tidemark.member.job import JobExecutor, movers_of
+from tidemark.member.job import JobExecutor
+from tidemark.operations.fit import known_schemas, would_fit
 from tidemark.postgres.parameters import postgres_parameters
-from tidemark.postgres.transaction import autocommit, connect
+from tidemark.postgres.transaction import connect
 from tidemark.settings.pipeline import Pipeline
 
 RECORDS = 100
@@ -27,7 +28,7 @@ def job_findings(pipeline: Pipeline, *, with_spark: bool) -> Iterator[Finding]:
     yield transform
     if fields.state is not State.ok or transform.state is not State.ok:
         return
-    if not with_spark and _arrow(pipeline) is None:
+    if not with_spark and pipeline.transform is not None and _arrow(pipeline) is None:
         yield Finding("output", State.skipped, "not checked, as asked: Spark was not started")
         return
     remarks: list[str] = []
@@ -84,33 +85,23 @@ def _arrow(pipeline: Pipeline) -> "ArrowTransform | None":
 
 
 def _output(pipeline: Pipeline, remarks: list[str], *, with_spark: bool) -> str:
-    from tidemark.spark.executor import direct_schemas, spark_executor
-    from tidemark.spark.specs import read_spec
+    from tidemark.spark.executor import spark_executor
 
     prepare_spark(pipeline)
     connections = connections_of(pipeline)
-    if with_spark:
+    schemas = None if with_spark else known_schemas(pipeline, connections)
+    if schemas is None:
         schemas = _schemas(lambda: spark_executor(pipeline, connections, 0), remarks)
-    else:
-        spec = read_spec(pipeline, connections)
-        schemas = direct_schemas(spec, _arrow(pipeline))
-    movers = movers_of(pipeline, schemas)
     engine = connect(postgres_parameters(connections[pipeline.warehouse]))
     try:
-        with autocommit(engine) as cursor:
-            cursor.execute("BEGIN")
-            try:
-                added = movers.add_columns(cursor)
-                created = movers.ensure_targets(cursor)
-            finally:
-                cursor.execute("ROLLBACK")
+        found = would_fit(pipeline, engine, schemas)
     finally:
         engine.dispose()
     told = [
-        f"{len(one.columns)} columns {'would make' if created[one.name] else 'fit'} {one.target}"
-        for one in movers.movers
+        f"{len(one.columns)} columns {'would make' if is_new else 'fit'} {one.target}"
+        for one, is_new in found.tables
     ]
-    told += [f"{target} would be given {', '.join(columns)}" for target, columns in added.items()]
+    told += [f"{table} would be given {', '.join(names)}" for table, names in found.added.items()]
     return "; ".join(told)
 
 

@@ -46,7 +46,9 @@ def replay(
     """Make rows of dead letters that can be decoded now, each once.
 
     A dry run unless --apply is given: it decodes them as the pipeline file says now, and tells how
-    many would become rows and why the others would not. The transform is not asked.
+    many would become rows and why the others would not. The transform is not given them. It tells
+    too if --apply would be refused: other settings than the checkpoint's, a region at work, a table
+    that does not fit.
 
     With --apply it takes an epoch of its own, as a reset does, and reads the records as the ledger
     keeps them, through decode, transform and Spark, into one batch. Its commit brings the rows and
@@ -71,8 +73,7 @@ def replay(
         raise typer.BadParameter("say what to replay: --dead-letters")
     meant = letter_filter(reason, since, until, partition)
     pipeline = find_pipeline(region, pipelines)
-    if apply:
-        prepare_spark(pipeline)
+    prepare_spark(pipeline)
     with spinning("replaying" if apply else "decoding what a replay would read"):
         report = replay_letters(
             pipeline,
@@ -100,5 +101,8 @@ def _lines(report: "ReplayReport") -> Iterator[str]:
         yield f"  left out    {report.not_kept_raw}: the ledger has their rows alone, or no headers"
     if done:
         yield f"  published   batch {report.head_seq}, epoch {report.epoch}: {report.rows} rows"
+    elif report.refused:
+        yield f"  refused     {report.refused}"
+        yield "nothing was written, and --apply would be refused"
     elif report.chosen:
         yield "nothing was written; to do it, add --apply"

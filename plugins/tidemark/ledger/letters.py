@@ -62,11 +62,16 @@ def replayable(
 ) -> Iterator[tuple[Export, int]]:
     """Those that a replay would choose, and how many more are meant that none can take."""
     values = {"region": region, "limit": limit, **of_filter(meant)}
-    with transaction(engine, "replayable") as cursor:
-        cursor.execute(query("unreplayable"), values)
-        (without,) = cursor.fetchone() or (0,)
+    with transaction(engine, "export") as cursor:
+        others = _unreplayable(cursor, values)
         cursor.execute(query("replayable"), values)
-        yield _export(cursor), without
+        yield _export(cursor), others
+
+
+def _unreplayable(cursor: Cursor, values: dict[str, Any]) -> int:
+    cursor.execute(query("unreplayable"), values)
+    (found,) = cursor.fetchone() or (0,)
+    return int(found)
 
 
 def of_filter(meant: LetterFilter) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def drop_region(engine: Engine, state: RegionState, order: Order) -> Size:
         Refused: a run, a reset or a rewind is at work, or died there.
     """
     with transaction(engine, "drop") as cursor:
-        found = _at_rest(cursor, state)
+        found = at_rest(cursor, state)
         cursor.execute(query("drop_region"), {"region": state.region})
         size = Size(*(cursor.fetchone() or (0, 0, 0)))
         facts = {"group": found.group_id, "target": found.tables, **asdict(size)}
@@ -58,7 +58,7 @@ def rename(engine: Engine, state: RegionState, new: str, order: Order) -> int:
         Refused: a run, a reset or a rewind is at work, or died there; or the name is taken.
     """
     with transaction(engine, "rename") as cursor:
-        found = _at_rest(cursor, state)
+        found = at_rest(cursor, state)
         cursor.execute(query("rename_taken"), {"new": new})
         if cursor.fetchone() == (True,):
             raise Refused(f"region {new} is in the ledger already: choose another name")
@@ -71,26 +71,30 @@ def rename(engine: Engine, state: RegionState, new: str, order: Order) -> int:
         return int(epoch)
 
 
-def has_open_run(cursor: Cursor, region: str) -> bool:
-    """Whether anything is at work in the region, or died there."""
-    cursor.execute(query("has_open_run"), {"region": region})
-    return cursor.fetchone() == (True,)
+def at_rest(cursor: Cursor, state: RegionState) -> RegionState:
+    """The region, locked and as it was looked at.
 
-
-def _at_rest(cursor: Cursor, state: RegionState) -> RegionState:
-    """The region, locked and as it was looked at."""
+    Raises:
+        Superseded: another epoch has begun since the state was read.
+        Refused: a run, a reset or a rewind is at work, or died there.
+    """
     found = lock_region(cursor, state.region)
     if found.epoch != state.epoch:
         raise Superseded(
             f"region {state.region}: epoch {state.epoch} has passed, the region is at"
             f" {found.epoch}: a run or a reset began meanwhile. Nothing was changed"
         )
-    if has_open_run(cursor, state.region):
+    if _has_open_run(cursor, state.region):
         raise Refused(
             f"region {state.region} is not at rest: a run or a reset is at work, or died there."
             f" Nothing was changed. Wait for it, or end it: `tidemark reset {state.region} --apply`"
         )
     return found
+
+
+def _has_open_run(cursor: Cursor, region: str) -> bool:
+    cursor.execute(query("has_open_run"), {"region": region})
+    return cursor.fetchone() == (True,)
 
 
 def _given_out(state: RegionState) -> dict[str, int]:

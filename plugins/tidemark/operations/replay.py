@@ -6,8 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from uuid import uuid4
 
-from tidemark.errors import Refused, TidemarkError
-from tidemark.ledger import naming
+from tidemark.errors import Refused, TargetRefused, TidemarkError
 from tidemark.ledger.actions import Order
 from tidemark.member.job import Job, start_job
 from tidemark.member.retire import retire
@@ -16,17 +15,21 @@ from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.operations.drain import ExecutorOf
 from tidemark.operations.region import Connections, Region, mirror_seen, region_of, topics_gone
-from tidemark.operations.replay_report import ReplayReport, dry_run
-from tidemark.postgres.transaction import autocommit, transaction
+from tidemark.operations.replay_report import ReplayReport, check, dry_run, refusal, replay_request
+from tidemark.postgres.transaction import transaction
 from tidemark.protocol.mirror import mirror
-from tidemark.protocol.replay import Replayed, ReplayRequest, plan_replay, publish_replay
+from tidemark.protocol.replay import Replayed, plan_replay, publish_replay
 from tidemark.protocol.reset import ResetRequest
 from tidemark.protocol.settle import settle
-from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.movers import Movers
 from tidemark.staging.reads import complete_reads
 from tidemark.staging.replay import ReplayMover
+
+CHOOSE = (
+    "A replay publishes all that it has chosen, or nothing. Correct the table, or choose without"
+    " that record: by --partition, --reason, --since or --until"
+)
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +60,9 @@ def replay_letters(
         )
     with region_of(pipeline, connections) as region:
         report = dry_run(region, connections, meant, limit)
-        if order is None or not report.chosen:
+        if order is None:
+            return replace(report, refused=refusal(region, connections))
+        if not report.chosen:
             return report
         return _replayed(region, connections, meant, limit, order, executor_of, report)
 
@@ -72,32 +77,22 @@ def _replayed(
     report: ReplayReport,
 ) -> ReplayReport:
     state, pipeline = region.state(), region.pipeline
-    with autocommit(region.ledger.engine) as cursor:
-        if naming.has_open_run(cursor, region.name):
-            raise Refused(
-                f"region {region.name} is not at rest: a run or a reset is at work, or died there."
-                f" Wait for it, or end it: `tidemark reset {region.name} --apply`"
-            )
-    number = region.ledger.register_member(region.name, state.epoch, uuid4(), "replay")
     seen = mirror_seen(region, region.ledger.merged_checkpoint(region.name).offsets)
-    request = ReplayRequest(
-        who=order.who,
-        why=f"replay of dead letters: {order.why}",
-        epoch=state.epoch,
-        mirrored=seen.mirrored,
-        gone=topics_gone(region, region.known_partitions()),
-        targets=pipeline.tables,
-        fingerprint=fingerprint(pipeline),
-    )
-    job = start_job(pipeline, region.ledger, lambda: executor_of(pipeline, connections, number))
-    try:
-        epoch = settle(region.ledger, region.group, region.name, request).epoch
-        region.ledger.finish_reset(region.name, epoch)
-        with _given_up(region, epoch):
-            done = _published(region, epoch, number, job, meant, limit)
-    finally:
-        job.executor.close()
-    _tidied(region, epoch, request.gone)
+    gone = topics_gone(region, region.known_partitions())
+    why = f"replay of dead letters: {order.why}"
+    request = replay_request(region, state, order.who, why, seen.mirrored, gone)
+    check(region, state, request)
+    number = region.ledger.register_member(region.name, state.epoch, uuid4(), "replay")
+    with _shown(region, number):
+        job = start_job(pipeline, region.ledger, lambda: executor_of(pipeline, connections, number))
+        try:
+            epoch = settle(region.ledger, region.group, region.name, request).epoch
+            region.ledger.finish_reset(region.name, epoch)
+            with _given_up(region, epoch):
+                done = _published(region, epoch, number, job, meant, limit)
+        finally:
+            job.executor.close()
+    _tidied(region, epoch, gone)
     if done is None:
         return replace(report, epoch=epoch, chosen=0, replayed=0, kept={})
     is_alike = sum(report.kept.values()) == done.kept
@@ -139,16 +134,30 @@ def _staged(region: Region, batch: Batch, number: int, job: Job) -> Contribution
 
 
 @contextmanager
+def _shown(region: Region, number: int) -> Iterator[None]:
+    """The member's state, for display."""
+    try:
+        yield
+    except BaseException:
+        with suppress(TidemarkError):
+            region.ledger.show_member(number, "failed")
+        raise
+    region.ledger.show_member(number, "done")
+
+
+@contextmanager
 def _given_up(region: Region, epoch: int) -> Iterator[None]:
     """A replay that fails leaves the region at rest, if it can; else the next open does it."""
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         with suppress(TidemarkError):
             request = ResetRequest("replay", "the replay failed", epoch=epoch)
             settled = settle(region.ledger, region.group, region.name, request)
             region.ledger.finish_reset(region.name, settled.epoch)
             retire(region.ledger.engine, region.name)
+        if isinstance(error, TargetRefused):
+            raise TargetRefused(f"{error}. {CHOOSE}") from error
         raise
 
 

@@ -12,6 +12,7 @@ from tidemark.operations.held import Tell, held, refuse_losses
 from tidemark.operations.region import Region, facts_left, topics_gone
 from tidemark.operations.reset_report import Removed, ResetReport, completed, dry_run
 from tidemark.postgres.transaction import autocommit
+from tidemark.protocol.changes import check_targets
 from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
 from tidemark.protocol.removal import Removal
 from tidemark.protocol.reset import RewindRequest
@@ -45,6 +46,7 @@ def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: boo
     state = region.state()
     facts = facts_left(region.broker, {partition.topic for partition in region.known_partitions()})
     (seen, report), plan = dry_run(region), region.ledger.rewind_plan(region.name, to_seq)
+    check_targets(state, region.pipeline.tables)
     plan.check(state, facts)
     output = region.group.output.topic if region.group.output else None
     plan.check_sent(region.name, output, order.overrides)
@@ -72,6 +74,7 @@ def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: boo
         to_seq,
         facts,
         state.epoch,
+        region.pipeline.tables,
         seen.mirrored,
         topics_gone(region, plan.places),
         order.overrides,

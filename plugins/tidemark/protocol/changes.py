@@ -3,9 +3,29 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tidemark.errors import Refused
 from tidemark.model.output import OUTPUT_TOPIC
 from tidemark.model.state import RegionState
 from tidemark.protocol.ports import KnownRegion
+
+
+def check_targets(state: RegionState, targets: Mapping[str, str]) -> None:
+    """Stop where the names or tables of the targets are not those of the checkpoint.
+
+    Raises:
+        Refused: with both.
+    """
+    known = {name: one.table for name, one in state.targets.items()}
+    if state.head_seq and known != targets:
+        raise Refused(
+            f"region {state.region} has target {_told(known)}, the pipeline says {_told(targets)}."
+            " A region with a checkpoint keeps its target: use a new region for another one"
+        )
+
+
+def _told(targets: Mapping[str, str]) -> str:
+    """The tables, with their names where they have one."""
+    return ", ".join(f"{name}: {table}" if name else table for name, table in targets.items())
 
 
 def changes(

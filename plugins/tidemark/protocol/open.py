@@ -25,7 +25,7 @@ from tidemark.model.facts import (
 )
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
-from tidemark.protocol.changes import changes
+from tidemark.protocol.changes import changes, check_targets
 from tidemark.protocol.histories import end_left, end_lost
 from tidemark.protocol.ports import KnownRegion, Settling
 from tidemark.protocol.remarks import hanging, restored
@@ -75,7 +75,7 @@ class OpenRequest:
         known = self._read(tx)
         self._check_epoch(tx.state)
         self._check_resets(tx.state)
-        self._check_target(tx.state)
+        check_targets(tx.state, self.targets)
         self._check_changes(tx)
         if ACCEPT_DATA_LOSS not in self.overrides:
             self._check_losses(tx.state, known)
@@ -142,15 +142,6 @@ class OpenRequest:
                 f" of the last run; then `tidemark reset {state.region} --apply` clears the count"
             )
 
-    def _check_target(self, state: RegionState) -> None:
-        known = {name: one.table for name, one in state.targets.items()}
-        if state.head_seq and known != self.targets:
-            raise Refused(
-                f"region {state.region} has target {told(known)}, the pipeline says"
-                f" {told(self.targets)}. A region with a checkpoint keeps its target: use a new"
-                " region for another one"
-            )
-
     def _check_changes(self, tx: KnownRegion) -> None:
         found = [*changes(tx, self.fingerprint, self.targets)]
         if found and ACCEPT_CHANGES not in self.overrides:
@@ -172,11 +163,6 @@ class OpenRequest:
         """Offsets that the run has to read; not those of corrupt ranges that it passes."""
         passed = sum(span.width for span in ahead(self.left_out, next_offsets))
         return backlog(next_offsets, self.facts.ends) - passed
-
-
-def told(targets: Mapping[str, str]) -> str:
-    """The tables, with their names where they have one."""
-    return ", ".join(f"{name}: {table}" if name else table for name, table in targets.items())
 
 
 def _next_offsets(known: Mapping[TopicPartition, Partition]) -> Offsets:

@@ -25,7 +25,7 @@ from tidemark import failpoints
 from tidemark.errors import Fenced, OutcomeUnknown, Refused
 from tidemark.model.batch import Batch, Contribution
 from tidemark.model.dead_letters import LetterFilter
-from tidemark.protocol.changes import changes
+from tidemark.protocol.changes import changes, check_targets
 from tidemark.protocol.ports import LetterKeeper, ReplayingT, ReplayLedger, Settling
 from tidemark.protocol.reset import ResetRequest
 
@@ -44,9 +44,10 @@ class ReplayRequest(ResetRequest):
 
         Raises:
             Superseded: another open or a reset came after the region was looked at.
-            Refused: the checkpoint was made with other settings, or with another table.
+            Refused: the checkpoint was made with other settings, or with other targets.
         """
         ResetRequest.check(self, tx)
+        check_targets(tx.state, self.targets)
         if found := [*changes(tx, self.fingerprint, self.targets)]:
             raise Refused(
                 f"region {tx.state.region}: {'; '.join(found)}. The checkpoint was made with the"

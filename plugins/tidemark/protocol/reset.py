@@ -1,5 +1,6 @@
 """Resetting a region to its head, or rewinding it to an older checkpoint."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID, uuid4
@@ -7,6 +8,7 @@ from uuid import UUID, uuid4
 from tidemark.errors import Refused, Superseded
 from tidemark.model.facts import Facts
 from tidemark.model.state import NEVER_MIRRORED, Mirrored
+from tidemark.protocol.changes import check_targets
 from tidemark.protocol.ports import Settling
 
 
@@ -54,6 +56,8 @@ class RewindRequest:
     facts: Facts
     epoch: int
     """The region's, read before Kafka was asked: a rewind removes what was looked at."""
+    targets: Mapping[str, str]
+    """Tables that rows are removed from, by their names."""
     mirrored: Mirrored = NEVER_MIRRORED
     gone: frozenset[str] = frozenset()
     """Topics that Kafka no longer has: it takes no group offsets for them."""
@@ -77,6 +81,7 @@ class RewindRequest:
                 f" prepared, the region is now at {tx.state.epoch}. Nothing was changed. Rewind"
                 " again if it is still wanted"
             )
+        check_targets(tx.state, self.targets)
         plan = tx.rewind_plan(self.to_seq)
         plan.check(tx.state, self.facts)
         plan.check_sent(tx.state.region, self.output, self.overrides)

@@ -84,6 +84,7 @@ def test_what_can_be_decoded_now_becomes_rows_once(region: World) -> None:
     found = answer("replay", region.region, *APPLY)
     assert (found["replayed"], found["kept"], found["rows"]) == (2, {"INVALID_JSON": 1}, 2)
     assert found["head_seq"] == head + 1
+    assert region.sql("SELECT state FROM tidemark.members WHERE name = 'replay'") == [("done",)]
     assert numbers(region) == [0, 70_000, 2, 80_000, 4]
     assert counts(region) == [(3, 2, 2, 1)]
     assert region.ledger_offsets() == region.kafka_offsets() == offsets
@@ -129,7 +130,7 @@ def test_of_two_records_at_one_offset_each_is_tried(region: World, older: str) -
                " initial_offset, next_offset, seq, ended_epoch) OVERRIDING SYSTEM VALUE"
                " SELECT -1, region, topic, partition, 'older', 0, 9, 1, 1 FROM tidemark.partitions"
                " WHERE partition = 0")  # fmt: skip
-    region.sql("CREATE TABLE copied AS SELECT * FROM tidemark.dead_letters WHERE \"offset\" = 1")
+    region.sql('CREATE TABLE copied AS SELECT * FROM tidemark.dead_letters WHERE "offset" = 1')
     region.sql(f"UPDATE copied SET partition_id = -1, {older}")
     region.sql("INSERT INTO tidemark.dead_letters TABLE copied")
     told = [answer("replay", region.region, *REPLAY)["replayed"]]
@@ -224,10 +225,35 @@ def test_other_settings_than_the_checkpoints_are_refused(region: World) -> None:
     before = dump(region.warehouse)
     told = tidemark("replay", region.region, *APPLY, exits=16).stderr
     assert "Start a run with --accept-changes first" in told
-    after = dump(region.warehouse)
-    assert {t: rows for t, rows in after.items() if before[t] != rows}.keys() <= {
-        "tidemark.members", "sequences",
-    }  # fmt: skip
+    assert dump(region.warehouse) == before
+
+
+def test_another_target_than_the_checkpoints_is_refused_before_a_table_is_made(
+    region: World,
+) -> None:
+    """B4: the dry run says so too; a rewind refuses it likewise."""
+    widened(region)
+    region.settings = {"target": {"table": "public.elsewhere"}}
+    write_pipeline(region, decode={"format": "json", "schema": {"n": "bigint"}})
+    before = dump(region.warehouse)
+    found = answer("replay", region.region, *REPLAY)
+    assert "keeps its target" in found["refused"]
+    told = tidemark("replay", region.region, *REPLAY).stdout
+    assert told.endswith("nothing was written, and --apply would be refused\n")
+    for command in (("replay", region.region, *APPLY), ("reset", region.region, "--to", "initial")):
+        assert "the pipeline says public.elsewhere" in tidemark(*command, exits=16).stderr
+    assert dump(region.warehouse) == before
+
+
+def test_a_dry_replay_tells_what_would_refuse_it(region: World) -> None:
+    widened(region)
+    assert answer("replay", region.region, *REPLAY)["refused"] is None
+    region.sql("ALTER TABLE public.records ALTER COLUMN n TYPE smallint")
+    assert "does not fit" in answer("replay", region.region, *REPLAY)["refused"]
+    region.produce(1)
+    region.settings = {"decode": {"schema": {"n": "bigint"}}}
+    region.open("another")
+    assert "is not at rest" in answer("replay", region.region, *REPLAY)["refused"]
 
 
 def test_an_upserted_target_is_refused(region: World) -> None:
@@ -248,7 +274,9 @@ def test_a_region_that_is_not_at_rest_is_left_alone(region: World) -> None:
 def test_a_record_that_the_target_refuses_stops_the_replay(region: World) -> None:
     widened(region)
     region.sql("ALTER TABLE public.records ADD CHECK (n < 75000)")
-    tidemark("replay", region.region, *APPLY, exits=11)
+    told = tidemark("replay", region.region, *APPLY, exits=11).stderr
+    assert "choose without that record" in told
+    assert region.sql("SELECT state FROM tidemark.members WHERE name = 'replay'") == [("failed",)]
     assert numbers(region) == [0, 2, 4]
     assert len(answer("dead-letters", region.region)) == 3
     assert counts(region) == []

@@ -11,6 +11,7 @@ from tests.support.world import dump
 from tidemark.errors import Fenced, Refused, Superseded, TargetRefused, Unreachable
 from tidemark.failpoints import FailpointHit
 from tidemark.ledger.looks import Looks
+from tidemark.model.batch import ONLY
 from tidemark.model.bounds import Bounds
 from tidemark.model.offsets import TopicPartition
 from tidemark.postgres.transaction import TIMEOUTS_MS
@@ -156,8 +157,18 @@ def test_a_rewind_removes_only_what_was_looked_at(worked: Desk) -> None:
     facts, epoch = worked.facts, worked.epoch
     worked.work(worked.open("another", Bounds(4)).epoch)
     before = dump(worked.warehouse)
-    request = RewindRequest("test", "a test", 1, facts, epoch)
+    request = RewindRequest("test", "a test", 1, facts, epoch, worked.tables)
     with pytest.raises(Superseded, match="Rewind again if it is still wanted"):
+        rewind(worked.ledger, worked.group, worked.published_rows, worked.region, request)
+    assert dump(worked.warehouse) == before
+
+
+def test_a_rewind_of_another_table_is_refused_under_the_lock(worked: Desk) -> None:
+    """B4: whatever was looked at, and whoever looked."""
+    before = dump(worked.warehouse)
+    tables = {ONLY: "public.elsewhere"}
+    request = RewindRequest("test", "a test", 1, worked.facts, worked.epoch, tables)
+    with pytest.raises(Refused, match="the pipeline says public"):
         rewind(worked.ledger, worked.group, worked.published_rows, worked.region, request)
     assert dump(worked.warehouse) == before
 

@@ -1,0 +1,60 @@
+"""Whether the rows of a job would fit the targets, as far as that is known without Spark."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Engine
+
+from tidemark.member.job import movers_of
+from tidemark.operations.region import Connections
+from tidemark.postgres.transaction import autocommit
+from tidemark.settings.pipeline import Pipeline
+from tidemark.staging.mover import Mover
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def known_schemas(pipeline: Pipeline, connections: Connections) -> "Mapping[str, pa.Schema] | None":
+    """The columns of the rows, by target; None where only Spark can tell, for its DataFrames.
+
+    Raises:
+        InvalidSettings, TransformFailed, JobFailed: see `transform_of` and `direct_schemas`.
+    """
+    from tidemark.spark.arrow import ArrowTransform
+    from tidemark.spark.executor import direct_schemas
+    from tidemark.spark.specs import read_spec
+    from tidemark.spark.transform import transform_of
+
+    transform = transform_of(pipeline)
+    if not isinstance(transform, ArrowTransform | None):
+        return None
+    return direct_schemas(read_spec(pipeline, connections), transform)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Rows that fit the targets."""
+
+    tables: Sequence[tuple[Mover, bool]]
+    """Each target's mover, with whether a run would make the table."""
+    added: Mapping[str, Sequence[str]]
+    """Columns that a run would add, by table."""
+
+
+def would_fit(pipeline: Pipeline, engine: Engine, schemas: "Mapping[str, pa.Schema]") -> Fit:
+    """What a run would make of the targets; nothing is made.
+
+    Raises:
+        InvalidSettings, Refused, SchemaMismatch: see `Movers.ensure_targets`.
+    """
+    movers = movers_of(pipeline, schemas)
+    with autocommit(engine) as cursor:
+        cursor.execute("BEGIN")
+        try:
+            added = movers.add_columns(cursor)
+            created = movers.ensure_targets(cursor)
+        finally:
+            cursor.execute("ROLLBACK")
+    return Fit([(one, created[one.name]) for one in movers.movers], added)
