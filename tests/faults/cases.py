@@ -70,6 +70,10 @@ IN_DRIVER = [
     *_steps("9 rewind", 1, "reset.decided", *MIRROR, "reset.after", program="rewind"),
     *_transaction("9 rewind", "rewind", 1, "rewind.removed", program="rewind"),
     *_steps("9 rewind", 1, "rewind.done", program="rewind"),
+    *_steps("9 replay", 1, "reset.decided", "replay.before", program="replay"),
+    *_transaction("9 replay", "plan", 1, program="replay"),
+    *_steps("9 replay", 1, "replay.staged", program="replay"),
+    *_transaction("9 replay", "replay", 1, "replay.moved", program="replay"),
 ]
 """Failpoints that the driver reaches."""
 
@@ -84,6 +88,7 @@ LOST_ANSWERS = [
     *_steps("6 publish", 2, "publish.commit.lost", "publish.commit.sent"),
     *_steps("9 reset", 1, "reset.commit.lost", "reset.commit.sent", program="reset"),
     *_steps("9 rewind", 1, "rewind.commit.lost", "rewind.commit.sent", program="rewind"),
+    *_steps("9 replay", 1, "replay.commit.lost", "replay.commit.sent", program="replay"),
 ]
 """COMMIT without an answer: lost on the way there, or on the way back."""
 
@@ -132,9 +137,16 @@ CUT = {
         "mirror.sent",
         "reset.decided",
         "rewind.removed",
+        "replay.moved",
     },
-    Fault.postgres_stopped: {"publish.moved", "drain.staged", "read.staged"},
-    Fault.paused: {"plan.after", "publish.before", "mirror.read", "rewind.commit.after"},
+    Fault.postgres_stopped: {"publish.moved", "drain.staged", "read.staged", "replay.staged"},
+    Fault.paused: {
+        "plan.after",
+        "publish.before",
+        "mirror.read",
+        "rewind.commit.after",
+        "replay.staged",
+    },
 }
 CUT_WITH_UPSERT = {
     Fault.killed: {"publish.moved", "rewind.removed"},

@@ -18,7 +18,10 @@ from tests.support.region import DrivenRegion
 from tests.support.sent import SentRecord, sent_to
 from tests.support.topics import create_topic
 
+from tidemark.ledger.actions import Order
+from tidemark.model.dead_letters import LetterFilter
 from tidemark.operations.drain import ExecutorOf
+from tidemark.operations.replay import replay_letters
 from tidemark.protocol.mirror import differences
 from tidemark.verify.verify import verify
 
@@ -135,6 +138,25 @@ class FaultRegion(DrivenRegion):
         [(seq,)] = self.sql("SELECT min(seq) FROM tidemark.batches WHERE state = 'published'")
         self.reset(to=seq, overrides=accepted)
 
+    def narrow(self) -> None:
+        """Numbers that the field of now can't hold are dead letters of a run; then it is wider."""
+        self.sql(
+            "CREATE TABLE public.numbers (n bigint, kafka_topic text, kafka_partition int,"
+            " kafka_offset bigint, batch_seq bigint NOT NULL)"
+        )
+        produce(self.kafka, self.topic, _numbers(70_000, 12), 0)
+        self.settings["decode"] = {"schema": {"n": "smallint"}}
+        self.run()
+        self.settings["decode"] = {"schema": {"n": "bigint"}}
+        bounds = self.pipeline.batch.bounds()
+        self.begin("wider", bounds, ("accept_changes",))
+        self.retry(LocalExecutor)
+
+    def replay(self, executor_of: ExecutorOf = LocalExecutor) -> None:
+        """All dead letters are replayed."""
+        order, meant = Order("fault", "a fault"), LetterFilter()
+        replay_letters(self.pipeline, self.connections, meant, 10**6, order, executor_of)
+
     def faults_found(self) -> list[str]:
         """Everything that is not as it must be at rest; each text names what was found."""
         return list(self.faults())
@@ -147,7 +169,9 @@ class FaultRegion(DrivenRegion):
         if "targets" in self.settings:
             yield from _compared("newest", two_tables.newest(_numbered(good)), self.newest())
         bad = [(p, o) for p, o, v in committed if v == BAD]
-        letters = self.sql('SELECT partition, "offset" FROM tidemark.dead_letters')
+        letters = self.sql(
+            'SELECT partition, "offset" FROM tidemark.dead_letters WHERE replayed_seq IS NULL'
+        )
         yield from _compared("rows", [(p, o, one["n"]) for p, o, one in rows], self.rows())
         yield from _compared("dead letters", bad, letters)
         yield from self.drift()

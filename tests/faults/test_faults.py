@@ -27,7 +27,7 @@ def test_after_any_fault_one_more_run_leaves_everything_exactly_once(
     fault, case = cell
     prepare(case, region)
     result = BREAK[fault](case, region, breakable, tmp_path)
-    region.run()
+    go_on(case, region)
     assert region.faults_found() == []
     record(fault, case, result)
 
@@ -38,12 +38,12 @@ def test_a_commit_without_an_answer_is_looked_up_in_the_ledger(
 ) -> None:
     prepare(case, region)
     code, words = Broken.start(region, case.program, f"{case.failpoint}=raise@{case.at}").end()
-    never_happened = case.failpoint.endswith(".lost") and case.program != "run"
+    never_happened = case.failpoint.endswith(".lost") and case.program in ("reset", "rewind")
     never_happened |= case.failpoint == "open.commit.lost"
     assert code == (1 if never_happened else 0), words
     if never_happened:
         assert "it did not happen" in words
-    region.run()
+    go_on(case, region)
     assert region.faults_found() == []
 
 
@@ -91,7 +91,7 @@ def paused(case: Case, region: FaultRegion, _: Postgres, __: Path) -> str:
         broken.kill()
         return "holds the region lock: ended by its time-out"
     region.reset()
-    region.run()
+    go_on(case, region)
     resume(stopped)
     code, words = broken.end()
     expected = EXPECTED_OF_ZOMBIES if case.failpoint != "publish.before" else (Fenced.exit_code,)
@@ -104,7 +104,7 @@ def paused(case: Case, region: FaultRegion, _: Postgres, __: Path) -> str:
 
 HOLDS_THE_LOCK = {
     f"{name}.{at}"
-    for name in ("open", "plan", "publish", "close", "reset", "rewind")
+    for name in ("open", "plan", "publish", "close", "reset", "rewind", "replay")
     for at in ("inside", "claimed", "moved", "removed", "commit.before")
 }
 EXPECTED_OF_ZOMBIES = (0, 1, Fenced.exit_code, Superseded.exit_code)
@@ -130,6 +130,16 @@ def prepare(case: Case, region: FaultRegion) -> None:
         leave_a_run_half_done(region)
     elif case.program == "rewind":
         region.run()
+    elif case.program == "replay":
+        region.narrow()
+
+
+def go_on(case: Case, region: FaultRegion) -> None:
+    """The next run; and after a replay that was broken, a reset and another replay."""
+    if case.program == "replay":
+        region.reset()
+        region.replay()
+    region.run()
 
 
 def leave_a_run_half_done(region: FaultRegion) -> None:

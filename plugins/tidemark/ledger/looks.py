@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from tidemark.ledger import letters
 from tidemark.ledger.letters import ALL_LETTERS, KeptLetter
@@ -108,6 +109,18 @@ class KnownRegion:
     target: str
 
 
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a person did to a region besides resets."""
+
+    at: datetime
+    region: str
+    kind: str
+    requested_by: str
+    why: str
+    details: dict[str, Any]
+
+
 class Looks(Lookup):
     """Reads of one ledger through an engine."""
 
@@ -118,6 +131,10 @@ class Looks(Lookup):
     def regions(self) -> list[KnownRegion]:
         """Every region of the ledger."""
         return [KnownRegion(*row) for row in self._rows("regions")]
+
+    def actions(self, region: str | None, limit: int) -> list[Action]:
+        """What people did besides resets, newest first; to one region, or to all."""
+        return [Action(*row) for row in self._rows("actions", region=region, limit=limit)]
 
     def checkpoints(self, region: str, last: int | None = None) -> list[Published]:
         """The region's checkpoints, newest first; all of them or the last ones."""
@@ -150,9 +167,9 @@ class Looks(Lookup):
         """The spans that the dead letters of a published replay lie in."""
         return [Span(*row) for row in self._rows("replayed_spans", region=region, seq=seq)]
 
-    def replayed_of(self, region: str, first: int, last: int) -> frozenset[tuple[str, int, int]]:
-        """Topic, partition and offset of the batches' records whose rows a later one brought."""
-        rows = self._rows("replayed_of", region=region, first=first, last=last)
+    def set_aside_of(self, region: str, first: int, last: int) -> frozenset[tuple[str, int, int]]:
+        """Topic, partition and offset of the batches' dead letters that may be rows by now."""
+        rows = self._rows("set_aside_of", region=region, first=first, last=last)
         return frozenset((topic, number, offset) for topic, number, offset in rows)
 
     def offsets_at(self, region: str, seq: int) -> Offsets:

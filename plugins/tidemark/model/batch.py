@@ -50,8 +50,8 @@ class PlannedSpan:
     """After the last record before the span; markers and gaps may lie between. None if unknown."""
 
 
-REPLAYED = "REPLAYED"
-"""Stands for the reason of a dead letter that is not decoded, for a replay brought its rows."""
+SET_ASIDE = "SET_ASIDE"
+"""Stands for the reason of a dead letter that a proof does not decode: it may be a row by now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Batch:
     stored: Stored | None = None
     """Of a replay: its records are dead letters, and lie in its spans among others."""
     set_aside: frozenset[tuple[str, int, int]] = frozenset()
-    """Topic, partition and offset of records that are not decoded: a replay brought their rows."""
+    """Topic, partition and offset of records that are not decoded: they may be rows by now."""
 
     @property
     def staging(self) -> Staging:

@@ -92,16 +92,17 @@ class Mirrored:
     """Of the newest batch that was sent to an output topic."""
 
     @classmethod
-    def parse(cls, region: str, metadata: str) -> "Mirrored":
-        """Read `region/epoch/seq`, or that and what was sent.
+    def parse(cls, metadata: str) -> "Mirrored":
+        """Read `region/epoch/seq`, or that and what was sent; whatever the region is called.
 
-        Anything else is not this region's and counts as nothing.
+        The group has one region at a time, and that may have had another name, or will have: a
+        ledger may be restored from before it was renamed. Anything else counts as nothing.
         """
-        name, _, rest = metadata.partition("/")
+        _, _, rest = metadata.partition("/")
         epoch, _, rest = rest.partition("/")
         seq, _, rest = rest.partition("/")
         sent = Sent.parse(metadata)
-        if name != region or not (epoch.isdecimal() and seq.isdecimal()) or (rest and not sent):
+        if not (epoch.isdecimal() and seq.isdecimal()) or (rest and not sent):
             return cls()
         return cls(int(epoch), int(seq), sent.seq if sent else 0)
 

@@ -14,7 +14,8 @@ def restored(state: RegionState, seen: Mirrored) -> Iterator[str]:
         yield (
             f"the ledger is older than its mirror: it is at epoch {state.epoch}, batch"
             f" {state.head_seq}, Kafka's offsets are of epoch {seen.epoch}, batch {seen.seq}."
-            " Was Postgres restored from a backup? The run goes on from the ledger"
+            " Was Postgres restored from a backup, or was another region dropped that had this"
+            " group? The run goes on from the ledger"
         )
 
 

@@ -8,7 +8,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
 from tidemark.decode import Decoded, Reason, Rejected
 from tidemark.kafka.headers import Headers, HeadersOf, headers_of
-from tidemark.model.batch import REPLAYED, DeadLetter
+from tidemark.model.batch import SET_ASIDE, DeadLetter
 from tidemark.model.offsets import TopicPartition
 from tidemark.spark.record_decoder import RecordDecoder
 
@@ -86,7 +86,7 @@ def parted(
     for record in records:
         if (record.topic(), record.partition(), record.offset()) in set_aside:
             letter = dead_letter(record, Rejected(0, Reason.NULL_VALUE, ""), headers_of)
-            aside.append(replace(letter, reason=REPLAYED))
+            aside.append(replace(letter, reason=SET_ASIDE))
         else:
             rest.append(record)
     return rest, aside

@@ -23,7 +23,7 @@ from tidemark.verify.counts import Spans, counted, difference, miscounted, misco
 from tidemark.verify.group import Begun, groups, joined
 from tidemark.verify.multiset import Multisets
 from tidemark.verify.places import are_in_place
-from tidemark.verify.report import BatchProof, Difference
+from tidemark.verify.report import BatchProof, Difference, Kind
 from tidemark.verify.retained import compacted, missing
 from tidemark.verify.rows import letters_of, purged_of, refused_of, rows_of
 from tidemark.verify.scratch import Again, Scratch
@@ -84,9 +84,13 @@ class Prover:
 
     def _rows_counted(self, published: Published) -> Iterator[Difference]:
         """Each target that has not as many rows of the batch as the ledger counted."""
-        known = self.whole.rows
         for target in self.targets:
-            there, counted = known.get(target.name, {}).get(published.seq, (0, published.rows))
+            known = self.whole.rows[target.name].get(published.seq)
+            if known is None:  # since it was chosen: what differs then proves nothing
+                text = "the batch has been pruned or rewound"
+                yield Difference(Kind.miscounted, "ledger", published.seq, "", text)
+                continue
+            there, counted = known
             who = f"{target}" if target.name != ONLY else "the target"
             yield from difference(published, "rows", counted, there, f"{who} has")
 
@@ -134,10 +138,10 @@ class Prover:
         """The batches up to the last one; once more if a replay took of them meanwhile."""
         looks, name = Looks(self.region.ledger.engine), self.region.name
         while True:
-            aside = looks.replayed_of(name, proof.seq, last)
+            aside = looks.set_aside_of(name, proof.seq, last)
             again = self.scratch.again(proof.seq, last, spans, set_aside=aside)
             found = self._compared_once(proof, again, spans)
-            if found.wrong == proof.wrong or looks.replayed_of(name, proof.seq, last) == aside:
+            if found.wrong == proof.wrong or looks.set_aside_of(name, proof.seq, last) == aside:
                 return found
 
     def _replay_compared(self, one: Begun, replayed: int) -> BatchProof:

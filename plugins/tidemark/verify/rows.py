@@ -6,7 +6,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import SchemaMismatch
-from tidemark.model.batch import ONLY, REPLAYED, Attempt, SpanRead
+from tidemark.model.batch import ONLY, SET_ASIDE, Attempt, SpanRead
 from tidemark.postgres.queries import query
 from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.column import BATCH_SEQ, Column
@@ -33,13 +33,14 @@ SELECT {names} FROM {letters} JOIN unnest(
     {members}::bigint[], {attempts}::bigint[], {topics}::text[], {partitions}::int[]
 ) AS read (member, attempt, topic, partition) USING (member, attempt, topic, partition)
 """)
-# what a replay made rows of is not decoded again here: the reader sets it aside in the same words
+# what `set_aside_of` finds is not decoded again here: the reader sets it aside in the same words
 _LEDGER_LETTERS = sql.SQL("""
 SELECT {names} FROM (
     SELECT topic, partition, "offset", timestamp_ms, key, value, headers,
-           CASE WHEN replayed_seq IS NULL THEN reason ELSE {replayed} END AS reason,
-           CASE WHEN replayed_seq IS NULL THEN detail ELSE '' END AS detail
-    FROM tidemark.dead_letters
+           CASE WHEN is_aside THEN {aside} ELSE reason END AS reason,
+           CASE WHEN is_aside THEN '' ELSE detail END AS detail
+    FROM tidemark.dead_letters,
+         LATERAL (SELECT replayed_seq IS NOT NULL OR reason = 'UNKNOWN_SCHEMA') AS l (is_aside)
     WHERE region = {region} AND seq BETWEEN {first} AND {last} AND refused_rows IS NULL
 ) AS letters
 """)
@@ -139,7 +140,7 @@ def letters_of(region: str, again: Again, reads: Sequence[SpanRead]) -> Multiset
         "dead letter",
         _STAGED_LETTERS.format(names=names, letters=staged, **read_by),
         _LEDGER_LETTERS.format(
-            names=names, replayed=sql.Literal(REPLAYED), **_of_batches(region, again)
+            names=names, aside=sql.Literal(SET_ASIDE), **_of_batches(region, again)
         ),
         _LETTER,
     )

@@ -8,6 +8,7 @@ from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
 from tidemark.ledger.looks import Looks
+from tidemark.postgres.queries import query
 from tidemark.postgres.transaction import autocommit
 from tidemark.staging.catalog import TableColumn, find_columns, find_relation
 from tidemark.staging.column import BATCH_SEQ
@@ -64,12 +65,23 @@ def whole_of(engine: Engine, region: str, targets: Sequence[Target]) -> Whole:
 
 def _of_target(cursor: Cursor, region: str, target: Target) -> Whole:
     if find_relation(cursor, target.schema, target.table) is None:
-        return Whole({}, (), 0, (f"{target} does not exist",), False)
+        return _none(cursor, region, target, f"{target} does not exist")
     columns = {own.name: own for own in find_columns(cursor, target.schema, target.table)}
     if BATCH_SEQ not in columns:
         note = f"{target} has no column {BATCH_SEQ}: it is not a table that Tidemark fills"
-        return Whole({}, (), 0, (note,), False)
+        return _none(cursor, region, target, note)
     return _whole(cursor, region, target, columns[BATCH_SEQ])
+
+
+def _none(cursor: Cursor, region: str, target: Target, note: str) -> Whole:
+    """None of the rows that the ledger counted are there."""
+    rows = {seq: (0, rows) for seq, rows in _counted_rows(cursor, region, target)}
+    return Whole({target.name: rows}, (), 0, (note,), False)
+
+
+def _counted_rows(cursor: Cursor, region: str, target: Target) -> list[tuple[int, int]]:
+    cursor.execute(query("counted_rows"), {"region": region, "target": target.name})
+    return list(cursor.fetchall())
 
 
 def _whole(cursor: Cursor, region: str, target: Target, batch_seq: TableColumn) -> Whole:

@@ -351,6 +351,45 @@ def test_staging_that_a_crash_emptied_publishes_nothing(
         assert len(answer("dead-letters", region.region)) == 3
 
 
+def test_a_dead_letter_that_another_hand_has_marked_stops_the_replay(
+    region: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B14: a mark is set by compare-and-set, never over another one."""
+    widened(region)
+    publish = replay_module.publish_replay
+
+    def marked(*values: Any) -> Any:
+        region.sql('UPDATE tidemark.dead_letters SET replayed_seq = 99 WHERE "offset" = 1')
+        return publish(*values)
+
+    monkeypatch.setattr(replay_module, "publish_replay", marked)
+    tidemark("replay", region.region, *APPLY, exits=1)
+    assert numbers(region) == [0, 2, 4]
+    assert region.sql("SELECT count(*) FROM tidemark.dead_letters WHERE replayed_seq = 99") == [
+        (1,)
+    ]
+
+
+@pytest.mark.parametrize(
+    "at_work",
+    [
+        "UPDATE tidemark.runs SET state = 'open' WHERE epoch = 2",
+        "INSERT INTO tidemark.resets (region, epoch, requested_by, why, resetting, from_seq,"
+        " to_seq) SELECT region, epoch, 'a', 'b', gen_random_uuid(), 2, 1 FROM tidemark.regions",
+        "INSERT INTO tidemark.batches (region, seq, epoch, previous_seq, in_flight)"
+        " SELECT region, 9, epoch, head_seq, 1 FROM tidemark.regions",
+    ],
+    ids=["run", "rewind", "batch"],
+)
+def test_a_replay_ends_nothing_that_is_at_work(region: World, at_work: str) -> None:
+    """B2: a run, a reset or a rewind, and what was left by one that died."""
+    widened(region)
+    region.sql(at_work)
+    before = dump(region.warehouse)
+    assert "is not at rest" in tidemark("replay", region.region, *APPLY, exits=16).stderr
+    assert dump(region.warehouse) == before
+
+
 def test_a_run_that_opens_meanwhile_fences_a_replay(
     region: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,6 +64,19 @@ def test_both_tables_have_every_record(two: World) -> None:
     assert staging(two) == []
 
 
+def test_a_table_that_is_gone_is_compared_with_its_own_count(two: World) -> None:
+    """B5, B8: not with the sum over all targets."""
+    send(two, 1)  # divisible by three: it deletes a key that is not there
+    two.run()
+    assert tables(two) == ([(0, 0, 0)], [])
+    two.sql("DROP TABLE public.newest")
+    report = proof(two)
+    assert (report.wrong, report.notes) == (0, ('"public"."newest" does not exist',))
+    two.sql("DROP TABLE public.numbers")
+    [found] = [one for batch in proof(two).batches for one in batch.differences]
+    assert found.detail == 'the ledger counted 1 rows, "public"."numbers" has 0'
+
+
 def test_a_rewind_takes_both_tables_back(two: World) -> None:
     """B4, B8: to each checkpoint, and on again to the same tables."""
     end = tables(filled(two))

@@ -1,5 +1,6 @@
 """B12: Avro with a registry through Spark's tasks, the commands and the proof."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,6 +93,8 @@ def test_records_of_two_schemas_pass_through_every_command(
         (4, "OTHER_SCHEMA"),
         (5, "NOT_FRAMED"),
     ]
+    assert answer("verify", PIPELINE)["clean"]
+    known.schemas[99] = {"schema": json.dumps(record(("id", "long")))}  # registered late
     assert answer("verify", PIPELINE)["clean"]
     project.sql("UPDATE public.records SET name = 'two' WHERE kafka_offset = 2")
     assert "altered" in tidemark("verify", PIPELINE, exits=1).stdout
