@@ -15,7 +15,7 @@ TidemarkError                     1   a retry may help
 ├─ TargetRefused                 11   a constraint of the target refuses a row
 ├─ IncompleteRead                12   the transform let Spark skip or cut the read
 ├─ DataLost                      13   Kafka no longer holds a needed offset; a person must decide
-├─ SchemaMismatch                14   the DataFrame does not fit the target table
+├─ SchemaMismatch                14   the rows do not fit the target table
 ├─ Superseded                    15   a reset names an epoch that has passed
 ├─ Refused                       16   not allowed in this state; the text says what would allow it
 ├─ LedgerInconsistent            17   the ledger holds what Tidemark never writes
@@ -115,7 +115,7 @@ class DataLost(TidemarkError):
 
 
 class SchemaMismatch(TidemarkError):
-    """The DataFrame's columns do not fit the target table."""
+    """The rows' columns do not fit the target table."""
 
     exit_code = 14
 

@@ -195,6 +195,17 @@ def test_a_table_has_one_spelling(tmp_path: Path, written: str, spelled: str) ->
     assert load(tmp_path, changed(target={"table": written})).into == spelled
 
 
+@pytest.mark.parametrize(
+    "table", ["tidemark.batches", '"TIDEMARK_Staging".x', "Tidemark_Staging.x"]
+)
+def test_no_table_lies_in_a_schema_of_our_own(tmp_path: Path, table: str) -> None:
+    written = changed(target={"table": table})
+    if table.startswith('"'):  # another schema: its name has capitals
+        assert load(tmp_path, written).into == table
+    else:
+        assert "is Tidemark's own" in fault(tmp_path, written)
+
+
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     said = fault(tmp_path, changed(region="X", batch={"max_records": -1}))
     assert len(said.splitlines()) == 2

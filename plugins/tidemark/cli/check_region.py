@@ -7,6 +7,7 @@ from tidemark.cli.findings import Finding, Unknown, Wrong, finding
 from tidemark.cli.project import connections_of
 from tidemark.errors import TidemarkError
 from tidemark.ledger.looks import Looks
+from tidemark.ledger.owners import refuse_shared
 from tidemark.model.facts import backlog
 from tidemark.model.offsets import TopicPartition, in_ranges
 from tidemark.model.state import Partition, RegionState
@@ -29,6 +30,8 @@ def _region(pipeline: Pipeline) -> str:
         raise Unknown("not asked: a connection is missing") from None
     with region_of(pipeline, connections) as region:
         is_there = Looks(region.ledger.engine).ledger_is_there()
+        if is_there:
+            refuse_shared(region.name, region.others())
         state = region.ledger.region_state(region.name) if is_there else None
         return _new(region) if state is None else _known(region, state)
 

@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.cli.letter_filter import Partition, Reasons, Since, Until, letter_filter
-from tidemark.cli.letter_purge import Apply, OlderThan, Purge, Why
+from tidemark.cli.letter_filter import (
+    Partition,
+    Reasons,
+    Since,
+    Until,
+    letter_filter,
+    refuse_unknown_reasons,
+)
+from tidemark.cli.letter_purge import Apply, OlderThan, Purge, Why, refuse_mixed
 from tidemark.cli.letter_purge import purge as purge_them
 from tidemark.cli.output import (
     Format,
@@ -80,7 +87,9 @@ def dead_letters(
     from tidemark.operations.region import region_of
 
     meant = letter_filter(reason, since, until, partition)
+    refuse_mixed(export, older_than, purge=purge, apply=apply)
     pipeline = find_pipeline(region, pipelines)
+    refuse_unknown_reasons(pipeline, meant)
     if export:
         _export(pipeline, export, meant, output)
         return

@@ -2,13 +2,18 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.cli.project import connections_of
 from tidemark.errors import InvalidSettings
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.offsets import TopicPartition
+from tidemark.settings.fault_words import did_you_mean
+
+if TYPE_CHECKING:
+    from tidemark.settings.pipeline import Pipeline
 
 Reasons = Annotated[
     list[str] | None,
@@ -41,6 +46,31 @@ def letter_filter(
     return LetterFilter(
         tuple(reasons or ()), _time("--since", since), _time("--until", until), _place(partition)
     )
+
+
+def refuse_unknown_reasons(pipeline: "Pipeline", meant: LetterFilter) -> None:
+    """Refuse a reason that no dead letter of the region has, and none could have by our decoders.
+
+    Raises:
+        InvalidSettings: names those that it has.
+    """
+    from tidemark.decode import Reason
+    from tidemark.ledger.looks import Looks
+    from tidemark.operations.region import ledger_of
+    from tidemark.staging.refused_records import REASON as TARGET_REFUSED
+
+    ours = {*map(str, Reason), TARGET_REFUSED}
+    strange = set(meant.reasons) - ours
+    if not strange:
+        return
+    with ledger_of(connections_of(pipeline)[pipeline.warehouse]) as ledger:
+        found = Looks(ledger.engine).letter_reasons(pipeline.region)
+    for reason in sorted(strange - set(found)):
+        hint = did_you_mean(reason, [*found, *ours]) or ";"
+        raise InvalidSettings(
+            f"--reason {reason}: no dead letter of region {pipeline.region} has it{hint}"
+            f" there are {', '.join(found) or 'none'}"
+        )
 
 
 def _time(option: str, text: str | None) -> datetime | None:

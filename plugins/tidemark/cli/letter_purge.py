@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,6 +30,19 @@ Why = Annotated[str, typer.Option(help="Why, for the ledger's record of actions.
 
 _AGE = re.compile(r"([0-9]{1,6})([dh])")
 _UNITS = {"d": "days", "h": "hours"}
+
+
+def refuse_mixed(export: Path | None, older_than: str | None, *, purge: bool, apply: bool) -> None:
+    """Refuse options that would be passed over: an export removes nothing.
+
+    Raises:
+        InvalidSettings: names them.
+    """
+    if purge and export:
+        raise InvalidSettings("--export and --purge: one at a time; export first, then purge")
+    given = {"--older-than": older_than is not None, "--apply": apply}
+    if lone := [] if purge else [name for name, is_given in given.items() if is_given]:
+        raise InvalidSettings(f"{' and '.join(lone)}: only with --purge")
 
 
 def purge(

@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 from tidemark import __version__
-from tidemark.cli import region
+from tidemark.cli import region, region_changes
 from tidemark.cli.check import check
 from tidemark.cli.checkpoints import checkpoints
 from tidemark.cli.dead_letters import dead_letters
@@ -121,8 +121,10 @@ for command in (
 ):
     name = command.__name__.replace("_", "-")
     app.command(name, help=_flowing(command.__doc__ or ""))(command)
-regions = typer.Typer(no_args_is_help=True, help="Regions: list, rename and drop them.")
-for verb in (region.list_, region.rename, region.drop):
+regions = typer.Typer(
+    no_args_is_help=True, help="Regions: list, rename and drop them, and what was done to them."
+)
+for verb in (region.list_, region.actions, region_changes.rename, region_changes.drop):
     regions.command(verb.__name__.rstrip("_"), help=_flowing(verb.__doc__ or ""))(verb)
 app.add_typer(regions, name="region")
 app.add_typer(

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.cli.letter_filter import Partition, Reasons, Since, Until, letter_filter
+from tidemark.cli.letter_filter import (
+    Partition,
+    Reasons,
+    Since,
+    Until,
+    letter_filter,
+    refuse_unknown_reasons,
+)
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_line
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import (
@@ -73,6 +80,7 @@ def replay(
         raise typer.BadParameter("say what to replay: --dead-letters")
     meant = letter_filter(reason, since, until, partition)
     pipeline = find_pipeline(region, pipelines)
+    refuse_unknown_reasons(pipeline, meant)
     prepare_spark(pipeline)
     with spinning("replaying" if apply else "decoding what a replay would read"):
         report = replay_letters(

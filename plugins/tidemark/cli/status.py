@@ -158,6 +158,7 @@ def _facts(one: RegionStatus) -> Iterator[tuple[str, Any]]:
     for target in one.targets:
         yield "target", _of_target(target)
     yield "output", _of_output(one.output) if one.output else None
+    yield "letters", f"{one.dead_letters} dead letters" if one.dead_letters else None
     yield "lag", one.lag
 
 
@@ -171,8 +172,7 @@ def _of_output(output: "OutputStatus") -> str:
 
 def _of_target(target: TargetStatus) -> str:
     since = f" since checkpoint {target.since_seq}" if target.since_seq else ""
-    counts = f"{target.ledger} rows and {target.dead_letters} dead letters by the ledger"
-    told = f"{target.table}, {counts}{since}"
+    told = f"{target.table}, {target.ledger} rows by the ledger{since}"
     if target.counted is None:
         return told
     drift = f", {target.drift:+} DRIFT" if target.drift else ""

@@ -10,6 +10,7 @@ from psycopg2.extensions import cursor as Cursor
 from tidemark.errors import Fenced, Refused
 from tidemark.ledger import regions
 from tidemark.ledger.deciding import Deciding
+from tidemark.ledger.owners import others_of, refuse_shared
 from tidemark.ledger.reader import Reader
 from tidemark.ledger.settling import Settling
 from tidemark.model.batch import Batch, Contribution
@@ -59,12 +60,7 @@ class Ledger(Reader):
             "cluster_id": cluster_id,
         }
         with transaction(self.engine, "region") as cursor:
-            for other, its_group, its_targets in _other_region_of(cursor, values):
-                raise Refused(
-                    f"region {other} has consumer group {its_group!r} and target {its_targets}:"
-                    f" both belong to one region; give region {region} its own (kafka.group,"
-                    " target)"
-                )
+            refuse_shared(region, others_of(cursor, region, group_id, targets.values()))
             cursor.execute(query("create_region"), values)
             _create_targets(cursor, values)
             state = lock_region(cursor, region)
@@ -169,12 +165,6 @@ def never_opened(region: str) -> Refused:
 
 def _create_targets(cursor: Cursor, values: dict[str, Any]) -> None:
     cursor.execute(query("create_targets"), values)
-
-
-def _other_region_of(cursor: Cursor, values: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Other regions with this group or one of these tables."""
-    cursor.execute(query("other_region_of"), values)
-    return cursor.fetchall()
 
 
 def lock_region(cursor: Cursor, region: str) -> RegionState:

@@ -195,6 +195,14 @@ class Looks(Lookup):
         rows = self._rows("broken_chains", region=region)
         return [BrokenChain(TopicPartition(row[0], row[1]), *row[2:]) for row in rows]
 
+    def letter_reasons(self, region: str) -> list[str]:
+        """The reasons that the region's dead letters have."""
+        return [reason for (reason,) in self._rows("letter_reasons", region=region)]
+
+    def open_letters(self, region: str) -> int:
+        """How many dead letters are there, neither purged nor replayed."""
+        return int(self._rows("open_letters", region=region)[0][0])
+
     def dead_letters(
         self, region: str, limit: int | None = None, meant: LetterFilter = ALL_LETTERS
     ) -> list[KeptLetter]:

@@ -15,10 +15,11 @@ from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, ProgrammingError
 
 from tidemark.errors import Refused
+from tidemark.model.table_name import OURS
 from tidemark.postgres.errors import refusal, unreachable
 from tidemark.postgres.queries import query
 
-SCHEMAS = ("tidemark", "tidemark_staging")
+SCHEMAS = OURS
 MIGRATION_LOCK = 0x7469_6465  # "tide": one migration at a time in a database
 
 

@@ -10,7 +10,7 @@ from tidemark.ledger.actions import Order, write_action
 from tidemark.ledger.ledger import lock_region
 from tidemark.model.state import RegionState
 from tidemark.postgres.queries import query
-from tidemark.postgres.transaction import autocommit, transaction
+from tidemark.postgres.transaction import transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +22,14 @@ class Size:
     dead_letters: int
 
 
-def size_of(engine: Engine, region: str) -> Size:
+def size_of(cursor: Cursor, region: str) -> Size:
     """What the ledger has of a region now."""
-    with autocommit(engine) as cursor:
-        cursor.execute(query("size_of"), {"region": region})
-        return Size(*(cursor.fetchone() or (0, 0, 0)))
+    cursor.execute(query("size_of"), {"region": region})
+    return Size(*(cursor.fetchone() or (0, 0, 0)))
 
 
-def drop_region(engine: Engine, state: RegionState, order: Order) -> Size:
-    """The ledger has nothing more of the region but its actions.
+def drop_region(engine: Engine, state: RegionState, order: Order | None) -> Size:
+    """The ledger has nothing more of the region but its actions; without an order all stays.
 
     A zombie finds no region and writes nothing; if one of the same name is made again, it begins
     above the epochs and seqs of this one. If it crashes: all of it stands, or nothing.
@@ -41,6 +40,8 @@ def drop_region(engine: Engine, state: RegionState, order: Order) -> Size:
     """
     with transaction(engine, "drop") as cursor:
         found = at_rest(cursor, state)
+        if order is None:
+            return size_of(cursor, state.region)
         cursor.execute(query("drop_region"), {"region": state.region})
         size = Size(*(cursor.fetchone() or (0, 0, 0)))
         facts = {"group": found.group_id, "target": found.tables, **asdict(size)}
@@ -48,8 +49,8 @@ def drop_region(engine: Engine, state: RegionState, order: Order) -> Size:
         return size
 
 
-def rename(engine: Engine, state: RegionState, new: str, order: Order) -> int:
-    """The region has the new name, under a new epoch, which is returned.
+def rename(engine: Engine, state: RegionState, new: str, order: Order | None) -> int:
+    """The region has the new name, under a new epoch, which is returned; without an order neither.
 
     If it crashes: all of it stands, or nothing.
 
@@ -62,6 +63,8 @@ def rename(engine: Engine, state: RegionState, new: str, order: Order) -> int:
         cursor.execute(query("rename_taken"), {"new": new})
         if cursor.fetchone() == (True,):
             raise Refused(f"region {new} is in the ledger already: choose another name")
+        if order is None:
+            return found.epoch
         names = {"region": state.region, "new": new}
         cursor.execute(query("rename_undo"), names)
         cursor.execute(query("rename_outbox"), names)

@@ -4,8 +4,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tidemark.errors import Fenced
-from tidemark.ledger import regions, rewinds
+from tidemark.ledger import owners, regions, rewinds
 from tidemark.ledger.lookup import Lookup
+from tidemark.ledger.owners import Owner
 from tidemark.ledger.planning import Planning
 from tidemark.ledger.rewinds import ReadAgain
 from tidemark.ledger.sending import checkpoint_at
@@ -38,6 +39,11 @@ class Reader(Lookup):
         """Whether a rewind has lowered Kafka and not yet the ledger; it may have crashed there."""
         with autocommit(self.engine) as cursor:
             return rewinds.rewind_is_under_way(cursor, region)
+
+    def others_of(self, region: str, group_id: str, tables: Collection[str]) -> tuple[Owner, ...]:
+        """Other regions that have this group or one of these tables."""
+        with autocommit(self.engine) as cursor:
+            return owners.others_of(cursor, region, group_id, tables)
 
     def target_oid(self, target: str) -> int | None:
         """The OID of the table that has this name now; None if there is none."""

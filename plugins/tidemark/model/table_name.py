@@ -7,6 +7,9 @@ from tidemark.errors import InvalidSettings
 NAME_BYTES = 63
 """NAMEDATALEN - 1: longer names would be cut."""
 
+OURS = ("tidemark", "tidemark_staging")
+"""Schemas of the ledger and of staging tables: no target lies in them."""
+
 _PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
 _PART = r'(?:[A-Za-z_][A-Za-z0-9_$]*|"(?:[^"\0]|"")+")'
 _NAME = re.compile(rf"({_PART})\.({_PART})")
@@ -34,12 +37,18 @@ def parse_table(text: str) -> tuple[str, str]:
 
 
 def spelled(text: str) -> str:
-    """The one spelling of a table, however it was written: quoted only where it must be.
+    """The one spelling of a target's table, however it was written: quoted only where it must be.
 
     Raises:
-        InvalidSettings: see `parse_table`.
+        InvalidSettings: see `parse_table`; or it lies in a schema of Tidemark's own.
     """
-    return ".".join(map(_quoted, parse_table(text)))
+    schema, table = parse_table(text)
+    if schema in OURS:
+        raise InvalidSettings(
+            f"schema {schema} is Tidemark's own, for its ledger and its staging tables: name a"
+            " table of another schema"
+        )
+    return ".".join(map(_quoted, (schema, table)))
 
 
 def _unquoted(part: str) -> str:

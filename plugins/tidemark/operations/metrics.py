@@ -20,8 +20,8 @@ _OF_REGION: dict[str, tuple[str, Callable[[RegionStatus], Number]]] = {
     "tidemark_head_seq": ("Seq of the newest checkpoint", lambda r: r.head_seq),
     "tidemark_consecutive_resets": ("Resets since a publish", lambda r: r.consecutive_resets),
     "tidemark_dead_letters": (
-        "Dead letters of the retained checkpoints",
-        lambda r: r.targets[0].dead_letters if r.targets else None,
+        "Dead letters that are there, neither purged nor replayed",
+        lambda r: r.dead_letters,
     ),
 }
 _OF_BATCH: dict[str, tuple[str, Callable[[Published], Number]]] = {

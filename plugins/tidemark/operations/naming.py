@@ -2,15 +2,24 @@
 
 from dataclasses import dataclass
 
-from tidemark.errors import InvalidSettings
+from sqlalchemy import Engine
+
+from tidemark.errors import InvalidSettings, Refused
 from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
-from tidemark.ledger.naming import Size, size_of
+from tidemark.ledger.ledger import Ledger
+from tidemark.ledger.looks import Looks
+from tidemark.ledger.naming import Size
 from tidemark.member.retire import retire
-from tidemark.operations.region import Connections, region_of, topics_gone
+from tidemark.model.batch import Staging
+from tidemark.operations.region import Connections, ledger_of, region_of, topics_gone
+from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.mirror import mirror
+from tidemark.settings.connections import Connection
+from tidemark.settings.fault_words import did_you_mean
 from tidemark.settings.pipeline import Pipeline, is_region
 from tidemark.settings.target import refuse_unfit
+from tidemark.staging.tables import staged_batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +32,7 @@ class DropReport:
     head_seq: int
     size: Size
     target: str
-    """Stays, with all its rows."""
+    """Stays, with all its rows; several, if there are."""
     group: str
     """Keeps its offsets in Kafka."""
 
@@ -39,27 +48,30 @@ class RenameReport:
     group: str
 
 
-def drop_region(pipeline: Pipeline, connections: Connections, order: Order | None) -> DropReport:
+def drop_region(warehouse: Connection, name: str, order: Order | None) -> DropReport:
     """The ledger has nothing more of the region, or without an order the report says what goes.
 
     Raises:
         Superseded, Refused: see `naming.drop_region`; or the region never opened.
     """
-    with region_of(pipeline, connections) as region:
-        state, engine = region.state(), region.ledger.engine
-        size = size_of(engine, region.name)
+    with ledger_of(warehouse) as ledger:
+        state = ledger.region_state(name)
+        if state is None:
+            raise unknown(ledger, name)
         if order:
-            retire(engine, region.name)
-            size = naming.drop_region(engine, state, order)
-        return DropReport(
-            region.name,
-            order is not None,
-            state.epoch,
-            state.head_seq,
-            size,
-            state.tables,
-            state.group_id,
-        )
+            _retire_all(ledger.engine, name)
+        size = naming.drop_region(ledger.engine, state, order)
+        applied, group = order is not None, state.group_id
+        return DropReport(name, applied, state.epoch, state.head_seq, size, state.tables, group)
+
+
+def unknown(ledger: Ledger, name: str) -> Refused:
+    """The error for a region that is not in the ledger; names those that are."""
+    known = [one.region for one in Looks(ledger.engine).regions()]
+    return Refused(
+        f"region {name!r} is not in the ledger{did_you_mean(name, known) or ';'}"
+        f" known: {', '.join(known) or 'none'}"
+    )
 
 
 def rename_region(
@@ -83,10 +95,27 @@ def rename_region(
         raise InvalidSettings(f"region {new}: {error}") from error
     with region_of(pipeline, connections) as region:
         state, engine = region.state(), region.ledger.engine
-        epoch = state.epoch
         if order:
-            retire(engine, region.name)
-            epoch = naming.rename(engine, state, new, order)
+            _retire_all(engine, region.name)
+        epoch = naming.rename(engine, state, new, order)
+        if order:
             gone = topics_gone(region, region.ledger.partitions(new))
             mirror(region.ledger, region.group, new, epoch, gone=gone)
         return RenameReport(region.name, new, order is not None, epoch, state.group_id)
+
+
+def _retire_all(engine: Engine, region: str) -> None:
+    """No staging table bears the region's name: under another one nobody would look for it.
+
+    Raises:
+        Refused: a process still uses one, or batches are planned.
+    """
+    retire(engine, region)
+    with autocommit(engine) as cursor:
+        left = staged_batches(cursor, Staging.of(region, 0).schema, region)
+    if left:
+        raise Refused(
+            f"region {region}: staging of batches {', '.join(map(str, left))} is still there: a"
+            " run is at work, or a process that it has left behind. Nothing was changed. Try again;"
+            f" if a run died, `tidemark reset {region} --apply` ends it"
+        )

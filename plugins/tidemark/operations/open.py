@@ -8,6 +8,7 @@ from tidemark.errors import DataLost, Refused
 from tidemark.kafka.locate import confirm_corrupt
 from tidemark.kafka.output_topic import OutputTopic
 from tidemark.ledger.migrate import is_current, migrate
+from tidemark.ledger.owners import refuse_shared
 from tidemark.model.bounds import Bounds
 from tidemark.model.corruption import accepted_ranges
 from tidemark.model.facts import Facts, backlog
@@ -59,6 +60,7 @@ def open_run(
     with region_of(pipeline, connections) as region:
         if not is_current(region.ledger.engine):
             migrate(region.ledger.engine)
+        refuse_shared(region.name, region.others())
         epoch = region.ledger.epoch_before(region.name)
         if pipeline.output:
             OutputTopic(region.kafka, pipeline.output.topic).facts()

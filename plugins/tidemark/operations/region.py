@@ -13,6 +13,8 @@ from tidemark.kafka.config import kafka_config
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.ledger.ledger import Ledger, never_opened
+from tidemark.ledger.looks import Looks
+from tidemark.ledger.owners import Owner
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition, without
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
@@ -50,10 +52,16 @@ class Region:
         Raises:
             Refused: it never opened.
         """
-        state = self.ledger.region_state(self.name)
+        is_there = Looks(self.ledger.engine).ledger_is_there()
+        state = self.ledger.region_state(self.name) if is_there else None
         if state is None:
             raise never_opened(self.name)
         return state
+
+    def others(self) -> tuple[Owner, ...]:
+        """Other regions that have its group or one of its tables."""
+        pipeline = self.pipeline
+        return self.ledger.others_of(self.name, pipeline.group, pipeline.tables.values())
 
     def known_partitions(self) -> dict[TopicPartition, Partition]:
         """The ledger's partitions; none before the region's first open."""
@@ -75,6 +83,17 @@ def region_of(pipeline: Pipeline, connections: Connections) -> Iterator[Region]:
             yield Region(pipeline, Ledger(engine), Broker(kafka), group, kafka)
     finally:
         group.close()
+        engine.dispose()
+
+
+@contextmanager
+def ledger_of(warehouse: Connection) -> Iterator[Ledger]:
+    """The ledger of a connection, for what needs no pipeline file."""
+    engine = connect(postgres_parameters(warehouse))
+    try:
+        with named(warehouse, warehouse):
+            yield Ledger(engine)
+    finally:
         engine.dispose()
 
 
@@ -118,7 +137,7 @@ def mirror_seen(region: Region, offsets: Offsets) -> MirrorSeen:
         log.warning("the epoch of Kafka's group offsets is unknown: %s", error)
         return MirrorSeen((str(error),), NEVER_MIRRORED)
     drift = drift_of(region, offsets, {tp: offset for tp, (offset, _) in found.items()})
-    marks = [Mirrored.parse(region.name, metadata) for _, metadata in found.values()]
+    marks = [Mirrored.parse(metadata) for _, metadata in found.values()]
     epoch = max((mark.epoch for mark in marks), default=0)
     seq = max((mark.seq for mark in marks), default=0)
     sent_seq = max((mark.sent_seq for mark in marks), default=0)

@@ -48,8 +48,6 @@ class TargetStatus:
     """The oldest checkpoint whose rows are counted; 0 is the first."""
     ledger: int
     """Rows that the ledger moved there."""
-    dead_letters: int
-    """Records of the same checkpoints that are no rows."""
     counted: int | None = None
     """Rows that are there now; None if that was not asked."""
 
@@ -73,6 +71,8 @@ class RegionStatus:
     unpublished_seq: int | None = None
     """The lowest batch that is planned and not published."""
     consecutive_resets: int | None = None
+    dead_letters: int | None = None
+    """That are there: those that were purged or replayed are not."""
     run_id: str | None = None
     reason: str | None = None
     remarks: tuple[str, ...] = ()
@@ -109,11 +109,13 @@ def in_ledger(region: "Region") -> RegionStatus:
     from tidemark.ledger.looks import Looks
 
     ledger, looks = region.ledger, Looks(region.ledger.engine)
-    state = ledger.region_state(region.name) if looks.ledger_is_there() else None
-    if state is None:
+    if not looks.ledger_is_there():
         return RegionStatus(region.name, "never opened")
+    state, others = ledger.region_state(region.name), tuple(map(str, region.others()))
+    if state is None:
+        return RegionStatus(region.name, "never opened", remarks=others)
     run = ledger.run_at(region.name, state.epoch)
-    published = looks.checkpoints(region.name)
+    published = looks.checkpoints(region.name, last=1)
     return RegionStatus(
         region.name,
         run.state if run else "reset",
@@ -122,6 +124,7 @@ def in_ledger(region: "Region") -> RegionStatus:
         state.oldest_seq,
         min(ledger.unpublished_seqs(region.name), default=None),
         state.consecutive_resets,
+        looks.open_letters(region.name),
         run.run_id if run else None,
         run.reason if run else None,
         tuple(run.remarks) if run else (),
@@ -130,7 +133,7 @@ def in_ledger(region: "Region") -> RegionStatus:
             PartitionStatus(*where, offset, None, None)
             for where, offset in ledger.merged_checkpoint(region.name).offsets.items()
         ),
-        tuple(_targets(region, published, looks.retained_rows(region.name), state.oldest_seq)),
+        tuple(_targets(region, looks.retained_rows(region.name), state.oldest_seq)),
         tuple(looks.members_at(region.name, state.epoch)),
         published[0] if published else None,
     )
@@ -158,12 +161,9 @@ def place(one: "PartitionStatus | TopicPartition") -> str:
     return f"{one.topic}[{one.partition}]"
 
 
-def _targets(
-    region: "Region", published: "list[Published]", rows: dict[str, int], since: int
-) -> "Iterator[TargetStatus]":
-    letters = sum(one.dead_letters for one in published if one.seq >= since)
+def _targets(region: "Region", rows: dict[str, int], since: int) -> "Iterator[TargetStatus]":
     for name, table in region.pipeline.tables.items():
-        yield TargetStatus(name, table, since, rows.get(name, 0), letters)
+        yield TargetStatus(name, table, since, rows.get(name, 0))
 
 
 def counted(region: "Region", target: TargetStatus) -> TargetStatus:

@@ -230,6 +230,11 @@ class Pipeline(Strict):
         return loaded
 
     @property
+    def path(self) -> Path:
+        """Where it was read."""
+        return self._file
+
+    @property
     def project(self) -> Path:
         """Where transforms are imported from: the nearest folder above the file with jobs/ in it.
 

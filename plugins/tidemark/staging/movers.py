@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from psycopg2.extensions import cursor as Cursor
 
+from tidemark.errors import SchemaMismatch
 from tidemark.model.batch import Batch, Contribution, Moved
 from tidemark.staging import tables
 from tidemark.staging.deferred import all_deferred
@@ -35,7 +36,14 @@ class Movers:
             InvalidSettings, Refused, SchemaMismatch: see `Mover.ensure_target`.
             Refused: a foreign key between the targets keeps them from being moved together.
         """
-        created = {mover.name: mover.ensure_target(cursor) for mover in self.movers}
+        created, unfit = dict[str, bool](), list[SchemaMismatch]()
+        for mover in self.movers:
+            try:
+                created[mover.name] = mover.ensure_target(cursor)
+            except SchemaMismatch as error:
+                unfit.append(error)
+        if unfit:
+            raise SchemaMismatch("\n".join(map(str, unfit)))
         upserts = {mover.name: mover.upsert for mover in self.movers if mover.upsert}
         refuse_unfit(cursor, [mover.target for mover in self.movers], upserts)
         return created

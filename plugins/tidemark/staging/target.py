@@ -1,4 +1,4 @@
-"""The target table: created from the DataFrame's columns if absent, else checked against them."""
+"""The target table: created from the rows' columns if absent, else checked against them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -170,7 +170,7 @@ def _refuse_differences(target: Target, found: list[Difference]) -> None:
     raise SchemaMismatch(
         "\n".join(
             [
-                f"{target} does not fit the DataFrame; nothing was written:",
+                f"{target} does not fit the transform's rows; nothing was written:",
                 *facts,
                 "change the transform, or alter the table:",
                 *(f"  ALTER TABLE {target} {action};" for action in actions),

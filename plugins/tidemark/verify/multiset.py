@@ -12,7 +12,8 @@ from tidemark.verify.report import Difference, Kind
 
 FIRST = 10
 """Differences that are shown for each batch."""
-_SAMPLE = sql.Literal(200)
+SAMPLE = 200
+"""Differences that are looked at one by one, of either side."""
 _SHOWN_CHARS = 60
 
 Row = dict[str, Any]
@@ -28,6 +29,12 @@ SELECT (SELECT count(*) FROM ({left}) AS one) = (SELECT count(*) FROM ({right}) 
 _AMONG = sql.SQL("""
 WITH difference AS ((({left}) EXCEPT ALL ({right})) INTERSECT ({right}))
 SELECT to_jsonb(difference)::text AS row_text FROM difference ORDER BY {order} LIMIT {sample}
+""")
+_OF_ONE_RECORD = sql.SQL("""
+WITH missing AS (({left}) EXCEPT ALL ({right})), surplus AS (({right}) EXCEPT ALL ({left}))
+SELECT coalesce(sum(least(m.rows, s.rows)), 0)::bigint
+FROM (SELECT {names}, count(*) AS rows FROM missing GROUP BY {names}) AS m
+JOIN (SELECT {names}, count(*) AS rows FROM surplus GROUP BY {names}) AS s USING ({names})
 """)
 
 
@@ -64,6 +71,8 @@ class Multisets:
             return missing, tuple(named[:FIRST])
         # an altered row counts as missing and as surplus, but is one fault
         altered = sum(one.kind is Kind.altered for one in named)
+        if self.coordinates and max(missing, surplus) > SAMPLE:
+            altered = self._altered(cursor)
         return missing + surplus - altered, tuple(named[:FIRST])
 
     def differences_but(
@@ -95,10 +104,19 @@ class Multisets:
         cursor.execute(_AMONG.format(left=self.found, right=self.expected, **self._cut))
         return [_row(text) for (text,) in cursor.fetchall()]
 
+    def _altered(self, cursor: Cursor) -> int:
+        """Missing rows with a surplus one of the same record."""
+        names = sql.SQL(", ").join(map(sql.Identifier, self.coordinates or ()))
+        cursor.execute(_OF_ONE_RECORD.format(left=self.expected, right=self.found, names=names))
+        return int((cursor.fetchone() or (0,))[0])
+
     @property
     def _cut(self) -> dict[str, sql.Composable]:
         names = self.coordinates or ("row_text",)
-        return {"order": sql.SQL(", ").join(map(sql.Identifier, names)), "sample": _SAMPLE}
+        return {
+            "order": sql.SQL(", ").join(map(sql.Identifier, names)),
+            "sample": sql.Literal(SAMPLE),
+        }
 
     def _named(
         self, seq: int, absent: list[Row], extra: list[Row], doubled: list[Row]

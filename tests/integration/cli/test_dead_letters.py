@@ -35,8 +35,53 @@ def test_dead_letters_are_chosen_by_reason_time_and_partition(region: World) -> 
     assert chosen(region, "--since", "2026-02-01") == [0]
     assert chosen(region, "--until", "2026-02-01T00:00:00Z") == [1]
     assert chosen(region, "--partition", str(region.partition(1))) == [1]
-    told = tidemark("dead-letters", region.region, "--reason", "NONE").stdout
+    told = tidemark("dead-letters", region.region, "--reason", "WRONG_TYPE").stdout
     assert f"region {region.region} has no such dead letters" in told
+
+
+def test_a_reason_that_none_has_is_named(region: World) -> None:
+    """B14: a mistyped one must not look like none left; a decoder's own is known by the ledger."""
+    for command in (("dead-letters",), ("replay", "--dead-letters"), ("dead-letters", "--purge",
+                    "--older-than", "1d"), ("dead-letters", "--export", "out.jsonl")):  # fmt: skip
+        name, *rest = command
+        told = tidemark(name, region.region, *rest, "--reason", "INVALID_JSN", exits=2).stderr
+        assert "did you mean INVALID_JSON" in told
+        assert "there are INVALID_JSON" in told
+    region.sql("UPDATE tidemark.dead_letters SET reason = 'OWN' WHERE partition = 1")
+    assert chosen(region, "--reason", "OWN") == [1]
+    assert not Path("out.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--export", "f", "--purge", "--older-than", "1d", "--apply"), "one at a time"),
+        (("--older-than", "1d"), "--older-than: only with --purge"),
+        (("--older-than", "1d", "--apply"), "--older-than and --apply: only with --purge"),
+        (("--export", "f", "--apply"), "--apply: only with --purge"),
+    ],
+)
+def test_options_that_would_be_passed_over_are_refused(
+    region: World, flags: tuple[str, ...], said: str
+) -> None:
+    assert said in tidemark("dead-letters", region.region, *flags, exits=2).stderr
+    assert not Path("f").exists()
+    assert chosen(region) == [0, 1]
+
+
+def test_status_and_metrics_count_what_is_there(region: World) -> None:
+    """B22: neither those that were replayed nor those that were purged."""
+    region.sql(
+        "UPDATE tidemark.batches SET dead_letters_replayed = dead_letters_moved"
+        " WHERE seq = (SELECT seq FROM tidemark.dead_letters WHERE partition = 0)"
+    )
+    assert answer("status", region.region)["dead_letters"] == 1
+    assert "letters     1 dead letters" in tidemark("status", region.region).stdout
+    purge = ("--purge", "--older-than", "0h", "--partition", str(region.partition(1)), "--apply")
+    answer("dead-letters", region.region, *purge)
+    assert answer("status", region.region)["dead_letters"] == 0
+    told = tidemark("metrics", region.region).stdout
+    assert f'tidemark_dead_letters{{region="{region.region}"}} 0.0' in told
 
 
 @pytest.mark.parametrize(
@@ -71,7 +116,7 @@ def test_an_export_takes_only_those_that_are_meant(region: World) -> None:
         "--export", "out.jsonl",
     )  # fmt: skip
     assert found["dead_letters"] == len(lines("out.jsonl")) == 1
-    answer("dead-letters", region.region, "--reason", "NONE", "--export", "none.jsonl")
+    answer("dead-letters", region.region, "--reason", "OUT_OF_RANGE", "--export", "none.jsonl")
     assert lines("none.jsonl") == []
 
 

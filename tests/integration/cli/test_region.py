@@ -1,15 +1,20 @@
 """`tidemark region`: what renaming and dropping leave, and that no zombie comes back."""
 
+from contextlib import closing
 from pathlib import Path
 
+import psycopg2
 import pytest
-from tests.support.commands import answer, settle_in, tidemark, write_pipeline
+import yaml
+from tests.support.commands import PIPELINE, answer, settle_in, tidemark, write_pipeline
 from tests.support.filled import filled
 from tests.support.world import World, dump, staging
 
 from tidemark.errors import Fenced, Refused, Superseded
 from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
+from tidemark.staging.leftover import refuse_leftovers
+from tidemark.staging.target import Target
 
 LEDGER = ("partitions", "batches", "spans", "contributions", "members", "runs", "run_targets",
           "dead_letters", "resets", "undo", "undo_columns",
@@ -69,9 +74,11 @@ def test_a_renamed_region_goes_on_under_its_new_name(region: World) -> None:
     assert not any(rows_of(region, region.region).values())
     audit = "SELECT region, kind, why, details->>'to' FROM tidemark.actions"
     assert region.sql(audit) == [(region.region, "rename", "split", "departures")]
-    write_pipeline(region, kafka={"start": "committed"})
+    owner = f"region departures has consumer group '{region.pipeline.group}' and target public"
     told = tidemark("run", "dags/pipeline.yaml", exits=16).stderr  # the old name
-    assert "region departures has consumer group" in told
+    assert f"REFUSED: {owner}.records: a group and a table belong to one region" in told
+    assert owner in tidemark("check", "dags/pipeline.yaml", "--no-spark", exits=1).stdout
+    assert owner in answer("status", region.region)["remarks"][0]
     renamed(region, "departures")
     assert answer("verify", "departures")["clean"]
     region.produce(3, start=300)
@@ -117,6 +124,23 @@ def test_a_region_of_the_same_name_goes_on_from_kafka_and_above_the_old_epochs(
             raise AssertionError
 
 
+def test_a_table_without_batches_is_no_leftover(region: World) -> None:
+    """Rows that were there before, a table that is not there, one that may not be read."""
+    region.sql("CREATE TABLE public.own (value text)")
+    region.sql("CREATE TABLE public.mine (value text, kafka_topic text, kafka_partition int,"
+               " kafka_offset bigint, batch_seq bigint DEFAULT 0)")  # fmt: skip
+    region.sql("INSERT INTO public.mine (value) VALUES ('before')")
+    with region.ledger().engine.connect() as connection:
+        cursor = connection.connection.cursor()
+        for table in ("public.own", "public.mine", "public.absent"):
+            refuse_leftovers(cursor, Target.parse(table))
+        cursor.execute("UPDATE public.mine SET batch_seq = 1")
+        with pytest.raises(Refused, match="rows of batches"):
+            refuse_leftovers(cursor, Target.parse("public.mine"))
+        cursor.execute("REVOKE SELECT ON public.mine FROM CURRENT_USER")
+        refuse_leftovers(cursor, Target.parse("public.mine"))
+
+
 def test_a_region_of_another_name_does_not_take_the_rows_for_its_own(region: World) -> None:
     """B4: its seqs would begin at 1 again, and its rewinds remove the old region's rows."""
     answer("region", "drop", region.region, "--apply")
@@ -152,6 +176,41 @@ def test_a_region_that_is_not_at_rest_stays(region: World, verb: tuple[str, ...]
     tidemark("region", name, region.region, *rest, "--apply")
 
 
+@pytest.mark.parametrize("verb", [("drop",), ("rename", "departures")])
+def test_a_region_leaves_no_staging_under_its_old_name(
+    region: World, verb: tuple[str, ...]
+) -> None:
+    """S18: nobody would look for it there."""
+    table = f'tidemark_staging."{region.region}_1_reads"'
+    region.sql(f"CREATE TABLE {table} ()")
+    name, *rest = verb
+    with closing(psycopg2.connect(**region.warehouse)) as session:
+        session.cursor().execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE")
+        before = dump(region.warehouse)
+        told = tidemark("region", name, region.region, *rest, "--apply", exits=16).stderr
+        assert "staging of batches 1 is still there" in told
+        assert dump(region.warehouse) == before
+    tidemark("region", name, region.region, *rest, "--apply")
+    assert staging(region) == []
+
+
+def test_a_ledger_from_before_a_rename_goes_on_above_its_epochs(region: World) -> None:
+    """B2: restored, it has the old name; Kafka's offsets bear the new one, and a newer epoch."""
+    answer("region", "rename", region.region, "departures", "--apply")
+    region.sql("UPDATE tidemark.regions SET region = %s, epoch = 1", (region.region,))
+    region.produce(3, start=300)
+    told = tidemark("run", "dags/pipeline.yaml").stdout
+    assert "the ledger is older than its mirror" in told
+    assert region.sql("SELECT epoch FROM tidemark.regions") == [(3,)]
+
+
+def test_a_dry_run_is_refused_where_the_region_is_not_at_rest(region: World) -> None:
+    region.produce(3, start=300)
+    region.open("another")
+    for verb in (("drop", region.region), ("rename", region.region, "departures")):
+        assert "is not at rest" in tidemark("region", *verb, exits=16).stderr
+
+
 def test_a_run_that_opens_after_the_look_wins(region: World) -> None:
     ledger = region.ledger()
     state = ledger.region_state(region.region)
@@ -172,9 +231,38 @@ def test_what_is_no_name_is_wrong_usage(region: World, new: str) -> None:
     assert "is not a region's name" in told
 
 
-def test_a_name_that_is_taken_is_refused(region: World) -> None:
-    told = tidemark("region", "rename", region.region, region.region, "--apply", exits=16).stderr
+@pytest.mark.parametrize("apply", [(), ("--apply",)])
+def test_a_name_that_is_taken_is_refused(region: World, apply: tuple[str, ...]) -> None:
+    """By a region of the ledger, or by the file of another one; the dry run says so too."""
+    rename = ("region", "rename", region.region)
+    told = tidemark(*rename, region.region, *apply, exits=16).stderr
     assert "is in the ledger already" in told
+    file = yaml.safe_load(Path(PIPELINE).read_text())
+    other = Path("dags/other.yaml")
+    other.write_text(yaml.safe_dump(file | {"region": "arrivals"}))
+    assert "dags/other.yaml is the pipeline file of region arrivals" in (
+        tidemark(*rename, "arrivals", *apply, exits=16).stderr
+    )
+    kafka = file["kafka"] | {"group": region.pipeline.group}
+    other.write_text(yaml.safe_dump(file | {"region": "arrivals", "kafka": kafka}))
+    tidemark(*rename, "arrivals", *apply)  # it was written beforehand
+
+
+def test_a_region_without_a_file_is_dropped_by_its_connection(region: World) -> None:
+    """S18: listed and dropped from the ledger alone; what was done to it can be read."""
+    Path(PIPELINE).unlink()
+    ledger = ("--connection", "tidemark_warehouse")
+    [found] = answer("region", "list", *ledger)
+    assert (found["region"], found["has_file"]) == (region.region, False)
+    told = tidemark("region", "drop", "elsewhere", *ledger, exits=16).stderr
+    assert f"region 'elsewhere' is not in the ledger; known: {region.region}" in told
+    dropped = answer("region", "drop", region.region, *ledger, "--apply", "--why", "moved")
+    assert dropped["size"]["batches"] == 3
+    assert answer("region", "list", *ledger) == []
+    [done] = answer("region", "actions", *ledger)
+    assert (done["kind"], done["region"], done["why"]) == ("drop", region.region, "moved")
+    assert "batches 3" in tidemark("region", "actions", region.region, *ledger).stdout
+    assert answer("region", "actions", "elsewhere", *ledger) == []
 
 
 def test_a_name_that_was_given_up_gives_no_epoch_twice(region: World) -> None:

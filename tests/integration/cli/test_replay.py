@@ -16,7 +16,7 @@ from tests.support.produce import produce
 from tests.support.two_tables import APPENDED, EVENS, NUMBERS, SETTINGS
 from tests.support.world import World, dump, staging
 
-from tidemark.errors import Fenced, OutcomeUnknown, StagingLost
+from tidemark.errors import Fenced, OutcomeUnknown, StagingLost, Superseded
 from tidemark.ledger.ledger import Ledger
 from tidemark.operations import replay as replay_module
 from tidemark.protocol import replay as protocol
@@ -108,7 +108,7 @@ def test_only_those_that_are_meant_are_replayed(region: World) -> None:
     found = answer("replay", region.region, *APPLY, "--reason", "OUT_OF_RANGE")
     assert (found["chosen"], found["replayed"]) == (1, 1)
     assert numbers(region) == [0, 70_000, 2, 80_000, 4]
-    told = tidemark("replay", region.region, *APPLY, "--reason", "NONE").stdout
+    told = tidemark("replay", region.region, *APPLY, "--reason", "TOO_DEEP").stdout
     assert "chosen      0 dead letters" in told
 
 
@@ -388,6 +388,41 @@ def test_a_replay_ends_nothing_that_is_at_work(region: World, at_work: str) -> N
     before = dump(region.warehouse)
     assert "is not at rest" in tidemark("replay", region.region, *APPLY, exits=16).stderr
     assert dump(region.warehouse) == before
+
+
+def test_a_run_that_opens_while_the_job_starts_supersedes_a_replay(
+    region: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B2: it fences nobody whom it has not looked at."""
+    widened(region)
+    start = replay_module.start_job
+
+    def overtaken(*values: Any) -> Any:
+        tidemark("run", "dags/pipeline.yaml", "--take-over")
+        return start(*values)
+
+    monkeypatch.setattr(replay_module, "start_job", overtaken)
+    epoch = "SELECT epoch FROM tidemark.regions"
+    tidemark("replay", region.region, *APPLY, exits=Superseded.exit_code)
+    assert region.sql(epoch) == [(3,)]  # of the run
+    assert len(answer("dead-letters", region.region)) == 3
+
+
+def test_a_replay_is_published_once(region: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B14: who publishes it again in the same epoch finds it gone."""
+    widened(region)
+    publish = replay_module.publish_replay
+
+    def twice(*values: Any) -> Any:
+        done = publish(*values)
+        before = dump(region.warehouse)
+        with pytest.raises(Fenced, match="died with its epoch"):
+            publish(*values)
+        assert dump(region.warehouse) == before
+        return done
+
+    monkeypatch.setattr(replay_module, "publish_replay", twice)
+    assert answer("replay", region.region, *APPLY)["replayed"] == 2
 
 
 def test_a_run_that_opens_meanwhile_fences_a_replay(

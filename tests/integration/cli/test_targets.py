@@ -33,6 +33,15 @@ def test_preview_and_check_show_each_target(two: World) -> None:
     ]
 
 
+def test_each_table_that_does_not_fit_is_named(two: World) -> None:
+    """B20: not one of them today and the next one tomorrow."""
+    for name in (NEWEST, NUMBERS):
+        two.sql(f"CREATE TABLE public.{name} (n smallint, batch_seq bigint)")
+    told = " ".join(tidemark("check", "dags/pipeline.yaml", "--no-spark", exits=1).stdout.split())
+    for name in (NEWEST, NUMBERS):
+        assert f'"public"."{name}" does not fit' in told
+
+
 def test_status_and_reset_show_each_target(two: World) -> None:
     """B8: rows by target."""
     two.run(max_records=5)

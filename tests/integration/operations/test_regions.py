@@ -12,15 +12,19 @@ from tidemark.errors import (
 )
 
 
-@pytest.mark.parametrize("shared", ["group", "target"])
-def test_two_regions_share_neither_group_nor_target(world: World, shared: str) -> None:
+@pytest.mark.parametrize(
+    ("shared", "owned"),
+    [("group", "consumer group '[a-z0-9_]+':"), ("target", r"target public\.records:")],
+)
+def test_two_regions_share_neither_group_nor_target(world: World, shared: str, owned: str) -> None:
+    """B4: the refusal names what is shared, and nothing else."""
     world.open()
     group = world.region if shared == "group" else f"{world.region}_2"
     table = "public.records" if shared == "target" else "public.others"
     settings = {"kafka": {"group": group}, "target": {"table": table}}
     other = replace(world, region=f"{world.region}_2", settings=settings)
     other.overrides = ("adopt_group",)
-    with pytest.raises(Refused, match=f"region {world.region} has consumer group"):
+    with pytest.raises(Refused, match=f"region {world.region} has {owned}"):
         other.open()
 
 
@@ -48,7 +52,9 @@ def test_one_table_is_one_regions_however_it_is_spelled(world: World) -> None:
     world.open()
     settings = {"target": {"table": 'PUBLIC."records"'}}
     other = replace(world, region=f"{world.region}_2", settings=settings)
-    with pytest.raises(Refused, match=r"and target public\.records: both belong to one region"):
+    with pytest.raises(
+        Refused, match=r"has target public\.records: a group and a table belong to one"
+    ):
         other.open()
 
 

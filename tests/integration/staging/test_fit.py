@@ -74,10 +74,10 @@ def test_a_wider_table_takes_the_rows(
 @pytest.mark.parametrize(
     ("changed", "extra", "fact"),
     [
-        ({"delay": None}, (), "delay: the table lacks it, the DataFrame has integer"),
+        ({"delay": None}, (), "delay: the table lacks it, the transform's rows have integer"),
         ({"batch_seq": None}, (), "batch_seq: the table lacks it; rewinds delete by it"),
-        ({"batch_seq": "integer"}, (), "batch_seq: the table has integer, the DataFrame bigint"),
-        ({"id": "integer"}, (), "id: the table has integer, the DataFrame bigint"),
+        ({"batch_seq": "integer"}, (), "batch_seq: the table has integer, the transform's rows b"),
+        ({"id": "integer"}, (), "id: the table has integer, the transform's rows bigint"),
         ({"id": "double precision"}, (), "id: the table has double precision"),
         ({"id": "integer PRIMARY KEY"}, (), "id: the table has integer"),
         ({"id": "numeric(18,0)"}, (), "id: the table has numeric(18,0)"),
@@ -106,9 +106,9 @@ def test_a_wider_table_takes_the_rows(
         ({"delay": "integer GENERATED ALWAYS AS (1) STORED"}, (), "delay: the table computes it"),
         ({"delay": "bigint GENERATED ALWAYS AS (1) STORED"}, (), "delay: the table computes it"),
         ({"delay": "text GENERATED ALWAYS AS ('') STORED"}, (), "delay: the table computes it"),
-        ({}, ("number bigint NOT NULL",), "number: the DataFrame lacks it"),
-        ({}, ("number bigint PRIMARY KEY",), "number: the DataFrame lacks it"),
-        ({}, ("x int", "y int", "PRIMARY KEY (x, y)"), "x: the DataFrame lacks it"),
+        ({}, ("number bigint NOT NULL",), "number: the transform's rows lack it"),
+        ({}, ("number bigint PRIMARY KEY",), "number: the transform's rows lack it"),
+        ({}, ("x int", "y int", "PRIMARY KEY (x, y)"), "x: the transform's rows lack it"),
     ],
 )  # fmt: skip
 def test_a_table_that_does_not_fit_is_refused_with_the_alter_that_helps(

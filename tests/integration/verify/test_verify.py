@@ -25,6 +25,7 @@ from tidemark.model.batch import ONLY
 from tidemark.operations.region import Region, region_of
 from tidemark.operations.status import TargetStatus, counted
 from tidemark.postgres.transaction import connect
+from tidemark.verify import multiset
 from tidemark.verify.report import Difference, Kind, Report
 from tidemark.verify.verify import verify
 
@@ -140,6 +141,24 @@ def test_rows_of_pruned_checkpoints_are_counted_and_named(proven: World) -> None
 
 def test_the_last_batches_can_be_verified_alone(proven: World) -> None:
     assert [batch.seq for batch in verified(proven, last=2).batches] == [2, 3]
+
+
+def test_rows_that_are_altered_count_once_however_many_they_are(
+    proven: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B5: also those beyond the ones that are looked at one by one."""
+    monkeypatch.setattr(multiset, "SAMPLE", 3)
+    proven.sql("UPDATE public.records SET value = 'other'")
+    proven.sql("DELETE FROM public.records WHERE kafka_partition = 1 AND kafka_offset = 6")
+    report = verified(proven)
+    lost = [one for one in differences(report) if one.kind is Kind.miscounted]
+    assert report.wrong == len(proven.rows()) + 1 + len(lost)
+
+
+def test_a_region_that_never_ran_is_named(world: World) -> None:
+    """B20: there is no ledger yet, which is no fault of Postgres."""
+    with pytest.raises(Refused, match="is not in the ledger yet: start its first run"):
+        verified(world)
 
 
 def test_a_lost_row_is_found(proven: World) -> None:
