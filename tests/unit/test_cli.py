@@ -51,6 +51,27 @@ def dags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("extra", ["", "spark: {connection: spark_here}"])
+def test_a_spark_connection_that_is_named_must_be_there(
+    dags: Path, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The default one need not: Spark runs here then. One that can't be read is not passed over."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_SUBMIT_ARGS"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT", raising=False)
+    file = dags / "orders.yaml"
+    file.write_text(file.read_text() + extra)
+    if extra:
+        with pytest.raises(InvalidSettings, match="spark_here"):
+            prepare_spark(Pipeline.load(file))
+        return
+    prepare_spark(Pipeline.load(file))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "{")
+    with pytest.raises(InvalidSettings, match="spark_default"):
+        prepare_spark(Pipeline.load(file))
+
+
 def test_help_names_every_command_and_every_exit_code(cli: CliRunner) -> None:
     told = cli.invoke(app, ["--help"])
     assert told.exit_code == 0

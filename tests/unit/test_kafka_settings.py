@@ -105,12 +105,26 @@ def test_the_protocol_consumer_is_given_nothing_of_a_classic_group() -> None:
         ({"session_timeout_seconds": 0}, "session_timeout_seconds"),
         ({"topics": ["flights.*"]}, "'flights.*' is no topic name; a pattern begins with ^"),
         ({"topics": ["^flights("]}, "'^flights(' is no pattern"),
+        ({"topics": [".."]}, "'..' is no topic name"),
+        ({"topics": ["a", "b", "a"]}, "a stands there twice"),
+        ({"assignment_strategy": ["range", "range"]}, "range stands there twice"),
+        ({"session_timeout_seconds": 3601}, "less than or equal to 3600"),
+        ({"group": " flights"}, "' flights' begins or ends with a blank"),
+        ({"group": "   "}, "begins or ends with a blank"),
+        ({"group": "a\tb"}, "a character that can't be seen"),
+        ({"group": "two words", "static_membership": True}, "such as two words-1000, and Kafka"),
+        ({"group": "x" * 245, "static_membership": True}, "at most 249"),
     ],
 )
 def test_what_cannot_work_is_refused(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError) as refused:
         settings(**changed)
     assert said in str(refused.value)
+
+
+def test_a_group_may_have_any_name_that_can_be_seen() -> None:
+    assert settings(group="two words: ü").group == "two words: ü"
+    assert settings(group="x" * 244, static_membership=True).static_membership
 
 
 @pytest.mark.parametrize(

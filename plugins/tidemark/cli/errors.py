@@ -16,6 +16,13 @@ INTERRUPTED = 130
 TERMINATED = 143
 
 
+ENDED = {
+    "run": "what was published stays, and the next run goes on from there",
+    **dict.fromkeys(("reset", "replay"), "it was done whole or not at all: `tidemark checkpoints`"),
+}
+"""What stands when a command was interrupted."""
+
+
 class Terminated(KeyboardInterrupt):
     """SIGTERM: ends like Ctrl-C, with a code of its own."""
 
@@ -34,7 +41,9 @@ class Commands(TyperGroup):
         except KeyboardInterrupt as stop:
             is_term = isinstance(stop, Terminated)
             name = "TERMINATED" if is_term else "INTERRUPTED"
-            tell(f"{name}: the unfinished batch was not published", "yellow")
+            tell(
+                f"{name}: {ENDED.get(ctx.invoked_subcommand, 'ended before it was done')}", "yellow"
+            )
             raise typer.Exit(TERMINATED if is_term else INTERRUPTED) from None
         except Exception as error:
             if translated := in_our_words(error):

@@ -1,7 +1,9 @@
 """`tidemark metrics`: where regions stand, for Prometheus."""
 
 from collections.abc import Iterator
+from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Annotated, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import typer
 
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
     from tidemark.settings.pipeline import Pipeline
 
 
+PATIENCE = 3.0
+"""Seconds that a scrape waits for a silent Kafka: Prometheus gives up after ten."""
+
+
 class Collector:
     """Asks the ledger and Kafka at each scrape, one region after the other."""
 
@@ -25,7 +31,7 @@ class Collector:
         """What prometheus-client calls for a scrape."""
         from tidemark.operations.metrics import metrics_of
 
-        return metrics_of(map(status_of, self._pipelines))
+        return metrics_of(status_of(one, patience=PATIENCE) for one in self._pipelines)
 
 
 def metrics(
@@ -65,17 +71,42 @@ def metrics(
 
 
 def _serve(address: str, registry: Any) -> None:
-    from prometheus_client import start_http_server
+    from prometheus_client import make_wsgi_app
 
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise InvalidSettings(f"--serve {address}: give host and port, as in 127.0.0.1:9464")
     try:
-        server, thread = start_http_server(int(port), host, registry)
+        server = make_server(
+            host, int(port), _at_its_path(make_wsgi_app(registry)), _Server, _Quiet
+        )
     except (OSError, OverflowError) as error:
         raise InvalidSettings(f"--serve {address}: {error}") from error
     tell(f"metrics on http://{host}:{server.server_port}/metrics; Ctrl-C ends it")
-    try:
-        thread.join()
-    finally:
-        server.shutdown()
+    with server:
+        server.serve_forever()
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """A scrape that hangs holds up no other one."""
+
+    daemon_threads = True
+
+
+class _Quiet(WSGIRequestHandler):
+    """Scrapes are not logged."""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing."""
+
+
+def _at_its_path(metrics_app: Any) -> Any:
+    """The metrics at / and /metrics, and nothing else anywhere."""
+
+    def app(environ: dict[str, Any], start_response: Any) -> Any:
+        if environ["PATH_INFO"] in ("", "/", "/metrics"):
+            return metrics_app(environ, start_response)
+        start_response("404 Not Found", [("Content-Type", "text/plain")])
+        return [b"metrics are at /metrics\n"]
+
+    return app

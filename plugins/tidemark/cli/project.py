@@ -171,9 +171,15 @@ def _pairs(lines: Iterable[list[str]]) -> Iterator[tuple[str, str]]:
 def prepare_spark(pipeline: "Pipeline") -> None:
     """Transforms of the pipeline's project can be imported, here and in Spark's workers.
 
-    Spark will start where the pipeline's Spark connection says, and in this process if there is
-    none.
+    Spark will start where the pipeline's Spark connection says, and here if it is the default one
+    and there is none.
+
+    Raises:
+        InvalidSettings: the pipeline names another one, which is nowhere; or it can't be read.
     """
+    from tidemark.settings.connections import PREFIX
+    from tidemark.settings.pipeline import SPARK_DEFAULT
+
     root = str(pipeline.project)
     if root not in sys.path:
         sys.path.insert(0, root)
@@ -183,7 +189,12 @@ def prepare_spark(pipeline: "Pipeline") -> None:
     try:
         spark = connection(pipeline.spark.connection)
     except InvalidSettings:
-        log.info("connection %s is not known: Spark runs here", pipeline.spark.connection)
+        if (
+            pipeline.spark.connection != SPARK_DEFAULT
+            or PREFIX + SPARK_DEFAULT.upper() in os.environ
+        ):
+            raise
+        log.info("connection %s is not known: Spark runs here", SPARK_DEFAULT)
         return
     if spark.host:
         master = f"{spark.host}:{spark.port}" if spark.port else spark.host

@@ -119,10 +119,14 @@ def _run(
     bounds: dict[str, int],
     overrides: list[str],
 ) -> "Closed":
+    from tidemark.operations.fit import refuse_unfit
     from tidemark.operations.run import run as run_to_its_end
+    from tidemark.protocol.open import ACCEPT_CHANGES
 
     limits = replace(pipeline.batch.bounds(), **bounds)
     prepare_spark(pipeline)
+    if ACCEPT_CHANGES in overrides:
+        refuse_unfit(pipeline, connections)
     with moving(f"opening {pipeline.region}") as move, followed(pipeline, connections, move):
         return run_to_its_end(
             pipeline,

@@ -73,13 +73,15 @@ def status(
         raise typer.Exit(1)
 
 
-def status_of(pipeline: "Pipeline", *, count: bool = False) -> RegionStatus:
-    """Where the region stands, as far as it can be asked."""
+def status_of(
+    pipeline: "Pipeline", *, count: bool = False, patience: float | None = None
+) -> RegionStatus:
+    """Where the region stands, as far as it can be asked; `patience` is that of `with_kafka`."""
     from tidemark.operations.region import region_of
 
     try:
         with region_of(pipeline, connections_of(pipeline)) as region:
-            return _measured(region, in_ledger(region), count=count)
+            return _measured(region, in_ledger(region), patience, count=count)
     except Exception as error:
         problem = error if isinstance(error, TidemarkError) else in_our_words(error)
         if problem is None:
@@ -87,14 +89,16 @@ def status_of(pipeline: "Pipeline", *, count: bool = False) -> RegionStatus:
         return RegionStatus(pipeline.region, "unknown", problem=told(problem))
 
 
-def _measured(region: "Region", found: RegionStatus, *, count: bool) -> RegionStatus:
+def _measured(
+    region: "Region", found: RegionStatus, patience: float | None, *, count: bool
+) -> RegionStatus:
     """With the table counted and Kafka asked; the ledger's part stays if Kafka is silent."""
     from tidemark.operations.output_status import output_status
 
     if count:
         found = replace(found, targets=tuple(counted(region, one) for one in found.targets))
     try:
-        partitions = tuple(with_kafka(region, found.partitions))
+        partitions = tuple(with_kafka(region, found.partitions, patience))
         return replace(found, partitions=partitions, output=output_status(region, partitions))
     except TidemarkError as error:
         return replace(found, problem=told(error))

@@ -110,6 +110,17 @@ class Broker:
         asked = self._ask(names) if names else {}
         return request_each(asked, self._ask, lambda topic: f"topic {topic}", none_if)
 
+    def ping(self, seconds: float) -> None:
+        """Whether a broker answers within so many seconds.
+
+        Raises:
+            Unreachable: none does.
+        """
+        request(
+            lambda: self._admin.describe_cluster(request_timeout=seconds).result(seconds + 1),
+            "the Kafka cluster",
+        )
+
     def _cluster(self) -> "dict[str, Future[Any]]":
         return {"the Kafka cluster": self._admin.describe_cluster(request_timeout=SECONDS)}
 

@@ -162,7 +162,8 @@ class Settling:
             dead_letters=removal.dead_letters,
             overrides=list(request.overrides),
         )
-        self._run("write_reset_count", by_hand=request.run_id is None)
+        if not request.is_cancelled:
+            self._run("write_reset_count", by_hand=request.run_id is None)
 
     def _run(self, name: str, **values: object) -> None:
         self.cursor.execute(query(name), {"region": self.region, **values})

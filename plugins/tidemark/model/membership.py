@@ -20,6 +20,7 @@ class Strategy(StrEnum):
 
 
 DEFAULT_ASSIGNMENT = (Strategy.cooperative_sticky,)
+MOST_MEMBERS = 1000
 SESSION_TIMEOUT_SECONDS = 10
 BROKERS_SESSION_SECONDS = 45
 """What a broker gives a group of the group_protocol consumer, unless it was told otherwise."""

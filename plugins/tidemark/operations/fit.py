@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Engine
 
 from tidemark.member.job import movers_of
-from tidemark.operations.region import Connections
+from tidemark.operations.region import Connections, ledger_of
 from tidemark.postgres.transaction import autocommit
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.mover import Mover
@@ -41,6 +41,20 @@ class Fit:
     """Each target's mover, with whether a run would make the table."""
     added: Mapping[str, Sequence[str]]
     """Columns that a run would add, by table."""
+
+
+def refuse_unfit(pipeline: Pipeline, connections: Connections) -> None:
+    """Refuse settings whose rows do not fit, before a run accepts them that may have none to write.
+
+    Rows of a DataFrame transform are left to the first run that has some.
+
+    Raises:
+        InvalidSettings, Refused, SchemaMismatch: see `would_fit`.
+    """
+    schemas = known_schemas(pipeline, connections)
+    if schemas is not None:
+        with ledger_of(connections[pipeline.warehouse]) as ledger:
+            would_fit(pipeline, ledger.engine, schemas)
 
 
 def would_fit(pipeline: Pipeline, engine: Engine, schemas: "Mapping[str, pa.Schema]") -> Fit:

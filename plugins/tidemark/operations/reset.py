@@ -28,6 +28,7 @@ def reset_region(
     to: Destination = None,
     overrides: Sequence[str] = (),
     request_id: str | None = None,
+    is_cancelled: bool = False,
     tell: Tell = log.info,
 ) -> ResetReport:
     """Everyone is fenced, nothing is unpublished, Kafka equals the ledger; or what that would do.
@@ -36,7 +37,8 @@ def reset_region(
     rewinds: what was published after it is removed. `overrides` of a rewind are kept with it:
     accept_changes removes what is there, though it is not what the ledger published;
     accept_data_loss goes on though Kafka no longer gives all records again. Under one request_id a
-    region is reset once; while no other epoch follows, asking again tells what that did. A dry run
+    region is reset once; while no other epoch follows, asking again tells what that did. The reset
+    of a run that a person has cancelled is not counted among those of failed ones. A dry run
     (apply=False) writes nothing to Postgres or Kafka.
 
     Raises:
@@ -58,7 +60,9 @@ def reset_region(
             raise Superseded(f"region {region.name}: run {run_id} never opened; nothing to reset")
         epoch = run.epoch if run else None
         gone = topics_gone(region, report.offsets)
-        request = ResetRequest(who, why, run_id, epoch, seen.mirrored, gone, request_id)
+        request = ResetRequest(
+            who, why, run_id, epoch, seen.mirrored, gone, request_id, is_cancelled
+        )
         try:
             settled = _reset(region, request)
         except Fenced as error:

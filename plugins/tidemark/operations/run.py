@@ -122,12 +122,20 @@ def _give_up(
 
     Best effort, for the run's own error must be heard: the next open does what is left.
     """
-    why = f"ended with {error.code if isinstance(error, TidemarkError) else type(error).__name__}"
+    is_cancelled = isinstance(error, KeyboardInterrupt)
+    name = error.code if isinstance(error, TidemarkError) else type(error).__name__
+    why = "was cancelled" if is_cancelled else f"ended with {name}"
     try:
         with region_of(pipeline, connections) as region:
             fail(region.ledger, region.name, run_id, why)
         reset_region(
-            pipeline, connections, run_id=run_id, apply=True, who="cli", why=f"{run_id} {why}"
+            pipeline,
+            connections,
+            run_id=run_id,
+            apply=True,
+            who="cli",
+            why=f"{run_id} {why}",
+            is_cancelled=is_cancelled,
         )
     except TidemarkError as failed:
         log.warning(

@@ -139,8 +139,12 @@ def in_ledger(region: "Region") -> RegionStatus:
     )
 
 
-def with_kafka(region: "Region", partitions: Iterable[PartitionStatus]) -> list[PartitionStatus]:
+def with_kafka(
+    region: "Region", partitions: Iterable[PartitionStatus], patience: float | None = None
+) -> list[PartitionStatus]:
     """The same partitions with the group's offsets and the ends; a topic that is gone has none.
+
+    A broker that gives no sign of life for `patience` seconds is not asked.
 
     Raises:
         TidemarkError: Kafka can't be asked.
@@ -151,6 +155,8 @@ def with_kafka(region: "Region", partitions: Iterable[PartitionStatus]) -> list[
     asked = {TopicPartition(one.topic, one.partition): one for one in partitions}
     if not asked:
         return []
+    if patience is not None:
+        region.broker.ping(patience)
     ends = facts_left(region.broker, {at.topic for at in asked}).ends
     committed = region.group.committed(asked)
     return [replace(one, kafka=committed.get(at), end=ends.get(at)) for at, one in asked.items()]

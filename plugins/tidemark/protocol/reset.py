@@ -25,6 +25,8 @@ class ResetRequest:
     """Topics that Kafka no longer has: it takes no group offsets for them."""
     request_id: str | None = None
     """Resets once under this name: a DAG run that is cleared asks again. None: each time."""
+    is_cancelled: bool = False
+    """A person has ended the run, so it is none that failed: it is not counted among these."""
     uuid: UUID = field(default_factory=uuid4)
 
     overrides: ClassVar[tuple[str, ...]] = ()
@@ -69,6 +71,7 @@ class RewindRequest:
     uuid: UUID = field(default_factory=uuid4)
 
     run_id: ClassVar[None] = None
+    is_cancelled: ClassVar[bool] = False
     kind: ClassVar[str] = "resetting"
     name: ClassVar[str] = "reset"
 

@@ -15,6 +15,7 @@ from pydantic import (
 from tidemark.model.membership import (
     BROKERS_SESSION_SECONDS,
     DEFAULT_ASSIGNMENT,
+    MOST_MEMBERS,
     SESSION_TIMEOUT_SECONDS,
     GroupProtocol,
     Membership,
@@ -22,9 +23,13 @@ from tidemark.model.membership import (
     refuse_impossible,
 )
 from tidemark.model.topics import is_pattern
-from tidemark.settings.section import CONNECTION, Positive, Strict
+from tidemark.settings.section import CONNECTION, Strict
 
-TOPIC = r"[A-Za-z0-9._-]{1,249}"
+TOPIC = r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}"
+"""What Kafka takes as the name of a topic, and of a static member."""
+
+MOST_SESSION_SECONDS = 3600
+"""The largest session time-out that librdkafka takes."""
 
 
 class StartPosition(StrEnum):
@@ -78,7 +83,9 @@ class KafkaSettings(Strict):
     """Strategies of a classic group; list two to change from one to the other."""
     static_membership: bool = False
     """Whether a member that restarts within its session keeps its partitions; classic only."""
-    session_timeout_seconds: Positive = SESSION_TIMEOUT_SECONDS
+    session_timeout_seconds: Annotated[int, Field(gt=0, le=MOST_SESSION_SECONDS)] = (
+        SESSION_TIMEOUT_SECONDS
+    )
     """Seconds of silence after which a classic group gives a member's partitions to others."""
 
     @field_validator("topics")
@@ -92,6 +99,33 @@ class KafkaSettings(Strict):
             except re.error as error:
                 raise ValueError(f"{topic!r} is no pattern: {error}") from error
         return topics
+
+    @field_validator("topics", "assignment_strategy")
+    @classmethod
+    def _are_named_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if twice := sorted({str(name) for name in names if names.count(name) > 1}):
+            raise ValueError(f"{', '.join(twice)} stands there twice: remove one")
+        return names
+
+    @field_validator("group")
+    @classmethod
+    def _is_seen_whole(cls, group: str | None) -> str | None:
+        if group is not None and (group != group.strip() or not group.isprintable()):
+            raise ValueError(
+                f"{group!r} begins or ends with a blank, or has a character that can't be seen:"
+                " Kafka takes it for another group than it looks like"
+            )
+        return group
+
+    @model_validator(mode="after")
+    def _has_static_names(self) -> Self:
+        name = f"{self.group}-{MOST_MEMBERS}"  # see names.static_name
+        if self.static_membership and self.group and not re.fullmatch(TOPIC, name):
+            raise ValueError(
+                f"static_membership names its members by the group, such as {name}, and Kafka takes"
+                " only letters, digits, . _ and -, at most 249: give it another group"
+            )
+        return self
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:

@@ -19,6 +19,7 @@ from tidemark.errors import InvalidSettings
 from tidemark.model.batch import ONLY
 from tidemark.model.bounds import MOST_IN_FLIGHT, Bounds
 from tidemark.model.dead_letters import Limits
+from tidemark.model.membership import MOST_MEMBERS
 from tidemark.settings import yaml_file
 from tidemark.settings.decode import DecodeSettings
 from tidemark.settings.format import FOLDER, FORMAT, MESSAGE, Format
@@ -89,11 +90,15 @@ class TransformKind(StrEnum):
     dataframe = "dataframe"
 
 
+SPARK_DEFAULT = "spark_default"
+"""Airflow's own name for it. The one connection that need not be there: Spark runs here then."""
+
+
 class SparkSettings(Strict):
     """Where the job of a batch runs."""
 
-    connection: Annotated[str, Field(pattern=CONNECTION)] = "spark_default"
-    """Airflow connection of type spark."""
+    connection: Annotated[str, Field(pattern=CONNECTION)] = SPARK_DEFAULT
+    """Airflow connection of type spark. Without the default one the command line runs it here."""
 
 
 class Pipeline(Strict):
@@ -122,7 +127,7 @@ class Pipeline(Strict):
     where the function's annotations do not say it; dataframe, if nothing does."""
     spark: SparkSettings = SparkSettings()
     """Where the job of a batch runs."""
-    members: Annotated[int, Field(ge=1, le=1000)] = 1
+    members: Annotated[int, Field(ge=1, le=MOST_MEMBERS)] = 1
     """Drivers that share the region's partitions, one Airflow task each."""
     no_progress_seconds: Positive = 300
     """Seconds without a claimed span, or without Kafka, after which a run fails and says why."""

@@ -64,7 +64,7 @@ def test_status_shows_members_remarks_and_what_can_be_restored(region: World) ->
 
 def test_status_counts_the_targets_rows_when_told(region: World) -> None:
     """B13."""
-    told = {"name": "", "table": "public.records", "since_seq": 0, "ledger": 17, "dead_letters": 2}
+    told = {"name": "", "table": "public.records", "since_seq": 0, "ledger": 17}
     assert answer("status", region.region)["targets"][0] == told | {"counted": None, "drift": None}
     found = answer("status", region.region, "--count")["targets"][0]
     assert found == told | {"counted": 17, "drift": 0}
@@ -245,12 +245,22 @@ def test_changed_settings_are_refused_unless_accepted(
     found, output = failures("check", "dags/pipeline.yaml", "--no-spark")
     assert "decode.metadata was '' and is 'key'" in found["fact"]
     assert "does not fit" in output["fact"]  # without a transform the columns are known
+    world.sql("ALTER TABLE public.records ADD COLUMN kafka_key bytea")
     remark = "accepted: decode.metadata was '' and is 'key'"
     told = tidemark("run", "dags/pipeline.yaml", "--accept-changes").stdout
     assert f"remark: {remark}" in told
     assert answer("status", world.region)["remarks"] == [remark]
     # A member that left before it had joined stays in the group until its session ends.
     assert answer("run", "dags/pipeline.yaml", "--take-over")["remarks"] == []
+
+
+def test_changes_that_do_not_fit_are_not_accepted(region: World) -> None:
+    """B20: also by a run that has no record to write."""
+    write_pipeline(region, decode={"metadata": ["key"]})
+    before = dump(region.warehouse)
+    told = tidemark("run", "dags/pipeline.yaml", "--accept-changes", exits=14).stderr
+    assert "kafka_key: the table lacks it" in told
+    assert dump(region.warehouse) == before
 
 
 def failures(*arguments: str) -> list[dict[str, Any]]:
@@ -412,7 +422,7 @@ def test_check_looks_at_every_topic_that_a_pattern_matches(region: World) -> Non
 
 
 def test_check_names_a_session_that_the_broker_would_refuse(region: World) -> None:
-    write_pipeline(region, kafka={"session_timeout_seconds": 100_000})
+    write_pipeline(region, kafka={"session_timeout_seconds": 3600})
     (found,) = failures("check", "dags/pipeline.yaml", "--no-spark")
     assert found["check"] == "group session time-out"
 

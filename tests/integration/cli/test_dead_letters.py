@@ -45,7 +45,7 @@ def test_a_reason_that_none_has_is_named(region: World) -> None:
                     "--older-than", "1d"), ("dead-letters", "--export", "out.jsonl")):  # fmt: skip
         name, *rest = command
         told = tidemark(name, region.region, *rest, "--reason", "INVALID_JSN", exits=2).stderr
-        assert "did you mean INVALID_JSON" in told
+        assert "did you mean 'INVALID_JSON'?" in told
         assert "there are INVALID_JSON" in told
     region.sql("UPDATE tidemark.dead_letters SET reason = 'OWN' WHERE partition = 1")
     assert chosen(region, "--reason", "OWN") == [1]

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -45,12 +46,13 @@ def project(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return tmp_path
 
 
-def started(*arguments: str) -> "subprocess.Popen[str]":
+def started(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        **options,
     )
 
 
@@ -79,6 +81,38 @@ def test_a_signal_while_spark_starts_ends_with_a_code_and_leaves_no_process(proj
     assert told.splitlines()[-1].startswith("TERMINATED: ")
     assert "Traceback" not in told
     until(lambda: not processes_of(log))
+
+
+SLOW = """
+import pathlib, time
+import pyarrow as pa
+
+def transform(records: pa.RecordBatch) -> pa.RecordBatch:
+    if records.num_rows:
+        pathlib.Path({at_work!r}).touch()
+        time.sleep(600)
+    return records
+"""
+
+
+def test_ctrl_c_in_a_job_is_one_line_and_no_failed_run(world: World, project: Path) -> None:
+    """B20: the terminal tells the workers too; a run that a person ends has not failed."""
+    at_work = project / "at_work"
+    (project / "slow.py").write_text(SLOW.format(at_work=str(at_work)))
+    write_pipeline(world, transform="slow:transform")
+    with started("run", "dags/pipeline.yaml", start_new_session=True) as run:
+        until(lambda: at_work.exists() or run.poll() is not None)
+        os.killpg(run.pid, signal.SIGINT)
+        _, told = run.communicate(timeout=SECONDS)
+    assert run.returncode == 130, told
+    assert told.splitlines()[-1].startswith("INTERRUPTED: what was published stays"), told
+    assert "Traceback" not in told
+    found = world.sql("SELECT r.consecutive_resets, s.why, s.state FROM tidemark.regions r"
+                      " JOIN tidemark.resets s USING (region)")  # fmt: skip
+    assert [(count, why.split()[1:], state) for count, why, state in found] == [
+        (0, ["was", "cancelled"], "finished")
+    ]
+    until(lambda: not processes_of(project / "spark.log"))
 
 
 def until(is_so: Callable[[], bool]) -> None:

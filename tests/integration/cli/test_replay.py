@@ -171,6 +171,18 @@ def test_a_rewind_takes_rows_and_marks_back(region: World) -> None:
     assert answer("verify", region.region)["clean"]
 
 
+def test_a_rewind_to_a_replay_takes_back_only_the_ones_after_it(region: World) -> None:
+    """B14."""
+    widened(region)
+    first = answer("replay", region.region, *APPLY, "--limit", "1")["head_seq"]
+    answer("replay", region.region, *APPLY)
+    assert numbers(region) == [0, 70_000, 2, 80_000, 4]
+    back = answer("reset", region.region, "--to", str(first), "--apply")["removed"]
+    assert (back["rows"], back["replays"]) == (1, 1)
+    assert numbers(region) == [0, 70_000, 2, 4]
+    assert answer("verify", region.region)["clean"]
+
+
 def test_a_replay_reaches_every_target(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ WHOLE = {
     "broken_chains": "verify proves that all retained spans join: it has to read them",
     "drop_region": "everything of a region goes",
     "size_of": "a person asks for the numbers of a whole region, before it is dropped",
+    "letter_reasons": "a person named a reason that no decoder of ours gives",
     "retained_rows": "status adds up the rows of all retained checkpoints",
 }
 """Statements that may scan a large table, and why."""
