@@ -5,7 +5,7 @@ A guard of the real ledger that is named in `without` is taken out.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from tests.support.fake_ledger import FakeLedger
@@ -41,6 +41,8 @@ class Planned(NamedTuple):
     previous: int
     offsets: tuple[int, ...] = ()
     chosen: int | None = None
+    again: int | None = None
+    """The published batch that is read again."""
 
 
 class Published(NamedTuple):
@@ -52,6 +54,10 @@ class Published(NamedTuple):
     rows: int
     replayed: int = 0
     is_replay: bool = False
+    letters: int = 0
+    """Dead letters that it brought."""
+    again: int | None = None
+    """Under which seq its rows were staged that it has now, if it was read again."""
 
 
 class Tables(NamedTuple):
@@ -80,6 +86,7 @@ class LetterTransaction:
     tables: Tables
     without: Collection[str]
     epoch: int = 0
+    contribution: Contribution = field(default_factory=lambda: Contribution(1, (), ()))
 
     def _set(self, **values: Any) -> None:
         self.tables = self.tables._replace(**values)
@@ -196,6 +203,72 @@ class LetterTransaction:
         self._publish(planned, rows, contribution.rows[ONLY], replayed)
         return 1
 
+    # --- a batch again ---
+
+    def write_again(self, seq: int) -> Batch:
+        known = self.tables
+        if not any(one.seq == seq for one in known.published):
+            raise Refused("no such checkpoint")
+        aside = frozenset(
+            (TOPIC, 0, one.offset)
+            for one in known.letters
+            if one.seq == seq and one.replayed is not None and "aside" not in self.without
+        )
+        planned = Planned(known.next_seq, self.epoch, known.head_seq, again=seq)
+        self._set(planned=(*known.planned, planned), next_seq=known.next_seq + 1)
+        return replace(_as_batch(planned), seq=seq, staged_seq=planned.seq, set_aside=aside)
+
+    def take_again(self, batch: Batch) -> int:
+        rest = tuple(one for one in self.tables.planned if one.seq != batch.staged_seq)
+        taken = len(self.tables.planned) - len(rest)
+        self._set(planned=rest)
+        return taken
+
+    def published_of(self, batch: Batch) -> Removal:
+        published = next(one for one in self.tables.published if one.seq == batch.seq)
+        replayed = sum(
+            one.replayed is not None for one in self.tables.letters if one.seq == batch.seq
+        )
+        return Removal({ONLY: published.rows}, published.letters - replayed)
+
+    def remove_letters(self, batch: Batch) -> int:
+        gone = [one for one in self.tables.letters if one.seq == batch.seq and one.replayed is None]
+        self._set(letters=tuple(one for one in self.tables.letters if one not in gone))
+        return len(gone)
+
+    def claim_again(self, batch: Batch, contribution: Contribution) -> None:
+        self.contribution = contribution
+
+    def publish_again(self, batch: Batch, moved: Mapping[str, Moved], dead_letters: int) -> int:
+        given, rows = self.contribution, moved[ONLY].rows
+        replayed = sum(
+            one.replayed is not None for one in self.tables.letters if one.seq == batch.seq
+        )
+        is_whole = (rows, dead_letters + replayed) == (given.rows[ONLY], given.dead_letters)
+        if not is_whole and "counts" not in self.without:
+            raise StagingLost("the counts differ")
+        published = tuple(
+            one._replace(rows=rows, letters=given.dead_letters, again=batch.staged_seq)
+            if one.seq == batch.seq
+            else one
+            for one in self.tables.published
+        )
+        self._set(published=published)
+        return given.dead_letters
+
+    def remove_batch(self, batch: Batch) -> int:
+        rows = tuple(row for row in self.tables.rows if row[0] != batch.seq)
+        gone = len(self.tables.rows) - len(rows)
+        self._set(rows=rows)
+        return gone
+
+    def move_letters(self, batch: Batch) -> int:
+        bad = sorted(offset for seq, offset in self.tables.staged_bad if seq == batch.staged_seq)
+        aside = {offset for _, _, offset in batch.set_aside}
+        found = tuple(Letter(offset, batch.seq) for offset in bad if offset not in aside)
+        self._set(letters=(*self.tables.letters, *found))
+        return len(found)
+
     # --- a rewind ---
 
     def published_after(self, seq: int) -> Removal:
@@ -229,7 +302,8 @@ class LetterTransaction:
     # --- the target ---
 
     def move(self, batch: Batch) -> int:
-        found = sorted(offset for seq, offset in self.tables.staged if seq == batch.seq)
+        staged = batch.staged_seq or batch.seq
+        found = sorted(offset for seq, offset in self.tables.staged if seq == staged)
         rows = (*self.tables.rows, *((batch.seq, offset) for offset in found))
         self._set(rows=rows)
         return len(found)
@@ -288,6 +362,11 @@ class LetterLedger(FakeLedger):
         offsets: Mapping[TopicPartition, int] = {WHERE: self.tables.next_offset}
         return Checkpoint(region, self.tables.epoch, self.tables.head_seq, dict(offsets))
 
+    def again_outcome(self, batch: Batch) -> tuple[int, int] | None:
+        self._fate()
+        found = [one for one in self.tables.published if one.again == batch.staged_seq]
+        return (found[0].rows, found[0].letters) if found else None
+
     def replay_outcome(self, batch: Batch) -> tuple[int, int, int] | None:
         self._fate()
         found = [one for one in self.tables.published if one.seq == batch.seq]
@@ -307,6 +386,12 @@ class LetterTarget:
         self, tx: LetterTransaction, batch: Batch, contribution: Contribution
     ) -> int:
         return tx.keep(batch)
+
+    def remove_batch(self, tx: LetterTransaction, batch: Batch) -> Rows:
+        return {ONLY: tx.remove_batch(batch)}
+
+    def move_letters(self, tx: LetterTransaction, batch: Batch) -> int:
+        return tx.move_letters(batch)
 
     def remove_rows(self, tx: LetterTransaction, after_seq: int) -> Rows:
         return {ONLY: tx.remove(after_seq)}

@@ -68,7 +68,7 @@ def test_a_spark_connection_that_is_named_must_be_there(
         return
     prepare_spark(Pipeline.load(file))
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "{")
-    with pytest.raises(InvalidSettings, match="spark_default"):
+    with pytest.raises(InvalidSettings, match="SPARK_DEFAULT"):
         prepare_spark(Pipeline.load(file))
 
 

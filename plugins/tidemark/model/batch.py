@@ -81,11 +81,13 @@ class Batch:
     """Of a replay: its records are dead letters, and lie in its spans among others."""
     set_aside: frozenset[tuple[str, int, int]] = frozenset()
     """Topic, partition and offset of records that are not decoded: they may be rows by now."""
+    staged_seq: int | None = None
+    """Of a published batch that is read again: under which seq it is staged."""
 
     @property
     def staging(self) -> Staging:
         """The batch's own staging tables."""
-        return Staging.of(self.region, self.seq)
+        return Staging.of(self.region, self.staged_seq or self.seq)
 
     @property
     def read_up_to(self) -> dict[TopicPartition, LogPosition]:

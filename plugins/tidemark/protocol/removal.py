@@ -21,8 +21,8 @@ class Removal:
         """Rows of all targets."""
         return sum(self.rows.values())
 
-    def check(self, region: str, found: "Removal") -> None:
-        """Refuse a rewind that would not remove exactly what was published, of each target.
+    def check(self, region: str, found: "Removal", what: str = "can't be rewound") -> None:
+        """Refuse to remove anything but exactly what was published, of each target.
 
         Raises:
             Refused: rows or dead letters are missing, or there are more; with the numbers.
@@ -30,7 +30,7 @@ class Removal:
         if replace(found, rows=Counter(found.rows)) == replace(self, rows=Counter(self.rows)):
             return
         raise Refused(
-            f"region {region} can't be rewound: the ledger published {self}, but {found} would be"
+            f"region {region} {what}: the ledger published {self}, but {found} would be"
             " removed. Somebody else deleted or inserted rows, or detached a partition of the"
             " table. Nothing was removed. `tidemark verify` names the rows; correct them, or go on"
             " with --accept-changes: what is there is removed and read again. Rows that are now in"

@@ -180,7 +180,6 @@ def test_a_rewind_to_a_replay_takes_back_only_the_ones_after_it(region: World) -
     back = answer("reset", region.region, "--to", str(first), "--apply")["removed"]
     assert (back["rows"], back["replays"]) == (1, 1)
     assert numbers(region) == [0, 70_000, 2, 4]
-    assert answer("verify", region.region)["clean"]
 
 
 def test_a_replay_reaches_every_target(
