@@ -126,7 +126,7 @@ CREATE TABLE tidemark.batches (
     epoch                    bigint NOT NULL,
     previous_seq             bigint NOT NULL,      -- becomes visible just before it; 0: nothing does
     in_flight                int    NOT NULL,      -- of its run
-    kind                     text   NOT NULL DEFAULT 'drain',  -- or replay: of dead letters, without spans
+    kind                     text   NOT NULL DEFAULT 'drain',  -- replay: of dead letters, without spans; again: see again_seq
     state                    text   NOT NULL DEFAULT 'planned',
     spans                    bigint NOT NULL DEFAULT 0,  -- of its plan
     claimed                  bigint NOT NULL DEFAULT 0,  -- of these; who contributes or waits must not count them
@@ -143,6 +143,7 @@ CREATE TABLE tidemark.batches (
     dead_letters_replayed    bigint NOT NULL DEFAULT 0,  -- of the moved ones, by later batches
     letters_replayed         bigint NOT NULL DEFAULT 0,  -- by this batch, of its records
     letters_kept             bigint NOT NULL DEFAULT 0,  -- the others: they are dead letters still
+    again_seq                bigint,               -- the unpublished batch under which its rows were staged anew, last
     planned_at               timestamptz NOT NULL DEFAULT clock_timestamp(),
     published_at             timestamptz,
     PRIMARY KEY (region, seq),
@@ -161,7 +162,7 @@ CREATE TABLE tidemark.batches (
     CONSTRAINT purged_dead_letters_were_moved CHECK (
         dead_letters_purged >= 0 AND dead_letters_replayed >= 0
         AND dead_letters_purged + dead_letters_replayed <= coalesce(dead_letters_moved, 0)),
-    CONSTRAINT batch_kind_is_known CHECK (kind IN ('drain', 'replay')),
+    CONSTRAINT batch_kind_is_known CHECK (kind IN ('drain', 'replay') OR (kind = 'again' AND state = 'planned')),
     CONSTRAINT chosen_letters_are_replayed_or_kept CHECK (
         CASE WHEN kind = 'replay' AND state <> 'planned' THEN letters_replayed + letters_kept = records
              ELSE letters_replayed = 0 AND letters_kept = 0 END)

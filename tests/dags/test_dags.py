@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 EXAMPLES = {"flights": "public.flights", "orders_cdc": "public.order_history",
             "payments_avro": "public.payments"}  # fmt: skip
 """Worked examples, each with a table of its own."""
-DAGS = tuple(f"{name}{ending}" for name in EXAMPLES for ending in ("", "_reset"))
+DAGS = tuple(
+    sorted([*(f"{name}{end}" for name in EXAMPLES for end in ("", "_reset")), "flights_replay"])
+)
 BOUNDS = ("max_records", "max_bytes", "max_batches", "max_seconds")
 HEAVY = ("pyspark", "confluent_kafka", "psycopg2", "pyarrow", "pandas", "alembic", "pgpq")
 PARSE_SECONDS = 2.0
@@ -104,7 +106,7 @@ def test_runs_never_overlap_nor_catch_up_nor_wait_for_a_pool(bag: "DagBag", dag_
 def test_every_task_that_works_ends_and_is_retried(bag: "DagBag", dag_id: str) -> None:
     for task in bag.dags[dag_id].tasks:
         if task.task_id != "verdict":
-            hours = 6 if dag_id.endswith("_reset") else 1
+            hours = 6 if dag_id.endswith(("_reset", "_replay")) else 1
             assert task.execution_timeout.total_seconds() <= hours * 3600
             assert task.retries == 2
 
@@ -322,7 +324,7 @@ def test_the_group_puts_the_same_tasks_into_a_dag_that_is_there() -> None:
     assert dag.get_task("flights.drain").owner == "me"
 
 
-@pytest.mark.parametrize("factory", ["pipeline_dag", "reset_dag"])
+@pytest.mark.parametrize("factory", ["pipeline_dag", "reset_dag", "replay_dag"])
 def test_a_dag_may_have_another_name_and_params_of_its_own(factory: str) -> None:
     import tidemark.airflow
 
@@ -334,7 +336,8 @@ def test_a_dag_may_have_another_name_and_params_of_its_own(factory: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("factory", "name"), [("pipeline_dag", "accept_data_loss"), ("reset_dag", "apply")]
+    ("factory", "name"),
+    [("pipeline_dag", "accept_data_loss"), ("reset_dag", "apply"), ("replay_dag", "batch")],
 )
 def test_a_form_keeps_its_own_defaults(factory: str, name: str) -> None:
     import tidemark.airflow
@@ -346,14 +349,14 @@ def test_a_form_keeps_its_own_defaults(factory: str, name: str) -> None:
 
 
 def test_no_page_names_a_dag_that_may_not_be_there() -> None:
-    from tidemark.airflow import pipeline_dag, reset_dag
+    from tidemark.airflow import pipeline_dag, replay_dag, reset_dag
 
-    for make in (pipeline_dag, reset_dag):
+    for make in (pipeline_dag, reset_dag, replay_dag):
         dag = make(PROJECT / "dags" / "flights.yaml", dag_id="mine")
         assert "DAG `" not in (dag.doc_md or "")
 
 
-@pytest.mark.parametrize("dag_id", ["flights", "flights_reset"])
+@pytest.mark.parametrize("dag_id", DAGS)
 def test_the_form_can_be_sent_as_it_opens(bag: "DagBag", dag_id: str) -> None:
     """Airflow's page takes an empty text for a missing one and would not let it be sent."""
     params = bag.dags[dag_id].params

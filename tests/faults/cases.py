@@ -74,6 +74,8 @@ IN_DRIVER = [
     *_transaction("9 replay", "plan", 1, program="replay"),
     *_steps("9 replay", 1, "replay.staged", program="replay"),
     *_transaction("9 replay", "replay", 1, "replay.moved", program="replay"),
+    *_steps("9 batch again", 1, "again.before", "again.staged", program="again"),
+    *_transaction("9 batch again", "again", 1, "again.moved", program="again"),
 ]
 """Failpoints that the driver reaches."""
 
@@ -89,6 +91,7 @@ LOST_ANSWERS = [
     *_steps("9 reset", 1, "reset.commit.lost", "reset.commit.sent", program="reset"),
     *_steps("9 rewind", 1, "rewind.commit.lost", "rewind.commit.sent", program="rewind"),
     *_steps("9 replay", 1, "replay.commit.lost", "replay.commit.sent", program="replay"),
+    *_steps("9 batch again", 1, "again.commit.lost", "again.commit.sent", program="again"),
 ]
 """COMMIT without an answer: lost on the way there, or on the way back."""
 
@@ -138,14 +141,22 @@ CUT = {
         "reset.decided",
         "rewind.removed",
         "replay.moved",
+        "again.moved",
     },
-    Fault.postgres_stopped: {"publish.moved", "drain.staged", "read.staged", "replay.staged"},
+    Fault.postgres_stopped: {
+        "publish.moved",
+        "drain.staged",
+        "read.staged",
+        "replay.staged",
+        "again.staged",
+    },
     Fault.paused: {
         "plan.after",
         "publish.before",
         "mirror.read",
         "rewind.commit.after",
         "replay.staged",
+        "again.staged",
     },
 }
 CUT_WITH_UPSERT = {

@@ -22,6 +22,7 @@ from tidemark.ledger.actions import Order
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.operations.drain import ExecutorOf
 from tidemark.operations.replay import replay_letters
+from tidemark.operations.replay_batch import replay_batch
 from tidemark.protocol.mirror import differences
 from tidemark.verify.verify import verify
 
@@ -156,6 +157,15 @@ class FaultRegion(DrivenRegion):
         """All dead letters are replayed."""
         order, meant = Order("fault", "a fault"), LetterFilter()
         replay_letters(self.pipeline, self.connections, meant, 10**6, order, executor_of)
+
+    def again(self, executor_of: ExecutorOf = LocalExecutor) -> None:
+        """The batch with the dead letters that the field can hold now is read again."""
+        [(seq,)] = self.sql(
+            "SELECT coalesce(min(d.seq), min(b.seq)) FROM tidemark.batches b LEFT JOIN"
+            " tidemark.dead_letters d ON d.reason = 'OUT_OF_RANGE' WHERE b.state = 'published'"
+        )
+        order = Order("fault", "a fault")
+        replay_batch(self.pipeline, self.connections, seq, order, executor_of)
 
     def faults_found(self) -> list[str]:
         """Everything that is not as it must be at rest; each text names what was found."""

@@ -104,7 +104,7 @@ def paused(case: Case, region: FaultRegion, _: Postgres, __: Path) -> str:
 
 HOLDS_THE_LOCK = {
     f"{name}.{at}"
-    for name in ("open", "plan", "publish", "close", "reset", "rewind", "replay")
+    for name in ("open", "plan", "publish", "close", "reset", "rewind", "replay", "again")
     for at in ("inside", "claimed", "moved", "removed", "commit.before")
 }
 EXPECTED_OF_ZOMBIES = (0, 1, Fenced.exit_code, Superseded.exit_code)
@@ -130,14 +130,17 @@ def prepare(case: Case, region: FaultRegion) -> None:
         leave_a_run_half_done(region)
     elif case.program == "rewind":
         region.run()
-    elif case.program == "replay":
+    elif case.program in ("replay", "again"):
         region.narrow()
 
 
 def go_on(case: Case, region: FaultRegion) -> None:
-    """The next run; and after a replay that was broken, a reset and another replay."""
-    if case.program == "replay":
+    """The next run; and after a replay that was broken, a reset and another one."""
+    if case.program in ("replay", "again"):
         region.reset()
+    if case.program == "again":
+        region.again()
+    if case.program in ("replay", "again"):
         region.replay()
     region.run()
 

@@ -52,6 +52,7 @@ RUNNERS = {"query", "_run", "_one", "_number", "_rows", "_settled"}
 """Functions whose first argument names a query; those with an underscore hand it on."""
 
 COMPOSED = {
+    "staging/again.py": "the name of a staging table",
     "staging/count.py": "the target's name",
     "staging/leftover.py": "the names of target and batch_seq",
     "staging/move.py": "the names of target, staging tables and columns",

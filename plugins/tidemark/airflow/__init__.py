@@ -1,7 +1,8 @@
 """Airflow: the operator, the task group and the DAG factories."""
 
+from tidemark.airflow.by_hand import replay_dag, reset_dag
 from tidemark.airflow.forms import run_params
-from tidemark.airflow.group import pipeline_dag, pipeline_task_group, reset_dag
+from tidemark.airflow.group import pipeline_dag, pipeline_task_group
 from tidemark.airflow.operator import DrainOperator
 from tidemark.airflow.tasks import target_asset
 
@@ -9,6 +10,7 @@ __all__ = [
     "DrainOperator",
     "pipeline_dag",
     "pipeline_task_group",
+    "replay_dag",
     "reset_dag",
     "run_params",
     "target_asset",

@@ -60,6 +60,28 @@ Each run resets once: to reset again, trigger a new run; clearing an old one is 
 """
 
 
+def replay_doc(pipeline: Pipeline) -> str:
+    """Markdown for the DAG that replays by hand."""
+    return f"""\
+### Replay of {pipeline.region}
+
+{_facts(pipeline)}
+
+| form | what becomes of it |
+|---|---|
+| as it comes up | dead letters that can be decoded now become rows, each once; the others stay |
+| with a batch | that checkpoint's rows **are replaced** by what its records make now |
+
+It takes an epoch of its own: the region must be at rest, so pause the pipeline's DAG or wait for
+its run. After a change of `decode` or of the transform first start a run with *Accept changes*.
+
+**Without `apply` it changes nothing** and says what it would change, and whether it would be
+refused. The log of `replay` says `DRY RUN` or `DONE`. A rewind past it takes it back. A run that is
+cleared does it again: each dead letter becomes rows once all the same. The next run of the pipeline
+tells DAGs that are scheduled on the target.
+"""
+
+
 def _members(pipeline: Pipeline) -> str:
     if pipeline.members == 1:
         return ""

@@ -9,6 +9,10 @@ REWIND_OVERRIDES = ("accept_data_loss", "accept_changes", "accept_resend")
 PLACE = r"^(last|initial|[0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.,+Zz-]+)?)$"
 """The shape of a place to reset to; whether there is such a time or checkpoint, the task says."""
 
+MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.,+Zz-]+)?$"
+TIME = "such as 2026-01-31T12:00:00Z (UTC without a zone)."
+CHOICE = "Which dead letters"
+
 ONCE = "It holds for this run only: a run that is cleared does not get it again."
 
 
@@ -78,14 +82,7 @@ def reset_params() -> dict[str, Param]:
             description="Off: show what would change, and change nothing.",
             section="Reset",
         ),
-        "reason": Param(
-            None,  # Airflow's form takes an empty text for a missing one
-            type=["null", "string"],
-            maxLength=1000,
-            title="Reason",
-            description="Kept in the ledger, with who reset and when.",
-            section="Reset",
-        ),
+        "reason": _text("Reason", "Kept in the ledger, with who reset and when.", 1000, "Reset"),
         "accept_data_loss": _override(
             "Accept data loss",
             "For a rewind: also removes rows whose records Kafka no longer has, so they do not come"
@@ -104,16 +101,64 @@ def reset_params() -> dict[str, Param]:
     }
 
 
-def _limit(title: str, description: str, most: int) -> Param:
+def replay_params() -> dict[str, Param]:
+    """The form of a replay: a dry run of all dead letters unless told otherwise."""
+    return {
+        "batch": _number(
+            "Batch",
+            "The seq of one checkpoint, whose rows are REPLACED by what its records make now."
+            " Empty: dead letters are replayed.",
+            10**18,
+            "Replay",
+        ),
+        "apply": Param(
+            False,
+            type="boolean",
+            title="Apply",
+            description="Off: show what would change, and change nothing.",
+            section="Replay",
+        ),
+        "why": _text("Why", "Kept in the ledger, with who and when.", 1000, "Replay"),
+        "reasons": _text("Reasons", "OUT_OF_RANGE, WRONG_TYPE. Empty: all.", 1000, CHOICE),
+        "since": _text("Since", f"Those published then or later, {TIME}", 40, CHOICE, MOMENT),
+        "until": _text("Until", f"Those published before, {TIME}", 40, CHOICE, MOMENT),
+        "partition": _text("Partition", "Those of one partition: flights[3].", 300, CHOICE),
+        "limit": _number(
+            "Limit", "At most so many. Empty: batch.max_records of the file.", 10**9, CHOICE
+        ),
+    }
+
+
+def _number(title: str, description: str, most: int, section: str) -> Param:
     return Param(
         None,
         type=["null", "integer"],
         minimum=1,
         maximum=most,
         title=title,
-        description=f"{description} Empty: as the pipeline file says.",
-        section="Bounds of this run",
+        description=description,
+        section=section,
     )
+
+
+def _text(
+    title: str, description: str, most: int, section: str, pattern: str | None = None
+) -> Param:
+    shape = {"pattern": pattern} if pattern else {}
+    return Param(
+        None,  # Airflow's form takes an empty text for a missing one
+        type=["null", "string"],
+        maxLength=most,
+        title=title,
+        description=description,
+        section=section,
+        **shape,
+    )
+
+
+def _limit(title: str, description: str, most: int) -> Param:
+    empty = "Empty: as the pipeline file says."
+    return _number(title, f"{description} {empty}", most, "Bounds of this run")
 
 
 def _override(title: str, description: str) -> Param:

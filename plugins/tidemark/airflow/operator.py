@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,14 +16,11 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from tidemark.airflow.credentials import resolve
+from tidemark.airflow.child import PACKAGE, python, secrets
 from tidemark.airflow.failures import names_by_exit_code
-from tidemark.settings import connections
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.archive import OPTIONS, with_archive
 from tidemark.spark.cluster import SECRET
-
-PACKAGE = Path(__file__).resolve().parents[1]
 
 LOG4J = PACKAGE / "spark" / "log4j2.properties"
 WORDS = "TIDEMARK_SPARK_LOG"
@@ -70,7 +66,7 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
             AirflowException: any other failure; the retry joins the epoch and goes on.
         """
         pipeline = Pipeline.load(self.pipeline)
-        self._environment = _secrets(pipeline) | self._identity(context) | _python(pipeline)
+        self._environment = secrets(pipeline) | self._identity(context) | python(pipeline)
         try:
             super().execute(context)
         except AirflowException as error:
@@ -167,23 +163,6 @@ def _refuse_to_publish(hook: SparkSubmitHook) -> None:
             f"{SECRET} is in the task's conf, which spark-submit shows in its arguments: make it"
             f" the password of the spark connection {hook._conn_id!r}"
         )
-
-
-def _secrets(pipeline: Pipeline) -> dict[str, str]:
-    """The pipeline's connections, as the driver reads them from its environment."""
-    spark = connections.Connection.from_airflow(Connection.get(pipeline.spark.connection))
-    return dict(connection.to_env() for connection in [*resolve(pipeline).values(), spark])
-
-
-def _python(pipeline: Pipeline) -> dict[str, str]:
-    """This interpreter, its own spark-submit, the user's transforms and this package."""
-    roots = [str(pipeline.project), str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
-    commands = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-    return {
-        "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join(filter(None, roots)),
-        "PATH": os.pathsep.join(commands),
-    }
 
 
 def _send(number: int, processes: list[psutil.Process | subprocess.Popen[str]]) -> None:

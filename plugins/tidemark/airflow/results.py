@@ -64,6 +64,21 @@ def reset_lines(table_name: str, report: "ResetReport") -> Iterator[str]:
         yield "To do it, trigger the DAG again with Apply switched on"
 
 
+def replay_lines(report: Result) -> Iterator[str]:
+    """A replay or its dry run, for the log; nobody takes one for the other."""
+    what = f"batch {report['seq']}" if "seq" in report else "dead letters"
+    if report["applied"]:
+        yield f"DONE: replay of {what}, region {report['region']}"
+    else:
+        yield f"DRY RUN: replay of {what}, region {report['region']}. NOTHING WAS CHANGED"
+    told = {name: value for name, value in report.items() if name not in ("region", "applied")}
+    for name, value in told.items():
+        if value is not None:
+            yield f"  {name.replace('_', ' '):20}{_cell(value)}"
+    if not report["applied"] and not report["refused"]:
+        yield "To do it, trigger the DAG again with Apply switched on"
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
     """A plain table, indented, numbers flush right; rows beyond the first ones are counted."""
     found = [[_cell(one) for one in row] for row in rows]

@@ -24,17 +24,10 @@ class Output(StrEnum):
     json = "json"
 
 
-def _is_no_interrupt(record: logging.LogRecord) -> bool:
-    """Py4J logs the traceback of Ctrl-C; the command's last line tells of it."""
-    return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
-
-
 def _set_verbosity(verbose: bool) -> bool:
     logging.basicConfig(
         level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(_is_no_interrupt)
     logging.getLogger("tidemark").setLevel(logging.INFO if verbose else logging.WARNING)
     return verbose
 

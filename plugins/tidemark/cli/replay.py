@@ -24,16 +24,23 @@ from tidemark.cli.project import (
     prepare_spark,
 )
 from tidemark.cli.who import whoami
+from tidemark.errors import InvalidSettings
+from tidemark.model.bounds import MOST
 
 if TYPE_CHECKING:
+    from tidemark.operations.replay_batch import BatchReport
     from tidemark.operations.replay_report import ReplayReport
 
 
 def replay(
     region: RegionName,
     dead_letters: Annotated[
-        bool, typer.Option("--dead-letters", help="Replay dead letters: nothing else can be yet.")
+        bool, typer.Option("--dead-letters", help="Replay dead letters: this, or --batch.")
     ] = False,
+    batch: Annotated[
+        int | None,
+        typer.Option(min=1, max=MOST, metavar="SEQ", help="Read this one checkpoint again."),
+    ] = None,
     reason: Reasons = None,
     since: Since = None,
     until: Until = None,
@@ -50,7 +57,7 @@ def replay(
     output: Format = Output.table,
     verbose: Verbose = False,
 ) -> None:
-    """Make rows of dead letters that can be decoded now, each once.
+    """Make rows of dead letters that can be decoded now, each once; or read one batch again.
 
     A dry run unless --apply is given: it decodes them as the pipeline file says now, and tells how
     many would become rows and why the others would not. The transform is not given them. It tells
@@ -66,36 +73,59 @@ def replay(
     replace a newer row; and where the pipeline file has other settings than the checkpoint: start a
     run with --accept-changes first. Records whose rows the target refused are in Kafka alone.
 
+    With --batch the spans of one checkpoint are read from Kafka anew, and its rows and dead letters
+    replaced under the same seq, in one commit; the dry run tells how many. It is refused unless
+    Kafka still holds every record, and exactly the rows are there that the ledger published.
+
     Exits with 16 (REFUSED) for these, 11 (TARGET_REFUSED) when the target refuses a row, 10
     (FENCED) or 15 (SUPERSEDED) when another open or reset took over: nothing was published then.
 
       tidemark replay flights --dead-letters
       tidemark replay flights --dead-letters --reason OUT_OF_RANGE --since 2026-01-31 --apply
+      tidemark replay flights --batch 17 --apply --why "the transform was wrong"
     """
     from tidemark.ledger.actions import Order
     from tidemark.operations.replay import replay_letters
+    from tidemark.operations.replay_batch import replay_batch
     from tidemark.spark.executor import spark_executor
 
-    if not dead_letters:
-        raise typer.BadParameter("say what to replay: --dead-letters")
+    if dead_letters == (batch is not None):
+        raise InvalidSettings("say what to replay: --dead-letters, or --batch SEQ")
+    if batch is not None and any((reason, since, until, partition, limit)):
+        raise InvalidSettings("--batch takes the whole batch: what chooses is for dead letters")
     meant = letter_filter(reason, since, until, partition)
     pipeline = find_pipeline(region, pipelines)
     refuse_unknown_reasons(pipeline, meant)
     prepare_spark(pipeline)
-    with spinning("replaying" if apply else "decoding what a replay would read"):
-        report = replay_letters(
-            pipeline,
-            connections_of(pipeline),
-            meant,
-            limit or pipeline.batch.max_records,
-            Order(whoami(), why) if apply else None,
-            spark_executor,
-        )
+    order, connections = Order(whoami(), why) if apply else None, connections_of(pipeline)
+    with spinning("replaying" if apply else "looking at what a replay would read"):
+        report: ReplayReport | BatchReport
+        if batch is not None:
+            report = replay_batch(pipeline, connections, batch, order, spark_executor)
+            lines = _lines_of_batch(report)
+        else:
+            most = limit or pipeline.batch.max_records
+            report = replay_letters(pipeline, connections, meant, most, order, spark_executor)
+            lines = _lines(report)
     if output is Output.json:
         print_json(report)
         return
-    for line in _lines(report):
+    for line in lines:
         print_line(line)
+
+
+def _lines_of_batch(report: "BatchReport") -> Iterator[str]:
+    done = "" if report.applied else ", dry run"
+    yield f"region {report.region}: replay of batch {report.seq}{done}"
+    yield f"  read again  {report.records} records in {report.spans} spans"
+    yield f"  go          {report.rows_before} rows, {report.dead_letters_before} dead letters"
+    if report.applied:
+        yield f"  came        {report.rows} rows, {report.dead_letters} dead letters"
+    elif report.refused:
+        yield f"  refused     {report.refused}"
+        yield "nothing was written, and --apply would be refused"
+    else:
+        yield "nothing was written; to do it, add --apply"
 
 
 def _lines(report: "ReplayReport") -> Iterator[str]:

@@ -2,13 +2,14 @@
 
 from tidemark.errors import Fenced
 from tidemark.ledger import rewinds
+from tidemark.ledger.again import Again
 from tidemark.ledger.planning import Planning
 from tidemark.ledger.publishing import Publishing
 from tidemark.ledger.replaying import Replaying
 from tidemark.protocol.removal import Removal
 
 
-class Deciding(Planning, Publishing, Replaying):
+class Deciding(Planning, Publishing, Replaying, Again):
     """All changes that an epoch may make: plan, publish, close, rewind, replay and prune."""
 
     __slots__ = ()

@@ -112,6 +112,18 @@ class Ledger(Reader):
             found: tuple[int, int, int] | None = cursor.fetchone()
         return found
 
+    def again_outcome(self, batch: Batch) -> tuple[int, int] | None:
+        """What a batch's replay whose COMMIT got no answer has left; None if it did not happen.
+
+        Read under the region lock: its rows, and its dead letters.
+        """
+        with transaction(self.engine, "outcome") as cursor:
+            lock_region(cursor, batch.region)
+            values = {"region": batch.region, "seq": batch.seq, "staged_seq": batch.staged_seq}
+            cursor.execute(query("again_outcome"), values)
+            found: tuple[int, int] | None = cursor.fetchone()
+        return found
+
     def register_member(self, region: str, epoch: int, uuid: UUID, name: str) -> int:
         """Register a member; return its number, which keys its staged rows and is never reused."""
         values = {"region": region, "epoch": epoch, "uuid": str(uuid), "name": name}

@@ -64,14 +64,20 @@ def _launched(words: IO[bytes]) -> Any:
 def _take_loggers(path: Path) -> None:
     """What Python's side of Spark logs with tracebacks stands in the file too.
 
-    py4j logs each call that a signal or the JVM's death interrupts, pyspark each exception that
-    has a query's context.
+    py4j logs each call that a signal or the JVM's death interrupts, some by no logger of its own;
+    pyspark each exception that has a query's context.
     """
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(_is_not_of_py4j)
     for logger in (logging.getLogger("py4j"), *map(PySparkLogger.getLogger, QUERY_LOGGERS)):
         if not any(isinstance(handler, logging.FileHandler) for handler in logger.handlers):
             logger.propagate = False
             logger.handlers.clear()
             logger.addHandler(logging.FileHandler(path, delay=True))
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def _take_stderr(jvm: Any, path: Path) -> None:

@@ -6,6 +6,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import Refused, TargetRefused
+from tidemark.model.bounds import MOST
 from tidemark.staging.catalog import (
     find_columns,
     find_interfering,
@@ -17,8 +18,10 @@ from tidemark.staging.ports import Deciding
 from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.target import Target, refuse_row_security
 
-_COUNT = sql.SQL("SELECT count(*) FROM {} WHERE {} > {}")
-_DELETE = sql.SQL("DELETE FROM {} WHERE {} > {}")
+_COUNT = sql.SQL(
+    "SELECT count(*) FROM {target} WHERE {batch_seq} > {after} AND {batch_seq} <= {up_to}"
+)
+_DELETE = sql.SQL("DELETE FROM {target} WHERE {batch_seq} > {after} AND {batch_seq} <= {up_to}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,8 @@ class PublishedRows:
     """The published rows of a target, by batch."""
 
     target: Target
+    up_to: int = MOST
+    """The last batch that is meant; by default all are."""
 
     def count_rows(self, cursor: Cursor, after_seq: int) -> int:
         """Count the rows that were published after a checkpoint.
@@ -76,7 +81,10 @@ class PublishedRows:
     def _after(self, statement: sql.SQL, after_seq: int) -> sql.Composed:
         # a literal: if there are parameters, psycopg2 reads a % in a name as a placeholder
         return statement.format(
-            self.target.identifier, sql.Identifier(BATCH_SEQ), sql.Literal(after_seq)
+            target=self.target.identifier,
+            batch_seq=sql.Identifier(BATCH_SEQ),
+            after=sql.Literal(after_seq),
+            up_to=sql.Literal(self.up_to),
         )
 
     def _is_there(self, cursor: Cursor) -> bool:

@@ -13,6 +13,7 @@ from tidemark.model.batch import ONLY, Attempt, Batch, SpanRead, Stored
 from tidemark.model.facts import Facts
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.operations.region import Region
+from tidemark.operations.retained import compacted, missing
 from tidemark.postgres.transaction import transaction
 from tidemark.staging import tables
 from tidemark.staging.column import Column
@@ -24,7 +25,6 @@ from tidemark.verify.group import Begun, groups, joined
 from tidemark.verify.multiset import Multisets
 from tidemark.verify.places import are_in_place
 from tidemark.verify.report import BatchProof, Difference, Kind
-from tidemark.verify.retained import compacted, missing
 from tidemark.verify.rows import letters_of, purged_of, refused_of, rows_of
 from tidemark.verify.scratch import Again, Scratch
 from tidemark.verify.upserts import upserts_of

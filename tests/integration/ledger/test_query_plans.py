@@ -99,6 +99,7 @@ SINGLE: dict[str, dict[str, Any]] = {
     "write_replay_letters": {"since": None},
     "replayable": {"since": None},
     "unreplayable": {"since": None},
+    "claim_again": {"contribution": 1},
     "write_replay_batch": {"records": 1},
     "publish_replay": {"dead_letters": 1},
     "stored_records": {"partition": 1, "start": 1, "end": 9},

@@ -1,0 +1,30 @@
+"""A child of a task: secrets go to its environment alone, never to argv, XCom or the log."""
+
+import os
+import sys
+from pathlib import Path
+
+from airflow.sdk import Connection
+
+from tidemark.airflow.credentials import resolve
+from tidemark.settings import connections
+from tidemark.settings.pipeline import Pipeline
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def secrets(pipeline: Pipeline) -> dict[str, str]:
+    """The pipeline's connections, as a driver reads them from its environment."""
+    spark = connections.Connection.from_airflow(Connection.get(pipeline.spark.connection))
+    return dict(connection.to_env() for connection in [*resolve(pipeline).values(), spark])
+
+
+def python(pipeline: Pipeline) -> dict[str, str]:
+    """This interpreter, its own spark-submit, the user's transforms and this package."""
+    roots = [str(pipeline.project), str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
+    commands = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    return {
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(filter(None, roots)),
+        "PATH": os.pathsep.join(commands),
+    }

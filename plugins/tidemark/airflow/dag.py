@@ -1,0 +1,63 @@
+"""What all DAGs of a pipeline have in common: their form, their tags, how a step is tried."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.python import PythonOperator
+from airflow.sdk import DAG
+
+from tidemark.errors import InvalidSettings
+from tidemark.settings.pipeline import Pipeline
+
+Params = Mapping[str, Any]
+
+RETRIES: dict[str, Any] = {
+    "retries": 2,
+    "retry_delay": timedelta(seconds=10),
+    "retry_exponential_backoff": 2.0,
+    "max_retry_delay": timedelta(minutes=5),
+}
+"""As long as Kafka needs to miss a killed member; a retry that comes sooner only waits."""
+
+STEP_TIMEOUT = timedelta(minutes=10)
+
+
+def dag_of(dag_id: str, pipeline: Pipeline, form: Params, *, schedule: Any, **kwargs: Any) -> DAG:
+    """A DAG with this form; kwargs are Airflow's own.
+
+    Raises:
+        InvalidSettings: a param has the name of one of the form.
+    """
+    kwargs["params"] = _beside(form, kwargs.pop("params", None) or {})
+    kwargs["default_args"] = {"owner": "tidemark", **RETRIES, **kwargs.pop("default_args", {})}
+    kwargs["tags"] = {"tidemark", pipeline.region, *kwargs.pop("tags", ())}
+    usual = {"catchup": False, "max_active_runs": 1}
+    return DAG(dag_id, schedule=schedule, **(usual | kwargs))
+
+
+def _beside(form: Params, others: Params) -> Params:
+    """The form's params and the caller's own.
+
+    Raises:
+        InvalidSettings: one of them would replace one of the form's.
+    """
+    taken = sorted(set(form) & set(others))
+    if taken:
+        raise InvalidSettings(
+            f"params: {', '.join(taken)} of the form can't be replaced; give yours another name."
+            " Bounds for every run are in the pipeline file, under batch"
+        )
+    return {**form, **others}
+
+
+def step(task_id: str, function: Any, *arguments: Any, **kwargs: Any) -> PythonOperator:
+    """A task that calls the function; its docstring is what Airflow's page says of it."""
+    return PythonOperator(
+        task_id=task_id,
+        python_callable=function,
+        op_args=arguments,
+        doc_md=function.__doc__,
+        show_return_value_in_logs=False,  # the task's own lines tell it to people
+        **({"execution_timeout": STEP_TIMEOUT} | kwargs),
+    )

@@ -1,0 +1,92 @@
+"""Replays by hand: the command line in a child of the task, for a replay needs Spark."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from airflow.sdk import get_current_context
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from tidemark.airflow import results
+from tidemark.airflow.child import python, secrets
+from tidemark.airflow.failures import names_by_exit_code
+from tidemark.settings.pipeline import Pipeline
+
+log = logging.getLogger("tidemark.airflow.tasks")
+
+PROGRAM = "from tidemark.cli.main import app; app()"
+OPTIONS = ("since", "until", "partition", "limit")
+"""Of the form and of the command alike."""
+
+
+def replay_by_hand(path: str) -> results.Result:
+    """Replay dead letters or one batch, or say what that would do; keep the report.
+
+    A run that is cleared does it again: it finds what is still a dead letter, or makes the same
+    rows of the same batch.
+    """
+    context, pipeline = get_current_context(), Pipeline.load(path)
+    user = context["dag_run"].triggering_user_name or "airflow"
+    own = secrets(pipeline) | python(pipeline) | {"LOGNAME": user}
+    report = _answer([*arguments(path, context["params"])], os.environ | own)
+    for line in results.replay_lines(report):
+        log.info("%s", line)
+    return report
+
+
+def arguments(path: str, form: Mapping[str, Any]) -> Iterator[str]:
+    """What the command line is told."""
+    yield from (
+        "replay",
+        str(Path(path).resolve()),
+        "--output",
+        "json",
+        "--why",
+        form["why"] or "by hand",
+    )
+    if form["batch"] is None:
+        yield "--dead-letters"
+    else:
+        yield from ("--batch", str(form["batch"]))
+    for reason in (form["reasons"] or "").replace(",", " ").split():
+        yield from ("--reason", reason)
+    for name in OPTIONS:
+        if form[name] is not None:
+            yield from (f"--{name}", str(form[name]))
+    if form["apply"]:
+        yield "--apply"
+
+
+def _answer(command: list[str], environment: Mapping[str, str]) -> results.Result:
+    """What the child has printed; what it tells on the way is the task's log.
+
+    Raises:
+        AirflowFailException: it failed, and no retry can help.
+        AirflowException: it failed otherwise.
+    """
+    with TemporaryDirectory() as folder:  # which has no .tidemark
+        child = subprocess.Popen(  # noqa: S603 -- a text of the form is one argument
+            [sys.executable, "-c", PROGRAM, *command],
+            cwd=folder,
+            env=dict(environment),
+            stdout=(Path(folder) / "answer").open("wb"),
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with child:
+            last = "it said nothing"
+            for line in child.stderr or ():
+                last = line.rstrip() or last
+                log.info("%s", last)
+        answer = (Path(folder) / "answer").read_text()
+    if child.returncode == 0:
+        report: results.Result = json.loads(answer)
+        return report
+    is_final = child.returncode in names_by_exit_code()
+    raise (AirflowFailException if is_final else AirflowException)(last)

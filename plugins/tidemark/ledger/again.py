@@ -1,0 +1,130 @@
+"""What a transaction decides about one batch that is read again: its place, and its publish."""
+
+from collections.abc import Mapping
+
+from psycopg2.extensions import cursor as Cursor
+
+from tidemark.errors import Refused, StagingLost
+from tidemark.ledger.decision import Decision
+from tidemark.model.batch import Batch, Contribution, Moved, PlannedSpan
+from tidemark.model.offsets import Span
+from tidemark.postgres.queries import query
+from tidemark.protocol.removal import Removal
+
+
+def refuse_again(cursor: Cursor, region: str, seq: int) -> None:
+    """Refuse a batch that can't be read again.
+
+    Raises:
+        Refused: it is not published, pruned, of a replay; or dead letters of it were purged, of
+            which nobody knows whether a replay had made rows of them.
+    """
+    kind, is_retained, purged = _again_facts(cursor, region, seq)
+    if kind is None:
+        fault = "is no checkpoint (`tidemark checkpoints` lists them)"
+    elif not is_retained:
+        fault = "is pruned from the ledger"
+    elif kind == "replay":
+        fault = "has no spans: it is a replay of dead letters. A rewind takes it back"
+    elif purged:
+        fault = f"had {purged} dead letters that were purged: were they rows of a replay before?"
+    else:
+        return
+    raise Refused(f"region {region}: batch {seq} can't be replayed: it {fault}")
+
+
+def _again_facts(cursor: Cursor, region: str, seq: int) -> tuple[str | None, bool, int]:
+    cursor.execute(query("again_facts"), {"region": region, "seq": seq})
+    found: tuple[str | None, bool, int] | None = cursor.fetchone()
+    return found or (None, False, 0)
+
+
+class Again(Decision):
+    """A published batch whose rows are replaced."""
+
+    __slots__ = ()
+
+    def write_again(self, seq: int) -> Batch:
+        """The published batch, with a place for what will be staged of it.
+
+        Raises:
+            Refused: see `refuse_again`.
+        """
+        refuse_again(self.cursor, self.region, seq)
+        found = self._published_spans(seq)
+        staged = self._give_out_seq()
+        self._run("write_again", staged_seq=staged)
+        return Batch(
+            self.region,
+            self.epoch,
+            seq,
+            found,
+            len(found),
+            set_aside=self._again_aside(seq),
+            staged_seq=staged,
+        )
+
+    def _published_spans(self, seq: int) -> tuple[PlannedSpan, ...]:
+        self._run("published_spans", seq=seq)
+        rows = self.cursor.fetchall()
+        return tuple(PlannedSpan(Span(*row[:4]), topic_id=row[4]) for row in rows)
+
+    def _again_aside(self, seq: int) -> frozenset[tuple[str, int, int]]:
+        self._run("again_aside", seq=seq)
+        return frozenset((topic, number, offset) for topic, number, offset in self.cursor)
+
+    def take_again(self, batch: Batch) -> int:
+        """Free the batch's place; return how many places there were: 0, if it died."""
+        return self._run("take_again", staged_seq=batch.staged_seq)
+
+    def published_of(self, batch: Batch) -> Removal:
+        """What the batch has published, as the ledger counted it."""
+        return Removal(*(self._one("published_of", seq=batch.seq) or ({}, 0)))
+
+    def remove_letters(self, batch: Batch) -> int:
+        """Remove its dead letters but those that were replayed; return how many."""
+        return self._run("remove_letters", seq=batch.seq)
+
+    def claim_again(self, batch: Batch, contribution: Contribution) -> None:
+        """The contribution stands in the place of those before, of all spans.
+
+        Raises:
+            StagingLost: a span is missing, or has another number of records.
+        """
+        number, reads = self._write_contribution(batch, contribution), contribution.reads
+        claimed = self._run(
+            "claim_again",
+            seq=batch.seq,
+            contribution=number,
+            topics=[read.span.topic for read in reads],
+            partitions=[read.span.partition for read in reads],
+            starts=[read.span.start for read in reads],
+            ends=[read.span.end for read in reads],
+            attempts=[read.attempt for read in reads],
+            records=[read.records for read in reads],
+            dead_letters=[read.dead_letters for read in reads],
+            bytes=[read.bytes for read in reads],
+        )
+        if claimed != len(batch.spans):
+            raise StagingLost(
+                f"region {self.region}: {claimed} of the {len(batch.spans)} spans of batch"
+                f" {batch.seq} were read with as many records as the ledger counted"
+            )
+        self._run("claim_again_alone", seq=batch.seq, contribution=number)
+
+    def publish_again(self, batch: Batch, moved: Mapping[str, Moved], dead_letters: int) -> int:
+        """Count what came, which named constraints check; return the batch's dead letters.
+
+        Raises:
+            Refused: dead letters of it were purged meanwhile.
+        """
+        self._run("publish_again_targets", seq=batch.seq)
+        self._write_moved(batch, moved)
+        values = {"seq": batch.seq, "staged_seq": batch.staged_seq, "letters": dead_letters}
+        found = self._one("publish_again", **values)
+        if found is None:
+            raise Refused(
+                f"region {self.region}: dead letters of batch {batch.seq} were purged meanwhile;"
+                " nothing was changed"
+            )
+        return int(found[0])

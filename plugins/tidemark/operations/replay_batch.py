@@ -1,0 +1,118 @@
+"""A replay of one batch from outside: its spans are read anew, and its rows replaced."""
+
+from dataclasses import dataclass, replace
+
+from tidemark.errors import Refused
+from tidemark.ledger.actions import Order
+from tidemark.ledger.again import refuse_again
+from tidemark.ledger.looks import Looks
+from tidemark.model.batch import Contribution
+from tidemark.operations.drain import ExecutorOf
+from tidemark.operations.region import Connections, Region, facts_left, region_of
+from tidemark.operations.replay_request import refusal
+from tidemark.operations.replaying import refuse_upserts, replaying
+from tidemark.operations.retained import missing
+from tidemark.postgres.transaction import autocommit
+from tidemark.protocol.again import plan_again, publish_again
+from tidemark.settings.pipeline import Pipeline
+from tidemark.staging.again import AgainMover
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """What the replay of a batch did, or in a dry run (applied false) would do."""
+
+    region: str
+    applied: bool
+    epoch: int
+    seq: int
+    spans: int
+    records: int
+    """That are read anew."""
+    rows_before: int
+    """Of all targets; they go."""
+    dead_letters_before: int
+    """They go too, but those among them that a replay has made rows of."""
+    rows: int | None = None
+    """That came in their place; None in a dry run."""
+    dead_letters: int | None = None
+    refused: str | None = None
+    """Of a dry run: why a replay would be refused now."""
+
+
+def replay_batch(
+    pipeline: Pipeline,
+    connections: Connections,
+    seq: int,
+    order: Order | None,
+    executor_of: ExecutorOf,
+) -> BatchReport:
+    """The batch's rows are those that its records make now; or the report says what would be read.
+
+    If it crashes: the batch is as it was, or replaced whole.
+
+    Raises:
+        Refused: a target is upserted, the region is not at rest, Kafka no longer holds the records,
+            or not exactly what was published is there.
+        Fenced, Superseded: another open or a reset came; nothing was changed.
+        TargetRefused: a constraint of the target refuses a row, or keeps one; nothing was changed.
+    """
+    refuse_upserts(
+        pipeline,
+        "later batches have changed the same keys: rewind to the checkpoint before the batch, and"
+        " run again",
+    )
+    with region_of(pipeline, connections) as region:
+        report = _looked(region, seq)
+        if order is None:
+            return replace(report, refused=refusal(region, connections))
+        with replaying(region, connections, order, f"batch {seq}", executor_of) as replay:
+            batch = plan_again(region.ledger, region.name, replay.epoch, seq)
+            staged = replay.staged(batch)
+            _refuse_shrunk(region.name, report, staged)
+            done = publish_again(region.ledger, AgainMover(replay.movers), batch, staged)
+        return replace(
+            report,
+            applied=True,
+            epoch=replay.epoch,
+            rows=done.rows,
+            dead_letters=done.dead_letters,
+        )
+
+
+def _looked(region: Region, seq: int) -> BatchReport:
+    """What a replay would read and replace.
+
+    Raises:
+        Refused: there is no such batch, or its records can't be read again.
+    """
+    state, looks = region.state(), Looks(region.ledger.engine)
+    with autocommit(region.ledger.engine) as cursor:
+        refuse_again(cursor, region.name, seq)
+    spans = looks.published_spans(region.name, seq)
+    facts = facts_left(region.broker, {one.span.topic for one in spans})
+    if lost := list(missing(spans, facts)):
+        raise Refused(
+            f"region {region.name}: batch {seq} can't be replayed: {'; '.join(lost)}. Its rows stay"
+            " as they are"
+        )
+    [published] = [one for one in looks.checkpoints(region.name) if one.seq == seq]
+    return BatchReport(
+        region.name,
+        False,
+        state.epoch,
+        seq,
+        len(spans),
+        published.records,
+        published.rows,
+        published.dead_letters,
+    )
+
+
+def _refuse_shrunk(region: str, report: BatchReport, staged: Contribution) -> None:
+    found = sum(read.records for read in staged.reads)
+    if found != report.records:
+        raise Refused(
+            f"region {region}: batch {report.seq} can't be replayed: {report.records} records made"
+            f" it, and Kafka now gives {found}: some were compacted away. Its rows stay as they are"
+        )

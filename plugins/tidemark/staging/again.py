@@ -1,0 +1,47 @@
+"""What replaces the rows and dead letters of a published batch, in the publishing transaction."""
+
+from dataclasses import dataclass
+
+from psycopg2 import sql
+
+from tidemark.model.batch import SET_ASIDE, Batch, Moved, Rows
+from tidemark.staging.deferred import all_deferred
+from tidemark.staging.move import move_dead_letters
+from tidemark.staging.movers import Movers
+from tidemark.staging.ports import Deciding
+from tidemark.staging.references import parents_first
+from tidemark.staging.rewind import PublishedRows
+
+_FORGET_ASIDE = sql.SQL("DELETE FROM {dead_letters} WHERE reason = {aside}")
+
+
+@dataclass(frozen=True, slots=True)
+class AgainMover:
+    """Replaces what a batch has published by what is staged. Only for rows that are appended."""
+
+    movers: Movers
+
+    def remove_batch(self, transaction: Deciding, batch: Batch) -> Rows:
+        """Delete the batch's rows, children before parents; how many of each target.
+
+        Raises:
+            TargetRefused: see `PublishedRows.remove_rows`.
+        """
+        cursor, removed = transaction.cursor, dict[str, int]()
+        targets = [mover.target for mover in self.movers.movers]
+        with all_deferred(cursor, targets):
+            for target in reversed(parents_first(cursor, targets)):
+                rows = PublishedRows(target, batch.seq)
+                removed[target.name] = rows.remove_rows(transaction, batch.seq - 1)
+        return removed
+
+    def move_rows(self, transaction: Deciding, batch: Batch, room: int | None) -> dict[str, Moved]:
+        """Insert the winners' rows under the batch's own seq, see `Movers.move_rows`."""
+        return self.movers.move_rows(transaction, batch, room)
+
+    def move_letters(self, transaction: Deciding, batch: Batch) -> int:
+        """Move the new dead letters, without the records that were set aside; return how many."""
+        staging, cursor = batch.staging, transaction.cursor
+        letters = sql.Identifier(staging.schema, staging.dead_letters)
+        cursor.execute(_FORGET_ASIDE.format(dead_letters=letters, aside=sql.Literal(SET_ASIDE)))
+        return move_dead_letters(cursor, staging, batch.region, batch.seq)

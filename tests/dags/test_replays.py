@@ -1,0 +1,147 @@
+"""The DAG that replays by hand: its form, its child, and what the child may see."""
+
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.dags.conftest import PASSWORD, PROJECT
+
+if TYPE_CHECKING:
+    from airflow.dag_processing.dagbag import DagBag
+
+PIPELINE = str(PROJECT / "dags" / "flights.yaml")
+EMPTY = dict.fromkeys(("batch", "why", "reasons", "since", "until", "partition", "limit"))
+COMES_UP = EMPTY | {"apply": False}
+ALWAYS = ["replay", PIPELINE, "--output", "json", "--why"]
+
+
+def test_a_replay_is_dry_and_of_dead_letters_unless_the_form_says_so(bag: "DagBag") -> None:
+    """B14."""
+    dag = bag.dags["flights_replay"]
+    assert dag.params.dump() == COMES_UP
+    assert dag.schedule is None
+    assert {task.task_id for task in dag.tasks} == {"replay"}
+
+
+@pytest.mark.parametrize(
+    ("form", "told"),
+    [
+        ({}, ["by hand", "--dead-letters"]),
+        ({"batch": 17, "apply": True, "why": "a drill"}, ["a drill", "--batch", "17", "--apply"]),
+        (
+            {"reasons": "OUT_OF_RANGE, WRONG_TYPE", "since": "2026-01-31", "limit": 9},
+            ["by hand", "--dead-letters", "--reason", "OUT_OF_RANGE", "--reason", "WRONG_TYPE",
+             "--since", "2026-01-31", "--limit", "9"],
+        ),
+        (
+            {"partition": "flights[3]", "until": "2026-02-01 10:00:00"},
+            ["by hand", "--dead-letters", "--until", "2026-02-01 10:00:00", "--partition",
+             "flights[3]"],
+        ),
+        ({"why": "--apply"}, ["--apply", "--dead-letters"]),
+    ],
+)  # fmt: skip
+def test_the_form_says_what_is_replayed(form: dict[str, Any], told: list[str]) -> None:
+    """B14: a text of the form is one argument, whatever it looks like."""
+    from tidemark.airflow.replays import arguments
+
+    assert [*arguments(PIPELINE, COMES_UP | form)] == ALWAYS + told
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("batch", 0), ("limit", 0), ("since", "yesterday"), ("until", "--apply"), ("batch", "1")],
+)
+def test_the_form_refuses_what_is_none(bag: "DagBag", name: str, value: object) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    with pytest.raises(ParamValidationError):
+        bag.dags["flights_replay"].params.get_param(name).resolve(value)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Any:
+    """Runs the task with a form; what it logged is in `caplog`."""
+    from tidemark.airflow import replays
+
+    def run(**form: Any) -> Any:
+        context = {
+            "params": COMES_UP | form,
+            "dag_run": SimpleNamespace(triggering_user_name="alice"),
+        }
+        monkeypatch.setattr(replays, "get_current_context", lambda: context)
+        with caplog.at_level(logging.INFO, logger="tidemark.airflow.tasks"):
+            return replays.replay_by_hand(PIPELINE)
+
+    return run
+
+
+def test_a_child_that_reaches_nothing_fails_with_its_reason_and_no_secret(
+    told: Any, connections: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B11: the real command line, without any server; a retry may help."""
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+    with pytest.raises(AirflowException, match="UNREACHABLE: Postgres") as failed:
+        told(batch=3)
+    assert not isinstance(failed.value, AirflowFailException)
+    assert PASSWORD not in caplog.text + str(failed.value)
+
+
+def test_wrong_usage_fails_at_once(told: Any, connections: str) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    with pytest.raises(AirflowFailException, match="--batch takes the whole batch"):
+        told(batch=3, limit=4)
+
+
+def test_what_was_replayed_is_told_and_kept(
+    told: Any, connections: str, caplog: pytest.LogCaptureFixture, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """B11: the child is told its secrets by its environment, and who replays."""
+    from tidemark.airflow import replays
+
+    report = {"region": "flights", "applied": True, "epoch": 3, "seq": 17, "rows": 20_000,
+              "refused": None}  # fmt: skip
+    seen = tmp_path / "seen"
+    program = (
+        "import json, os, pathlib, sys;"
+        f"pathlib.Path({str(seen)!r}).write_text(json.dumps([sys.argv, dict(os.environ)]));"
+        f"print({json.dumps(report)!r}); print('on its way', file=sys.stderr)"
+    )
+    monkeypatch.setattr(replays, "PROGRAM", program)
+    assert told(batch=17, apply=True) == report
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[:2] == ["on its way", "DONE: replay of batch 17, region flights"]
+    assert "  rows                20,000" in lines
+    argv, environment = json.loads(seen.read_text())
+    assert PASSWORD not in " ".join(argv)
+    assert PASSWORD in environment["AIRFLOW_CONN_TIDEMARK_WAREHOUSE"]
+    assert environment["LOGNAME"] == "alice"
+
+
+def test_nobody_takes_a_dry_replay_for_one() -> None:
+    from tidemark.airflow.results import replay_lines
+
+    report = {"region": "flights", "applied": False, "chosen": 3, "rows": None, "refused": None}
+    dry = [*replay_lines(report)]
+    assert dry[0] == "DRY RUN: replay of dead letters, region flights. NOTHING WAS CHANGED"
+    assert dry[-1] == "To do it, trigger the DAG again with Apply switched on"
+    refused = [*replay_lines(report | {"refused": "not at rest"})]
+    assert refused[-1] == "  refused             not at rest"
+
+
+def test_the_command_line_takes_what_the_form_can_say() -> None:
+    """B14: each option exists."""
+    from tidemark.airflow.replays import OPTIONS, PROGRAM
+
+    command = [sys.executable, "-c", PROGRAM, "replay", "--help"]
+    helped = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    for name in (*OPTIONS, "batch", "dead-letters", "reason", "why", "apply", "output"):
+        assert f"--{name}" in helped

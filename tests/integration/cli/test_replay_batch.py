@@ -1,0 +1,294 @@
+"""`tidemark replay --batch`: one checkpoint is read again, and its rows are replaced whole."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+from tests.support.commands import answer, settle_in, tidemark, write_pipeline
+from tests.support.executor import BAD
+from tests.support.produce import produce
+from tests.support.two_tables import APPENDED, EVENS, NUMBERS, SETTINGS
+from tests.support.world import World, dump, staging
+
+from tidemark.errors import Fenced, OutcomeUnknown, StagingLost
+from tidemark.operations import replay_batch as operation
+from tidemark.protocol import again as protocol
+
+BATCH = ("--batch", "1")
+APPLY = (*BATCH, "--apply", "--why", "wider")
+
+
+def value(number: int) -> bytes:
+    return json.dumps({"n": number}).encode()
+
+
+@pytest.fixture
+def region(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Two checkpoints of one partition: one record of the first was too large then, one is bad."""
+    world.sql("CREATE TABLE public.records (n bigint, kafka_topic text, kafka_partition int,"
+              " kafka_offset bigint, batch_seq bigint)")  # fmt: skip
+    settle_in(world, tmp_path, monkeypatch)
+    write_pipeline(world, decode={"format": "json", "schema": {"n": "smallint"}})
+    values = [value(0), value(70_000), BAD, value(3), value(4), value(80_000)]
+    produce(world.kafka, world.topic, values, 0)
+    tidemark("run", "dags/pipeline.yaml", "--max-records", "4")
+    write_pipeline(world, decode={"format": "json", "schema": {"n": "bigint"}})
+    tidemark("run", "dags/pipeline.yaml", "--accept-changes")
+    return world
+
+
+def rows(world: World) -> list[tuple[int, int]]:
+    """Seq and number, by offset."""
+    return world.sql("SELECT batch_seq, n FROM public.records ORDER BY kafka_offset, batch_seq")
+
+
+OLD = [(1, 0), (1, 3), (2, 4)]
+NEW = [(1, 0), (1, 70_000), (1, 3), (2, 4)]
+
+
+def letters(world: World) -> list[int]:
+    return sorted(one["offset"] for one in answer("dead-letters", world.region))
+
+
+def test_a_dry_run_tells_what_would_go_and_writes_nothing(region: World) -> None:
+    before = dump(region.warehouse)
+    found = answer("replay", region.region, *BATCH)
+    assert (found["records"], found["rows_before"], found["dead_letters_before"]) == (4, 2, 2)
+    assert (found["applied"], found["rows"], found["refused"]) == (False, None, None)
+    told = tidemark("replay", region.region, *BATCH).stdout
+    assert "read again  4 records in 1 spans" in told
+    assert told.endswith("nothing was written; to do it, add --apply\n")
+    assert dump(region.warehouse) == before
+
+
+def test_the_rows_of_a_batch_are_replaced_under_its_seq(region: World) -> None:
+    """B14: counted before and after; nothing else moves, verify proves it; again is the same."""
+    offsets, checkpoints = region.ledger_offsets(), answer("checkpoints", region.region)
+    assert rows(region) == OLD
+    for _ in range(2):
+        found = answer("replay", region.region, *APPLY)
+        assert (found["rows"], found["dead_letters"]) == (3, 1)
+        assert rows(region) == NEW
+        assert letters(region) == [2, 5]
+        assert region.ledger_offsets() == region.kafka_offsets() == offsets
+        assert staging(region) == []
+        assert answer("status", region.region)["dead_letters"] == 2
+        verdicts = [one["verdict"] for one in answer("verify", region.region, exits=1)["batches"]]
+        assert verdicts == ["equal", "differs"]  # the second was made with the old field
+    assert [one["seq"] for one in answer("checkpoints", region.region)] == [
+        one["seq"] for one in checkpoints
+    ]
+    why = "SELECT count(*) FROM tidemark.resets WHERE why = 'replay of batch 1: wider'"
+    assert region.sql(why) == [(2,)]
+    produce(region.kafka, region.topic, [value(6)], 0)
+    tidemark("run", "dags/pipeline.yaml")
+    assert rows(region)[:4] == NEW
+
+
+def test_a_rewind_past_it_takes_it_back(region: World) -> None:
+    """B4: and the next run makes the same rows."""
+    answer("replay", region.region, *APPLY)
+    assert answer("reset", region.region, "--to", "1", "--apply")["removed"]["rows"] == 1
+    assert rows(region) == NEW[:3]
+    assert answer("reset", region.region, "--to", "initial", "--apply")["removed"]["rows"] == 3
+    assert rows(region) == []
+    tidemark("run", "dags/pipeline.yaml", "--max-records", "100")
+    assert [n for _, n in rows(region)] == [0, 70_000, 3, 4, 80_000]
+    assert answer("verify", region.region)["clean"]
+
+
+def test_what_a_replay_has_made_rows_of_is_set_aside(region: World) -> None:
+    """B14: no record is a row of both."""
+    answer("replay", region.region, "--dead-letters", "--apply")
+    both = [n for _, n in rows(region)]
+    assert both == [0, 70_000, 3, 4, 80_000]
+    found = answer("replay", region.region, *APPLY)
+    assert (found["rows"], found["dead_letters"]) == (2, 2)
+    assert [n for _, n in rows(region)] == both
+    assert letters(region) == [2]
+    assert answer("verify", region.region)["clean"]
+    seq = answer("checkpoints", region.region)[0]["seq"]
+    told = tidemark("replay", region.region, "--batch", str(seq), exits=16).stderr
+    assert "it is a replay of dead letters" in told
+
+
+def test_each_target_is_replaced(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B8: by its own count; a row of one table that is missing stops it."""
+    world.settings |= SETTINGS | {
+        "targets": APPENDED,
+        "transform": "tests.support.two_tables:with_evens",
+        "decode": {"schema": {"n": "smallint"}},
+    }
+    settle_in(world, tmp_path, monkeypatch)
+    produce(world.kafka, world.topic, [value(n) for n in (1, 70_000, 2)], 0)
+    tidemark("run", "dags/pipeline.yaml")
+    for name in (NUMBERS, EVENS):
+        world.sql(f"ALTER TABLE public.{name} ALTER COLUMN n TYPE bigint")
+    write_pipeline(world, decode={"format": "json", "schema": {"n": "bigint"}})
+    tidemark("run", "dags/pipeline.yaml", "--accept-changes")
+    assert answer("replay", world.region, *APPLY)["rows"] == 5
+    assert tables(world) == ([1, 70_000, 2], [70_000, 2])
+    assert answer("verify", world.region)["clean"]
+    world.sql("DELETE FROM public.evens WHERE n = 2")
+    before = tables(world)
+    told = tidemark("replay", world.region, *APPLY, exits=16).stderr
+    assert "can't replay batch 1: the ledger published" in told
+    assert tables(world) == before
+
+
+def tables(world: World) -> tuple[list[int], ...]:
+    return tuple(
+        [n for (n,) in world.sql(f"SELECT n FROM public.{name} ORDER BY kafka_offset")]
+        for name in (NUMBERS, EVENS)
+    )
+
+
+def purged(region: World, _: AdminClient) -> None:
+    answer("dead-letters", region.region, "--purge", "--older-than", "0h", "--apply")
+
+
+def deleted(region: World, admin: AdminClient) -> None:
+    where = KafkaPartition(region.topic, 0, 1)
+    admin.delete_records([where])[where].result(30)
+
+
+def upserted(region: World, _: AdminClient) -> None:
+    write_pipeline(region, target={"mode": "upsert", "key": ["n"]})
+
+
+def pruned(region: World, _: AdminClient) -> None:
+    region.sql("UPDATE tidemark.regions SET oldest_seq = 2")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (purged, "batch 1 can't be replayed: it had 2 dead letters that were purged"),
+        (deleted, "below the log start 1, retention took it"),
+        (upserted, "a target of it is upserted"),
+        (pruned, "it is pruned from the ledger"),
+    ],
+)
+def test_what_can_not_be_replayed_is_refused(
+    region: World, admin: AdminClient, change: Callable[[World, AdminClient], None], said: str
+) -> None:
+    """B14: before anybody is fenced, by the dry run too."""
+    change(region, admin)
+    before = dump(region.warehouse)
+    for flags in (BATCH, APPLY):
+        assert said in tidemark("replay", region.region, *flags, exits=16).stderr
+    assert dump(region.warehouse) == before
+    assert rows(region) == OLD
+
+
+@pytest.mark.parametrize("seq", ["3", "9"])
+def test_a_seq_without_a_checkpoint_is_refused(region: World, seq: str) -> None:
+    told = tidemark("replay", region.region, "--batch", seq, "--apply", exits=16).stderr
+    assert f"batch {seq} can't be replayed: it is no checkpoint" in told
+
+
+@pytest.mark.parametrize(
+    "flags", [(), ("--dead-letters", *BATCH), (*BATCH, "--reason", "x"), (*BATCH, "--limit", "1")]
+)
+def test_it_must_be_clear_what_is_replayed(region: World, flags: tuple[str, ...]) -> None:
+    tidemark("replay", region.region, *flags, exits=2)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "INSERT INTO public.records SELECT * FROM public.records WHERE n = 3",
+        "DELETE FROM public.records WHERE n = 3",
+    ],
+)
+def test_other_rows_than_were_published_are_left_alone(region: World, table: str) -> None:
+    """B14: the ledger's count and the table's differ; the region is at rest afterwards."""
+    region.sql(table)
+    before = rows(region), letters(region)
+    told = tidemark("replay", region.region, *APPLY, exits=16).stderr
+    assert "can't replay batch 1: the ledger published 2 rows" in told
+    assert (rows(region), letters(region)) == before
+    assert staging(region) == []
+    tidemark("replay", region.region, *APPLY, exits=16)  # at rest: for the same reason
+
+
+def test_a_row_that_the_target_refuses_changes_nothing(region: World) -> None:
+    region.sql("ALTER TABLE public.records ADD CHECK (n < 60000)")
+    tidemark("replay", region.region, *APPLY, exits=11)
+    assert (rows(region), letters(region)) == (OLD, [1, 2, 5])
+    assert answer("status", region.region)["unpublished_seq"] is None
+
+
+@pytest.mark.parametrize("fate", ["sent", "lost"])
+def test_a_commit_without_an_answer_is_looked_up(
+    region: World, monkeypatch: pytest.MonkeyPatch, fate: str
+) -> None:
+    publish, calls = protocol._publish, list[int]()
+
+    def unanswered(*values: Any) -> Any:
+        calls.append(1)
+        if len(calls) > 1:
+            return publish(*values)
+        if fate == "sent":
+            publish(*values)
+        raise OutcomeUnknown(fate)
+
+    monkeypatch.setattr(protocol, "_publish", unanswered)
+    assert answer("replay", region.region, *APPLY)["rows"] == 3
+    assert len(calls) == (1 if fate == "sent" else 2)
+    assert rows(region) == NEW
+
+
+def meddled(monkeypatch: pytest.MonkeyPatch, meddle: Callable[[Any], None]) -> None:
+    """Something happens between what is staged and its publish."""
+    publish = operation.publish_again
+
+    def then(ledger: Any, target: Any, batch: Any, staged: Any) -> Any:
+        meddle(batch)
+        return publish(ledger, target, batch, staged)
+
+    monkeypatch.setattr(operation, "publish_again", then)
+
+
+@pytest.mark.parametrize("table", ["rows", "dead_letters"])
+def test_staging_that_a_crash_emptied_publishes_nothing(
+    region: World, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    def empty(batch: Any) -> None:
+        region.sql(f'TRUNCATE "tidemark_staging"."{getattr(batch.staging, table)}"')
+
+    meddled(monkeypatch, empty)
+    tidemark("replay", region.region, *APPLY, exits=StagingLost.exit_code)
+    assert (rows(region), letters(region)) == (OLD, [1, 2, 5])
+
+
+def test_a_run_that_opens_meanwhile_fences_it(
+    region: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B2: what was planned died with its epoch."""
+    meddled(monkeypatch, lambda _: tidemark("run", "dags/pipeline.yaml", "--take-over") and None)
+    tidemark("replay", region.region, *APPLY, exits=Fenced.exit_code)
+    assert (rows(region), letters(region)) == (OLD, [1, 2, 5])
+
+
+def test_a_purge_meanwhile_stops_it(region: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B14: of a dead letter that is gone nobody knows whether a replay had made rows of it."""
+    meddled(monkeypatch, lambda _: purged(region, AdminClient({})))
+    told = tidemark("replay", region.region, *APPLY, exits=16).stderr
+    assert "were purged meanwhile" in told
+    assert rows(region) == OLD
+
+
+def test_its_place_dies_with_its_epoch(region: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B14: without it the staging tables could be retired under its hands."""
+    gone = "DELETE FROM tidemark.batches WHERE state = 'planned'"
+    meddled(monkeypatch, lambda _: region.sql(gone) and None)
+    told = tidemark("replay", region.region, *APPLY, exits=Fenced.exit_code).stderr
+    assert "the replay of batch 1 has ended" in told
+    assert rows(region) == OLD
