@@ -384,7 +384,7 @@ CREATE TABLE tidemark.actions (
     why          text   NOT NULL,
     details      jsonb  NOT NULL DEFAULT '{}',
     at           timestamptz NOT NULL DEFAULT clock_timestamp(),
-    CONSTRAINT action_is_known CHECK (kind IN ('purge', 'drop', 'rename', 'add_columns'))
+    CONSTRAINT action_is_known CHECK (kind IN ('purge', 'drop', 'rename', 'move', 'add_columns'))
 );
 CREATE INDEX actions_by_region ON tidemark.actions (region, action_id);
 

@@ -60,7 +60,7 @@ def _known(region: Region, state: RegionState) -> str:
         raise Wrong(
             f"belongs to consumer group {state.group_id}, the pipeline says"
             f" {region.group.group_id}",
-            f"set kafka.group: {state.group_id}",
+            f"set kafka.group: {state.group_id}, or carry the region over: tidemark region move",
         )
     facts, partitions = opening_facts(region, ()), region.ledger.partitions(region.name)
     request = open_request(region, "check", region.pipeline.batch.bounds(), facts, state.epoch)

@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 from tidemark import __version__
-from tidemark.cli import region, region_changes
+from tidemark.cli import region, region_changes, region_move
 from tidemark.cli.check import check
 from tidemark.cli.checkpoints import checkpoints
 from tidemark.cli.dead_letters import dead_letters
@@ -16,6 +16,7 @@ from tidemark.cli.group import group
 from tidemark.cli.metrics import metrics
 from tidemark.cli.migrate import migrate
 from tidemark.cli.mirror import mirror
+from tidemark.cli.offsets import offsets
 from tidemark.cli.pack import pack
 from tidemark.cli.preview import preview
 from tidemark.cli.replay import replay
@@ -111,6 +112,7 @@ for command in (
     status,
     group,
     checkpoints,
+    offsets,
     reset,
     mirror,
     verify,
@@ -122,9 +124,16 @@ for command in (
     name = command.__name__.replace("_", "-")
     app.command(name, help=_flowing(command.__doc__ or ""))(command)
 regions = typer.Typer(
-    no_args_is_help=True, help="Regions: list, rename and drop them, and what was done to them."
+    no_args_is_help=True,
+    help="Regions: list, rename, move and drop them, and what was done to them.",
 )
-for verb in (region.list_, region.actions, region_changes.rename, region_changes.drop):
+for verb in (
+    region.list_,
+    region.actions,
+    region_changes.rename,
+    region_move.move,
+    region_changes.drop,
+):
     regions.command(verb.__name__.rstrip("_"), help=_flowing(verb.__doc__ or ""))(verb)
 app.add_typer(regions, name="region")
 app.add_typer(

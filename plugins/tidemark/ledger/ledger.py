@@ -67,7 +67,8 @@ class Ledger(Reader):
             if state.group_id != group_id:
                 raise Refused(
                     f"region {region} has consumer group {state.group_id!r}, the pipeline says"
-                    f" {group_id!r}; a region keeps its group: use a new region for another one"
+                    f" {group_id!r}; a region keeps its group, unless `tidemark region move`"
+                    " carries it over"
                 )
 
     def outcome(self, batch: Batch, contribution: Contribution) -> str | None:

@@ -19,7 +19,8 @@ def check_targets(state: RegionState, targets: Mapping[str, str]) -> None:
     if state.head_seq and known != targets:
         raise Refused(
             f"region {state.region} has target {_told(known)}, the pipeline says {_told(targets)}."
-            " A region with a checkpoint keeps its target: use a new region for another one"
+            " A region with a checkpoint keeps its target: use a new region for another one. If the"
+            " same table has a new name, `tidemark region move` carries the region over"
         )
 
 

@@ -19,6 +19,7 @@ from tests.support.world import World, dump, staging
 from tidemark.errors import Fenced, OutcomeUnknown, StagingLost, Superseded
 from tidemark.ledger.ledger import Ledger
 from tidemark.operations import replay as replay_module
+from tidemark.operations import replaying
 from tidemark.protocol import replay as protocol
 
 REPLAY = ("--dead-letters",)
@@ -406,13 +407,13 @@ def test_a_run_that_opens_while_the_job_starts_supersedes_a_replay(
 ) -> None:
     """B2: it fences nobody whom it has not looked at."""
     widened(region)
-    start = replay_module.start_job
+    start = replaying.start_job
 
     def overtaken(*values: Any) -> Any:
         tidemark("run", "dags/pipeline.yaml", "--take-over")
         return start(*values)
 
-    monkeypatch.setattr(replay_module, "start_job", overtaken)
+    monkeypatch.setattr(replaying, "start_job", overtaken)
     epoch = "SELECT epoch FROM tidemark.regions"
     tidemark("replay", region.region, *APPLY, exits=Superseded.exit_code)
     assert region.sql(epoch) == [(3,)]  # of the run

@@ -75,6 +75,26 @@ def test_a_region_goes_on_where_another_job_ended_in_that_jobs_own_table(world: 
     assert world.sql(OLD_AND_NEW) == [(5, 6)]
 
 
+def test_rows_beyond_a_connectors_offsets_are_removed_and_come_again(world: World) -> None:
+    """S5: a sink that died after it wrote rows, and before it committed their offsets."""
+    world.produce(8)
+    columns = "__connect_topic text, __connect_partition int, __connect_offset bigint"
+    world.sql(f"CREATE TABLE public.records ({columns}, value text, kafka_topic text,"
+              " kafka_partition int, kafka_offset bigint, batch_seq bigint DEFAULT 0)")  # fmt: skip
+    world.sql("INSERT INTO public.records SELECT %s, 0, o, 'old' FROM generate_series(0, 6) o",
+              [world.topic])  # fmt: skip
+    commit(world, 5, 0)
+    world.sql("CREATE TABLE group_offsets (topic text, partition int, next_offset bigint)")
+    world.sql("INSERT INTO group_offsets VALUES (%s, 0, 5), (%s, 1, 0)", [world.topic] * 2)
+    world.sql(documented("DELETE FROM public.flights", world, world))
+    world.settings = {"kafka": {"start": "committed"}}
+    world.run()
+    assert world.sql(OLD_AND_NEW) == [(5, 3)]
+    places = "SELECT coalesce(__connect_offset, kafka_offset) FROM public.records ORDER BY 1"
+    assert [offset for (offset,) in world.sql(places)] == list(range(8))
+    assert wrong(world) == 0
+
+
 def documented(fragment: str, live: World, older: World) -> str:
     """The document's SQL with this fragment, for these regions and their tables."""
     [text] = [

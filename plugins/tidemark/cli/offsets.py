@@ -1,0 +1,77 @@
+"""`tidemark offsets`: a region's merged checkpoint, for other tools."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemark.cli.output import Format, Output, Verbose, print_json, print_table
+from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
+from tidemark.errors import InvalidSettings, Refused
+from tidemark.model.bounds import MOST
+
+if TYPE_CHECKING:
+    from tidemark.model.offsets import Offsets
+    from tidemark.operations.region import Region
+
+
+def offsets(
+    region: RegionName,
+    at: Annotated[
+        int | None,
+        typer.Option(min=0, max=MOST, metavar="SEQ", help="As of a checkpoint; of the head else."),
+    ] = None,
+    csv: Annotated[
+        bool,
+        typer.Option("--csv", help="As topic,partition,offset lines: kafka-consumer-groups.sh."),
+    ] = False,
+    pipelines: PipelinesDir = DAGS,
+    output: Format = Output.table,
+    verbose: Verbose = False,
+) -> None:
+    """Export a region's merged checkpoint: the next offset of each partition, by the ledger.
+
+    With -o json beside the ids of cluster and topics, which tell whether the offsets mean the same
+    records elsewhere. With --csv for another consumer group: kafka-consumer-groups.sh takes the
+    lines by --reset-offsets --from-file, and a new region goes on from there with start: committed.
+
+      tidemark offsets flights -o json
+      tidemark offsets flights --at 17 --csv > offsets.csv
+    """
+    from tidemark.operations.region import region_of
+
+    if csv and output is Output.json:
+        raise InvalidSettings("--csv and -o json: one at a time")
+    pipeline = find_pipeline(region, pipelines)
+    with region_of(pipeline, connections_of(pipeline)) as the_region:
+        state, found = the_region.state(), _offsets(the_region, at)
+        known = the_region.known_partitions()
+    rows = [(tp.topic, tp.partition, offset) for tp, offset in sorted(found.items())]
+    if csv:
+        for row in rows:
+            typer.echo(",".join(map(str, row)))
+    elif output is Output.json:
+        ids = {tp: one.topic_id for tp, one in known.items()}
+        partitions = [
+            {"topic": tp.topic, "topic_id": ids.get(tp), "partition": tp.partition, "offset": to}
+            for tp, to in sorted(found.items())
+        ]
+        facts = {"region": state.region, "group": state.group_id, "cluster_id": state.cluster_id}
+        seq = state.head_seq if at is None else at
+        print_json(facts | {"epoch": state.epoch, "seq": seq, "offsets": partitions})
+    else:
+        print_table(("topic", "partition", "offset"), rows)
+
+
+def _offsets(region: "Region", at: int | None) -> "Offsets":
+    """The merged checkpoint of the head, or the one that a rewind to that seq restores.
+
+    Raises:
+        Refused: there is no such checkpoint.
+    """
+    from tidemark.ledger.looks import Looks
+
+    if at and not Looks(region.ledger.engine).is_restorable(region.name, at):
+        raise Refused(
+            f"region {region.name} has no checkpoint {at} (`tidemark checkpoints` lists them)"
+        )
+    return region.ledger.merged_checkpoint(region.name, at).offsets

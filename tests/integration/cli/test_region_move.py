@@ -1,0 +1,140 @@
+"""`tidemark region move` and `tidemark offsets`: a region goes elsewhere, or its offsets do."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.support.commands import answer, commit, settle_in, tidemark, write_pipeline
+from tests.support.filled import filled
+from tests.support.world import World, dump
+
+from tidemark.errors import Fenced
+from tidemark.kafka.config import kafka_config
+from tidemark.kafka.group import Group
+from tidemark.model.offsets import Offsets
+
+
+@pytest.fixture
+def region(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Three checkpoints in two partitions, two dead letters, in a project of its own."""
+    settle_in(filled(world), tmp_path, monkeypatch)
+    return world
+
+
+def committed(world: World, group: str) -> Offsets:
+    config = kafka_config(world.connections["tidemark_kafka"])
+    return Group(config, group).committed(world.ledger_offsets())
+
+
+def move(world: World, *flags: str, exits: int = 0) -> str:
+    return tidemark("region", "move", world.region, *flags, exits=exits).output
+
+
+def test_a_region_goes_on_in_another_group(region: World) -> None:
+    """B2: its offsets come with it, and no zombie of the old group can write."""
+    new = f"prefixed.{region.region}"
+    write_pipeline(region, kafka={"group": new})
+    refused = tidemark("run", "dags/pipeline.yaml", exits=16).stderr
+    assert "unless `tidemark region move` carries it over" in " ".join(refused.split())
+    before, offsets = dump(region.warehouse), region.ledger_offsets()
+    assert move(region).endswith("nothing was written; to do it, add --apply\n")
+    assert dump(region.warehouse) == before
+    assert committed(region, new) == {}
+    found = answer("region", "move", region.region, "--apply", "--why", "prefixes")
+    assert (found["group_before"], found["group"], found["epoch"]) == (region.region, new, 2)
+    assert committed(region, new) == offsets
+    [done] = answer("region", "actions")
+    assert (done["kind"], done["why"], done["details"]["to"]) == ("move", "prefixes", new)
+    ledger = region.ledger()
+    with pytest.raises(Fenced), ledger.deciding(region.region, 1, "publish"):
+        raise AssertionError
+    region.produce(3, start=300)
+    tidemark("run", "dags/pipeline.yaml")
+    assert committed(region, new) == region.ledger_offsets()
+    assert answer("verify", region.region)["clean"]
+    assert answer("reset", region.region, "--to", "1", "--apply")["removed"]["batches"] == 3
+
+
+def test_a_region_follows_its_table_to_another_name(region: World) -> None:
+    """B4: the same table by its oid; another one under that name is refused."""
+    write_pipeline(region, target={"table": "kept.flights"})
+    told = tidemark("run", "dags/pipeline.yaml", exits=16).stderr
+    assert "`tidemark region move` carries the region over" in " ".join(told.split())
+    region.sql("CREATE SCHEMA kept")
+    region.sql("CREATE TABLE kept.flights (LIKE public.records)")
+    before = dump(region.warehouse)
+    for flags in ((), ("--apply",)):
+        assert "a table moves with its rows" in move(region, *flags, exits=16)
+    assert dump(region.warehouse) == before
+    region.sql("DROP TABLE kept.flights")
+    assert "kept.flights is not there" in move(region, exits=16)
+    region.sql("ALTER TABLE public.records SET SCHEMA kept")
+    region.sql("ALTER TABLE kept.records RENAME TO flights")
+    move(region, "--apply")
+    region.produce(3, start=300)
+    tidemark("run", "dags/pipeline.yaml")
+    assert answer("verify", region.region)["clean"]
+    assert answer("status", region.region, "--count")["targets"][0]["drift"] == 0
+    assert answer("reset", region.region, "--to", "initial", "--apply")["removed"]["rows"] == 20
+
+
+def test_nothing_to_move_is_said(region: World) -> None:
+    assert "there is nothing to move" in move(region, exits=16)
+
+
+@pytest.mark.parametrize("flags", [(), ("--apply",)])
+def test_what_is_anothers_is_left_alone(region: World, flags: tuple[str, ...]) -> None:
+    """B4: a group with commits or of another region, a table of another region, a run at work."""
+    new = f"prefixed.{region.region}"
+    write_pipeline(region, kafka={"group": new})
+    other = World(region.kafka, region.warehouse, region.topic, new.replace(".", "_")[:40])
+    commit_as(other, region, new)
+    assert "it has commits that no region has written" in move(region, *flags, exits=16)
+    write_pipeline(region, kafka={"group": f"{new}.b"})
+    region.sql("INSERT INTO tidemark.regions (region, group_id, cluster_id) VALUES ('other', %s,"
+               " 'c')", (f"{new}.b",))  # fmt: skip
+    assert "region other has consumer group" in move(region, *flags, exits=16)
+    write_pipeline(region, kafka={"group": f"{new}.c"}, target={"table": "public.others"})
+    region.sql("INSERT INTO tidemark.targets VALUES ('other', '', 'public.others')")
+    assert "region other has target public.others" in move(region, *flags, exits=16)
+    write_pipeline(region, kafka={"group": f"{new}.d"}, target={"table": "public.records"})
+    region.produce(1)
+    region.open("another")
+    assert "is not at rest" in move(region, *flags, exits=16)
+    assert region.sql("SELECT group_id FROM tidemark.regions WHERE region = %s",
+                      (region.region,)) == [(region.region,)]  # fmt: skip
+
+
+def commit_as(other: World, region: World, group: str) -> None:
+    """Somebody else has commits in the group."""
+    other.region = group
+    commit(other, region.partition(), 1)
+
+
+def test_a_ledger_from_before_a_move_is_moved_again_above_its_epochs(region: World) -> None:
+    """B2: restored; the mirror in the new group is its own."""
+    write_pipeline(region, kafka={"group": f"prefixed.{region.region}"})
+    move(region, "--apply")
+    region.sql("UPDATE tidemark.regions SET group_id = region, epoch = 1")
+    move(region, "--apply")
+    assert region.sql("SELECT epoch FROM tidemark.regions") == [(3,)]
+
+
+def test_offsets_are_exported_for_other_tools(region: World) -> None:
+    """B13: as of the head and of a checkpoint, with what tells whose they are."""
+    found = answer("offsets", region.region)
+    assert {(one["topic"], one["partition"]): one["offset"] for one in found["offsets"]} == dict(
+        region.ledger_offsets()
+    )
+    facts = (found["group"], found["seq"], found["epoch"])
+    assert facts == (region.region, 3, 1)
+    [topic_id] = {one["topic_id"] for one in found["offsets"]}
+    assert region.sql("SELECT DISTINCT topic_id FROM tidemark.partitions") == [(topic_id,)]
+    for seq in (0, 1, 2):
+        told = tidemark("offsets", region.region, "--at", str(seq), "--csv").stdout
+        rewound = answer("reset", region.region, "--to", str(seq))["offsets"]
+        lines = dict(line.rsplit(",", 1) for line in told.splitlines())
+        assert {f"{place.replace(',', '[')}]": int(to) for place, to in lines.items()} == rewound
+    assert "has no checkpoint 9" in tidemark("offsets", region.region, "--at", "9", exits=16).stderr
+    tidemark("offsets", region.region, "--csv", "-o", "json", exits=2)
+    assert json.loads(tidemark("offsets", region.region, "-o", "json").stdout) == found
