@@ -115,7 +115,7 @@ def test_what_was_replayed_is_told_and_kept(
         f"pathlib.Path({str(seen)!r}).write_text(json.dumps([sys.argv, dict(os.environ)]));"
         f"print({json.dumps(report)!r}); print('on its way', file=sys.stderr)"
     )
-    monkeypatch.setattr(replays, "PROGRAM", program)
+    monkeypatch.setattr(replays, "PROGRAM", ("-c", program))
     assert told(batch=17, apply=True) == report
     lines = [record.getMessage() for record in caplog.records]
     assert lines[:2] == ["on its way", "DONE: replay of batch 17, region flights"]
@@ -141,7 +141,7 @@ def test_the_command_line_takes_what_the_form_can_say() -> None:
     """B14: each option exists."""
     from tidemark.airflow.replays import OPTIONS, PROGRAM
 
-    command = [sys.executable, "-c", PROGRAM, "replay", "--help"]
+    command = [sys.executable, *PROGRAM, "replay", "--help"]
     helped = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     for name in (*OPTIONS, "batch", "dead-letters", "reason", "why", "apply", "output"):
         assert f"--{name}" in helped

@@ -255,7 +255,7 @@ def test_the_steps_are_numbered_alike() -> None:
 
 
 def test_retries_and_time_outs_of_the_dag_are_the_described_ones() -> None:
-    code = source("plugins/tidemark/airflow/group.py")
+    code = source("plugins/tidemark/airflow/*.py")
     rows = {row[0]: row[1:3] for row in table_rows(OPERATING, "task", "retries")}
     [retries] = re.findall(r'"retries": (\d+)', code)
     [pause] = re.findall(r'"retry_delay": timedelta\(seconds=(\d+)\)', code)
@@ -269,6 +269,8 @@ def test_retries_and_time_outs_of_the_dag_are_the_described_ones() -> None:
     [by_hand] = re.findall(r"RESET_TIMEOUT = timedelta\(hours=(\d+)\)", code)
     assert rows["reset"] == [retries, f"{step} min"]
     assert rows["reset by hand"] == [retries, f"{by_hand} h, `reset_timeout`"]
+    [by_hand] = re.findall(r"REPLAY_TIMEOUT = timedelta\(hours=(\d+)\)", code)
+    assert rows["replay by hand"] == [retries, f"{by_hand} h, `replay_timeout`"]
     tries = int(retries) + 1
     assert f"longer than about {tries * int(hours)} h** uses up" in OPERATING.read_text()
 

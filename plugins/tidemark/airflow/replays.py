@@ -20,7 +20,7 @@ from tidemark.settings.pipeline import Pipeline
 
 log = logging.getLogger("tidemark.airflow.tasks")
 
-PROGRAM = "from tidemark.cli.main import app; app()"
+PROGRAM = ("-m", "tidemark")
 OPTIONS = ("since", "until", "partition", "limit")
 """Of the form and of the command alike."""
 
@@ -72,7 +72,7 @@ def _answer(command: list[str], environment: Mapping[str, str]) -> results.Resul
     """
     with TemporaryDirectory() as folder:  # which has no .tidemark
         child = subprocess.Popen(  # noqa: S603 -- a text of the form is one argument
-            [sys.executable, "-c", PROGRAM, *command],
+            [sys.executable, *PROGRAM, *command],
             cwd=folder,
             env=dict(environment),
             stdout=(Path(folder) / "answer").open("wb"),

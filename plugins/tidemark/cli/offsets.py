@@ -35,7 +35,7 @@ def offsets(
     lines by --reset-offsets --from-file, and a new region goes on from there with start: committed.
 
       tidemark offsets flights -o json
-      tidemark offsets flights --at 17 --csv > offsets.csv
+      tidemark offsets flights --at 17 --csv | tee offsets.csv
     """
     from tidemark.operations.region import region_of
 
