@@ -101,6 +101,11 @@ class MadeUp:
         return Facts(CLUSTER, {TOPIC: "id-1"}, zeros, ends, starts=zeros)
 
     @property
+    def tables(self) -> dict[str, str]:
+        """The table, by the target's name."""
+        return {ONLY: str(self.target)}
+
+    @property
     def epoch(self) -> int:
         """The region's."""
         return self.ledger.epoch(self.name) or 0
@@ -109,8 +114,7 @@ class MadeUp:
         """A run with a backlog of a span in each partition, or up to `ends`."""
         self.facts = facts = self.facts if ends is None else self.facts_up_to(ends)
         bounds = Bounds(len(self.partitions) * WIDTH, max_bytes=1 << 40)
-        tables = {ONLY: str(self.target)}
-        request = OpenRequest("bench", bounds, facts, self.epoch, tables)
+        request = OpenRequest("bench", bounds, facts, self.epoch, self.tables)
         settle(self.ledger, self.group, self.name, request)
 
     def join(self, members: int) -> list[int]:
@@ -165,7 +169,13 @@ class MadeUp:
     def rewind(self, to_seq: int) -> None:
         """A rewind; the target has no rows."""
         request = RewindRequest(
-            "bench", "a bench", to_seq, self.facts, self.epoch, overrides=(ACCEPT_CHANGES,)
+            "bench",
+            "a bench",
+            to_seq,
+            self.facts,
+            self.epoch,
+            self.tables,
+            overrides=(ACCEPT_CHANGES,),
         )
         rewind(self.ledger, self.group, NoTarget(), self.name, request)
 
@@ -187,7 +197,7 @@ class MadeUp:
     def region(self) -> Region:
         """What status and group look at."""
         broker = SimpleNamespace(facts=lambda _: self.facts)
-        pipeline = SimpleNamespace(region=self.name, tables={ONLY: str(self.target)})
+        pipeline = SimpleNamespace(region=self.name, group=self.name, tables=self.tables)
         return Region(*cast(Any, (pipeline, self.ledger, broker, self.group, {})))
 
 

@@ -285,6 +285,24 @@ def test_a_purge_meanwhile_stops_it(region: World, monkeypatch: pytest.MonkeyPat
     assert rows(region) == OLD
 
 
+def test_fewer_records_than_made_the_batch_replace_nothing(region: World) -> None:
+    """B14: as a compacted topic gives them."""
+    region.sql("UPDATE tidemark.spans SET records = 5 WHERE seq = 1")
+    region.sql("UPDATE tidemark.batches SET records = 5 WHERE seq = 1")
+    told = tidemark("replay", region.region, *APPLY, exits=16).stderr
+    assert "5 records made it, and Kafka now gives 4" in told
+    assert rows(region) == OLD
+
+
+def test_each_span_is_read_with_as_many_records(
+    region: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B14: the ledger compares under its lock too."""
+    meddled(monkeypatch, lambda _: region.sql("UPDATE tidemark.spans SET records = 5") and None)
+    tidemark("replay", region.region, *APPLY, exits=StagingLost.exit_code)
+    assert rows(region) == OLD
+
+
 def test_its_place_dies_with_its_epoch(region: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """B14: without it the staging tables could be retired under its hands."""
     gone = "DELETE FROM tidemark.batches WHERE state = 'planned'"

@@ -63,7 +63,7 @@ def is_well(shop: World) -> bool:
     """The proof finds every batch equal, and the counts of ledger and table agree."""
     report = proof(shop)
     with region_of(shop.pipeline, shop.connections) as region:
-        status = counted(region, TargetStatus(ONLY, shop.pipeline.into, 0, 0, 0))
+        status = counted(region, TargetStatus(ONLY, shop.pipeline.into, 0, 0))
     return report.wrong == 0 and not report.unverifiable and status.drift == 0
 
 

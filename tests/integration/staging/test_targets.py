@@ -276,7 +276,7 @@ def test_a_target_that_was_made_anew_is_refused(counter: Counter, name: str) -> 
 def test_a_table_belongs_to_one_region_and_a_region_keeps_its_targets(counter: Counter) -> None:
     """B8: whichever of its targets it is."""
     shared = {"": str(counter.table(ORDERS))}
-    with pytest.raises(Refused, match=f"region {counter.region} has consumer group"):
+    with pytest.raises(Refused, match=f"region {counter.region} has target"):
         counter.ledger.create_region("another", group_id="x", targets=shared, cluster_id="c")
     counter.work_on()
     counter.__class__ = OneLess

@@ -361,7 +361,7 @@ def test_a_percent_sign_in_a_name_means_nothing(world: World) -> None:
     assert [one.kind for one in report.differences] == [Kind.foreign]
     assert [(batch.verdict, batch.rows) for batch in report.batches] == [("equal", 1)]
     with region_of(world.pipeline, world.connections) as region:
-        told = TargetStatus(ONLY, world.pipeline.into, 1, 0, 0)
+        told = TargetStatus(ONLY, world.pipeline.into, 1, 0)
         assert counted(region, told).counted == 2
     world.sql("""DELETE FROM public."100% sure" WHERE batch_seq = 9""")
     world.reset(to=0)
