@@ -39,8 +39,8 @@ class Fit:
 
     tables: Sequence[tuple[Mover, bool]]
     """Each target's mover, with whether a run would make the table."""
-    added: Mapping[str, Sequence[str]]
-    """Columns that a run would add, by table."""
+    added: Mapping[str, Mapping[str, str]]
+    """Columns that a run would add, with their types, by table."""
 
 
 def refuse_unfit(pipeline: Pipeline, connections: Connections) -> None:
