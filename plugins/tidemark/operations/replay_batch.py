@@ -62,6 +62,11 @@ def replay_batch(
         "later batches have changed the same keys: rewind to the checkpoint before the batch, and"
         " run again",
     )
+    if pipeline.output:
+        raise Refused(
+            f"region {pipeline.region}: its rows go to topic {pipeline.output.topic} too, and what"
+            " was sent can't be replaced: rewind to the checkpoint before the batch, and run again"
+        )
     with region_of(pipeline, connections) as region:
         report = _looked(region, seq)
         if order is None:

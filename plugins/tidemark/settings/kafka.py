@@ -25,7 +25,7 @@ from tidemark.model.membership import (
 from tidemark.model.topics import is_pattern
 from tidemark.settings.section import CONNECTION, Strict
 
-TOPIC = r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}"
+TOPIC = r"[A-Za-z0-9._-]{1,249}"
 """What Kafka takes as the name of a topic, and of a static member."""
 
 MOST_SESSION_SECONDS = 3600
@@ -92,7 +92,8 @@ class KafkaSettings(Strict):
     @classmethod
     def _are_names_or_patterns(cls, topics: tuple[str, ...]) -> tuple[str, ...]:
         for topic in topics:
-            if not is_pattern(topic) and not re.fullmatch(TOPIC, topic):
+            is_name = re.fullmatch(TOPIC, topic) and topic not in (".", "..")
+            if not is_pattern(topic) and not is_name:
                 raise ValueError(f"{topic!r} is no topic name; a pattern begins with ^")
             try:
                 re.compile(topic)

@@ -88,6 +88,9 @@ def test_what_is_anothers_is_left_alone(region: World, flags: tuple[str, ...]) -
     new = f"prefixed.{region.region}"
     write_pipeline(region, kafka={"group": new})
     other = World(region.kafka, region.warehouse, region.topic, new.replace(".", "_")[:40])
+    write_pipeline(region, kafka={"group": new}, output={"topic": "elsewhere"})
+    assert "stands with the offsets of its group" in move(region, *flags, exits=16)
+    write_pipeline(region, kafka={"group": new})
     commit_as(other, region, new)
     assert "it has commits that no region has written" in move(region, *flags, exits=16)
     write_pipeline(region, kafka={"group": f"{new}.b"})

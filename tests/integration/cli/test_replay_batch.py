@@ -162,6 +162,10 @@ def upserted(region: World, _: AdminClient) -> None:
     write_pipeline(region, target={"mode": "upsert", "key": ["n"]})
 
 
+def sending(region: World, _: AdminClient) -> None:
+    write_pipeline(region, output={"topic": "elsewhere"})
+
+
 def pruned(region: World, _: AdminClient) -> None:
     region.sql("UPDATE tidemark.regions SET oldest_seq = 2")
 
@@ -172,6 +176,7 @@ def pruned(region: World, _: AdminClient) -> None:
         (purged, "batch 1 can't be replayed: it had 2 dead letters that were purged"),
         (deleted, "below the log start 1, retention took it"),
         (upserted, "a target of it is upserted"),
+        (sending, "what was sent can't be replaced"),
         (pruned, "it is pruned from the ledger"),
     ],
 )
