@@ -44,13 +44,15 @@ class Group:
     group_id: str
     offsets: Offsets = field(default_factory=dict)
     holders: tuple[Holder, ...] = ()
+    output: None = None
+    """No topic to send rows to."""
 
     @contextmanager
     def writer(self) -> Iterator["Group"]:
         """Nobody to fence."""
         yield self
 
-    def commit(self, offsets: Offsets, metadata: str) -> None:
+    def commit(self, offsets: Offsets, metadata: str, records: object) -> None:
         """Keep them."""
         self.offsets |= offsets
 

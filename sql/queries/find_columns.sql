@@ -12,8 +12,9 @@ SELECT attribute.attname,
        has_column_privilege(class.oid, attribute.attnum, 'INSERT'),
        (SELECT conname FROM pg_catalog.pg_constraint
         WHERE conrelid = class.oid AND contype = 'p' AND attribute.attnum = ANY (conkey)),
-       item.typtype IN ('e', 'r', 'm') OR item.typname IN
-           ('uuid', 'inet', 'cidr', 'macaddr', 'macaddr8', 'json', 'jsonb', 'citext', 'ltree')
+       item.typtype = 'e' OR item.typname IN
+           ('uuid', 'inet', 'cidr', 'macaddr', 'macaddr8', 'json', 'jsonb', 'citext', 'int4range', 'int8range',
+            'numrange', 'int4multirange', 'int8multirange', 'nummultirange')
 FROM pg_catalog.pg_class AS class
 JOIN pg_catalog.pg_namespace AS namespace ON namespace.oid = class.relnamespace
 JOIN pg_catalog.pg_attribute AS attribute ON attribute.attrelid = class.oid

@@ -114,7 +114,10 @@ def _name(file: "FileDescriptorProto", path: Sequence[int]) -> str:
             )
         names.append(messages[index].name)
         messages = messages[index].nested_type
-    return ".".join(names)
+    try:
+        return ".".join(names)
+    except TypeError as error:  # bytes that are no UTF-8
+        raise Refusal(Reason.OTHER_SCHEMA, "a name in it is no text") from error
 
 
 def _add_builtin(pool: "DescriptorPool", imports: Iterable[str]) -> None:

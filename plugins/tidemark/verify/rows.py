@@ -160,11 +160,14 @@ def _of_batches(region: str, again: Again) -> dict[str, sql.Composable]:
 def comparable(own: TableColumn) -> sql.Composable:
     """The column's value, so that `=` compares every byte."""
     name = sql.Identifier(own.name)
-    if own.type_name == "json":
-        return sql.SQL("{0}::jsonb AS {0}").format(name)  # json itself has no equality
-    if own.type_name.rpartition(".")[2] in _TEXTS:
+    kind = own.type_name.rpartition(".")[2].removesuffix("[]")
+    array = "[]" if own.type_name.endswith("[]") else ""
+    if kind == "json":
+        # json itself has no equality
+        return sql.SQL("{0}::jsonb{1} AS {0}").format(name, sql.SQL(array))
+    if kind in _TEXTS:
         # citext, or a nondeterministic collation, may call different texts equal
-        return sql.SQL('{0}::text COLLATE "C" AS {0}').format(name)
+        return sql.SQL('{0}::text{1} COLLATE "C" AS {0}').format(name, sql.SQL(array))
     return name
 
 

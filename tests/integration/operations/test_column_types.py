@@ -20,15 +20,16 @@ TYPES = {
     "doc": "jsonb",
     "raw": "json",
     "span": "int8range",
-    "spans": "datemultirange",
-    "days": "tstzrange",
+    "spans": "int4multirange",
+    "parts": "numrange",
+    "docs": "json[]",
     "short": "shop.short",
     "ids": "uuid[]",
     "moods": "shop.mood[]",
     "tags": "text[]",
     "name": "varchar",
 }
-ARRAYS = {"ids", "moods", "tags"}
+ARRAYS = {"ids", "moods", "tags", "docs"}
 ROW: dict[str, Any] = {
     "id": "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11",
     "status": "so so",
@@ -39,8 +40,9 @@ ROW: dict[str, Any] = {
     "doc": '{"b": 1.50, "a": [null]}',
     "raw": '{"b":  1.50}',
     "span": "[1,5]",
-    "spans": "{[2024-01-01,2024-01-03]}",
-    "days": "[2024-01-01T00:00:00+02:00,)",
+    "spans": "{[1,3),[7,)}",
+    "parts": "[1.50,2]",
+    "docs": ['{"b":  1.50}', None],
     "short": "abc",
     "ids": ["a0eebc999c0b4ef8bb6d6bb9bd380a11", None],
     "moods": ["sad", "so so"],

@@ -91,6 +91,7 @@ def test_a_wider_table_takes_the_rows(
         ({"carrier": "integer GENERATED ALWAYS AS IDENTITY"}, (), "carrier: the table has integer"),
         ({"carrier": "interval"}, (), "carrier: the table has interval"),
         ({"carrier": "jsonb[]"}, (), "carrier: the table has jsonb[]"),
+        ({"carrier": "tstzrange"}, (), "carrier: the table has tstzrange"),
         ({"carrier": "feeling"}, (), "carrier: the table has feeling"),
         ({"seen": "timestamp"}, (), "seen: the table has timestamp without time zone"),
         ({"seen": "timestamptz(3)"}, (), "seen: the table has timestamp(3) with time zone"),
