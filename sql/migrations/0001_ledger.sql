@@ -337,11 +337,10 @@ CREATE TABLE tidemark.deleted_keys (
 CREATE TABLE tidemark.outbox (
     region text   NOT NULL,
     seq    bigint NOT NULL,
-    target text   NOT NULL,                        -- another one may be sent later
     number bigint NOT NULL,                        -- in the order of the records
     key    text   NOT NULL,
     value  text,
-    CONSTRAINT output_is_kept_once PRIMARY KEY (region, seq, target, number)
+    CONSTRAINT output_is_kept_once PRIMARY KEY (region, seq, number)
 );
 
 CREATE TABLE tidemark.resets (

@@ -61,16 +61,6 @@ def unsent(cursor: Cursor, region: str, target: str, sent_seq: int) -> list[Unse
     return [Unsent(seq, UUID(uuid), epoch, rows) for seq, uuid, epoch, rows in cursor.fetchall()]
 
 
-def write_sent(cursor: Cursor, region: str, seq: int) -> None:
-    """The region's newest batch that was read back as sent is this one, or a later one."""
-    cursor.execute(query("write_sent"), {"region": region, "seq": seq})
-
-
-def pass_over(cursor: Cursor, region: str, seq: int) -> None:
-    """The next batch gets a later seq than this one."""
-    cursor.execute(query("pass_over"), {"region": region, "seq": seq})
-
-
 def forget_sent(cursor: Cursor, region: str, seq: int) -> None:
     """What was kept of batches up to a seq goes: it was read back as sent, which stays so."""
     cursor.execute(query("forget_sent"), {"region": region, "seq": seq})

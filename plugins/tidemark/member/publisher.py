@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from tidemark.errors import MirrorFailed, OutputTooLarge, Unreachable
+from tidemark.errors import MirrorFailed, Unreachable
 from tidemark.member.member_run import MemberRun
 from tidemark.member.retire import retire
 from tidemark.member.sending import alone
@@ -136,6 +136,6 @@ class Publisher:
             with alone(run) as is_alone:
                 if is_alone:
                     mirror(run.ledger, run.group, run.region, run.epoch)
-        except (MirrorFailed, OutputTooLarge, Unreachable) as error:
+        except (MirrorFailed, Unreachable) as error:
             log.warning("the mirror is behind; close writes it again: %s", error)
         retire(run.ledger.engine, run.region, wait_ms=RETIRE_WAIT_MS)

@@ -95,17 +95,10 @@ class RegionOutput:
         """The newest batch of the region that the topic's own records name."""
         return self.log.newest_seq(region)
 
-    def pass_over(self, region: str, seq: int) -> None:
-        """No batch gets a seq up to this one: the topic holds records of them."""
-        with autocommit(self.engine) as cursor:
-            sending.pass_over(cursor, region, seq)
-
     def confirm(self, region: str, sent: Sent) -> None:
-        """The ledger knows it; what the outbox kept of it, and of what was rewound before, goes."""
-        with autocommit(self.engine) as cursor:
-            if sent.seq:
-                sending.write_sent(cursor, region, sent.seq)
-            if isinstance(self.rows, KeptRows):
+        """What the outbox kept of it, and of what was rewound before, goes."""
+        if isinstance(self.rows, KeptRows):
+            with autocommit(self.engine) as cursor:
                 sending.forget_sent(cursor, region, sent.seq)
 
 

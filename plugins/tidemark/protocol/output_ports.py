@@ -63,8 +63,5 @@ class Output(Protocol):
     def newest_seq(self, region: str) -> int | None:
         """The newest batch of the region that the topic's own records name; None: there is none."""
 
-    def pass_over(self, region: str, seq: int) -> None:
-        """No batch of the region gets a seq up to this one."""
-
     def confirm(self, region: str, sent: Sent) -> None:
         """It was read back as sent: what was kept to send it may go."""

@@ -21,11 +21,9 @@ def begin(region: str, output: Output, snapshot: Snapshot, marks: Collection[Sen
         return mark
     held = output.newest_seq(region)
     if output.resume_after is not None:
-        found = _resumed(region, output, snapshot, held)
-        output.pass_over(region, max(held or 0, output.resume_after))
-        return found
+        return _resumed(region, output, snapshot, held)
     if marks or held is not None:
-        raise _unknown(region, output, marks, held, snapshot.history().sent_seq)
+        raise _unknown(region, output, marks, held)
     return _first(region, output, snapshot)
 
 
@@ -35,15 +33,13 @@ def _resumed(region: str, output: Output, snapshot: Snapshot, held: int | None) 
     found = snapshot.newest_up_to(seq)
     is_oldest = seq == max(history.oldest_seq - 1, 0)
     at_least = history.sent_seq or 0
-    # The newest batches may have sent no record.
-    is_known = seq == at_least and (held or 0) <= seq
-    if held is not None and held != seq and not is_known and not (is_oldest and held < seq):
+    if held is not None and held != seq and not (is_oldest and held < seq):
         fault = f"the newest record of the region in topic {output.topic} is of batch {held}"
     elif seq < at_least:
         fault = f"the ledger knows that batch {at_least} was sent"
     elif seq < history.oldest_seq - 1:
         fault = f"batches before {history.oldest_seq} are pruned, and can't be sent any more"
-    elif held is None and found.seq != seq and not is_oldest and not is_known:
+    elif held is None and found.seq != seq and not is_oldest:
         fault = "the ledger holds no such batch"
     else:
         return found
@@ -54,13 +50,7 @@ def _resumed(region: str, output: Output, snapshot: Snapshot, held: int | None) 
     )
 
 
-def _unknown(
-    region: str,
-    output: Output,
-    marks: Collection[Sent],
-    held: int | None,
-    at_least: int | None,
-) -> Refused:
+def _unknown(region: str, output: Output, marks: Collection[Sent], held: int | None) -> Refused:
     if not marks:
         found = "the offsets of the group do not say what was sent: Kafka has lost them"
     elif len(marks) > 1:
@@ -70,8 +60,7 @@ def _unknown(
             f"{_named(marks)} was sent, and is no batch of this ledger: it was restored from a"
             " backup, or the region was dropped and made again"
         )
-    there = f"batch {held}" if held is not None else "none"
-    seq = "SEQ" if held is at_least is None else max(held or 0, at_least or 0)
+    seq, there = (held, f"batch {held}") if held is not None else ("SEQ", "none")
     return Refused(
         f"region {region}: {found}. Nothing was sent. The newest batch of the region in topic"
         f" {output.topic} is {there}: to send what was published after it, set"

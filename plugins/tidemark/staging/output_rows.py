@@ -95,8 +95,7 @@ class KeptRows:
     def declare(self, cursor: Cursor, region: str, seq: int) -> bool:
         """Open the cursor on what is kept of the batch."""
         statement = _CURSOR.format(sql.SQL(_kept_records()))
-        values = {"region": region, "seq": seq, "target": self.target.name}
-        cursor.execute(statement, values)
+        cursor.execute(statement, {"region": region, "seq": seq})
         return True
 
 

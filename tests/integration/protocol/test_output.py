@@ -333,24 +333,6 @@ def test_a_restored_ledger_gives_out_no_seq_that_was_sent(region: World) -> None
     assert [one.seq for one in sent_records(region)][4:] == [3, 3]
 
 
-def test_a_restored_ledger_without_offsets_gives_out_no_seq_again(
-    region: World, admin: AdminClient
-) -> None:
-    """B9: the topic's own records name it; its consumers would pass over an older one."""
-    region.produce(4)
-    region.run("first", max_records=2)
-    region.reset(to=1, overrides=["accept_resend"])
-    region.sql("UPDATE tidemark.regions SET next_seq = 2, sent_seq = 1")
-    for table in ("spans", "contributions", "batches"):
-        region.sql(f"DELETE FROM tidemark.{table} WHERE seq = 2")
-    forget_offsets(region, admin)
-    with pytest.raises(Refused, match=r"has lost them.*resume_after: 2"):
-        region.open("second")
-    region.settings["output"]["resume_after"] = 2
-    region.run("third")
-    assert [one.seq for one in sent_records(region)] == [1, 1, 2, 2, 3, 3]
-
-
 def test_two_partitions_that_name_different_batches_stop_it(region: World) -> None:
     """Another hand has written one of them."""
     region.produce(2)
@@ -502,11 +484,11 @@ def test_the_batch_that_was_sent_is_never_pruned(region: World) -> None:
     region.produce(6)
     region.run("first", max_records=2)
     assert region.sql("SELECT seq FROM tidemark.batches") == [(3,)]
+    region.sql("UPDATE tidemark.regions SET sent_seq = 1")
     region.produce(2, start=6)
     with region_of(region.pipeline, region.connections) as one:
         region.open("second")
         region.drain("second")
-        region.sql("UPDATE tidemark.regions SET sent_seq = 1")
         with one.ledger.deciding(one.name, 2, "prune") as tx:
             tx.prune(1, 100)
     assert region.sql("SELECT seq FROM tidemark.batches ORDER BY 1") == [(3,), (4,)]
