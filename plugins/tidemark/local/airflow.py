@@ -73,8 +73,7 @@ class Airflow:
     @property
     def pids(self) -> list[int | None]:
         """The four process ids, None for one that does not run."""
-        processes = [daemon.process for daemon in self._daemons.values()]
-        return [process.pid if process else None for process in processes]
+        return [daemon.pid for daemon in self._daemons.values()]
 
     def start(self, watch: Watch | None = None) -> bool:
         """All four run and say that they are healthy; False if they already did.

@@ -85,8 +85,7 @@ class Broker:
     @property
     def pid(self) -> int | None:
         """The running broker's process id."""
-        process = self._daemon.process
-        return process.pid if process else None
+        return self._daemon.pid
 
     def start(self, watch: Watch | None = None) -> bool:
         """The broker answers clients; False if it already ran. It goes on with the data it has.

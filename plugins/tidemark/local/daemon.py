@@ -42,6 +42,12 @@ class Daemon:
         except (OSError, LookupError, TypeError, ValueError, psutil.NoSuchProcess):
             return None
 
+    @property
+    def pid(self) -> int | None:
+        """The living process's id, or None."""
+        process = self.process
+        return process.pid if process else None
+
     def start(
         self,
         argv: Sequence[str | Path],

@@ -62,8 +62,7 @@ class Postgres:
     @property
     def pid(self) -> int | None:
         """The running server's process id."""
-        process = self._daemon.process
-        return process.pid if process else None
+        return self._daemon.pid
 
     def parameters(self, database: str = "warehouse", role: str | None = None) -> dict[str, Any]:
         """What psycopg2.connect needs to enter the database as the role (default: its owner)."""

@@ -38,8 +38,7 @@ class LocalRegistry:
     @property
     def pid(self) -> int | None:
         """The running registry's process id."""
-        process = self._daemon.process
-        return process.pid if process else None
+        return self._daemon.pid
 
     def start(self, watch: Watch | None = None) -> bool:
         """The registry answers; False if it already ran. It goes on with the schemas it has.
@@ -90,7 +89,7 @@ def unpacked(watch: Watch) -> Path:
     watch.tell("registry", f"fetching {ARCHIVE}, 109 MB, if it is not here")
     cache = fetched(name, [ARCHIVE], watch)
     program = cache / "program" / f"{ARCHIVE.module}-{ARCHIVE.version}-runner.jar"
-    with FileLock(cache.with_suffix(".unpack.lock"), timeout=LOCK_SECONDS):
+    with FileLock(cache.with_name(f"{name}.unpack.lock"), timeout=LOCK_SECONDS):
         if not program.exists():
             _unpack(cache / ARCHIVE.file, program.parent)
     return program

@@ -58,8 +58,7 @@ class Spark:
     @property
     def pids(self) -> list[int | None]:
         """Of the master and its workers, None for one that does not run."""
-        processes = [daemon.process for daemon in (self._master, *self.workers)]
-        return [process.pid if process else None for process in processes]
+        return [daemon.pid for daemon in (self._master, *self.workers)]
 
     def start(self, watch: Watch | None = None) -> bool:
         """The master knows its workers; False if all ran already.
