@@ -15,8 +15,9 @@ from tidemark.cli.letter_filter import (
     letter_filter,
     refuse_unknown_reasons,
 )
-from tidemark.cli.letter_purge import Apply, OlderThan, Purge, Why, refuse_mixed
+from tidemark.cli.letter_purge import OlderThan, Purge, refuse_mixed
 from tidemark.cli.letter_purge import purge as purge_them
+from tidemark.cli.order import Apply, Why
 from tidemark.cli.output import (
     Format,
     Output,

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.cli.order import DRY, order_of
 from tidemark.cli.output import Output, print_json, print_line
 from tidemark.cli.progress import moving
 from tidemark.cli.project import connections_of
-from tidemark.cli.who import whoami
 from tidemark.errors import InvalidSettings
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ OlderThan = Annotated[
     str | None,
     typer.Option(metavar="AGE", help="For --purge: 30d or 12h since their batch was published."),
 ]
-Apply = Annotated[bool, typer.Option("--apply", help="Do it. Without --apply nothing changes.")]
-Why = Annotated[str, typer.Option(help="Why, for the ledger's record of actions.")]
 
 _AGE = re.compile(r"([0-9]{1,6})([dh])")
 _UNITS = {"d": "days", "h": "hours"}
@@ -55,10 +53,9 @@ def purge(
     apply: bool,
 ) -> None:
     """Purge, or say what that would remove."""
-    from tidemark.ledger.actions import Order
     from tidemark.operations.purge import purge_letters
 
-    age, order = _age(older_than), Order(whoami(), why) if apply else None
+    age, order = _age(older_than), order_of(why, apply=apply)
     connections = connections_of(pipeline)
     with moving("dead letters") as move:
         report = purge_letters(
@@ -92,4 +89,4 @@ def _print(report: "PurgeReport") -> None:
         print_line(f"  left              {count} {reason}: verify needs the rows that were refused")
     print_line(f"  all               {report.dead_letters} dead letters")
     if not report.applied:
-        print_line("nothing was written; to do it, add --apply")
+        print_line(DRY)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.cli.order import DRY, Apply, Why, order_of
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_line
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import (
@@ -16,22 +17,17 @@ from tidemark.cli.project import (
     find_pipeline,
     pipelines_in,
 )
-from tidemark.cli.who import whoami
 from tidemark.errors import Refused
 
 if TYPE_CHECKING:
     from tidemark.settings.connections import Connection
 
-Apply = Annotated[bool, typer.Option("--apply", help="Do it. Without --apply nothing changes.")]
 OfLedger = Annotated[
     str | None,
     typer.Option(
         "--connection", metavar="ID", help="The ledger's connection: no pipeline file is needed."
     ),
 ]
-Why = Annotated[str, typer.Option(help="Why, for the ledger's record of actions.")]
-
-DRY = "nothing was written; to do it, add --apply"
 
 
 def drop(
@@ -60,12 +56,11 @@ def drop(
       tidemark region drop flights --apply --why "moved to another database"
       tidemark region drop old_flights --connection tidemark_warehouse --apply
     """
-    from tidemark.ledger.actions import Order
     from tidemark.operations.naming import drop_region
 
     name, warehouse = _ledgers(region, conn_id, pipelines)
     with spinning("dropping the region" if apply else "looking at what would go"):
-        order = Order(whoami(), why) if apply else None
+        order = order_of(why, apply=apply)
         report = drop_region(warehouse, name, order)
     if output is Output.json:
         print_json(report)
@@ -102,13 +97,12 @@ def rename(
       tidemark region rename flights departures
       tidemark region rename flights departures --apply
     """
-    from tidemark.ledger.actions import Order
     from tidemark.operations.naming import rename_region
 
     pipeline = find_pipeline(region, pipelines)
     _refuse_the_name_of_another_file(pipeline.group, new, pipelines)
     with spinning("renaming the region"):
-        order = Order(whoami(), why) if apply else None
+        order = order_of(why, apply=apply)
         report = rename_region(pipeline, connections_of(pipeline), new, order)
     if output is Output.json:
         print_json(report)

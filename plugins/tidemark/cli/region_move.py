@@ -1,10 +1,9 @@
 """`tidemark region move`: a region follows its pipeline file to another group or table name."""
 
+from tidemark.cli.order import DRY, Apply, Why, order_of
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_line
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
-from tidemark.cli.region_changes import DRY, Apply, Why
-from tidemark.cli.who import whoami
 
 
 def move(
@@ -25,12 +24,11 @@ def move(
       tidemark region move flights
       tidemark region move flights --apply --why "groups have a prefix now"
     """
-    from tidemark.ledger.actions import Order
     from tidemark.operations.moving import move_region
 
     pipeline = find_pipeline(region, pipelines)
     with spinning("moving the region" if apply else "looking at where it would go"):
-        order = Order(whoami(), why) if apply else None
+        order = order_of(why, apply=apply)
         report = move_region(pipeline, connections_of(pipeline), order)
     if output is Output.json:
         print_json(report)

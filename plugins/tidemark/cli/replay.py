@@ -13,6 +13,7 @@ from tidemark.cli.letter_filter import (
     letter_filter,
     refuse_unknown_reasons,
 )
+from tidemark.cli.order import DRY, Apply, order_of
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_line
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import (
@@ -23,7 +24,6 @@ from tidemark.cli.project import (
     find_pipeline,
     prepare_spark,
 )
-from tidemark.cli.who import whoami
 from tidemark.errors import InvalidSettings
 from tidemark.model.bounds import MOST
 
@@ -49,9 +49,7 @@ def replay(
         int | None,
         typer.Option(min=1, max=10**9, help="At most so many; batch.max_records by default."),
     ] = None,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Do it. Without --apply nothing changes.")
-    ] = False,
+    apply: Apply = False,
     why: Annotated[str, typer.Option(help="Why, for the ledger's record of resets.")] = "by hand",
     pipelines: PipelinesDir = DAGS,
     output: Format = Output.table,
@@ -84,7 +82,6 @@ def replay(
       tidemark replay flights --dead-letters --reason OUT_OF_RANGE --since 2026-01-31 --apply
       tidemark replay flights --batch 17 --apply --why "the transform was wrong"
     """
-    from tidemark.ledger.actions import Order
     from tidemark.operations.replay import replay_letters
     from tidemark.operations.replay_batch import replay_batch
     from tidemark.spark.executor import spark_executor
@@ -97,7 +94,7 @@ def replay(
     pipeline = find_pipeline(region, pipelines)
     refuse_unknown_reasons(pipeline, meant)
     prepare_spark(pipeline)
-    order, connections = Order(whoami(), why) if apply else None, connections_of(pipeline)
+    order, connections = order_of(why, apply=apply), connections_of(pipeline)
     with spinning("replaying" if apply else "looking at what a replay would read"):
         report: ReplayReport | BatchReport
         if batch is not None:
@@ -125,7 +122,7 @@ def _lines_of_batch(report: "BatchReport") -> Iterator[str]:
         yield f"  refused     {report.refused}"
         yield "nothing was written, and --apply would be refused"
     else:
-        yield "nothing was written; to do it, add --apply"
+        yield DRY
 
 
 def _lines(report: "ReplayReport") -> Iterator[str]:
@@ -143,4 +140,4 @@ def _lines(report: "ReplayReport") -> Iterator[str]:
         yield f"  refused     {report.refused}"
         yield "nothing was written, and --apply would be refused"
     elif report.chosen:
-        yield "nothing was written; to do it, add --apply"
+        yield DRY

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.cli.order import Apply, whoami
 from tidemark.cli.output import Format, Output, Verbose, print_json
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import (
@@ -14,7 +15,6 @@ from tidemark.cli.project import (
     find_pipeline,
 )
 from tidemark.cli.shown_reset import print_reset
-from tidemark.cli.who import whoami
 from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ def reset(
             help="last, initial, the seq of a checkpoint, or a time (UTC without a zone).",
         ),
     ] = "last",
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Do it. Without --apply nothing changes.")
-    ] = False,
+    apply: Apply = False,
     reason: Annotated[
         str, typer.Option(help="Why, for the ledger's record of resets.")
     ] = "by hand",

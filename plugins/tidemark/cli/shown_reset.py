@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tidemark.cli.order import DRY
 from tidemark.cli.output import brief, print_line, print_table
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ def print_reset(report: "ResetReport", members: "list[MemberHealth]", table: str
         print_line(line)
     _print_places(report)
     if not report.applied:
-        print_line("nothing was written; to do it, add --apply")
+        print_line(DRY)
 
 
 def _lines(report: "ResetReport", members: "list[MemberHealth]", table: str) -> Iterator[str]:

@@ -1,0 +1,28 @@
+"""What commands that change a region ask of a person: whether to do it, why, and who says so."""
+
+import getpass
+import socket
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from tidemark.ledger.actions import Order
+
+Apply = Annotated[bool, typer.Option("--apply", help="Do it. Without --apply nothing changes.")]
+Why = Annotated[str, typer.Option(help="Why, for the ledger's record of actions.")]
+
+DRY = "nothing was written; to do it, add --apply"
+"""Ends what a dry run prints."""
+
+
+def order_of(why: str, *, apply: bool) -> "Order | None":
+    """For the audit row; None for a dry run."""
+    from tidemark.ledger.actions import Order
+
+    return Order(whoami(), why) if apply else None
+
+
+def whoami() -> str:
+    """The user and the machine."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"
