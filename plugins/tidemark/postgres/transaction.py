@@ -94,16 +94,11 @@ def snapshot(engine: Engine) -> Iterator[Cursor]:
     Raises:
         Unreachable: Postgres does not answer.
     """
-    with _connection(engine) as connection, connection.cursor() as cursor:
-        try:
-            cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            configure(cursor, {one: f"{ms}ms" for one, ms in _LOOKING_MS.items()}, is_local=True)
-            yield cursor
-            cursor.execute("ROLLBACK")
-        except NO_ANSWER as error:
-            raise unreachable(error) from error
-        except psycopg2.ProgrammingError as error:
-            raise refusal(error) from error
+    with autocommit(engine) as cursor:
+        cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        configure(cursor, {one: f"{ms}ms" for one, ms in _LOOKING_MS.items()}, is_local=True)
+        yield cursor
+        cursor.execute("ROLLBACK")
 
 
 @contextmanager
