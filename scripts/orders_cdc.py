@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
-from zlib import crc32
 
-from confluent_kafka import Producer
 from example_place import Place
-from flight_data import PARTITIONS, create_topic, produce
+from flight_data import create_topic, replay
 from rich.table import Table
 from shop import Shop
 from topic_reader import committed
@@ -43,13 +41,9 @@ class OrdersCdc:
     def produce(self, place: Place, wave: int) -> int:
         """All changes of an order go to one partition, as Debezium does it."""
         create_topic(place.kafka, self.topic)
-        producer = Producer({"bootstrap.servers": place.kafka, "linger.ms": 50})
-        for order_id, value in Shop(wave + 1).changes(self._changes):
-            key = json.dumps({"order_id": order_id}).encode()
-            produce(producer, self.topic, crc32(key) % PARTITIONS, key, value)
-        if left := producer.flush(120):
-            raise TimeoutError(f"{left} changes were not acknowledged in 120 s")
-        return self._changes
+        events = Shop(wave + 1).changes(self._changes)
+        keyed = [(json.dumps({"order_id": one}).encode(), value) for one, value in events]
+        return replay(place.kafka, self.topic, keyed)
 
     def differences(self, place: Place) -> Mapping[str, int]:
         """Each order's last change is its row, or it has none; each change is in the history."""

@@ -6,14 +6,12 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any
-from zlib import crc32
 
-from confluent_kafka import Producer
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from example_place import Place
-from flight_data import PARTITIONS, create_topic, produce
+from flight_data import create_topic, replay
 from rich.table import Table
 from topic_reader import committed
 
@@ -65,15 +63,11 @@ class PaymentsAvro:
         registry = SchemaRegistryClient({"url": place.registry})
         serializer = AvroSerializer(registry, (FIRST, SECOND)[wave])
         context = SerializationContext(self.topic, MessageField.VALUE)
-        producer = Producer({"bootstrap.servers": place.kafka, "linger.ms": 50})
-        for payment in payments(wave, self._payments):
-            key = payment["account"].encode()
-            value = serializer(payment, context)
-            produce(producer, self.topic, crc32(key) % PARTITIONS, key, value)
-        produce(producer, self.topic, 0, b"nobody", BROKEN)
-        if left := producer.flush(120):
-            raise TimeoutError(f"{left} payments were not acknowledged in 120 s")
-        return self._payments + 1
+        keyed = [
+            (payment["account"].encode(), serializer(payment, context))
+            for payment in payments(wave, self._payments)
+        ]
+        return replay(place.kafka, self.topic, [*keyed, (b"nobody", BROKEN)])
 
     def differences(self, place: Place) -> Mapping[str, int]:
         """Each payment is a row once, each broken value a dead letter."""
