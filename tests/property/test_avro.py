@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.fates import assert_one_fate
 from tests.support.registry import framed
 from tests.unit.test_avro import Known, record, written
 
@@ -92,16 +93,7 @@ def test_what_a_writer_wrote_is_read(data: list[dict[str, Any]]) -> None:
 @given(st.lists(VALUES, max_size=6))
 def test_a_value_has_one_fate_alone_and_in_company(values: list[bytes | None]) -> None:
     """B12: whatever its bytes are."""
-    together = DECODER.decode(values)
-    assert len(together.kept) + len(together.rejected) == len(values)
-    rejected = {one.index: (one.reason, one.detail) for one in together.rejected}
-    rows = dict(zip(together.kept.to_pylist(), map(repr, together.rows.to_pylist()), strict=True))
-    for index, value in enumerate(values):
-        alone = DECODER.decode([value])
-        assert [(one.reason, one.detail) for one in alone.rejected] == [
-            rejected[index] for _ in alone.rejected
-        ]
-        assert list(map(repr, alone.rows.to_pylist())) == [rows[index] for _ in alone.kept]
+    assert_one_fate(DECODER, values)
 
 
 PLAIN = record(

@@ -12,9 +12,10 @@ from tests.support.commands import answer, settle_in, tidemark, write_pipeline
 from tests.support.executor import BAD
 from tests.support.produce import produce
 from tests.support.two_tables import APPENDED, EVENS, NUMBERS, SETTINGS
+from tests.support.unanswered import unanswered
 from tests.support.world import World, dump, staging
 
-from tidemark.errors import Fenced, OutcomeUnknown, StagingLost
+from tidemark.errors import Fenced, StagingLost
 from tidemark.operations import replay_batch as operation
 from tidemark.protocol import again as protocol
 
@@ -234,17 +235,7 @@ def test_a_row_that_the_target_refuses_changes_nothing(region: World) -> None:
 def test_a_commit_without_an_answer_is_looked_up(
     region: World, monkeypatch: pytest.MonkeyPatch, fate: str
 ) -> None:
-    publish, calls = protocol._publish, list[int]()
-
-    def unanswered(*values: Any) -> Any:
-        calls.append(1)
-        if len(calls) > 1:
-            return publish(*values)
-        if fate == "sent":
-            publish(*values)
-        raise OutcomeUnknown(fate)
-
-    monkeypatch.setattr(protocol, "_publish", unanswered)
+    calls = unanswered(monkeypatch, protocol, fate)
     assert answer("replay", region.region, *APPLY)["rows"] == 3
     assert len(calls) == (1 if fate == "sent" else 2)
     assert rows(region) == NEW

@@ -9,6 +9,7 @@ from tests.support.batches import Batches, Drained, Run, documents
 from tests.support.produce import produce
 
 from tidemark.model.offsets import Span
+from tidemark.spark import executor as executors
 from tidemark.spark.executor import SparkExecutor
 from tidemark.spark.session import session
 from tidemark.spark.transform import Transform
@@ -20,6 +21,13 @@ def spark() -> Iterator[SparkSession]:
     spark = session("tidemark tests")
     yield spark
     spark.stop()
+
+
+@pytest.fixture
+def kept_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands use the module's Spark, and it goes on when they end."""
+    monkeypatch.setattr(executors, "context", lambda *_, **__: spark.sparkContext)
+    monkeypatch.setattr(SparkExecutor, "close", lambda _: None)
 
 
 @pytest.fixture

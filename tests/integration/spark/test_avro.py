@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 from tests.support.commands import PIPELINE, answer, settle_in, tidemark, write_pipeline
 from tests.support.produce import produce
 from tests.support.protobuf import as_set, field, file, message, serialized
@@ -14,7 +13,6 @@ from tests.support.world import World
 from tests.unit.test_avro import record, written
 
 from tidemark.spark import executor as executors
-from tidemark.spark.executor import SparkExecutor
 
 pytestmark = pytest.mark.spark
 
@@ -38,15 +36,13 @@ def project(
     world: World,
     known: TestRegistry,
     tmp_path: Path,
-    spark: SparkSession,
+    kept_spark: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> World:
     """A project that reads Avro, with the module's Spark and a registry behind a login."""
     shipped = executors.spark_executor
     settle_in(world, tmp_path, monkeypatch)
     monkeypatch.setattr(executors, "spark_executor", shipped)
-    monkeypatch.setattr(executors, "context", lambda *_, **__: spark.sparkContext)
-    monkeypatch.setattr(SparkExecutor, "close", lambda _: None)  # the module's Spark goes on
     extra = {"max.retries": 0, "timeout": 5}
     connection = known.connection(login="ada", password=SECRET, extra=extra)
     monkeypatch.setenv(*connection.to_env())

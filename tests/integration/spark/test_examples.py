@@ -8,7 +8,6 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from demo_example import Example
 from example_place import Place
-from pyspark.sql import SparkSession
 from tests.support.commands import answer, tidemark
 from tests.support.members import until
 from tests.support.region import kafka_connection, postgres_connection
@@ -16,8 +15,6 @@ from tests.support.registry import KnownRegistry, registry
 
 from orders_cdc import OrdersCdc
 from payments_avro import PaymentsAvro
-from tidemark.spark import executor as executors
-from tidemark.spark.executor import SparkExecutor
 
 pytestmark = pytest.mark.spark
 
@@ -26,14 +23,12 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture
 def place(
-    kafka: str, warehouse: dict[str, Any], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    kafka: str, warehouse: dict[str, Any], kept_spark: None, monkeypatch: pytest.MonkeyPatch
 ) -> Place:
     """This project, with a database of the test's own and the module's Spark."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv(*kafka_connection(kafka).to_env())
     monkeypatch.setenv(*postgres_connection(warehouse).to_env())
-    monkeypatch.setattr(executors, "context", lambda *_, **__: spark.sparkContext)
-    monkeypatch.setattr(SparkExecutor, "close", lambda _: None)  # the module's Spark goes on
     return Place(kafka, warehouse, "")
 
 

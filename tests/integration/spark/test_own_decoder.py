@@ -3,13 +3,11 @@
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 from tests.support.commands import PIPELINE, answer, settle_in, tidemark, write_pipeline
 from tests.support.produce import produce
 from tests.support.world import World
 
 from tidemark.spark import executor as executors
-from tidemark.spark.executor import SparkExecutor
 
 pytestmark = pytest.mark.spark
 
@@ -17,14 +15,12 @@ OWN = "tests.support.own_decoders"
 
 
 def test_records_pass_through_a_decoder_of_the_users_own(
-    world: World, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    world: World, tmp_path: Path, kept_spark: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B12: checked, shown, run and proven; a class that raises fails the run, and says where."""
     shipped = executors.spark_executor
     settle_in(world, tmp_path, monkeypatch)
     monkeypatch.setattr(executors, "spark_executor", shipped)
-    monkeypatch.setattr(executors, "context", lambda *_, **__: spark.sparkContext)
-    monkeypatch.setattr(SparkExecutor, "close", lambda _: None)  # the module's Spark goes on
     produce(world.kafka, world.topic, [b"a b", b"bad", b"c d", None])
     write_pipeline(world, decode={"format": f"{OWN}:Words"})
     found = {one["check"]: one for one in answer("check", PIPELINE)["checks"]}
