@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from tidemark.decode.avro_bytes import invalid
 from tidemark.decode.avro_columns import Columns, columns
-from tidemark.decode.avro_reader import Read, Readers
+from tidemark.decode.avro_plain import Read
+from tidemark.decode.avro_reader import Readers
 from tidemark.decode.framing import SchemaId, unframed
 from tidemark.decode.outcome import (
     MAX_VALUE_BYTES,

@@ -6,7 +6,7 @@ bytes could name billions of them. What is read is therefore bounded by the valu
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -14,29 +14,15 @@ import pyarrow as pa
 
 from tidemark.decode import avro_bytes as raw
 from tidemark.decode.avro_bytes import index_at, invalid, long_at, text_at
-from tidemark.decode.avro_types import conversion
-from tidemark.decode.exact import Convert, same, text
+from tidemark.decode.avro_plain import PLAIN, Read, other, plain
+from tidemark.decode.exact import text
 from tidemark.decode.outcome import Reason, Refusal
-
-Read = Callable[[bytes, int], tuple[Any, int]]
-"""From a value and a place in it to what stands there and the place after it."""
 
 MAX_DEPTH = 64
 MAX_NODES = 10_000
 """Types within types; a schema of a few lines may name one type millions of times."""
 
 _STEP = re.compile(r"[.\[{]")
-
-_PLAIN: dict[str, Read] = {
-    "null": raw.null_at,
-    "boolean": raw.boolean_at,
-    "int": raw.int_at,
-    "long": raw.long_at,
-    "float": raw.float_at,
-    "double": raw.double_at,
-    "bytes": raw.bytes_at,
-    "string": raw.text_at,
-}
 
 
 class Readers:
@@ -59,7 +45,7 @@ class Readers:
             return self._union(schema, to, where)
         self._refuse_endless(where)
         if isinstance(schema, str):
-            schema = {"type": schema} if schema in _PLAIN else self._named[schema]
+            schema = {"type": schema} if schema in PLAIN else self._named[schema]
         match schema["type"]:
             case "record" | "error":
                 return self._record(schema, to, where)
@@ -68,7 +54,7 @@ class Readers:
             case "map":
                 return self._map(schema["values"], to, where)
             case str(name) if name not in self._named:
-                return _plain(schema, to, where)
+                return plain(schema, to, where)
         return self.reader(schema["type"], to, where)
 
     def _refuse_endless(self, where: str) -> None:
@@ -164,7 +150,7 @@ class Readers:
     def _takes_bytes(self, schema: Any) -> bool:
         """Whether every datum has a byte at least."""
         if isinstance(schema, str):
-            return (schema in _PLAIN and schema != "null") or (
+            return (schema in PLAIN and schema != "null") or (
                 schema in self._named and self._takes_bytes(self._named[schema])
             )
         if isinstance(schema, list):
@@ -177,54 +163,6 @@ class Readers:
             case "array" | "map" | "enum":
                 return True
         return self._takes_bytes(schema["type"])
-
-
-def other(where: str, fact: str) -> Refusal:
-    """The refusal of a writer's schema."""
-    return Refusal(Reason.OTHER_SCHEMA, f"{fact} - at `{where}`")
-
-
-def _plain(schema: Any, to: pa.DataType | None, where: str) -> Read:
-    read = _bare(schema)
-    if to is None:
-        return raw.bytes_at if schema["type"] == "string" else read
-    if schema["type"] == "null":
-        return read
-    convert = conversion(schema, to)
-    if convert is None:
-        logical = f" ({schema['logicalType']})" if "logicalType" in schema else ""
-        raise other(where, f"{schema['type']}{logical} is not read as {to}")
-    return read if convert is same else _converted(read, convert, where)
-
-
-def _bare(schema: Any) -> Read:
-    match schema["type"]:
-        case "fixed":
-            return partial(_fixed, schema["size"])
-        case "enum":
-            return partial(_enum, schema["symbols"])
-        case name:
-            return _PLAIN[name]
-
-
-def _fixed(size: int, data: bytes, at: int) -> tuple[bytes, int]:
-    return raw.sized(data, at, size)
-
-
-def _enum(symbols: list[str], data: bytes, at: int) -> tuple[str, int]:
-    index, at = index_at(data, at, len(symbols))
-    return symbols[index], at
-
-
-def _converted(read: Read, convert: Convert, where: str) -> Read:
-    def converted(data: bytes, at: int) -> tuple[Any, int]:
-        value, at = read(data, at)
-        try:
-            return convert(value), at
-        except Refusal as refusal:
-            raise Refusal(refusal.reason, f"{refusal.detail} - at `{where}`") from None
-
-    return converted
 
 
 def _blocks(item: Read, keeps: bool, data: bytes, at: int) -> tuple[list[Any] | None, int]:
