@@ -14,8 +14,9 @@ from tidemark.kafka.holders import GroupState, Holder
 from tidemark.kafka.names import client_id_of
 from tidemark.ledger.ledger import Ledger
 from tidemark.member import retire
-from tidemark.model.batch import ONLY, Attempt, Batch, Contribution, SpanRead
+from tidemark.model.batch import ONLY, Batch
 from tidemark.model.bounds import Bounds
+from tidemark.model.contribution import Attempt, Contribution, SpanRead
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.operations.region import Region

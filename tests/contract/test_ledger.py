@@ -11,8 +11,9 @@ from tests.support.fake_desk import FakeDesk
 
 from tidemark.errors import Fenced, LedgerInconsistent, RunNotDone, StagingLost, TidemarkError
 from tidemark.ledger.migrate import migrate
-from tidemark.model.batch import ONLY, Batch, Contribution, Moved
+from tidemark.model.batch import ONLY, Batch, Moved
 from tidemark.model.bounds import Bounds
+from tidemark.model.contribution import Contribution
 from tidemark.model.offsets import Span
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.contribute import SpanAlreadyClaimed

@@ -9,7 +9,8 @@ from tests.support.fake_tables import Tables, as_batch, offsets_of
 from tests.support.fake_transactions import FakeDeciding, FakeSettling, Transaction
 
 from tidemark.errors import Fenced, OutcomeUnknown
-from tidemark.model.batch import ONLY, Batch, Checkpoint, Contribution, Moved, Rows
+from tidemark.model.batch import ONLY, Batch, Checkpoint, Moved
+from tidemark.model.contribution import Contribution, Rows
 from tidemark.model.state import Run
 
 

@@ -21,8 +21,9 @@ from tests.support.fake_tables import (
 )
 
 from tidemark.errors import Fenced, LedgerInconsistent, StagingLost
-from tidemark.model.batch import ONLY, Batch, Contribution, Moved
+from tidemark.model.batch import ONLY, Batch, Moved
 from tidemark.model.bounds import Bounds
+from tidemark.model.contribution import Contribution
 from tidemark.model.dead_letters import Counted, Limits, Reason
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition

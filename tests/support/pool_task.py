@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 
-from tidemark.model.batch import Attempt
+from tidemark.model.contribution import Attempt
 from tidemark.model.offsets import Span
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.arrow import ArrowTransform

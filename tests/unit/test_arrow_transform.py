@@ -14,7 +14,8 @@ from tidemark.errors import (
     SchemaMismatch,
     TransformFailed,
 )
-from tidemark.model.batch import ONLY, Attempt
+from tidemark.model.batch import ONLY
+from tidemark.model.contribution import Attempt
 from tidemark.model.offsets import Span
 from tidemark.spark import direct
 from tidemark.spark.arrow import ArrowTransform

@@ -16,7 +16,8 @@ from tidemark.cli.main import app
 from tidemark.cli.output import brief, cut, inert, text_of
 from tidemark.cli.project import connection, find_pipeline, prepare_spark
 from tidemark.errors import InvalidSettings, by_code
-from tidemark.model.batch import ONLY, Attempt
+from tidemark.model.batch import ONLY
+from tidemark.model.contribution import Attempt
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.plain import plain
 from tidemark.settings.pipeline import Pipeline

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import Refused, StagingLost
-from tidemark.ledger.decision import Decision
-from tidemark.model.batch import Batch, Contribution, Moved, PlannedSpan
+from tidemark.ledger.decision import Decision, counts_of
+from tidemark.model.batch import Batch, Moved, PlannedSpan
+from tidemark.model.contribution import Contribution
 from tidemark.model.offsets import Span
 from tidemark.postgres.queries import query
 from tidemark.protocol.removal import Removal
@@ -91,19 +92,12 @@ class Again(Decision):
         Raises:
             StagingLost: a span is missing, or has another number of records.
         """
-        number, reads = self._write_contribution(batch, contribution), contribution.reads
+        number = self._write_contribution(batch, contribution)
         claimed = self._run(
             "claim_again",
             seq=batch.seq,
             contribution=number,
-            topics=[read.span.topic for read in reads],
-            partitions=[read.span.partition for read in reads],
-            starts=[read.span.start for read in reads],
-            ends=[read.span.end for read in reads],
-            attempts=[read.attempt for read in reads],
-            records=[read.records for read in reads],
-            dead_letters=[read.dead_letters for read in reads],
-            bytes=[read.bytes for read in reads],
+            **counts_of(contribution.reads),
         )
         if claimed != len(batch.spans):
             raise StagingLost(

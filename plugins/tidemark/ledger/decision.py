@@ -1,12 +1,13 @@
 """A transaction that holds the region lock and the current epoch, and runs named statements."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.model.batch import Batch, Contribution, Moved
+from tidemark.model.batch import Batch, Moved
+from tidemark.model.contribution import Contribution, SpanRead
 from tidemark.postgres.queries import query
 
 
@@ -60,3 +61,17 @@ class Decision:
 
     def _number(self, name: str, **values: object) -> int:
         return int(self._one(name, **values)[0])  # type: ignore[index]
+
+
+def counts_of(reads: Sequence[SpanRead]) -> dict[str, list[Any]]:
+    """What the reads found, an array for each column of their spans."""
+    return {
+        "topics": [read.span.topic for read in reads],
+        "partitions": [read.span.partition for read in reads],
+        "starts": [read.span.start for read in reads],
+        "ends": [read.span.end for read in reads],
+        "attempts": [read.attempt for read in reads],
+        "records": [read.records for read in reads],
+        "dead_letters": [read.dead_letters for read in reads],
+        "bytes": [read.bytes for read in reads],
+    }

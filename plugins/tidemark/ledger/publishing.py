@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from tidemark.errors import TargetRefused
-from tidemark.ledger.decision import Decision
-from tidemark.model.batch import Batch, Contribution, Moved, SpanRead
+from tidemark.ledger.decision import Decision, counts_of
+from tidemark.model.batch import Batch, Moved
+from tidemark.model.contribution import Contribution, SpanRead
 from tidemark.model.dead_letters import JUDGED_FROM, Counted, Limits, Reason
 from tidemark.postgres.session import configure
 from tidemark.protocol.contribute import SpanAlreadyClaimed
@@ -44,14 +45,7 @@ class Publishing(Decision):
             "claim_spans",
             seq=batch.seq,
             contribution=contribution,
-            topics=[read.span.topic for read in reads],
-            partitions=[read.span.partition for read in reads],
-            starts=[read.span.start for read in reads],
-            ends=[read.span.end for read in reads],
-            attempts=[read.attempt for read in reads],
-            records=[read.records for read in reads],
-            dead_letters=[read.dead_letters for read in reads],
-            bytes=[read.bytes for read in reads],
+            **counts_of(reads),
             record_ends=[read.record_end for read in reads],
             leader_epochs=[read.leader_epoch for read in reads],
         )

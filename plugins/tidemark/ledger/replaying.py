@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from tidemark.ledger.decision import Decision
 from tidemark.ledger.letters import of_filter
-from tidemark.model.batch import Batch, Contribution, Moved, PlannedSpan, Stored
+from tidemark.model.batch import Batch, Moved, PlannedSpan, Stored
+from tidemark.model.contribution import Contribution
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.offsets import Span
 

@@ -12,7 +12,8 @@ from tidemark.member.retire import retire
 from tidemark.member.sending import alone
 from tidemark.member.stall import StallDetector
 from tidemark.member.work import InHand
-from tidemark.model.batch import Batch, Contribution
+from tidemark.model.batch import Batch
+from tidemark.model.contribution import Contribution
 from tidemark.protocol.contribute import contribute_and_publish
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.publish import Outcome, Result, publish_complete

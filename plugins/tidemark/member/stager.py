@@ -8,7 +8,8 @@ from tidemark.errors import JobFailed, TidemarkError
 from tidemark.member.active_read import ActiveRead
 from tidemark.member.job import start_job
 from tidemark.member.member_run import MemberRun
-from tidemark.model.batch import Attempt, Batch, Contribution, SpanRead
+from tidemark.model.batch import Batch
+from tidemark.model.contribution import Attempt, Contribution, SpanRead
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.offsets import Span, in_ranges
 from tidemark.postgres.transaction import transaction

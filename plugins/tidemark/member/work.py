@@ -3,7 +3,8 @@
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from tidemark.model.batch import Batch, Contribution
+from tidemark.model.batch import Batch
+from tidemark.model.contribution import Contribution
 from tidemark.model.offsets import Span, TopicPartition
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from tidemark.errors import IncompleteRead
-from tidemark.model.batch import Batch, SpanRead
+from tidemark.model.batch import Batch
+from tidemark.model.contribution import SpanRead
 from tidemark.model.offsets import Span, spans_in_ranges
 
 

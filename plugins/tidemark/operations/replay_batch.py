@@ -6,7 +6,7 @@ from tidemark.errors import Refused
 from tidemark.ledger.actions import Order
 from tidemark.ledger.again import refuse_again
 from tidemark.ledger.looks import Looks
-from tidemark.model.batch import Contribution
+from tidemark.model.contribution import Contribution
 from tidemark.operations.drain import ExecutorOf
 from tidemark.operations.region import Connections, Region, facts_left, region_of
 from tidemark.operations.replay_request import refusal

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tidemark.errors import Refused
-from tidemark.model.batch import Rows
+from tidemark.model.contribution import Rows
 from tidemark.model.facts import Facts
 from tidemark.model.state import RegionState
 from tidemark.model.upsert import Upsert

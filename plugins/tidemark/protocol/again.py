@@ -24,7 +24,8 @@ from typing import Protocol, TypeVar
 
 from tidemark import failpoints
 from tidemark.errors import Fenced, OutcomeUnknown
-from tidemark.model.batch import Batch, Contribution, Moved, Rows
+from tidemark.model.batch import Batch, Moved
+from tidemark.model.contribution import Contribution, Rows
 from tidemark.protocol.removal import Removal
 
 # ruff: noqa: D102 -- what a method does stands where it is done: in the ledger, in staging

@@ -19,7 +19,8 @@ from collections import Counter
 
 from tidemark import failpoints
 from tidemark.errors import Fenced, OutcomeUnknown, StagingLost, TidemarkError
-from tidemark.model.batch import Batch, Contribution
+from tidemark.model.batch import Batch
+from tidemark.model.contribution import Contribution
 from tidemark.protocol.ports import DecidingT, Ledger, Target
 from tidemark.protocol.publish import Outcome, Result, claims_lost, publish
 

@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
-from tidemark.model.batch import Batch, Checkpoint, Contribution, Moved, Rows
+from tidemark.model.batch import Batch, Checkpoint, Moved
 from tidemark.model.bounds import Bounds
+from tidemark.model.contribution import Contribution, Rows
 from tidemark.model.dead_letters import Counted, LetterFilter, Limits, Reason
 from tidemark.model.facts import Facts, LogEnd
 from tidemark.model.offsets import Offsets, Span, TopicPartition

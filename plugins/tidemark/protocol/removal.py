@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from tidemark.errors import Refused
-from tidemark.model.batch import Rows
+from tidemark.model.contribution import Rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidemark.errors import IncompleteRead
-from tidemark.model.batch import ONLY, Attempt
+from tidemark.model.batch import ONLY
+from tidemark.model.contribution import Attempt
 from tidemark.model.offsets import Span, spans_in_ranges
 from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.columns import spelled

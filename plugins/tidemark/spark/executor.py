@@ -15,7 +15,8 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tidemark.errors import TidemarkError
-from tidemark.model.batch import ONLY, Attempt, Batch
+from tidemark.model.batch import ONLY, Batch
+from tidemark.model.contribution import Attempt
 from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline

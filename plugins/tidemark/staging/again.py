@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from psycopg2 import sql
 
-from tidemark.model.batch import SET_ASIDE, Batch, Moved, Rows
+from tidemark.model.batch import SET_ASIDE, Batch, Moved
+from tidemark.model.contribution import Rows
 from tidemark.staging.deferred import all_deferred
 from tidemark.staging.move import move_dead_letters
 from tidemark.staging.movers import Movers

@@ -6,7 +6,8 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import TargetRefused
-from tidemark.model.batch import Moved, SpanRead, Staging
+from tidemark.model.batch import Moved, Staging
+from tidemark.model.contribution import SpanRead
 from tidemark.staging.catalog import find_interfering
 from tidemark.staging.column import BATCH_SEQ, Column
 from tidemark.staging.target import Target

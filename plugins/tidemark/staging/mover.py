@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.model.batch import Batch, Contribution, Moved
+from tidemark.model.batch import Batch, Moved
+from tidemark.model.contribution import Contribution
 from tidemark.model.upsert import Upsert
 from tidemark.staging.catalog import find_columns
 from tidemark.staging.column import Column

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import SchemaMismatch
-from tidemark.model.batch import Batch, Contribution, Moved
+from tidemark.model.batch import Batch, Moved
+from tidemark.model.contribution import Contribution
 from tidemark.staging import tables
 from tidemark.staging.deferred import all_deferred
 from tidemark.staging.move import count_dead_letters, move_dead_letters

@@ -6,7 +6,8 @@ from dataclasses import astuple
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.model.batch import SpanRead, Staging
+from tidemark.model.batch import Staging
+from tidemark.model.contribution import SpanRead
 from tidemark.model.offsets import LogPosition, Span
 
 _RECORD_READS = sql.SQL("""

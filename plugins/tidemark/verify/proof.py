@@ -9,7 +9,8 @@ from psycopg2.extensions import cursor as Cursor
 from tidemark.errors import CorruptRecord, DataLost
 from tidemark.ledger.looks import Looks, Published, PublishedSpan
 from tidemark.member.job import JobExecutor
-from tidemark.model.batch import ONLY, Attempt, Batch, SpanRead, Stored
+from tidemark.model.batch import ONLY, Batch, Stored
+from tidemark.model.contribution import Attempt, SpanRead
 from tidemark.model.facts import Facts
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.operations.region import Region

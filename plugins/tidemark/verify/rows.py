@@ -6,7 +6,8 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import SchemaMismatch
-from tidemark.model.batch import ONLY, SET_ASIDE, Attempt, SpanRead
+from tidemark.model.batch import ONLY, SET_ASIDE
+from tidemark.model.contribution import Attempt, SpanRead
 from tidemark.postgres.queries import query
 from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.column import BATCH_SEQ, Column

@@ -12,8 +12,9 @@ from tests.support.desk import Desk
 
 from tidemark.errors import Fenced, Refused, TidemarkError, Unreachable
 from tidemark.member.retire import retire
-from tidemark.model.batch import ONLY, Batch, Contribution, SpanRead
+from tidemark.model.batch import ONLY, Batch
 from tidemark.model.bounds import Bounds
+from tidemark.model.contribution import Contribution, SpanRead
 from tidemark.model.offsets import Span
 from tidemark.model.state import NEVER_MIRRORED
 from tidemark.postgres.queries import query

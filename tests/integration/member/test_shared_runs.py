@@ -20,7 +20,8 @@ from tidemark.member import stall as stall_module
 from tidemark.member import watch as watch_module
 from tidemark.member.job import movers_of
 from tidemark.member.retire import retire
-from tidemark.model.batch import Batch, Contribution
+from tidemark.model.batch import Batch
+from tidemark.model.contribution import Contribution
 from tidemark.model.offsets import Span
 from tidemark.operations.mirror import mirror_region
 from tidemark.postgres.transaction import transaction

@@ -11,8 +11,9 @@ from tests.support.world import dump
 
 from tidemark.errors import ClaimsLost, CommitRefused, Fenced, StagingLost, TargetRefused
 from tidemark.failpoints import FailpointHit
-from tidemark.model.batch import Attempt, Batch, Contribution
+from tidemark.model.batch import Batch
 from tidemark.model.bounds import Bounds
+from tidemark.model.contribution import Attempt, Contribution
 from tidemark.postgres.transaction import transaction
 from tidemark.protocol.publish import Result
 

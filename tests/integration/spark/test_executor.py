@@ -36,7 +36,8 @@ from tidemark.errors import (
 )
 from tidemark.failpoints import VARIABLE
 from tidemark.local.stack import LocalStack
-from tidemark.model.batch import ONLY, Attempt, Batch
+from tidemark.model.batch import ONLY, Batch
+from tidemark.model.contribution import Attempt
 from tidemark.model.offsets import Span
 from tidemark.operations.region import Connections
 from tidemark.settings.fields import arrow_schema

@@ -13,7 +13,8 @@ from tests.support.flights_table import (
     Parameters,
 )
 
-from tidemark.model.batch import DeadLetter, SpanRead, Staging
+from tidemark.model.batch import DeadLetter, Staging
+from tidemark.model.contribution import SpanRead
 from tidemark.model.offsets import LogPosition, Span
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
