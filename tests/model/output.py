@@ -1,11 +1,13 @@
 """The output topic in every order of events: what the mirror's Kafka transaction sends.
 
 Two members mirror whenever they like, an open has to before its epoch may publish, a rewind changes
-the ledger when its mirror was read back. Everybody sleeps before every step, and members outlive
-their epoch as zombies. What was sent is judged by the library's own `begin`. One batch is one row.
+the ledger when its mirror was read back; so does a person who withholds a batch, and mirrors again.
+Everybody sleeps before every step, and members outlive their epoch as zombies. What was sent is
+judged by the library's own `begin`. One batch is one row.
 
 Faults, each with a budget: a crash, or a commit without an answer; an open at any time; a rewind; a
-ledger restored from a backup; the group's offsets lost; offsets that are readable late.
+batch that is withheld; a mirror by hand, under whatever epoch it finds; a ledger restored from a
+backup; the group's offsets lost; offsets that are readable late.
 """
 
 from collections.abc import Iterator
@@ -13,7 +15,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tidemark.errors import Refused
-from tidemark.model.output import NOTHING_SENT, OutputHistory, Sent
+from tidemark.model.output import NOTHING_SENT, OutputHistory, Sent, Topics
 from tidemark.protocol.output_start import begin
 
 
@@ -26,10 +28,12 @@ class Faults(NamedTuple):
     restore: int = 0
     expire: int = 0
     late: int = 0
+    withhold: int = 0
+    hand: int = 0
 
 
 class Mirror(NamedTuple):
-    """Whoever mirrors: a member, or the administrator that opens or rewinds."""
+    """Whoever mirrors: a member, or the administrator that opens, rewinds or withholds."""
 
     kind: str
     step: str = "idle"
@@ -43,6 +47,7 @@ class Mirror(NamedTuple):
     """The batches, what is sent then, and the offset."""
     remembered: Sent | None = None
     to: int = 0
+    """How many batches stay live, of a rewind; the seq that is withheld."""
 
 
 class State(NamedTuple):
@@ -51,6 +56,7 @@ class State(NamedTuple):
     faults: Faults
     live: tuple[Sent, ...] = ()
     rewound: tuple[Sent, ...] = ()
+    withheld: tuple[Sent, ...] = ()
     top: int = 0
     """The highest seq that was ever given."""
     make: int = 0
@@ -79,7 +85,7 @@ class Look(NamedTuple):
 
     state: State
     without: frozenset[str]
-    topic: str = "output"
+    topics: Topics = Topics("output")
     max_rows: int = 9
     start: str | None = None
     resume_after: int | None = None
@@ -138,6 +144,11 @@ class World:
         for to in range(len(state.live)) if state.faults.rewind else ():
             rewinding = fenced._replace(admin=Mirror("rewind", self._order[0], to=to))
             yield f"rewind to {to}", _paid(rewinding, "rewind"), True
+        for batch in state.live if state.faults.withhold else ():
+            fenced = state if "withhold's epoch" in self._without else _fenced(state)
+            step = "mark" if "withhold's mirror" in self._without else self._order[0]
+            withholding = fenced._replace(admin=Mirror("withhold", step, to=batch.seq))
+            yield f"withhold {batch}", _paid(withholding, "withhold"), True
 
     def _mirror(self, state: State, place: int) -> Iterator[Step]:
         one = _at(state, place)
@@ -148,6 +159,10 @@ class World:
                 yield f"{name} begins", _put(state, place, begun), False
             elif state.is_opened:
                 yield f"a member joins at {place}", _put(state, place, Mirror("member")), False
+            is_settling = state.admin and state.admin.kind != "open"
+            if state.faults.hand and (not is_settling or "by hand" in self._without):
+                by_hand = _put(state, place, Mirror("by hand", step=self._order[0]))
+                yield f"a mirror by hand at {place}", _paid(by_hand, "hand"), True
             return
         for label, after, is_fault in getattr(self, f"_{one.step}")(state, place, one):
             yield f"{name} {label}", after, is_fault
@@ -183,7 +198,9 @@ class World:
         try:
             todo = self._todo(state, one)
         except Refused as refused:
-            yield "stops", state._replace(stopped=str(refused)), False
+            ended = _gone(state, place, one)
+            stopped = state._replace(stopped=str(refused))
+            yield "stops", ended if one.kind == "by hand" else stopped, False
             return
         ready = one._replace(step="commit", todo=todo)
         yield f"reads, will send {todo[0]}", _put(state, place, ready), False
@@ -194,8 +211,11 @@ class World:
             lowered = (NOTHING_SENT, *state.live)[one.to]
             falls = "never falls" in self._without and lowered.seq < sent.seq
             return (), lowered if falls else sent, one.to
+        if one.kind == "withhold":
+            return (), sent, len(state.live)
         batches = tuple(batch for batch in state.live if batch.seq > sent.seq)
-        return batches, (sent, *batches)[-1], len(state.live)
+        newest = (sent, *batches)[-1]
+        return tuple(one for one in batches if one not in state.withheld), newest, len(state.live)
 
     def _sent(self, state: State, one: Mirror) -> Sent:
         is_unchecked = one.kind == "rewind" and "rewind's look" in self._without
@@ -234,6 +254,8 @@ class World:
     def _done(self, state: State, place: int, one: Mirror, sent: Sent) -> State:
         if one.kind == "rewind":
             return state._replace(admin=one._replace(step="remove", is_newest=False, todo=None))
+        if one.kind == "withhold":
+            return state._replace(admin=one._replace(step="mark", is_newest=False, todo=None))
         ended = _gone(state, place, one, sent if "memory" in self._without else None)
         is_opened = state.is_opened or (place == 2 and one.is_current)
         return ended._replace(is_opened=is_opened)
@@ -244,6 +266,20 @@ class World:
             live, rewound = state.live[: one.to], state.rewound + state.live[one.to :]
             yield "removes", state._replace(live=live, rewound=rewound, admin=None), False
 
+    def _mark(self, state: State, place: int, one: Mirror) -> Iterator[Step]:
+        """A withholding's second transaction, under its own epoch; then a mirror like others."""
+        if state.late:
+            return
+        unsent = [
+            batch
+            for batch in state.live
+            if state.sent and batch.seq > state.sent.seq and batch not in state.withheld
+        ]
+        meant = state.live if "withhold's check" in self._without else unsent[:1]
+        withheld = tuple(batch for batch in meant if batch.seq == one.to)
+        again = state._replace(admin=Mirror("open", self._order[0]))
+        yield f"withholds {withheld}", again._replace(withheld=state.withheld + withheld), False
+
     def is_well(self, state: State) -> bool:
         """The region has stopped, or all that it may publish was sent."""
         if state.stopped:
@@ -252,7 +288,7 @@ class World:
         is_sent = not state.live or (state.sent and state.sent.seq >= state.live[-1].seq)
         return bool(
             is_done and is_sent and state.is_opened and not state.late and not state.admin
-            and {*state.live} <= {*state.topic} and state.offset == len(state.live)
+            and {*state.live} <= {*state.topic, *state.withheld} and state.offset == len(state.live)
         )  # fmt: skip
 
 

@@ -12,8 +12,12 @@ def broken_promise(state: State) -> str:
         return f"twice or out of order: {seqs}"
     if not {*state.topic} <= {*state.made}:
         return "sent, and never published"
+    if both := {*state.topic} & {*state.withheld}:
+        return f"sent, and withheld: {both}"
     if state.sent and not state.late and not state.is_hurt:
-        left = [one.seq for one in state.live if one.seq <= state.sent.seq]
+        left = [
+            one.seq for one in state.live if one.seq <= state.sent.seq and one not in state.withheld
+        ]
         if not {*left} <= {*seqs}:
             return f"{left} will never be sent: {state.sent.seq} was"
     if state.offset > len(state.live) and not state.is_hurt:
@@ -26,7 +30,7 @@ def broken_promise(state: State) -> str:
 def _lost_after_a_disaster(state: State) -> str:
     is_at_rest = state.is_hurt and state.is_opened and not (state.stopped or state.admin)
     if is_at_rest and state.live and state.sent == state.live[-1]:
-        left = {*state.live} - {*state.topic}
+        left = {*state.live} - {*state.topic, *state.withheld}
         return f"at rest, and {left} was never sent" if left else ""
     return ""
 

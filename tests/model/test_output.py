@@ -7,7 +7,7 @@ from tests.model.output import Faults, World
 from tests.model.output_promises import searched
 
 ALONE = [Faults(**{fault: 1}) for fault in Faults._fields]
-CRASH, OPEN, REWIND, RESTORE, EXPIRE, LATE = ALONE
+CRASH, OPEN, REWIND, RESTORE, EXPIRE, LATE, WITHHOLD, HAND = ALONE
 NONE = Faults()
 
 
@@ -50,6 +50,10 @@ def test_each_row_is_sent_once_whatever_happens_twice(faults: Faults) -> None:
         ("rewind's look", "twice or out of order", both(EXPIRE, REWIND)),
         ("topic", "twice or out of order", both(RESTORE, EXPIRE)),
         ("missing", "twice or out of order", EXPIRE),
+        ("withhold's epoch", "sent, and withheld", WITHHOLD),
+        ("withhold's mirror", "sent, and withheld", WITHHOLD),
+        ("by hand", "sent, and withheld", both(HAND, WITHHOLD)),
+        ("withhold's check", "sent, and withheld", WITHHOLD),
     ],
 )
 def test_a_guard_that_is_taken_out_is_missed(guard: str, found: str, faults: Faults) -> None:

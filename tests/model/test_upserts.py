@@ -19,6 +19,9 @@ from tidemark.postgres.transaction import connect
 EXAMPLES = int(os.environ.get("TIDEMARK_MODEL_EXAMPLES", "25"))
 PARTITIONS = 2
 
+REFUSED = "bad"
+"""The word of a record that is as if it had not come."""
+
 Change = tuple[int, str | None, int]
 """Key, word (None deletes), value of order_by."""
 Batch = list[list[Change]]
@@ -27,7 +30,9 @@ Kept = tuple[tuple[int, ...], str | None]
 """What decides, and the word."""
 
 changes = st.lists(
-    st.tuples(st.integers(0, 5), st.none() | st.sampled_from("abc"), st.integers(0, 9)),
+    st.tuples(
+        st.integers(0, 5), st.none() | st.sampled_from(["a", "b", REFUSED]), st.integers(0, 9)
+    ),
     max_size=6,
 )
 batches = st.lists(changes, min_size=PARTITIONS, max_size=PARTITIONS).filter(any)
@@ -47,6 +52,8 @@ class Model:
         seq = len(self.states)
         for partition, changes in enumerate(batch):
             for number, (key, word, order) in enumerate(changes):
+                if word == REFUSED:
+                    continue
                 rank = (order, partition) if self.is_ordered else ()
                 new = (*rank, seq, number)
                 if key not in state or state[key][0] < new:
@@ -62,7 +69,10 @@ class Model:
 
 @pytest.mark.parametrize("order_by", [None, "place"])
 def test_the_table_is_what_the_model_says(warehouse: dict[str, Any], order_by: str | None) -> None:
-    """B4, B8: after each batch and rewind; a key keeps its partition unless there is an order."""
+    """B4, B8, B15: after each batch and rewind, whatever rows the target refuses.
+
+    A key keeps its partition unless there is an order.
+    """
     engine = connect(warehouse)
     migrate(engine)
 
@@ -74,7 +84,9 @@ def test_the_table_is_what_the_model_says(warehouse: dict[str, Any], order_by: s
     )
     @given(steps)
     def run(steps: list[Batch | float]) -> None:
-        follow(Shop((engine, warehouse), order_by), Model(order_by is not None), steps)
+        shop = Shop((engine, warehouse), order_by)
+        shop.let_be_refused()
+        follow(shop, Model(order_by is not None), steps)
 
     run()
     engine.dispose()

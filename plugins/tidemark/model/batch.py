@@ -1,7 +1,7 @@
 """Batches: what is planned, staged and moved, and the checkpoint that comes of it."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from typing import Protocol
 
 from tidemark.model.contribution import Attempt, SpanRead
@@ -147,10 +147,8 @@ class Checkpoint:
     offsets: Offsets
     rows: int = 0
     dead_letters: int = 0
-    output: str | None = None
-    """The topic that the region's newest run sends its rows to."""
-    sent_seq: int | None = None
-    """Once it is mirrored: the newest batch in that topic."""
+    sends: Mapping[str, str] = field(default_factory=dict)
+    """The settings by which the region's newest run sends what is published; none: it does not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,11 @@ def spans_in_ranges(spans: Iterable[Span]) -> str:
     )
 
 
+def told(offsets: Offsets) -> str:
+    """Each partition with its offset, in order: `flights[0]@12`."""
+    return ", ".join(f"{partition}@{offset}" for partition, offset in sorted(offsets.items()))
+
+
 def without(topics: Container[str], offsets: Offsets) -> Offsets:
     """The offsets of all other topics."""
     return {tp: offset for tp, offset in offsets.items() if tp.topic not in topics}

@@ -8,8 +8,47 @@ _MARK = re.compile(
     r"[^/]*/[0-9]+/[0-9]+/([0-9]{1,19})/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 )
 
+Headers = tuple[tuple[str, bytes | None], ...]
+"""Of a record, in order."""
+
 OUTPUT_TOPIC = "output.topic"
 """The setting by which a region's fingerprint names its output topic."""
+
+LETTERS_TOPIC = "dead_letters.topic"
+"""The setting by which it names the topic that dead letters are sent to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Where a region sends its rows, and its dead letters; None: nowhere."""
+
+    rows: str | None = None
+    letters: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those that there are."""
+        return tuple(name for name in (self.rows, self.letters) if name)
+
+    @property
+    def named(self) -> str:
+        """Those that there are, in words."""
+        return f"topic{'s' if len(self.names) > 1 else ''} {' and '.join(self.names)}"
+
+    def __str__(self) -> str:
+        told = {"rows": self.rows, "dead letters": self.letters}
+        return ", ".join(f"{what} to topic {name}" for what, name in told.items() if name)
+
+
+NOWHERE = Topics()
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What of a batch is sent: the rows of a target, or of none, and its dead letters."""
+
+    target: str | None
+    letters: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +84,37 @@ class Unsent:
     seq: int
     uuid: UUID
     epoch: int
-    records: int
-    """How many it sends, as the ledger counted them when it was published."""
+    rows: int
+    """How many records its rows are, as the ledger counted them when it was published."""
+    letters: int = 0
+    """How many dead letters it sends: those that were published, and not purged since."""
+    is_withheld: bool = False
+    """A person wants it never sent: it counts as sent with the batches after it."""
+
+    @property
+    def records(self) -> int:
+        """How many it sends."""
+        return self.rows + self.letters
 
     @property
     def sent(self) -> Sent:
         """What is sent when it is."""
         return Sent(self.seq, self.uuid)
 
+    def headers(self, region: str) -> Headers:
+        """What each of its records bears."""
+        named = {"region": region, "seq": str(self.seq), "epoch": str(self.epoch)}
+        return tuple((name, text.encode()) for name, text in named.items())
+
 
 @dataclass(frozen=True, slots=True)
 class OutputRecord:
-    """One record for the output topic; without a value it deletes its key."""
+    """One record for one of the topics; a row without a value deletes its key."""
 
+    topic: str
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...]
+    headers: Headers
 
 
 @dataclass(frozen=True, slots=True)

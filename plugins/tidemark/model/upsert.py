@@ -13,3 +13,8 @@ class Upsert:
     """The largest value is the last one; without it a record's offset within its partition."""
     deleted: str | None = None
     """A boolean column: true deletes the key. It is no column of the target."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns that it needs of the rows."""
+        return (*self.key, *filter(None, (self.order_by, self.deleted)))
