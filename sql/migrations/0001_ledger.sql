@@ -10,8 +10,8 @@ CREATE TABLE tidemark.regions (
     oldest_seq         bigint NOT NULL DEFAULT 0,  -- oldest checkpoint that can be restored; 0: all of them
     next_seq           bigint NOT NULL DEFAULT 1,  -- never given out twice
     cluster_id         text   NOT NULL,
-    fingerprint        jsonb  NOT NULL DEFAULT '{}',
-    sent_seq           bigint,                     -- newest batch that a close saw in the output topic; never falls
+    fingerprint        json   NOT NULL DEFAULT '{}',  -- what rows are made with; json keeps the columns' order
+    sent_seq           bigint,                     -- newest batch that was read back as sent to the output topic; never falls
     consecutive_resets int    NOT NULL DEFAULT 0,
     created_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT group_belongs_to_one_region UNIQUE (group_id),
@@ -144,6 +144,7 @@ CREATE TABLE tidemark.batches (
     letters_replayed         bigint NOT NULL DEFAULT 0,  -- by this batch, of its records
     letters_kept             bigint NOT NULL DEFAULT 0,  -- the others: they are dead letters still
     again_seq                bigint,               -- the unpublished batch under which its rows were staged anew, last
+    withheld                 boolean NOT NULL DEFAULT false,  -- a person wants it never sent to the output topic
     planned_at               timestamptz NOT NULL DEFAULT clock_timestamp(),
     published_at             timestamptz,
     PRIMARY KEY (region, seq),
@@ -163,6 +164,7 @@ CREATE TABLE tidemark.batches (
         dead_letters_purged >= 0 AND dead_letters_replayed >= 0
         AND dead_letters_purged + dead_letters_replayed <= coalesce(dead_letters_moved, 0)),
     CONSTRAINT batch_kind_is_known CHECK (kind IN ('drain', 'replay') OR (kind = 'again' AND state = 'planned')),
+    CONSTRAINT withheld_batch_was_published CHECK (NOT withheld OR state <> 'planned'),
     CONSTRAINT chosen_letters_are_replayed_or_kept CHECK (
         CASE WHEN kind = 'replay' AND state <> 'planned' THEN letters_replayed + letters_kept = records
              ELSE letters_replayed = 0 AND letters_kept = 0 END)
@@ -173,6 +175,8 @@ CREATE UNIQUE INDEX batches_follow_one_another ON tidemark.batches (region, prev
 CREATE INDEX batches_by_epoch ON tidemark.batches (region, epoch, seq);
 CREATE INDEX batches_with_dead_letters ON tidemark.batches (region) INCLUDE (dead_letters_moved, dead_letters_purged, dead_letters_replayed)
     WHERE state = 'published' AND dead_letters_moved > 0;
+
+CREATE INDEX batches_withheld ON tidemark.batches (region, seq) WHERE withheld;
 
 -- What of a batch went to one target. The batch itself has the sums: a target that is missing here shows there.
 CREATE TABLE tidemark.batch_targets (
@@ -337,10 +341,11 @@ CREATE TABLE tidemark.deleted_keys (
 CREATE TABLE tidemark.outbox (
     region text   NOT NULL,
     seq    bigint NOT NULL,
+    target text   NOT NULL,                        -- another one may be sent later
     number bigint NOT NULL,                        -- in the order of the records
     key    text   NOT NULL,
     value  text,
-    CONSTRAINT output_is_kept_once PRIMARY KEY (region, seq, number)
+    CONSTRAINT output_is_kept_once PRIMARY KEY (region, seq, target, number)
 );
 
 CREATE TABLE tidemark.resets (
@@ -384,7 +389,7 @@ CREATE TABLE tidemark.actions (
     why          text   NOT NULL,
     details      jsonb  NOT NULL DEFAULT '{}',
     at           timestamptz NOT NULL DEFAULT clock_timestamp(),
-    CONSTRAINT action_is_known CHECK (kind IN ('purge', 'drop', 'rename', 'move', 'add_columns'))
+    CONSTRAINT action_is_known CHECK (kind IN ('purge', 'drop', 'rename', 'move', 'add_columns', 'withhold'))
 );
 CREATE INDEX actions_by_region ON tidemark.actions (region, action_id);
 

@@ -6,7 +6,8 @@ SELECT r.epoch, r.head_seq,
                ON p.region = t.region AND p.topic = t.topic AND p.partition = t.partition
                AND p.ended_epoch IS NULL
            WHERE t.region = r.region AND t.epoch = n.epoch AND p.next_offset < t.target_offset)),
-       coalesce(b.seqs, '{}')
+       coalesce(b.seqs, '{}'),
+       r.sent_seq
 FROM tidemark.regions r JOIN tidemark.runs n ON n.region = r.region AND n.epoch = %(epoch)s
 CROSS JOIN LATERAL (SELECT sum(u.claimed)::bigint AS claimed, array_agg(u.seq ORDER BY u.seq) AS seqs
                     FROM tidemark.batches u WHERE u.region = r.region AND u.state = 'planned') b

@@ -3,6 +3,7 @@ WITH meant AS (
     SELECT d.partition_id, d."offset"
     FROM tidemark.dead_letters d JOIN tidemark.batches b USING (region, seq) JOIN tidemark.regions r USING (region)
     WHERE d.region = %(region)s AND d.refused_rows IS NULL AND coalesce(d.replayed_seq < r.oldest_seq, true)
+      AND (r.fingerprint->>'dead_letters.topic' IS NULL OR d.seq <= coalesce(r.sent_seq, 0))
       AND d.reason = ANY (coalesce(%(reasons)s::text[], ARRAY[d.reason]))
       AND b.published_at >= coalesce(%(since)s::timestamptz, '-infinity')
       AND b.published_at < coalesce(%(until)s::timestamptz, 'infinity')

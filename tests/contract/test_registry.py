@@ -1,5 +1,6 @@
 """What is expected of a schema registry, of a real one and of the server that stands in for it."""
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from uuid import uuid4
@@ -13,11 +14,13 @@ from tests.unit.test_avro import record, written
 from tidemark.decode import Reason
 from tidemark.decode.avro import AvroDecoder
 from tidemark.decode.outcome import Refusal
-from tidemark.decode.protobuf import ProtobufDecoder, Registered
+from tidemark.decode.protobuf import ProtobufDecoder
+from tidemark.decode.protobuf_kinds import Registered
 from tidemark.decode.protobuf_messages import Messages
 from tidemark.decode.registry import Registry
 from tidemark.decode.registry_config import registry_config
-from tidemark.errors import Unreachable
+from tidemark.encode.avro_rows import AvroRows
+from tidemark.errors import InvalidSettings, Unreachable
 from tidemark.local.stack import LocalStack
 from tidemark.settings.fields import arrow_schema
 
@@ -75,12 +78,30 @@ def test_what_a_schema_refers_to(known: KnownRegistry, opened: Registry, subject
     assert decoder.decode([framed(number, b"\2")]).rows.to_pylist() == [{"i": {"x": 1}}]
 
 
-def test_the_newest_version_of_a_subject(known: KnownRegistry, subject: str) -> None:
-    """B12"""
+def test_a_schema_is_registered_once_under_its_subject(opened: Registry, subject: str) -> None:
+    """B9, B12: what an output's rows are written by."""
+    rows = AvroRows.of([("n", "bigint"), (subject[:9], "numeric(10,2)[]")])
+    number = opened.register(subject, rows.text)
+    assert opened.register(subject, rows.text) == number
+    assert json.loads(opened.schema(number).text) == json.loads(rows.text)
+    decoder = AvroDecoder(arrow_schema({"n": "bigint"}), opened)
+    value = rows.encoded(number, b'{"n": -9223372036854775808}')
+    assert decoder.decode([value]).rows.to_pylist() == [{"n": -(2**63)}]
+
+
+def test_the_newest_version_of_a_subject(
+    known: KnownRegistry, opened: Registry, subject: str
+) -> None:
+    """B12: asked anew each time."""
+    with pytest.raises(InvalidSettings, match=f"knows no subject {subject}"):
+        opened.latest(subject)
     known.register(subject, record(("a", "int"), name=subject[:9]))
-    newest = known.register(subject, record(("a", "int"), ("b", "int"), name=subject[:9]))
-    found = known.client().get_latest_version(subject)
-    assert (found.version, found.schema_id) == (2, newest)
+    assert opened.latest(subject)[0] == 1
+    newest = record(("a", "int"), ("b", "int"), name=subject[:9])
+    number = known.register(subject, newest)
+    version, found = opened.latest(subject)
+    assert (version, json.loads(found.text)) == (2, newest)
+    assert known.client().get_latest_version(subject).schema_id == number
 
 
 @pytest.mark.parametrize("kind", ["AVRO", "PROTOBUF"])

@@ -1,5 +1,6 @@
 """Processes with a failpoint switched on, and what a test does to them."""
 
+import atexit
 import json
 import os
 import signal
@@ -32,7 +33,9 @@ class Broken:
         """Start the program with a failpoint such as `publish.moved=kill@2`."""
         words = tempfile.NamedTemporaryFile("r")  # noqa: SIM115 (it goes with the object)
         world = json.dumps(asdict(region))
-        return cls(forked(program, world, failpoint, library, words.name), words)
+        process = forked(program, world, failpoint, library, words.name)
+        atexit.register(process.kill)  # a stopped one would be waited for at the end of the tests
+        return cls(process, words)
 
     def end(self) -> tuple[int, str]:
         """Wait for its end; exit code and last words. What it leaves behind is killed.

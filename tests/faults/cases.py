@@ -79,6 +79,16 @@ IN_DRIVER = [
 ]
 """Failpoints that the driver reaches."""
 
+WITHHOLDING = [
+    *_steps("9 withhold", 1, "reset.before", program="withhold"),
+    *_transaction("9 withhold", "reset", 1, "reset.inside", program="withhold"),
+    *_steps("9 withhold", 1, "reset.decided", *MIRROR, "reset.after", program="withhold"),
+    *_transaction("9 withhold", "withhold", 1, program="withhold"),
+    *_steps("9 withhold", 1, "withhold.done", program="withhold"),
+    *_steps("9 withheld", 2, "mirror.fenced", "mirror.after", program="withhold"),
+]
+"""Failpoints of a batch that is withheld from the output topic."""
+
 IN_WORKER = [
     *_steps("4 drain", 1, "read.before", "read.middle", "read.staged", "read.after"),
     *_steps("5 stage", 1, "stage.before", "stage.copy", "stage.commit", "stage.after"),
@@ -92,6 +102,10 @@ LOST_ANSWERS = [
     *_steps("9 rewind", 1, "rewind.commit.lost", "rewind.commit.sent", program="rewind"),
     *_steps("9 replay", 1, "replay.commit.lost", "replay.commit.sent", program="replay"),
     *_steps("9 batch again", 1, "again.commit.lost", "again.commit.sent", program="again"),
+    *(
+        Case("9 withhold", f"withhold.commit.{at}", program="withhold", mode="output")
+        for at in ("lost", "sent")
+    ),
 ]
 """COMMIT without an answer: lost on the way there, or on the way back."""
 
@@ -116,12 +130,14 @@ WITH_OUTPUT = [
     replace(case, mode="output")
     for case in [
         *IN_DRIVER,
+        *WITHHOLDING,
         Case("1 open", "mirror.sending"),
         Case("7 mirror", "mirror.sending", 3),
         Case("9 reset", "mirror.sending", program="reset"),
         Case("9 rewind", "mirror.sending", program="rewind"),
     ]
-    if case.step in ("1 open", "7 mirror", "8 close", "9 reset", "9 rewind")
+    if case.step
+    in ("1 open", "7 mirror", "8 close", "9 reset", "9 rewind", "9 withhold", "9 withheld")
 ]
 """The steps that send rows to a topic, or decide what is sent."""
 
@@ -132,48 +148,33 @@ WITH_OUTBOX = [
 
 CUT = {
     Fault.killed: {
-        "open.commit.sent",
-        "plan.after",
-        "drain.staged",
         "publish.moved",
         "publish.commit.sent",
         "mirror.sent",
         "reset.decided",
         "rewind.removed",
-        "replay.moved",
         "again.moved",
     },
-    Fault.postgres_stopped: {
-        "publish.moved",
-        "drain.staged",
-        "read.staged",
-        "replay.staged",
-        "again.staged",
-    },
-    Fault.paused: {
-        "plan.after",
-        "publish.before",
-        "mirror.read",
-        "rewind.commit.after",
-        "replay.staged",
-        "again.staged",
-    },
+    Fault.postgres_stopped: {"publish.moved"},
+    Fault.paused: {"publish.before", "rewind.commit.after", "replay.staged"},
 }
-CUT_WITH_UPSERT = {
-    Fault.killed: {"publish.moved", "rewind.removed"},
-    Fault.postgres_stopped: {"publish.commit.sent"},
-    Fault.paused: {"publish.before"},
+CUT_WITH_UPSERT: dict[Fault, set[str]] = {
+    Fault.killed: {"rewind.removed"},
+    Fault.postgres_stopped: set(),
+    Fault.paused: set(),
 }
 CUT_SENT = {
     "output": {
-        Fault.killed: {("7 mirror", "mirror.sent"), ("9 rewind", "rewind.removed")},
-        Fault.postgres_stopped: {("7 mirror", "mirror.read")},
+        Fault.killed: {
+            ("7 mirror", "mirror.sent"),
+            ("9 withhold", "withhold.commit.sent"),
+        },
         Fault.paused: {("7 mirror", "mirror.sending")},
     },
     "outbox": {Fault.killed: {("7 mirror", "mirror.after")}},
 }
-CUT_WITH_TWO = {
-    Fault.killed: {"publish.moved", "publish.commit.sent"},
+CUT_WITH_TWO: dict[Fault, set[str]] = {
+    Fault.killed: set(),
     Fault.postgres_stopped: {"drain.staged"},
     Fault.paused: {"publish.before"},
 }

@@ -1,7 +1,7 @@
 """A run or a reset in a process of its own, so that a test can kill it, stop it and look at it.
 
-Programs are run, retry, member, reset, rewind, replay and again. Reader and writer work in a pool
-of processes: real Kafka and Postgres, no Spark. Exit codes are the driver's.
+Programs are run, retry, member, reset, rewind, withhold, replay and again. Reader and writer work
+in a pool of processes: real Kafka and Postgres, no Spark. Exit codes are the driver's.
 
 What a program imports takes seconds. So a server, which has imported it and does nothing else,
 forks each of them, and a program forks its pool before it has any client.
@@ -73,6 +73,7 @@ def main(program: str, world: str, library: Path) -> int:
             "member": partial(region.member, pool_executor),
             "reset": region.reset,
             "rewind": region.rewind,
+            "withhold": region.withhold,
             "replay": partial(region.replay, pool_executor),
             "again": partial(region.again, pool_executor),
         }[program]()

@@ -15,7 +15,7 @@ from tests.support import two_tables
 from tests.support.executor import LocalExecutor
 from tests.support.produce import produce, produce_transaction
 from tests.support.region import DrivenRegion
-from tests.support.sent import SentRecord, sent_to
+from tests.support.sent import SentRecord, another_sends, sent_to
 from tests.support.topics import create_topic
 
 from tidemark.ledger.actions import Order
@@ -23,6 +23,7 @@ from tidemark.model.dead_letters import LetterFilter
 from tidemark.operations.drain import ExecutorOf
 from tidemark.operations.replay import replay_letters
 from tidemark.operations.replay_batch import replay_batch
+from tidemark.operations.withhold import withhold_batch
 from tidemark.protocol.mirror import differences
 from tidemark.verify.verify import verify
 
@@ -120,7 +121,7 @@ class FaultRegion(DrivenRegion):
     def _unlike_rows(self, records: list[SentRecord]) -> Iterator[str]:
         sent = [(one.seq, json.loads(one.value or b"")["n"]) for one in records]
         live = {seq for (seq,) in self.sql(PUBLISHED)}
-        rows = self.sql("SELECT batch_seq, n FROM public.numbers")
+        rows = self.sql(SENDABLE)
         yield from _compared("sent records", rows, [one for one in sent if one[0] in live])
         yield from (f"sent twice: {one}" for one, times in Counter(sent).items() if times > 1)
 
@@ -138,6 +139,17 @@ class FaultRegion(DrivenRegion):
         accepted = ["accept_resend"] if "output" in self.settings else []
         [(seq,)] = self.sql("SELECT min(seq) FROM tidemark.batches WHERE state = 'published'")
         self.reset(to=seq, overrides=accepted)
+
+    def publish_unsent(self) -> None:
+        """A run has published all, and its driver died before any of it was sent."""
+        run_id = self.open()
+        with another_sends(self):
+            self.join(run_id, "unsent", LocalExecutor)
+
+    def withhold(self) -> None:
+        """The first batch is never to be sent."""
+        [(seq,)] = self.sql("SELECT min(seq) FROM tidemark.batches WHERE state = 'published'")
+        withhold_batch(self.pipeline, self.connections, seq, Order("fault", "a fault"))
 
     def narrow(self) -> None:
         """Numbers that the field of now can't hold are dead letters of a run; then it is wider."""
@@ -253,6 +265,9 @@ def _numbered(good: list[tuple[int, int, dict[str, Any]]]) -> list[Row]:
 
 
 PUBLISHED = "SELECT seq FROM tidemark.batches WHERE state = 'published'"
+SENDABLE = f"""
+SELECT batch_seq, n FROM public.numbers JOIN ({PUBLISHED} AND NOT withheld) b ON b.seq = batch_seq
+"""
 KEPT = "SELECT seq FROM tidemark.outbox"
 STAGING = """
 SELECT relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace

@@ -100,11 +100,11 @@ MIRROR_BEFORE_PUBLISH = Seed(
     (
         Edit(
             "member/publisher.py",
-            "        outcome = contribute_and_publish(",
-            "        ends = {p.span.topic_partition: p.span.end for p in batch.spans}\n"
-            "        with self._run.group.writer() as writer:\n"
-            '            writer.commit(ends, "too early")\n'
-            "        outcome = contribute_and_publish(",
+            "outcome = contribute_and_publish(",
+            "ends = {p.span.topic_partition: p.span.end for p in batch.spans}\n"
+            "                with self._run.group.writer() as writer:\n"
+            '                    writer.commit(ends, "too early")\n'
+            "                outcome = contribute_and_publish(",
         ),
     ),
 )

@@ -14,6 +14,7 @@ KILLED = 137
 """What spark-submit makes of a driver that SIGKILL ended."""
 
 
+@pytest.mark.whole_table
 def test_killed_workers_of_reader_and_writer_are_tried_again(
     region: FaultRegion, tmp_path: Path
 ) -> None:

@@ -29,7 +29,8 @@ from tidemark.decode.outcome import (
     within,
 )
 from tidemark.decode.plans import Plans
-from tidemark.decode.registry import Registry, Written, flattened
+from tidemark.decode.registry import Registry
+from tidemark.decode.written import Written, flattened
 from tidemark.errors import InvalidSettings
 
 FEW = 16

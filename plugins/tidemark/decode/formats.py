@@ -37,7 +37,8 @@ def _avro(decoding: Decoding) -> Decoder:
 
 
 def _protobuf(decoding: Decoding) -> Decoder:
-    from tidemark.decode.protobuf import Described, Kinds, ProtobufDecoder, Registered
+    from tidemark.decode.protobuf import ProtobufDecoder
+    from tidemark.decode.protobuf_kinds import Described, Kinds, Registered
     from tidemark.decode.protobuf_messages import Messages
 
     def kinds(columns: pa.Schema) -> Kinds:

@@ -12,7 +12,8 @@ from tidemark.decode.framing import message_path, unframed
 from tidemark.decode.inferred import declared, kinds
 from tidemark.decode.outcome import Refusal
 from tidemark.decode.port import Decoding
-from tidemark.decode.registry import flattened, registry_of
+from tidemark.decode.registry import registry_of
+from tidemark.decode.written import flattened
 from tidemark.decode.written_fields import Fields, of_avro, of_protobuf
 from tidemark.settings.format import Format
 
@@ -30,7 +31,12 @@ def inferred(decoding: Decoding, values: Values) -> Fields:
 
 
 def _of_json(decoding: Decoding, values: Values) -> Fields:
-    documents = []
+    return {name: declared(kind) for name, kind in kinds(documents(decoding, values)).items()}
+
+
+def documents(decoding: Decoding, values: Values) -> list[dict[str, Any]]:
+    """The JSON objects among the values: of an envelope their rows."""
+    found = []
     for value in values:
         try:
             body = value[unframed(value)[1] :] if decoding.framing else value
@@ -38,8 +44,8 @@ def _of_json(decoding: Decoding, values: Values) -> Fields:
         except (Refusal, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
         document = _row(document) if decoding.envelope else document
-        documents += [document] if isinstance(document, dict) else []
-    return {name: declared(kind) for name, kind in kinds(documents).items()}
+        found += [document] if isinstance(document, dict) else []
+    return found
 
 
 def _row(event: Any) -> Any:
@@ -55,7 +61,7 @@ def _of_avro(decoding: Decoding, values: Values) -> Fields:
 
 
 def _of_protobuf(decoding: Decoding, values: Values) -> Fields:
-    from tidemark.decode.protobuf_schema import message_of, message_of_set
+    from tidemark.decode.protobuf_schema import Schema, message_of_set
 
     if decoding.message:
         message = message_of_set(decoding.descriptors, decoding.message)
@@ -63,7 +69,7 @@ def _of_protobuf(decoding: Decoding, values: Values) -> Fields:
         schema_id, at = unframed(values[-1])
         path, _ = message_path(values[-1], at)
         written = registry_of(decoding.registry).serialized(schema_id)
-        message = message_of(flattened(written), path)
+        message = Schema(flattened(written)).message(path)
     return of_protobuf(message.DESCRIPTOR, "after" if decoding.envelope else None)
 
 

@@ -8,12 +8,16 @@ from tidemark.decode.outcome import Reason, Refusal
 Key = TypeVar("Key", bound=Hashable)
 Plan = TypeVar("Plan")
 
+MOST = 1000
+"""That are kept: records may name as many as they please."""
+
 
 class Plans(Generic[Key, Plan]):
-    """What `make` made of each key, or its refusal."""
+    """What `make` made of each key, or its refusal; of more than `most`, the newest."""
 
-    def __init__(self, make: Callable[[Key], Plan]) -> None:
+    def __init__(self, make: Callable[[Key], Plan], most: int = MOST) -> None:
         self._make = make
+        self._most = most
         self._found: dict[Key, Plan | Refusal] = {}
 
     def of(self, key: Key) -> Plan:
@@ -22,15 +26,31 @@ class Plans(Generic[Key, Plan]):
         Raises:
             Refusal: there is none; names the key.
         """
+        found = self._kept(key)
+        if isinstance(found, Refusal):
+            raise Refusal(found.reason, f"schema {key}: {found.detail}")
+        return found
+
+    def unnamed(self, key: Key) -> Plan:
+        """The same for a plan that is part of another, whose refusal names the key.
+
+        Raises:
+            Refusal: there is none.
+        """
+        found = self._kept(key)
+        if isinstance(found, Refusal):
+            raise Refusal(found.reason, found.detail)
+        return found
+
+    def _kept(self, key: Key) -> Plan | Refusal:
         if key not in self._found:
+            if len(self._found) >= self._most:
+                del self._found[next(iter(self._found))]
             try:
                 self._found[key] = self._make(key)
             except Refusal as refusal:
                 self._found[key] = refusal
-        found = self._found[key]
-        if isinstance(found, Refusal):
-            raise Refusal(found.reason, f"schema {key}: {found.detail}")
-        return found
+        return self._found[key]
 
     def forget_unknown(self) -> None:
         """What the registry did not know, it is asked again: it may learn."""

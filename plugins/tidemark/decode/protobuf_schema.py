@@ -5,7 +5,8 @@ Google's own files, and those that Confluent's serializers add, are never taken 
 
 import re
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor_pool import DescriptorPool
     from google.protobuf.message import Message
 
-    from tidemark.decode.registry import Written
+    from tidemark.decode.written import Written
 
 _BUILTIN = re.compile(r"(google/(?:protobuf|type)|confluent(?:/types?)?)/(\w+)\.proto")
 _ROOT = "the writer's schema"
@@ -26,30 +27,42 @@ _ROOT = "the writer's schema"
 _CONFLUENT = "confluent_kafka.schema_registry."
 
 
-def message_of(written: "Sequence[Written]", path: Sequence[int]) -> "type[Message]":
-    """The class of a message by its place in the last schema: of a file's messages, then within.
+class Schema:
+    """A writer's schema with all that it imports, parsed once for all of its messages."""
 
-    Raises:
-        Refusal: these are no schemas of Protobuf, or there is no such message.
-        InvalidSettings: the library is not installed.
-    """
-    descriptors = _library()
-    files = []
-    for one in written:
-        file = _parsed(descriptors.FileDescriptorProto, one.text, b64decode)
-        file.name = one.name or _ROOT
-        files.append(file)
-    return _named(files, _name(files[-1], path))
+    def __init__(self, written: "Sequence[Written]") -> None:
+        """What comes last is the schema itself.
+
+        Raises:
+            Refusal: these are no schemas of Protobuf.
+            InvalidSettings: the library is not installed.
+        """
+        descriptors = _library()
+        files = []
+        for one in written:
+            file = _parsed(descriptors.FileDescriptorProto, one.text, b64decode)
+            file.name = one.name or _ROOT
+            files.append(file)
+        self._file: FileDescriptorProto = files[-1]
+        self._pool = _pool_of(files)
+
+    def message(self, path: Sequence[int]) -> "type[Message]":
+        """The class of a message by its place: of the file's messages, then within.
+
+        Raises:
+            Refusal: there is no such message.
+        """
+        return _named(self._pool, _name(self._file, path))
 
 
 def message_of_set(descriptors: bytes, name: str) -> "type[Message]":
     """The class of a message by its full name, of a serialized FileDescriptorSet.
 
     Raises:
-        Refusal, InvalidSettings: as `message_of`.
+        Refusal, InvalidSettings: as `Schema`.
     """
     found = _parsed(_library().FileDescriptorSet, descriptors, bytes)
-    return _named(found.file, name)
+    return _named(_pool_of(found.file), name)
 
 
 def _library() -> Any:
@@ -70,24 +83,38 @@ def _parsed(kind: Any, data: Any, decoded: Callable[[Any], bytes]) -> Any:
         raise Refusal(Reason.OTHER_SCHEMA, f"no descriptor of Protobuf: {error}") from error
 
 
-def _named(files: "Iterable[FileDescriptorProto]", name: str) -> "type[Message]":
-    """The class of a message by its full name; what a file imports stands before it."""
+def _pool_of(files: "Iterable[FileDescriptorProto]") -> "DescriptorPool":
+    """All of their messages; what a file imports stands before it."""
     from google.protobuf.descriptor_pool import DescriptorPool
-    from google.protobuf.message_factory import GetMessageClass
 
     pool = DescriptorPool()
-    try:
+    with _refusing():
         for file in files:
             if not _BUILTIN.fullmatch(file.name):
                 _add_builtin(pool, file.dependency)
                 pool.Add(file)
+    return pool
+
+
+def _named(pool: "DescriptorPool", name: str) -> "type[Message]":
+    """The class of a message by its full name."""
+    from google.protobuf.message_factory import GetMessageClass
+
+    with _refusing():
         found = pool.FindMessageTypeByName(name)
         if found.GetOptions().map_entry:
             raise Refusal(Reason.OTHER_SCHEMA, f"{name} is the entry of a map, no message")
         made: type[Message] = GetMessageClass(found)
+    return made
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """What the library makes of a schema that is none, is a refusal."""
+    try:
+        yield
     except (TypeError, KeyError, RecursionError) as error:
         raise Refusal(Reason.OTHER_SCHEMA, f"no schema of Protobuf: {error.args[0]}") from error
-    return made
 
 
 def path_of(message: "Descriptor") -> tuple[int, ...]:

@@ -6,54 +6,32 @@ a schema is none, and never makes a dead letter.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidemark.decode.framing import SchemaId
 from tidemark.decode.outcome import Reason, Refusal
-from tidemark.errors import InvalidSettings, Unreachable
+from tidemark.decode.written import Written
+from tidemark.errors import InvalidSettings, Refused, Unreachable
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 
 NOT_FOUND = 404
+NO_SUBJECT = (40401, 40402)
+MAY_NOT_WRITE = (401, 403)
+NOT_TAKEN = (*MAY_NOT_WRITE, 409, 422)
 NO_SUCH_SCHEMA = 40403
+FIRST_NO_ID = 1 << 31
+"""Readers take the four bytes in front of a value for a signed number."""
 
 SERIALIZED = "serialized"
 """The form of a Protobuf schema that needs no parser: its descriptor, in base64."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A schema as it was registered, and those that it refers to, which come first."""
-
-    kind: str
-    """AVRO, JSON or PROTOBUF."""
-    text: str
-    references: "tuple[Written, ...]" = ()
-    name: str = ""
-    """By which another schema refers to it: of Protobuf the path of an import."""
-
-    def refuse_other_than(self, kind: str) -> None:
-        """Refuse it, unless it is of this kind.
-
-        Raises:
-            Refusal: it is of another.
-        """
-        if self.kind != kind:
-            raise Refusal(Reason.OTHER_SCHEMA, f"the schema is of the kind {self.kind}")
-
-
-def flattened(written: Written) -> list[Written]:
-    """What a schema refers to, each once and first, then the schema itself."""
-    found: dict[Written, None] = {}
-    for one in written.references:
-        found |= dict.fromkeys(flattened(one))
-    return [*found, written]
 
 
 class Registry:
@@ -81,6 +59,49 @@ class Registry:
         """
         self._written(self._found(schema_id)).refuse_other_than("PROTOBUF")
         return self._with_references(self._found(schema_id, SERIALIZED), SERIALIZED)
+
+    def latest(self, subject: str) -> tuple[int, Written]:
+        """The newest version of a subject, and its schema.
+
+        Raises:
+            InvalidSettings: there is no such subject; or the connection can't be used.
+            Unreachable: as `schema`.
+        """
+        client = self._client()
+        client.clear_latest_caches()  # it would keep the first answer
+        found = self._asked(lambda: client.get_latest_version(subject), subject)
+        return found.version, self._with_references(found.schema)
+
+    def register(self, subject: str, text: str) -> int:
+        """The id of a schema of Avro under a subject; it is registered if it is new there.
+
+        Raises:
+            Refused: the registry does not take it, for a reason in its own words.
+            Unreachable, InvalidSettings: as `schema`.
+        """
+        found = self._registered(subject, text)
+        if not 0 <= found < FIRST_NO_ID:
+            raise self._unreachable(f"answered with the id {found}")
+        return found
+
+    def _registered(self, subject: str, text: str) -> int:
+        from confluent_kafka.schema_registry import Schema, SchemaRegistryError
+
+        client, schema = self._client(), Schema(text, "AVRO")
+        try:
+            return int(client.register_schema(subject, schema))
+        except SchemaRegistryError as error:
+            if error.http_status_code in MAY_NOT_WRITE:  # somebody else may have registered it
+                with suppress(Exception):
+                    return int(client.lookup_schema(subject, schema).schema_id)
+            if error.http_status_code in NOT_TAKEN:
+                raise Refused(
+                    f"the schema registry {self._config['url']} does not take the schema of the"
+                    f" rows under subject {subject}: {error}. Nothing was sent. The schema: {text}"
+                ) from error
+            raise self._unreachable(f"answered {error}") from error
+        except Exception as error:
+            raise self._unreachable(f"did not answer: {type(error).__name__}: {error}") from error
 
     def ping(self) -> str:
         """Where the registry is, once it has answered; raises as `schema`."""
@@ -119,17 +140,26 @@ class Registry:
         found = self._asked(lambda: client.get_version(to.subject, to.version, fmt=form))
         return self._with_references(found.schema, form, to.name or "")
 
-    def _asked(self, ask: Callable[[], T]) -> T:
+    def _asked(self, ask: Callable[[], T], subject: str = "") -> T:
         from confluent_kafka.schema_registry import SchemaRegistryError
 
         try:
             return ask()
         except SchemaRegistryError as error:
+            if subject and error.http_status_code == NOT_FOUND and error.error_code in NO_SUBJECT:
+                raise self._without(subject) from error
             if (error.http_status_code, error.error_code) == (NOT_FOUND, NO_SUCH_SCHEMA):
                 raise Refusal(Reason.UNKNOWN_SCHEMA, "the registry knows no such schema") from error
             raise self._unreachable(f"answered {error}") from error
         except Exception as error:
             raise self._unreachable(f"did not answer: {type(error).__name__}: {error}") from error
+
+    def _without(self, subject: str) -> InvalidSettings:
+        return InvalidSettings(
+            f"the schema registry {self._config['url']} knows no subject {subject}: nobody has"
+            " registered a schema under it yet, or the writers' subject has another name: set"
+            " subject beside schema: registry"
+        )
 
     def _unreachable(self, fact: str) -> Unreachable:
         return Unreachable(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-    from tidemark.decode.registry import Written
+    from tidemark.decode.written import Written
 
 Fields = dict[str, str | None]
 MAX_DEPTH = 4
@@ -36,6 +36,14 @@ _KNOWN = {
 
 def of_avro(written: "Written", within: str | None = None) -> Fields:
     """The fields of a record, or of one that it has within; none of another schema."""
+    types, named = types_of_avro(written, within)
+    return {name: _of_avro(kind, named, 0) for name, kind in types.items()}
+
+
+def types_of_avro(
+    written: "Written", within: str | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The same fields with their types as fastavro's parser gives them; and all named types."""
     from tidemark.decode.avro import parsed
 
     schema, named = parsed(written)
@@ -44,7 +52,7 @@ def of_avro(written: "Written", within: str | None = None) -> Fields:
         if one["name"] == within:
             found = _members(one["type"], named)
             break
-    return {one["name"]: _of_avro(one["type"], named, 0) for one in found}
+    return {one["name"]: one["type"] for one in found}, named
 
 
 def _members(schema: Any, named: dict[str, Any]) -> list[dict[str, Any]]:

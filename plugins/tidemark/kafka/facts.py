@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import IsolationLevel, TopicCollection
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
@@ -88,6 +89,25 @@ class Broker:
         found = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms))
         ends = self._offsets(partitions, END)
         return {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
+
+    def first_since(
+        self, times: Mapping[TopicPartition, int], seconds: float
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """Offset and time (ms) of the first record at or after each time; offset -1: there is none.
+
+        Asked once. A partition whose leader does not answer so fast is left out.
+        """
+        asked = self._admin.list_offsets(
+            {KafkaPartition(*where): OffsetSpec.for_timestamp(at) for where, at in times.items()},
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=seconds,
+        )
+        found = {}
+        for one, answer in asked.items():
+            with suppress(KafkaException, TimeoutError):
+                told = answer.result(seconds + 1)
+                found[TopicPartition(one.topic, one.partition)] = (told.offset, told.timestamp)
+        return found
 
     def _matching(self, patterns: Sequence[str]) -> set[str]:
         """Internal topics are left out, and those that went since they were listed."""

@@ -119,7 +119,7 @@ class Group:
         # Its log says FATAL of a fenced producer, which is an error like others: nobody polls it.
         producer = Producer(quiet({**sending, **self._config, **own}), logger=log)
         producer.init_transactions(SECONDS)
-        sender = Sender(producer, output.topic, output.max_seconds) if output else None
+        sender = Sender(producer, output.topics, output.max_seconds) if output else None
         return MirrorWriter(producer, onlooker.consumer_group_metadata(), sender)
 
     @contextmanager

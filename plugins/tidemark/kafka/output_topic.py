@@ -1,7 +1,7 @@
-"""The output topic, looked at: whether it is there, and the newest batch that its records name."""
+"""Output topics, looked at: whether they are there, and the newest batch in their records."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import Message
@@ -17,30 +17,30 @@ SEQ = rb"[0-9]{1,18}"
 
 
 @dataclass(frozen=True, slots=True)
-class OutputTopic:
-    """A topic that a region's rows are sent to."""
+class OutputTopics:
+    """The topics that a region's rows and dead letters are sent to."""
 
     config: Mapping[str, str]
-    name: str
+    names: Sequence[str]
 
     def facts(self) -> Facts:
-        """Its partitions and where their logs begin and end.
+        """Their partitions and where their logs begin and end.
 
         Raises:
-            InvalidSettings: there is no such topic.
+            InvalidSettings: one does not exist.
         """
         broker = Broker(self.config)
-        if broker.gone([self.name]):
+        for name in sorted(broker.gone(self.names)):
             raise InvalidSettings(
-                f"topic {self.name} does not exist; create it, with as many partitions as its"
-                " consumers need, or correct output.topic"
+                f"topic {name} does not exist; create it, with as many partitions as its"
+                " consumers need, or correct output.topic or dead_letters.topic"
             )
-        return broker.facts([self.name])
+        return broker.facts(self.names)
 
     def newest_seq(self, region: str) -> int | None:
         """The largest seq in the headers of the region's records; None: there are none.
 
-        It reads all that the topic holds: it is asked where nothing else says what was sent.
+        It reads all that the topics hold: it is asked where nothing else says what was sent.
         """
         return max(self._seqs(region), default=None)
 

@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from confluent_kafka import KafkaException, Producer
 
 from tidemark import failpoints
 from tidemark.errors import OutputTooLarge, Refused, TidemarkError
 from tidemark.kafka.config import Settings
-from tidemark.model.output import OutputRecord
+from tidemark.model.output import OutputRecord, Topics
 
 SENDING: Settings = {"partitioner": "murmur2_random"}
 """A key goes to the partition that Java's producers choose. A connection may set it otherwise."""
@@ -27,9 +27,9 @@ class Sender:
     can it have any: a fatal error in the same poll would break their callback.
     """
 
-    def __init__(self, producer: Producer, topic: str, seconds: int) -> None:
+    def __init__(self, producer: Producer, topics: Topics, seconds: int) -> None:
         self._producer = producer
-        self._topic = topic
+        self._topics = topics
         self._seconds = seconds
         self._deadline = 0.0
 
@@ -48,12 +48,24 @@ class Sender:
             failpoints.hit("mirror.sending")
             self._flush()
             yield
-        except Exception as error:
-            with suppress(KafkaException):
-                self._producer.abort_transaction(self._seconds)
-            if isinstance(error, KafkaException) and (told := self._told(error)):
-                raise told from error
+        except KafkaException as error:
+            ended = self._aborted()
+            cause = ended if ended and error.args[0].name() == "_FATAL" else error
+            raise self._told(cause) or cause from error
+        except Exception:
+            self._aborted()
             raise
+
+    def _aborted(self) -> KafkaException | None:
+        """Nothing of the transaction is seen; returns what had ended the producer, if it was.
+
+        A record that is handed to such a producer fails without saying that: as _FATAL.
+        """
+        try:
+            self._producer.abort_transaction(self._seconds)
+        except KafkaException as error:
+            return error
+        return None
 
     @property
     def _is_late(self) -> bool:
@@ -63,7 +75,7 @@ class Sender:
         while not self._is_late:
             try:
                 self._producer.produce(
-                    self._topic, record.value, record.key, headers=list(record.headers)
+                    record.topic, record.value, record.key, headers=list(record.headers)
                 )
             except BufferError:
                 self._producer.poll(FULL_SECONDS)
@@ -83,20 +95,27 @@ class Sender:
             return self._too_slow()
         if failed.name() in ("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"):
             return Refused(
-                f"a row is larger than Kafka takes in topic {self._topic} ({failed.str()}): raise"
-                " max.message.bytes of the topic, and message.max.bytes in the connection's extra"
+                f"a record is larger than Kafka takes in {self._topics.named} ({failed.str()}):"
+                " raise max.message.bytes of the topic, and message.max.bytes in the connection's"
+                " extra"
+            )
+        if failed.name() == "INVALID_RECORD":
+            return Refused(
+                f"{self._topics.named}: Kafka does not take a record ({failed.str()}). A compacted"
+                " topic takes none without a key: set output.key, or cleanup.policy=delete on a"
+                " topic of dead letters. Nothing was sent"
             )
         if failed.name() == "TOPIC_AUTHORIZATION_FAILED":
             return Refused(
-                f"topic {self._topic}: Kafka answers {failed.name()}; grant WRITE and DESCRIBE on"
-                " the output topic"
+                f"{self._topics.named}: Kafka answers {failed.name()}; grant WRITE and DESCRIBE"
             )
         return None
 
     def _too_slow(self) -> OutputTooLarge:
         return OutputTooLarge(
-            f"the rows could not be sent to topic {self._topic} in one transaction of"
+            f"the rows could not be sent to {self._topics.named} in one transaction of"
             f" {self._seconds} s; nothing of them was. Raise output.max_seconds (up to the brokers'"
             " transaction.max.timeout.ms), or lower output.max_rows if they are of several batches;"
-            " lower batch.max_records for batches to come"
+            " lower batch.max_records for batches to come. One that stays too large can be"
+            " withheld by `tidemark withhold`"
         )

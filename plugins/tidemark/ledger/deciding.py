@@ -2,10 +2,12 @@
 
 from tidemark.errors import Fenced
 from tidemark.ledger import rewinds
+from tidemark.ledger.actions import Order, write_action
 from tidemark.ledger.again import Again
 from tidemark.ledger.planning import Planning
 from tidemark.ledger.publishing import Publishing
 from tidemark.ledger.replaying import Replaying
+from tidemark.protocol.ports import NewReset
 from tidemark.protocol.removal import Removal
 
 
@@ -22,10 +24,6 @@ class Deciding(Planning, Publishing, Replaying, Again):
     def close_run(self, state: str, reason: str | None) -> None:
         """Record the run's final state and the reason."""
         self._run("close_run", state=state, reason=reason)
-
-    def write_sent(self, seq: int) -> None:
-        """Record the newest batch that was read back as sent; it never falls."""
-        self._run("write_sent", seq=seq)
 
     def published_after(self, seq: int) -> Removal:
         """What a rewind to a seq must remove."""
@@ -59,6 +57,14 @@ class Deciding(Planning, Publishing, Replaying, Again):
     def abandon_reset(self) -> None:
         """Mark this epoch's reset as abandoned: it changed nothing."""
         self._run("abandon_reset")
+
+    def withhold(self, seq: int, sent_seq: int, request: NewReset) -> bool:
+        """The lowest batch after the one that was sent is never sent; False if it is another."""
+        is_lowest = self._run("withhold", seq=seq, sent_seq=sent_seq) == 1
+        if is_lowest:
+            order = Order(request.who, request.why)
+            write_action(self.cursor, self.region, "withhold", order, {"seq": seq})
+        return is_lowest
 
     def prune(self, retain: int, step: int) -> bool:
         """Delete what is older than the newest `retain` checkpoints; True if more may be left.

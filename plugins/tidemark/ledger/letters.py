@@ -29,7 +29,7 @@ class KeptLetter:
     letter: DeadLetter
     headers: list[dict[str, Any]] | None
     """None: the client could not give them."""
-    refused_rows: list[dict[str, Any]] | None
+    refused_rows: list[Any] | dict[str, list[Any]] | None
     """The record's rows as the transform made them, if the target refused them; else None."""
     published_at: datetime
     """When its batch was."""

@@ -124,10 +124,6 @@ class Action:
 class Looks(Lookup):
     """Reads of one ledger through an engine."""
 
-    def ledger_is_there(self) -> bool:
-        """Whether the database has a ledger."""
-        return bool(self._rows("ledger_is_there")[0][0])
-
     def regions(self) -> list[KnownRegion]:
         """Every region of the ledger."""
         return [KnownRegion(*row) for row in self._rows("regions")]

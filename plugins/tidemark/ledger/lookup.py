@@ -14,6 +14,10 @@ class Lookup:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
+    def ledger_is_there(self) -> bool:
+        """Whether the database has a ledger."""
+        return bool(self._rows("ledger_is_there")[0][0])
+
     def _rows(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
         with autocommit(self.engine) as cursor:
             cursor.execute(query(name), values)

@@ -18,14 +18,17 @@ STEP = 5_000
 
 def purgeable(
     engine: Engine, region: str, meant: LetterFilter
-) -> tuple[Counter[str], Counter[str]]:
-    """How many dead letters a purge would remove, and how many it leaves there; by reason."""
+) -> tuple[Counter[str], Counter[str], int]:
+    """How many dead letters a purge would remove, and how many it leaves there; by reason.
+
+    And how many are to be sent to their topic first.
+    """
     with autocommit(engine) as cursor:
         cursor.execute(query("purgeable"), {"region": region, **letters.of_filter(meant)})
         rows = cursor.fetchall()
         # adding drops zeros
         gone, left = Counter({row[0]: row[1] for row in rows}), {row[0]: row[2] for row in rows}
-        return gone + Counter(), Counter(left) + Counter()
+        return gone + Counter(), Counter(left) + Counter(), sum(row[3] for row in rows)
 
 
 def purge(engine: Engine, region: str, meant: LetterFilter, order: Order) -> Counter[str]:

@@ -30,6 +30,8 @@ class Progress:
     """Nothing is unpublished, and the target offsets or the run's bound are reached."""
     unpublished_seqs: Sequence[int] = ()
     """The unpublished batches, the lowest first."""
+    sent_seq: int | None = None
+    """The newest batch that was read back as sent to an output topic: sending is progress too."""
 
 
 class Reader(Lookup):
@@ -39,6 +41,10 @@ class Reader(Lookup):
         """Whether a rewind has lowered Kafka and not yet the ledger; it may have crashed there."""
         with autocommit(self.engine) as cursor:
             return rewinds.rewind_is_under_way(cursor, region)
+
+    def withholding_is_under_way(self, region: str) -> bool:
+        """Whether one has read what was sent, and may write that a batch is never sent."""
+        return bool(self._rows("withholding_is_under_way", region=region)[0][0])
 
     def others_of(self, region: str, group_id: str, tables: Collection[str]) -> tuple[Owner, ...]:
         """Other regions that have this group or one of these tables."""
@@ -89,6 +95,10 @@ class Reader(Lookup):
         """The region as it is now; None before its first open."""
         rows = self._rows("region_state", region=region)
         return regions.state(region, rows[0]) if rows else None
+
+    def known_region(self, region: str) -> RegionState | None:
+        """The same; None also in a database that has no ledger."""
+        return self.region_state(region) if self.ledger_is_there() else None
 
     def epoch(self, region: str) -> int | None:
         """The region's current epoch; None before its first open."""

@@ -9,7 +9,7 @@ from tidemark.ledger import rewinds
 from tidemark.model.batch import Checkpoint
 from tidemark.model.bounds import MOST
 from tidemark.model.offsets import TopicPartition
-from tidemark.model.output import NOTHING_SENT, OutputHistory, Sent, Unsent
+from tidemark.model.output import NOTHING_SENT, OutputHistory, Parts, Sent, Unsent
 from tidemark.postgres.queries import query
 
 
@@ -21,8 +21,8 @@ def checkpoint_at(cursor: Cursor, region: str, at: int | None) -> Checkpoint:
         else rewinds.restored_checkpoint(cursor, region, at)
     )
     offsets = {TopicPartition(r[2], r[3]): r[4] for r in rows if r[2] is not None}
-    epoch, seq, output = (rows[0][0], rows[0][1], rows[0][5]) if rows else (0, 0, None)
-    return Checkpoint(region, epoch, seq, offsets, output=output)
+    epoch, seq, sends = (rows[0][0], rows[0][1], rows[0][5]) if rows else (0, 0, None)
+    return Checkpoint(region, epoch, seq, offsets, sends=sends or {})
 
 
 def _merged_checkpoint(cursor: Cursor, region: str) -> list[tuple[Any, ...]]:
@@ -55,10 +55,28 @@ def history(cursor: Cursor, region: str) -> OutputHistory:
     )
 
 
-def unsent(cursor: Cursor, region: str, target: str, sent_seq: int) -> list[Unsent]:
+def unsent(cursor: Cursor, region: str, parts: Parts, sent_seq: int) -> list[Unsent]:
     """The batches that were published after a seq and count, in their order."""
-    cursor.execute(query("unsent"), {"region": region, "target": target, "seq": sent_seq})
-    return [Unsent(seq, UUID(uuid), epoch, rows) for seq, uuid, epoch, rows in cursor.fetchall()]
+    values = {"region": region, "target": parts.target, "letters": parts.letters}
+    cursor.execute(query("unsent"), {**values, "seq": sent_seq})
+    return [Unsent(seq, UUID(uuid), *rest) for seq, uuid, *rest in cursor.fetchall()]
+
+
+def withheld_seqs(cursor: Cursor, region: str) -> list[int]:
+    """The published batches that were withheld, as far as checkpoints are retained."""
+    cursor.execute(query("withheld_seqs"), {"region": region})
+    return [seq for (seq,) in cursor.fetchall()]
+
+
+def write_sent(cursor: Cursor, region: str, sent: Sent) -> None:
+    """The newest batch of this ledger that was read back as sent is this one, or a later one."""
+    values = {"region": region, "seq": sent.seq, "uuid": str(sent.uuid)}
+    cursor.execute(query("write_sent"), values)
+
+
+def raise_next_seq(cursor: Cursor, region: str, seq: int) -> None:
+    """The next batch gets a later seq than this one."""
+    cursor.execute(query("raise_next_seq"), {"region": region, "seq": seq})
 
 
 def forget_sent(cursor: Cursor, region: str, seq: int) -> None:

@@ -21,6 +21,8 @@ from tidemark.member.work import Work, next_work
 from tidemark.model.batch import Batch
 from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS
 from tidemark.protocol.plan import plan_batch
+from tidemark.tracing.steps import Past
+from tidemark.tracing.traced import begun, record, remembered, traced
 
 if TYPE_CHECKING:
     from tidemark.member.stager import Stager
@@ -125,10 +127,15 @@ class Drain:
         if not owned or self._for_others == (seqs, owned):
             return False
         stager, in_hand = self._stager or self._start(), self._publisher.in_hand
-        batches = self._planned(owned) or self._plan()
+        batches, planning = self._planned(owned), None
+        if not batches:
+            with remembered("plan") as planning:
+                batches = self._plan()
         if work := next_work(batches, owned, in_hand):
-            self._drain_batch(stager, work)
+            self._drain_batch(stager, work, planning)
             return True
+        if batches:
+            record(planning)  # for others
         if batches and batches[0].is_complete:
             return self._publisher.publish_complete(stager.movers)
         self._for_others = ([batch.seq for batch in batches], owned) if batches else None
@@ -140,7 +147,8 @@ class Drain:
         run = self._run
         self._display.show("starting")
         self._stager = Stager(run)
-        run.ledger.remark(run.region, run.epoch, self._stager.executor.remarks())
+        found = [*self._stager.executor.remarks(), *self._stager.movers.remarks()]
+        run.ledger.remark(run.region, run.epoch, found)
         self._stall.renew()
         return self._stager
 
@@ -166,27 +174,30 @@ class Drain:
                 log.warning("looking at Kafka again: %s", error)
             time.sleep(RECHECK_PAUSE)
 
-    def _drain_batch(self, stager: "Stager", work: Work) -> None:
+    def _drain_batch(self, stager: "Stager", work: Work, planning: Past | None) -> None:
         """Drain and stage; then contribute, publish and mirror."""
         started, batch = time.monotonic(), work.batch
         self._display.show("draining")
-        contribution = stager.staged(batch, work.spans)
-        if contribution is None:
-            self._stall.excuse()  # it worked, for others to go on
-            return
-        self._publisher.wait()
-        self._kafka.check_topics(batch)
-        self._display.show("records fetched", drain_ms=int((time.monotonic() - started) * 1000))
-        if self._run.in_flight > 1:
-            self._prepare_next(stager)
-        self._publisher.contribute(stager.movers, batch, contribution)
+        with begun("batch", work.told, planning) as step:
+            contribution = stager.staged(batch, work.spans)
+            if contribution is None:
+                self._stall.excuse()  # it worked, for others to go on
+                step.end()
+                return
+            self._publisher.wait()
+            self._kafka.check_topics(batch)
+            drained_ms = int((time.monotonic() - started) * 1000)
+            self._display.show("records fetched", drain_ms=drained_ms)
+            if self._run.in_flight > 1:
+                self._prepare_next(stager)
+            self._publisher.contribute(stager.movers, batch, contribution, step)
 
     def _prepare_next(self, stager: "Stager") -> None:
         """Plan the next batch and make its tables now: a publish holds the region's lock."""
         if not may_plan(self._run, self._publisher.mirror):
             return
         run, facts = self._run, self._kafka.now()
-        with suppress(DataLost):  # it is looked at again when the batch is due
+        with suppress(DataLost), traced("plan"):  # it is looked at again when the batch is due
             for batch in plan_batch(run.ledger, run.region, run.epoch, facts):
                 if next_work([batch], run.member.assigned(), None):
                     stager.make_tables(batch)

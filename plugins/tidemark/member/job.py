@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
+from psycopg2.extensions import cursor as Cursor
 
 from tidemark.ledger.actions import Order, write_action
 from tidemark.ledger.ledger import Ledger
+from tidemark.ledger.settling import Settling
 from tidemark.model.batch import Executor
 from tidemark.postgres.transaction import transaction
 from tidemark.settings.pipeline import Pipeline
@@ -20,7 +22,7 @@ from tidemark.staging.target import Target
 
 log = logging.getLogger(__name__)
 
-BY_CONSENT = Order("a driver", "the pipeline file says target.on_new_column: add")
+WHY = "the pipeline file says target.on_new_column: add"
 
 
 class JobExecutor(Executor, Protocol):
@@ -61,15 +63,38 @@ def start_job(pipeline: Pipeline, ledger: Ledger, executor_of: Callable[[], JobE
     try:
         movers = movers_of(pipeline, executor.output_schemas())
         with transaction(ledger.engine, "target") as cursor:
-            if added := movers.add_columns(cursor):
-                log.warning("region %s: new columns: %s", pipeline.region, added)
-                write_action(cursor, pipeline.region, "add_columns", BY_CONSENT, added)
-            movers.ensure_targets(cursor)
+            movers = fit_targets(cursor, pipeline.region, movers, "a driver")
         executor.warm()
     except BaseException:
         executor.close()
         raise
     return Job(executor, movers)
+
+
+def fit_targets(cursor: Cursor, region: str, movers: Movers, who: str) -> Movers:
+    """The targets take the rows of these movers; what columns that needed stands in the ledger.
+
+    Raises:
+        InvalidSettings, Refused, SchemaMismatch: see `Movers.ensure_targets`.
+    """
+    if added := movers.add_columns(cursor):
+        log.warning("region %s: new columns: %s", region, added)
+        write_action(cursor, region, "add_columns", Order(who, WHY), added)
+    movers = movers.without_unknown(cursor)
+    movers.ensure_targets(cursor)
+    return movers
+
+
+@dataclass(frozen=True, slots=True)
+class NewColumns:
+    """Gives the targets, in an open's transaction, the columns that the run's rows will have."""
+
+    region: str
+    movers: Movers
+
+    def fit(self, tx: Settling) -> None:
+        """The targets take the rows, or the open is refused; raises as `fit_targets`."""
+        fit_targets(tx.cursor, self.region, self.movers, "an open")
 
 
 def movers_of(pipeline: Pipeline, schemas: Mapping[str, pa.Schema]) -> Movers:
@@ -86,8 +111,16 @@ def movers_of(pipeline: Pipeline, schemas: Mapping[str, pa.Schema]) -> Movers:
                 settings.on_refused is OnRefused.dead_letter,
                 settings.upsert,
                 settings.on_new_column is OnNewColumn.add,
+                settings.on_new_column is OnNewColumn.ignore,
+                needed_of(pipeline, name),
                 is_sent=name == pipeline.sent_target,
             )
             for name, settings in pipeline.all_targets.items()
         )
     )
+
+
+def needed_of(pipeline: Pipeline, name: str) -> frozenset[str]:
+    """Columns that a target must have for the output topic, if its rows are sent there."""
+    output = pipeline.output
+    return frozenset(output.key if output and name == pipeline.sent_target else ())

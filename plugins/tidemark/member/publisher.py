@@ -4,9 +4,10 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TYPE_CHECKING
 
-from tidemark.errors import MirrorFailed, Unreachable
+from tidemark.errors import MirrorFailed, OutputTooLarge, Unreachable
 from tidemark.member.member_run import MemberRun
 from tidemark.member.retire import retire
 from tidemark.member.sending import alone
@@ -17,6 +18,8 @@ from tidemark.model.contribution import Contribution
 from tidemark.protocol.contribute import contribute_and_publish
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.publish import Outcome, Result, publish_complete
+from tidemark.tracing.steps import Attributes, Step
+from tidemark.tracing.traced import ending, record, remembered, traced
 
 if TYPE_CHECKING:
     from tidemark.staging.movers import Movers
@@ -49,18 +52,25 @@ class Publisher:
         """What was given to `contribute` and may not be in the ledger yet."""
         return self._in_hand
 
-    def contribute(self, movers: "Movers", batch: Batch, contribution: Contribution) -> None:
+    def contribute(
+        self, movers: "Movers", batch: Batch, contribution: Contribution, step: Step
+    ) -> None:
         """Claim, publish what is complete, mirror: now, or beside what the caller does next.
+
+        The step ends with it.
 
         Raises:
             TidemarkError: see `contribute_and_publish`; of this one or of the one before.
         """
         self.wait()
         if self._run.in_flight == 1:
-            self._contribute(movers, batch, contribution)
+            self._contribute(movers, batch, contribution, step)
             return
         self._in_hand = InHand(batch, contribution)
-        self._at_work = self._pool.submit(self._contribute_beside, movers, batch, contribution)
+        traced_here = copy_context().run
+        self._at_work = self._pool.submit(
+            traced_here, self._contribute_beside, movers, batch, contribution, step
+        )
 
     def publish_complete(self, movers: "Movers") -> bool:
         """Publish the lowest batches that are complete; False if there are none."""
@@ -86,10 +96,10 @@ class Publisher:
         self._pool.shutdown()
 
     def _contribute_beside(
-        self, movers: "Movers", batch: Batch, contribution: Contribution
+        self, movers: "Movers", batch: Batch, contribution: Contribution, step: Step
     ) -> None:
         try:
-            self._contribute(movers, batch, contribution)
+            self._contribute(movers, batch, contribution, step)
         except BaseException as error:
             self.error = error
             self._on_failure()
@@ -97,26 +107,34 @@ class Publisher:
         finally:
             self._in_hand = None
 
-    def _contribute(self, movers: "Movers", batch: Batch, contribution: Contribution) -> None:
+    def _contribute(
+        self, movers: "Movers", batch: Batch, contribution: Contribution, step: Step
+    ) -> None:
         began = time.monotonic()
-        outcome = contribute_and_publish(self._run.ledger, movers, batch, contribution)
-        self._stall.renew()
-        if outcome.result is Result.published:
-            self._report(outcome, began)
-        else:
-            log.info("batch %s: contribution %s", batch.seq, outcome.result)
-        followed = self._publish_complete(movers) if self._run.in_flight > 1 else []
-        if followed or outcome.result is Result.published:
-            self.mirror()
+        with ending(step):
+            with traced("publish") as publishing:
+                outcome = contribute_and_publish(self._run.ledger, movers, batch, contribution)
+                publishing.tell(_told(outcome))
+            self._stall.renew()
+            if outcome.result is Result.published:
+                self._report(outcome, began)
+            else:
+                log.info("batch %s: contribution %s", batch.seq, outcome.result)
+            followed = self._publish_complete(movers) if self._run.in_flight > 1 else []
+            if followed or outcome.result is Result.published:
+                self.mirror()
 
     def _publish_complete(self, movers: "Movers") -> list[Outcome]:
         """Whoever looks at a complete lowest batch publishes it: it needs nobody else."""
         run, found = self._run, list[Outcome]()
         began = time.monotonic()
-        while outcome := publish_complete(run.ledger, movers, run.region, run.epoch):
-            self._stall.renew()
-            self._report(outcome, began)
-            found.append(outcome)
+        with remembered("publish") as publishing:
+            while outcome := publish_complete(run.ledger, movers, run.region, run.epoch):
+                self._stall.renew()
+                self._report(outcome, began)
+                found.append(outcome)
+        if found:
+            record(publishing)
         return found
 
     def _report(self, outcome: Outcome, began: float) -> None:
@@ -136,7 +154,17 @@ class Publisher:
         try:
             with alone(run) as is_alone:
                 if is_alone:
-                    mirror(run.ledger, run.group, run.region, run.epoch)
-        except (MirrorFailed, Unreachable) as error:
+                    with traced("mirror"):
+                        mirror(run.ledger, run.group, run.region, run.epoch)
+        except (MirrorFailed, OutputTooLarge, Unreachable) as error:
             log.warning("the mirror is behind; close writes it again: %s", error)
         retire(run.ledger.engine, run.region, wait_ms=RETIRE_WAIT_MS)
+
+
+def _told(outcome: Outcome) -> Attributes:
+    """What a trace says of it."""
+    return {
+        "tidemark.result": str(outcome.result),
+        "tidemark.batch.rows": outcome.rows,
+        "tidemark.batch.dead_letters": outcome.dead_letters,
+    }

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from tidemark.errors import Unreachable
 from tidemark.ledger.sending import unsent
 from tidemark.member.member_run import MemberRun
-from tidemark.model.batch import ONLY
 from tidemark.postgres.session import try_lock_name, unlock_name
 from tidemark.postgres.transaction import autocommit
 
@@ -37,7 +36,7 @@ def may_plan(run: MemberRun, send: Callable[[], None]) -> bool:
 
     What Kafka does not tell keeps nobody from planning: the close counts exactly.
     """
-    output = run.pipeline.output
+    output = run.pipeline.sending
     if output is None or _unsent(run) < output.max_unsent:
         return True
     send()
@@ -54,6 +53,6 @@ def _unsent(run: MemberRun) -> int:
     except Unreachable as error:
         log.warning("what was sent is unknown: %s", error)
         return 0
-    newest, target = max((one.seq for one in marks), default=0), run.pipeline.sent_target
+    newest = max((one.seq for one in marks), default=0)
     with autocommit(run.ledger.engine) as cursor:
-        return len(unsent(cursor, run.region, target or ONLY, newest)) if marks else 0
+        return len(unsent(cursor, run.region, run.pipeline.sent_parts, newest)) if marks else 0

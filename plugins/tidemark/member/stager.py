@@ -14,6 +14,7 @@ from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.offsets import Span, in_ranges
 from tidemark.postgres.transaction import transaction
 from tidemark.staging.reads import complete_reads
+from tidemark.tracing.traced import traced
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ class Stager:
         A revocation is no loss: what was claimed stands, the new owner drains the rest of the plan.
         """
         try:
-            with self.active_read.reading(spans):
+            with self.active_read.reading(spans), traced("drain"):
                 return self.executor.drain(batch, spans)
         except JobFailed as error:
             error.spans = tuple(spans)
@@ -78,7 +79,7 @@ class Stager:
             return None
 
     def _complete_reads(self, batch: Batch, spans: Sequence[Span]) -> tuple[SpanRead, ...]:
-        with transaction(self._run.ledger.engine, "reads") as cursor:
+        with traced("stage"), transaction(self._run.ledger.engine, "reads") as cursor:
             reads = complete_reads(cursor, batch.staging, self._run.number, spans)
         refuse_unread(batch, spans, reads, self._run.pipeline.transform)
         failpoints.hit("drain.staged")

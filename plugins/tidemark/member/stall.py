@@ -39,6 +39,9 @@ class StallDetector:
         self._region = run.region
         self._epoch = run.epoch
         self._seconds = run.pipeline.no_progress_seconds
+        sending = run.pipeline.sending
+        # While a member sends, the others see nothing move until its transaction ends.
+        self._patience = max(self._seconds, sending.max_seconds if sending else 0)
         self._last: Progress | None = None
         self._moved = self._since = time.monotonic()
         self._judged = self._since
@@ -84,7 +87,7 @@ class StallDetector:
             return
         in_the_way = [one for one in holders if partitions & set(one.partitions)]
         strangers = [one for one in in_the_way if not self._is_ours(one)]
-        is_too_long = bool(strangers) or waited > self._seconds
+        is_too_long = bool(strangers) or waited > self._patience
         if is_too_long and progress == self._ledger.progress(self._region, self._epoch):
             raise self._no_progress(waiting, strangers or in_the_way, waited)
 

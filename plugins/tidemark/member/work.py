@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tidemark.model.batch import Batch
 from tidemark.model.contribution import Contribution
 from tidemark.model.offsets import Span, TopicPartition
+from tidemark.tracing.steps import Attributes
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,15 @@ class Work:
 
     batch: Batch
     spans: tuple[Span, ...]
+
+    @property
+    def told(self) -> Attributes:
+        """What a trace says of it."""
+        return {
+            "tidemark.batch.seq": self.batch.seq,
+            "tidemark.batch.spans": len(self.spans),
+            "tidemark.batch.offsets": sum(span.width for span in self.spans),
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,13 @@ from tidemark.kafka.member import Member
 from tidemark.kafka.names import client_id_of, static_name
 from tidemark.member.drain import Drain, Drained
 from tidemark.member.member_run import MemberRun
+from tidemark.model.state import Run
 from tidemark.operations.region import Connections, Region, region_of
+from tidemark.operations.schemas import kept
+from tidemark.protocol.changes import check_member
+from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
+from tidemark.tracing.traced import traced_run
 
 if TYPE_CHECKING:
     from tidemark.member.job import JobExecutor
@@ -35,18 +40,24 @@ def drain_run(
 
     Raises:
         RunNotDone: the run never opened.
+        Refused: the pipeline is not the one that the run was opened with.
         TidemarkError: see errors.py; the exit code says whether a retry may help.
     """
-    with region_of(pipeline, connections) as region:
+    with (
+        traced_run("member", pipeline.region, run_id) as part,
+        region_of(pipeline, connections) as region,
+    ):
         run = region.ledger.run_of(region.name, run_id)
         if run is None:
             raise RunNotDone(f"region {region.name}: run {run_id} is not open; open it first")
+        made_with = _as_opened(region, run)
         number = region.ledger.register_member(region.name, run.epoch, uuid4(), member_name)
+        part.tell({"tidemark.epoch": run.epoch, "tidemark.member": number})
         targets = region.ledger.target_offsets(region.name, run.epoch)
         topics = sorted({partition.topic for partition in targets})
         member = _member(region, topics, number, slot)
         member_run = MemberRun(
-            pipeline,
+            made_with,
             run.epoch,
             number,
             topics,
@@ -56,11 +67,27 @@ def drain_run(
             region.group,
             member,
             pipeline.members <= len(targets),
-            lambda: executor_of(pipeline, connections, number),
+            lambda: executor_of(made_with, connections, number),
         )
         drain = Drain(member_run)
         with located(region.kafka), nullcontext() if drain.is_done() else member:
             return drain.work()
+
+
+def _as_opened(region: Region, run: Run) -> Pipeline:
+    """The pipeline, with the columns that the run was opened with.
+
+    Of a run whose epoch has passed nothing is known any more: its member is fenced.
+
+    Raises:
+        Refused: its settings are others; see `check_member`.
+    """
+    state, pipeline = region.state(), region.pipeline
+    if state.epoch != run.epoch:
+        return pipeline
+    pipeline = kept(pipeline, state)
+    check_member(state, fingerprint(pipeline), pipeline.tables, pipeline.group)
+    return pipeline
 
 
 def _member(region: Region, topics: Sequence[str], number: int, slot: int) -> Member:

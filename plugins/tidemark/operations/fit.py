@@ -8,12 +8,22 @@ from sqlalchemy import Engine
 
 from tidemark.member.job import movers_of
 from tidemark.operations.region import Connections, ledger_of
+from tidemark.operations.schemas import in_use, would_take
 from tidemark.postgres.transaction import autocommit
 from tidemark.settings.pipeline import Pipeline
+from tidemark.settings.registered import registered
 from tidemark.staging.mover import Mover
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+def with_columns_in_use(pipeline: Pipeline, connections: Connections) -> Pipeline:
+    """The pipeline with its columns, where a registry says them; see `in_use`."""
+    if not registered(pipeline):
+        return pipeline
+    with ledger_of(connections[pipeline.warehouse]) as ledger:
+        return in_use(pipeline, connections, ledger)
 
 
 def known_schemas(pipeline: Pipeline, connections: Connections) -> "Mapping[str, pa.Schema] | None":
@@ -23,7 +33,7 @@ def known_schemas(pipeline: Pipeline, connections: Connections) -> "Mapping[str,
         InvalidSettings, TransformFailed, JobFailed: see `transform_of` and `direct_schemas`.
     """
     from tidemark.spark.arrow import ArrowTransform
-    from tidemark.spark.executor import direct_schemas
+    from tidemark.spark.source import direct_schemas
     from tidemark.spark.specs import read_spec
     from tidemark.spark.transform import transform_of
 
@@ -41,6 +51,8 @@ class Fit:
     """Each target's mover, with whether a run would make the table."""
     added: Mapping[str, Mapping[str, str]]
     """Columns that a run would add, with their types, by table."""
+    remarks: Sequence[str] = ()
+    """What a run would not publish."""
 
 
 def refuse_unfit(pipeline: Pipeline, connections: Connections) -> None:
@@ -51,10 +63,11 @@ def refuse_unfit(pipeline: Pipeline, connections: Connections) -> None:
     Raises:
         InvalidSettings, Refused, SchemaMismatch: see `would_fit`.
     """
-    schemas = known_schemas(pipeline, connections)
-    if schemas is not None:
-        with ledger_of(connections[pipeline.warehouse]) as ledger:
-            would_fit(pipeline, ledger.engine, schemas)
+    with ledger_of(connections[pipeline.warehouse]) as ledger:
+        opened = would_take(pipeline, connections, ledger)
+        schemas = known_schemas(opened, connections)
+        if schemas is not None:
+            would_fit(opened, ledger.engine, schemas)
 
 
 def would_fit(pipeline: Pipeline, engine: Engine, schemas: "Mapping[str, pa.Schema]") -> Fit:
@@ -68,7 +81,8 @@ def would_fit(pipeline: Pipeline, engine: Engine, schemas: "Mapping[str, pa.Sche
         cursor.execute("BEGIN")
         try:
             added = movers.add_columns(cursor)
+            movers = movers.without_unknown(cursor)
             created = movers.ensure_targets(cursor)
         finally:
             cursor.execute("ROLLBACK")
-    return Fit([(one, created[one.name]) for one in movers.movers], added)
+    return Fit([(one, created[one.name]) for one in movers.movers], added, movers.remarks())

@@ -1,19 +1,24 @@
-"""A region's status as Prometheus metrics: gauges of what the ledger and Kafka say now.
+"""Regions as Prometheus metrics: gauges, and histograms of gauges, of what stands now.
 
-They tell what stands, so a rewind lowers them and a scrape missed loses nothing. Names and units
+A rewind lowers them and a scrape missed loses nothing. Names and units
 follow Prometheus' conventions; ages are left to `time() - tidemark_checkpoint_timestamp_seconds`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, Metric
 
 from tidemark.ledger.looks import Published, ShownMember
+from tidemark.operations.durations import durations_of
+from tidemark.operations.measures import InLedger, Measures
 from tidemark.operations.output_status import OutputStatus
 from tidemark.operations.status import PartitionStatus, RegionStatus, TargetStatus
 
 Number = float | None
+OTHER = "other"
+"""The reason of dead letters whose own is not among the commonest."""
+
 _OF_REGION: dict[str, tuple[str, Callable[[RegionStatus], Number]]] = {
     "tidemark_up": ("1 if ledger and Kafka could be asked, else 0", lambda r: not r.problem),
     "tidemark_epoch": ("Epoch: each open and each reset takes a new one", lambda r: r.epoch),
@@ -41,6 +46,10 @@ _OF_OUTPUT: dict[str, tuple[str, Callable[[OutputStatus], Number]]] = {
     "tidemark_output_sent_seq": ("Seq of the newest batch in the topic", lambda o: o.sent_seq),
     "tidemark_output_unsent_batches": ("Published, not sent", lambda o: o.unsent_batches),
     "tidemark_output_unsent_records": ("What these will send", lambda o: o.unsent_records),
+    "tidemark_output_withheld_batches": (
+        "Published, never to be sent",
+        lambda o: len(o.withheld_seqs),
+    ),
 }
 _OF_TARGET: dict[str, tuple[str, Callable[[TargetStatus], Number]]] = {
     "tidemark_target_rows": ("Rows of the retained checkpoints", lambda t: t.ledger),
@@ -48,6 +57,26 @@ _OF_TARGET: dict[str, tuple[str, Callable[[TargetStatus], Number]]] = {
 _OF_PARTITION: dict[str, tuple[str, Callable[[PartitionStatus], Number]]] = {
     "tidemark_lag_offsets": ("Offsets that the ledger has not passed", lambda p: p.lag),
     "tidemark_drift_offsets": ("Kafka's group offset less the ledger's", lambda p: p.drift),
+}
+_OF_MEASURES: dict[str, tuple[str, Callable[[Measures], Number]]] = {
+    "tidemark_mirrored_seq": (
+        "Seq of the checkpoint that Kafka's group offsets were written for",
+        lambda m: m.mirrored_seq,
+    ),
+}
+_OF_LEDGER: dict[str, tuple[str, Callable[[InLedger], Number]]] = {
+    "tidemark_retries": (
+        "Drivers of the last day that joined a run in place of an earlier one",
+        lambda k: k.retries,
+    ),
+    "tidemark_hidden_offsets": (
+        "Offsets that a transaction hides which has been open since an earlier run",
+        lambda k: k.hidden.offsets,
+    ),
+    "tidemark_hidden_timestamp_seconds": (
+        "When a run first saw that transaction",
+        lambda k: k.hidden.since.timestamp() if k.hidden.since else None,
+    ),
 }
 _OF_MEMBER: dict[str, tuple[str, Callable[[ShownMember], Number]]] = {
     "tidemark_member_partitions": (
@@ -61,21 +90,22 @@ _OF_MEMBER: dict[str, tuple[str, Callable[[ShownMember], Number]]] = {
 }
 
 
-def metrics_of(regions: Iterable[RegionStatus]) -> Iterator[GaugeMetricFamily]:
+def metrics_of(measured: Iterable[Measures]) -> Iterator[Metric]:
     """The metrics of all regions; what is not known of one has no sample."""
-    found = list(regions)
-    states = GaugeMetricFamily(
-        "tidemark_state", "1 for the state that the region is in", labels=["region", "state"]
-    )
-    for one in found:
-        states.add_metric([one.region, one.state], 1)
-    yield states
+    whole = list(measured)
+    found = [one.status for one in whole]
+    states = [(one.region, {one.state: 1}) for one in found]
+    yield _by_kind("tidemark_state", "1 for the state that the region is in", "state", states)
     for named, things in (
         (_OF_REGION, [((one.region,), one) for one in found]),
         (_OF_BATCH, [((one.region,), one.newest) for one in found if one.newest]),
     ):
         yield from _families(named, ["region"], things)
-    outputs = [((one.region, one.output.topic), one.output) for one in found if one.output]
+    outputs = [
+        ((one.region, " and ".join(one.output.topics.names)), one.output)
+        for one in found
+        if one.output
+    ]
     yield from _families(_OF_OUTPUT if outputs else {}, ["region", "topic"], outputs)
     targets = [((one.region, each.table), each) for one in found for each in one.targets]
     yield from _families(_OF_TARGET, ["region", "table"], targets)
@@ -87,6 +117,48 @@ def metrics_of(regions: Iterable[RegionStatus]) -> Iterator[GaugeMetricFamily]:
     yield from _families(_OF_PARTITION, ["region", "topic", "partition"], partitions)
     members = [((one.region, each.name), each) for one in found for each in one.members]
     yield from _families(_OF_MEMBER, ["region", "member"], members)
+    yield from _measured(whole)
+
+
+def _measured(found: Sequence[Measures]) -> Iterator[Metric]:
+    """Of what is counted beside the status."""
+    yield from _families(_OF_MEASURES, ["region"], [((one.status.region,), one) for one in found])
+    kept = [(one.status, one.in_ledger) for one in found if one.in_ledger]
+    yield from _families(_OF_LEDGER, ["region"], [((one.region,), each) for one, each in kept])
+    runs = [(one.region, each.runs) for one, each in kept]
+    yield _by_kind("tidemark_runs", "Runs that the last day opened, by state", "state", runs)
+    letters = [(one.region, _with_others(one, each.letters)) for one, each in kept]
+    yield _by_kind("tidemark_dead_letters_by_reason", "Those, by reason", "reason", letters)
+    yield _oldest(found)
+    yield from durations_of({one.region: each.durations for one, each in kept})
+
+
+def _with_others(status: RegionStatus, letters: Mapping[str, int]) -> dict[str, int]:
+    """With what is left of all dead letters: other reasons, and letters that are not looked at."""
+    left = (status.dead_letters or 0) - sum(letters.values())
+    return {**letters, OTHER: letters.get(OTHER, 0) + left} if left > 0 else dict(letters)
+
+
+def _oldest(found: Sequence[Measures]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(
+        "tidemark_oldest_unread_timestamp_seconds",
+        "Time of the first unread record, where there is one and it is known",
+        labels=["region", "topic", "partition"],
+    )
+    for one in found:
+        for where, at in one.oldest.items():
+            family.add_metric([one.status.region, where.topic, str(where.partition)], at / 1000)
+    return family
+
+
+def _by_kind(
+    name: str, meaning: str, label: str, counts: Iterable[tuple[str, Mapping[str, int]]]
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, meaning, labels=["region", label])
+    for region, kinds in counts:
+        for kind, count in kinds.items():
+            family.add_metric([region, kind], count)
+    return family
 
 
 def _families(

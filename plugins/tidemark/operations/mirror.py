@@ -41,7 +41,8 @@ def mirror_region(pipeline: Pipeline, connections: Connections, *, check: bool) 
     If it crashes: the ledger stands; whoever opens, closes or resets next mirrors it.
 
     Raises:
-        Refused: the region never opened, or a rewind is not finished: Kafka would get ahead of it.
+        Refused: the region never opened; or a rewind is not finished, and Kafka would get ahead of
+            it; or a withholding is not, and what it withholds might be sent.
         Fenced: another open or reset took over meanwhile; that one mirrors.
         MirrorFailed: Kafka did not take the offsets, or reads back others.
     """
@@ -54,6 +55,12 @@ def mirror_region(pipeline: Pipeline, connections: Connections, *, check: bool) 
                 f"region {region.name}: a rewind has moved Kafka's offsets back but not the"
                 f" ledger's; wait for it. If it died, the next run or `tidemark reset"
                 f" {region.name} --apply` sets Kafka's offsets again"
+            )
+        if not check and region.ledger.withholding_is_under_way(region.name):
+            raise Refused(
+                f"region {region.name}: a batch is being withheld from the output topic, and might"
+                " be sent meanwhile; wait for it. If it died, withhold the batch again, or start"
+                " the next run"
             )
         before = _drift(region, checkpoint.offsets, check=check)
         if not check:

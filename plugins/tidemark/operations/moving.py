@@ -68,7 +68,7 @@ def _seen_in_unused_group(region: Region, offsets: Offsets) -> Mirrored:
         Refused: somebody is in the group, or it has the commits of somebody else.
     """
     group = region.group
-    if region.pipeline.output:
+    if region.pipeline.sending:
         raise Refused(
             f"region {region.name} can't be moved to group {group.group_id}: it has an output"
             " topic, and what was sent to it stands with the offsets of its group"

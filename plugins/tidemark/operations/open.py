@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from tidemark.errors import DataLost, Refused
 from tidemark.kafka.locate import confirm_corrupt
-from tidemark.kafka.output_topic import OutputTopic
 from tidemark.ledger.migrate import is_current, migrate
 from tidemark.ledger.owners import refuse_shared
 from tidemark.model.bounds import Bounds
@@ -16,13 +15,16 @@ from tidemark.model.offsets import Offsets
 from tidemark.operations.opening_facts import opening_facts
 from tidemark.operations.output_pause import pause_remarks
 from tidemark.operations.region import Connections, Region, mirror_seen, region_of
+from tidemark.operations.schemas import taken
 from tidemark.postgres.transaction import autocommit
+from tidemark.protocol.changes import Tables
 from tidemark.protocol.open import OpenRequest
 from tidemark.protocol.settle import Settled, settle
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.leftover import refuse_leftovers
 from tidemark.staging.target import Target
+from tidemark.tracing.traced import traced_run
 
 log = logging.getLogger(__name__)
 
@@ -56,17 +58,24 @@ def open_run(
         Refused: a person must decide (the group has commits, the configuration has changed, too
             many resets in a row); see overrides.
         DataLost: Kafka no longer holds what the ledger needs.
+        InvalidSettings, Unreachable: a schema registry says no columns; see `taken`.
     """
-    with region_of(pipeline, connections) as region:
+    with (
+        traced_run("open", pipeline.region, run_id) as part,
+        region_of(pipeline, connections) as found,
+    ):
+        region = found
         if not is_current(region.ledger.engine):
             migrate(region.ledger.engine)
         refuse_shared(region.name, region.others())
         epoch = region.ledger.epoch_before(region.name)
-        if pipeline.output:
-            OutputTopic(region.kafka, pipeline.output.topic).facts()
+        if output := region.group.output:
+            output.check()
         used = region.ledger.used_overrides(region.name, run_id)
         given = tuple(name for name in overrides if name not in used)
         facts = opening_facts(region, given)
+        columns = taken(pipeline, connections, region.ledger.region_state(region.name))
+        region = replace(region, pipeline=columns.pipeline)
         region.ledger.create_region(
             pipeline.region,
             group_id=pipeline.group,
@@ -81,11 +90,30 @@ def open_run(
             overrides=given,
             used_up={name: used[name] for name in overrides if name in used},
             mirrored=mirror_seen(region, offsets).mirrored,
+            added=columns.added,
+            tables=_tables(region, connections) if columns.added else None,
+            remarks=columns.remarks,
         )
         pause = pause_remarks(region)
         settled = _settle(region, request)
         region.ledger.remark(region.name, settled.epoch, pause)
+        part.tell({"tidemark.epoch": settled.epoch})
         return _opened(region, settled.epoch, facts)
+
+
+def _tables(region: Region, connections: Connections) -> Tables | None:
+    """For the columns of the rows; None where a user's code makes them, which an open never runs.
+
+    A member then gives the tables what they lack.
+    """
+    from tidemark.member.job import NewColumns, movers_of  # Arrow: other opens need none
+    from tidemark.operations.fit import known_schemas
+
+    pipeline = region.pipeline
+    if pipeline.transform or pipeline.decode.has_own:
+        return None
+    schemas = known_schemas(pipeline, connections) or {}
+    return NewColumns(region.name, movers_of(pipeline, schemas))
 
 
 def _refuse_leftovers(region: Region) -> None:

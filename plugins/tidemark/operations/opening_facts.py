@@ -7,7 +7,7 @@ from dataclasses import replace
 from tidemark.errors import Refused
 from tidemark.kafka.rewritten import rewritten
 from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, Facts
-from tidemark.model.offsets import LogPosition, Offsets, TopicPartition
+from tidemark.model.offsets import LogPosition, Offsets, TopicPartition, told
 from tidemark.model.state import Partition
 from tidemark.operations.region import Region, unsubscribed
 from tidemark.protocol.open import ACCEPT_DATA_LOSS
@@ -71,7 +71,7 @@ def _first_facts(region: Region, facts: Facts, overrides: Sequence[str]) -> Fact
     if committed and start is not StartPosition.committed and ADOPT_GROUP not in overrides:
         raise Refused(
             f"region {region.name}: group {region.group.group_id} already has commits"
-            f" ({', '.join(f'{p}@{o}' for p, o in sorted(committed.items()))}) and the region is"
+            f" ({told(committed)}) and the region is"
             f" new with start position {start}. Use start: committed to go on from them, another"
             " kafka.group, or --adopt-group to replace them"
         )

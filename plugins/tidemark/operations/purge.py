@@ -25,6 +25,8 @@ class PurgeReport:
     by_reason: dict[str, int]
     left: dict[str, int]
     """Those that it does not remove, for `verify` needs the rows that the target refused."""
+    unsent: int = 0
+    """Those that it does not remove before they were sent to `dead_letters.topic`."""
 
 
 def purge_letters(
@@ -47,7 +49,7 @@ def purge_letters(
         engine = region.ledger.engine
         until = Looks(engine).now() - age
         meant = replace(meant, until=min(until, meant.until or until))
-        found, left = purging.purgeable(engine, region.name, meant)
+        found, left, unsent = purging.purgeable(engine, region.name, meant)
         if order:
             expected, found = found, Counter[str]()
             while gone := purging.purge(engine, region.name, meant, order):
@@ -55,5 +57,11 @@ def purge_letters(
                 move(found.total(), expected.total())
         by_reason = dict(found.most_common())
         return PurgeReport(
-            region.name, order is not None, meant.until or until, found.total(), by_reason, left
+            region.name,
+            order is not None,
+            meant.until or until,
+            found.total(),
+            by_reason,
+            left,
+            unsent,
         )

@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 import psycopg2
 from confluent_kafka import KafkaException
 
-from tidemark.errors import InvalidSettings, Unreachable
+from tidemark.errors import Unreachable
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.ledger.ledger import Ledger, never_opened
-from tidemark.ledger.looks import Looks
 from tidemark.ledger.owners import Owner
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition, without
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
 from tidemark.model.topics import takes_in
 from tidemark.operations.output import output_of
+from tidemark.operations.schemas import kept
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.mirror import differences
@@ -52,11 +52,18 @@ class Region:
         Raises:
             Refused: it never opened.
         """
-        is_there = Looks(self.ledger.engine).ledger_is_there()
-        state = self.ledger.region_state(self.name) if is_there else None
+        state = self.ledger.known_region(self.name)
         if state is None:
             raise never_opened(self.name)
         return state
+
+    def with_kept_columns(self) -> "Region":
+        """The region with the columns that its newest open has kept.
+
+        Raises:
+            Refused: it never opened, or kept none; see `kept`.
+        """
+        return replace(self, pipeline=kept(self.pipeline, self.state()))
 
     def others(self) -> tuple[Owner, ...]:
         """Other regions that have its group or one of its tables."""
@@ -65,9 +72,11 @@ class Region:
 
     def known_partitions(self) -> dict[TopicPartition, Partition]:
         """The ledger's partitions; none before the region's first open."""
-        if self.ledger.region_state(self.name) is None:
-            return {}
-        return self.ledger.partitions(self.name)
+        return self.ledger.partitions(self.name) if self.is_known() else {}
+
+    def is_known(self) -> bool:
+        """Whether it has opened."""
+        return self.ledger.known_region(self.name) is not None
 
 
 @contextmanager
@@ -77,7 +86,7 @@ def region_of(pipeline: Pipeline, connections: Connections) -> Iterator[Region]:
     warehouse = connections[pipeline.warehouse]
     kafka = kafka_config(brokers)
     engine = connect(postgres_parameters(warehouse))
-    group = Group(kafka, pipeline.group, output_of(pipeline, engine, kafka))
+    group = Group(kafka, pipeline.group, output_of(pipeline, connections, engine, kafka))
     try:
         with named(brokers, warehouse):
             yield Region(pipeline, Ledger(engine), Broker(kafka), group, kafka)
@@ -158,17 +167,6 @@ def topics_gone(region: Region, known: Iterable[TopicPartition]) -> frozenset[st
 
 def facts_left(broker: Broker, topics: Iterable[str]) -> Facts:
     """Kafka's facts of those topics that still exist."""
-    found = Facts("", {}, {}, {})
-    for topic in sorted(topics):
-        try:
-            facts = broker.facts([topic])
-        except InvalidSettings:
-            continue
-        found = replace(
-            found,
-            cluster_id=facts.cluster_id,
-            topic_ids=found.topic_ids | facts.topic_ids,
-            log_starts=found.log_starts | facts.log_starts,
-            ends=found.ends | facts.ends,
-        )
-    return found
+    asked = frozenset(topics)
+    left = sorted(asked - broker.gone(asked))
+    return broker.facts(left) if left else Facts("", {}, {}, {})

@@ -43,7 +43,8 @@ def replay_letters(
         "a dead letter is older than the rows that came after it: a replay could put an old row in"
         " the place of a newer one. Produce the records again, or correct the rows by hand",
     )
-    with region_of(pipeline, connections) as region:
+    with region_of(pipeline, connections) as found:
+        region = found.with_kept_columns()
         report = dry_run(region, connections, meant, limit)
         if order is None:
             return replace(report, refused=refusal(region, connections))

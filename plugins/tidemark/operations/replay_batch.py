@@ -62,12 +62,13 @@ def replay_batch(
         "later batches have changed the same keys: rewind to the checkpoint before the batch, and"
         " run again",
     )
-    if pipeline.output:
+    if pipeline.sending:
         raise Refused(
-            f"region {pipeline.region}: its rows go to topic {pipeline.output.topic} too, and what"
-            " was sent can't be replaced: rewind to the checkpoint before the batch, and run again"
+            f"region {pipeline.region} sends {pipeline.sent_to}, and what was sent can't be"
+            " replaced: rewind to the checkpoint before the batch, and run again"
         )
-    with region_of(pipeline, connections) as region:
+    with region_of(pipeline, connections) as found:
+        region = found.with_kept_columns()
         report = _looked(region, seq)
         if order is None:
             return replace(report, refused=refusal(region, connections))

@@ -13,6 +13,7 @@ from tidemark.protocol.mirror import mirror
 from tidemark.protocol.reset import ResetRequest
 from tidemark.protocol.settle import Settled, settle
 from tidemark.settings.pipeline import Pipeline
+from tidemark.tracing.traced import traced_run
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,10 @@ def reset_region(
         Refused: there is no such checkpoint, or Kafka no longer holds what would be read again; or
             the request was done before, and other epochs followed.
     """
-    with region_of(pipeline, connections) as region:
+    with (
+        traced_run("reset", pipeline.region, run_id),
+        region_of(pipeline, connections) as region,
+    ):
         if apply and request_id and (report := reported_again(region, request_id)):
             return report
         if to is not None:

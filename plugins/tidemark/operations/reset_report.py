@@ -7,6 +7,7 @@ from tidemark.member.retire import retire
 from tidemark.model.contribution import Rows
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.operations.region import MirrorSeen, Region, mirror_seen
+from tidemark.protocol.output import refuse_other_output
 from tidemark.protocol.settle import Settled
 
 log = logging.getLogger(__name__)
@@ -50,9 +51,14 @@ class ResetReport:
 
 
 def dry_run(region: Region) -> tuple[MirrorSeen, ResetReport]:
-    """What a reset to the head would do, and the mirror as it is now."""
+    """What a reset to the head would do, and the mirror as it is now.
+
+    Raises:
+        Refused: the region never opened; or its mirror would be refused, see `refuse_other_output`.
+    """
     state = region.state()
     checkpoint = region.ledger.merged_checkpoint(region.name)
+    refuse_other_output(checkpoint, region.group.output)
     seen = mirror_seen(region, checkpoint.offsets)
     return seen, ResetReport(
         region=region.name,

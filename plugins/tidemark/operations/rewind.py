@@ -48,8 +48,8 @@ def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: boo
     (seen, report), plan = dry_run(region), region.ledger.rewind_plan(region.name, to_seq)
     check_targets(state, region.pipeline.tables)
     plan.check(state, facts)
-    output = region.group.output.topic if region.group.output else None
-    plan.check_sent(region.name, output, order.overrides)
+    topics = region.pipeline.sent_to
+    plan.check_sent(region.name, topics, order.overrides)
     _refuse_other_table(region, state)
     rows = published_rows(region.pipeline)
     found_rows = _count_rows(region, rows, to_seq)
@@ -79,7 +79,7 @@ def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: boo
         topics_gone(region, plan.places),
         order.overrides,
         order.request_id,
-        output,
+        topics,
     )
     return completed(
         region, report, rewind(region.ledger, region.group, rows, region.name, request)

@@ -16,6 +16,7 @@ from tidemark.operations.region import Connections, Region, region_of
 from tidemark.operations.reset import reset_region
 from tidemark.protocol.close import Closed, close, fail
 from tidemark.settings.pipeline import Pipeline
+from tidemark.tracing.traced import traced_run
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +39,12 @@ def close_run(pipeline: Pipeline, connections: Connections, *, run_id: str) -> C
         Unreachable: the outage lasted longer; a retry may still close the run.
         Fenced: another run or a reset holds the region.
     """
-    with region_of(pipeline, connections) as region:
+    with (
+        traced_run("close", pipeline.region, run_id) as part,
+        region_of(pipeline, connections) as region,
+    ):
         closed = _closed(region, run_id)
+        part.tell({"tidemark.epoch": closed.checkpoint.epoch})
         with green(region.name):
             retire(region.ledger.engine, region.name)
             epoch = closed.checkpoint.epoch
@@ -69,18 +74,21 @@ def run(
             that the next open has to.
     """
     run_id = f"cli/{uuid4()}"
-    with region_of(pipeline, connections) as region:
-        if TAKE_OVER not in overrides:
+    if TAKE_OVER not in overrides:
+        with region_of(pipeline, connections) as region:
             _let_the_dead_leave(region)
-    open_run(pipeline, connections, run_id=run_id, bounds=bounds, overrides=overrides)
-    try:
-        drain_run(pipeline, connections, run_id=run_id, member_name="cli", executor_of=executor_of)
-        return close_run(pipeline, connections, run_id=run_id)
-    except Fenced:
-        raise
-    except BaseException as error:
-        _give_up(pipeline, connections, run_id, error)
-        raise
+    with traced_run("run", pipeline.region, run_id):
+        open_run(pipeline, connections, run_id=run_id, bounds=bounds, overrides=overrides)
+        try:
+            drain_run(
+                pipeline, connections, run_id=run_id, member_name="cli", executor_of=executor_of
+            )
+            return close_run(pipeline, connections, run_id=run_id)
+        except Fenced:
+            raise
+        except BaseException as error:
+            _give_up(pipeline, connections, run_id, error)
+            raise
 
 
 def _let_the_dead_leave(region: Region) -> None:

@@ -1,12 +1,14 @@
 """Changes: what differs from the settings and the tables that a checkpoint was made with."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Protocol
 
 from tidemark.errors import Refused
-from tidemark.model.output import OUTPUT_TOPIC
+from tidemark.model.output import LETTERS_TOPIC, OUTPUT_TOPIC
 from tidemark.model.state import RegionState
 from tidemark.protocol.ports import KnownRegion
+
+OF_OUTPUT = ("output.", LETTERS_TOPIC)
 
 
 def check_targets(state: RegionState, targets: Mapping[str, str]) -> None:
@@ -25,15 +27,29 @@ def check_targets(state: RegionState, targets: Mapping[str, str]) -> None:
 
 
 def _told(targets: Mapping[str, str]) -> str:
-    """The tables, with their names where they have one."""
-    return ", ".join(f"{name}: {table}" if name else table for name, table in targets.items())
+    """The tables, with their names where they have one, in the order of these."""
+    named = sorted(targets.items())
+    return ", ".join(f"{name}: {table}" if name else table for name, table in named)
+
+
+class Tables(Protocol):
+    """The targets of an open that takes new columns."""
+
+    def fit(self, tx: Any) -> None:
+        """Give them what they lack, in the open's own transaction, or refuse."""
 
 
 def changes(
-    tx: KnownRegion, fingerprint: Mapping[str, Any], targets: Mapping[str, str]
+    tx: KnownRegion,
+    fingerprint: Mapping[str, Any],
+    targets: Mapping[str, str],
+    added: Collection[str] = (),
 ) -> Iterator[str]:
-    """Each setting that differs from the checkpoint's, and each target that is another table."""
-    yield from _changed_fields(tx.state, fingerprint)
+    """Each setting that differs from the checkpoint's, and each target that is another table.
+
+    But for those `added`, where the checkpoint has none of that name.
+    """
+    yield from _changed_fields(tx.state, fingerprint, added)
     if not tx.state.head_seq:
         return
     for name, table in targets.items():
@@ -46,12 +62,46 @@ def changes(
             )
 
 
-def _changed_fields(state: RegionState, now: Mapping[str, Any]) -> Iterator[str]:
+def _changed_fields(
+    state: RegionState, now: Mapping[str, Any], added: Collection[str]
+) -> Iterator[str]:
     """Each field of the fingerprint that differs, with both values; none without a checkpoint."""
     known = state.fingerprint
     if not known or not now or not state.head_seq:
         return
-    for name in sorted({*known, *now}):
-        is_new_output = name.startswith("output.") and OUTPUT_TOPIC not in known
-        if known.get(name) != now.get(name) and not is_new_output:  # output.start is asked for that
-            yield f"{name} was {known.get(name)!r} and is {now.get(name)!r}"
+    for name, text in differing(known, now).items():
+        is_new_output = name.startswith(OF_OUTPUT) and not {OUTPUT_TOPIC, LETTERS_TOPIC} & {*known}
+        is_added = name in added and name not in known
+        if not is_added and not is_new_output:  # output.start is asked for a new output
+            yield text
+
+
+def differing(known: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+    """What of two fingerprints differs, by name, with both values."""
+    return {
+        name: f"{name} was {known.get(name)!r} and is {now.get(name)!r}"
+        for name in sorted({*known, *now})
+        if known.get(name) != now.get(name)
+    }
+
+
+def check_member(
+    state: RegionState, fingerprint: Mapping[str, Any], targets: Mapping[str, str], group_id: str
+) -> None:
+    """Stop a member whose settings are not those that its run was opened with.
+
+    An open writes them in the transaction that takes its epoch. Others need another open, whose
+    epoch fences the member: whatever it found here holds as long as it may write.
+
+    Raises:
+        Refused: with each difference.
+    """
+    tables = {name: one.table for name, one in state.targets.items()}
+    known = state.fingerprint | {"kafka.group": state.group_id, "target": _told(tables)}
+    now = {**fingerprint, "kafka.group": group_id, "target": _told(targets)}
+    if found := differing(known, now):
+        raise Refused(
+            f"region {state.region}: {'; '.join(found.values())} since the run of epoch"
+            f" {state.epoch} was opened. This member read nothing. Restore the file, or start a"
+            " new run: it asks whether the change is meant"
+        )

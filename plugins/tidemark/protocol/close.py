@@ -43,8 +43,6 @@ def close(ledger: Ledger[Deciding], group: Group, region: str, run_id: str) -> C
         head = tx.head_seq
         batches, rows, dead_letters, records = tx.published()
         reasons = [*_unfinished(tx, run, batches), *unmirrored]
-        if checkpoint and checkpoint.sent_seq is not None:
-            tx.write_sent(checkpoint.sent_seq)
         tx.close_run("failed" if reasons else "closed", "; ".join(reasons) or None)
     failpoints.hit("close.after")
     if reasons or checkpoint is None:

@@ -4,8 +4,6 @@ Where the region has an output topic, the rows that were not sent yet go with th
 Kafka transaction: see `output.py`.
 """
 
-from dataclasses import replace
-
 from tidemark import failpoints
 from tidemark.errors import Fenced, MirrorFailed
 from tidemark.model.batch import Checkpoint
@@ -62,7 +60,7 @@ def mirror(
                 ) from error
         else:
             if done.is_all:
-                return replace(done.checkpoint, sent_seq=done.sent.seq if done.sent else None)
+                return done.checkpoint
 
 
 def _mirror(

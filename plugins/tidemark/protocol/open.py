@@ -25,7 +25,7 @@ from tidemark.model.facts import (
 )
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
-from tidemark.protocol.changes import changes, check_targets
+from tidemark.protocol.changes import Tables, changes, check_targets
 from tidemark.protocol.histories import end_left, end_lost
 from tidemark.protocol.ports import KnownRegion, Settling
 from tidemark.protocol.remarks import hanging, restored
@@ -55,12 +55,20 @@ class OpenRequest:
     """Overrides that an earlier open of the same run was given, and are not among these; with the
     epoch that used each."""
     mirrored: Mirrored = NEVER_MIRRORED
+    added: frozenset[str] = frozenset()
+    """What of it the checkpoint was made without, and a person lets an open add."""
+    tables: Tables | None = None
+    """Targets to which it gives these columns; none where they have no new ones, or only the
+    transform knows them."""
+    remarks: tuple[str, ...] = ()
+    """What was found before, and stops nothing."""
     max_consecutive_resets: int | None = None
     limits: Limits = field(default_factory=Limits)
     """Of the dead letters of each of its batches."""
     uuid: UUID = field(default_factory=uuid4)
 
     gone: ClassVar[frozenset[str]] = frozenset()
+    mirror_at: ClassVar[None] = None
     kind: ClassVar[str] = "opening"
     name: ClassVar[str] = "open"
 
@@ -86,13 +94,15 @@ class OpenRequest:
         """Write the run under its new epoch.
 
         Where a loss is accepted, the histories that it broke end first. Then: the initial offsets
-        of new partitions; what rows are made with from now on; the run and its target offsets.
+        of new partitions; what rows are made with from now on, with the columns that the targets
+        lack for it; the run and its target offsets.
         """
         stuck = stuck_since(self.facts, tx.log_ends())
         remarks = [
             *self.spent(),
+            *self.remarks,
             *restored(tx.state, self.mirrored),
-            *(f"accepted: {one}" for one in changes(tx, self.fingerprint, self.targets)),
+            *(f"accepted: {one}" for one in self._changes(tx)),
             *hanging(self.facts, stuck),
         ]
         is_first = not tx.partitions()
@@ -105,6 +115,8 @@ class OpenRequest:
         initial = {tp: positions[tp] for tp in unknown_partitions(known, self.facts)}
         tx.write_initial_offsets(initial, self.facts.topic_ids)
         tx.write_made_with(self.fingerprint, self.facts.cluster_id, self.targets)
+        if self.tables:
+            self.tables.fit(tx)
         tx.write_run(epoch, self, self._backlog(_next_offsets(known) | initial), remarks)
         tx.write_targets(epoch, self.facts, stuck)
 
@@ -143,13 +155,16 @@ class OpenRequest:
             )
 
     def _check_changes(self, tx: KnownRegion) -> None:
-        found = [*changes(tx, self.fingerprint, self.targets)]
+        found = [*self._changes(tx)]
         if found and ACCEPT_CHANGES not in self.overrides:
             raise Refused(
                 f"region {tx.state.region}: {'; '.join(found)}. The checkpoint was made with the"
                 " old values. Restore them, use a new region, or start a run with --accept-changes:"
                 " new rows are made with the new values, old rows stay as they are"
             )
+
+    def _changes(self, tx: KnownRegion) -> Iterator[str]:
+        return changes(tx, self.fingerprint, self.targets, self.added)
 
     def _check_losses(self, state: RegionState, known: Mapping[TopicPartition, Partition]) -> None:
         region, facts = state.region, self.facts

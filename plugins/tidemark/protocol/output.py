@@ -5,7 +5,8 @@
   2 ledger      one snapshot: the epoch, that it knows the batch, what was published after it
   3 send        whole batches in the order of their seqs, then the offsets as of the last of them,
                 with it as `sent`: all of it, or nothing
-`sent` never falls. A rewind sends nothing and leaves it as it is: what was sent stays sent.
+`sent` never falls. A rewind sends nothing and leaves it as it is: what was sent stays sent. A batch
+that a person has withheld sends nothing, and `sent` passes it: see `withhold.py`.
 
 If it crashes: Kafka ends the transaction, or the next writer does; nothing of it was visible.
 """
@@ -18,6 +19,7 @@ from tidemark.errors import Fenced, Refused
 from tidemark.model.batch import Checkpoint
 from tidemark.model.offsets import Offsets, without
 from tidemark.model.output import OutputRecord, Sent, Unsent
+from tidemark.protocol.changes import differing
 from tidemark.protocol.output_ports import Output, Snapshot
 from tidemark.protocol.output_start import begin
 from tidemark.protocol.ports import Deciding, Group, Ledger
@@ -99,25 +101,24 @@ def fitting(unsent: Sequence[Unsent], max_rows: int) -> Sequence[Unsent]:
 def refuse_other_output(checkpoint: Checkpoint, output: Output | None) -> None:
     """Refuse a mirror that would lose what was sent, or send what no open has begun.
 
+    A region without partitions never opened: nothing was sent, and nothing can be.
+
     Raises:
-        Refused: the region's newest run sends to another topic, or to none.
+        Refused: the region's newest run sends elsewhere, otherwise, or nothing.
     """
-    topic = output.topic if output else None
-    if checkpoint.epoch and checkpoint.output != topic:
+    known, now = checkpoint.sends, output.sends if output else {}
+    if checkpoint.offsets and known != now:
         raise Refused(
-            f"region {checkpoint.region} sends its rows to {_told(checkpoint.output)} since its"
-            f" newest run, the pipeline file says {_told(topic)}. Use the file of that run, or"
+            f"region {checkpoint.region}: {'; '.join(differing(known, now).values())} since its"
+            " newest run. Nothing is sent, and no offset written. Use the file of that run, or"
             " start a run with this one first"
         )
 
 
-def _told(topic: str | None) -> str:
-    return f"topic {topic}" if topic else "no topic"
-
-
 def _records(snapshot: Snapshot, batches: Sequence[Unsent]) -> Iterator[OutputRecord]:
     for batch in batches:
-        yield from snapshot.records(batch)
+        if not batch.is_withheld:
+            yield from snapshot.records(batch)
 
 
 def _refuse_other_epoch(checkpoint: Checkpoint, epoch: int) -> None:

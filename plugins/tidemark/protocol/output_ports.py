@@ -1,11 +1,11 @@
 """What the mirror asks of an output topic, and of the ledger for it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from tidemark.model.batch import Checkpoint
-from tidemark.model.output import OutputHistory, OutputRecord, Sent, Unsent
+from tidemark.model.output import OutputHistory, OutputRecord, Sent, Topics, Unsent
 
 
 class Snapshot(Protocol):
@@ -35,11 +35,15 @@ class Snapshot(Protocol):
 
 
 class Output(Protocol):
-    """A region's output topic."""
+    """A region's output: its topics."""
 
     @property
-    def topic(self) -> str:
-        """Its name."""
+    def topics(self) -> Topics:
+        """Where rows and dead letters go; one of the two at least."""
+
+    @property
+    def sends(self) -> Mapping[str, str]:
+        """The settings that say where and how, as a fingerprint has them."""
 
     @property
     def max_rows(self) -> int:
@@ -60,8 +64,20 @@ class Output(Protocol):
     def snapshot(self, region: str) -> AbstractContextManager[Snapshot]:
         """A look at the ledger, for as long as its records are read."""
 
+    def check(self) -> None:
+        """It can be sent to.
+
+        Raises:
+            InvalidSettings: a topic does not exist.
+            Refused: rows can't be encoded, or a registry does not take their schema.
+            Unreachable: Kafka or the registry does not answer.
+        """
+
     def newest_seq(self, region: str) -> int | None:
-        """The newest batch of the region that the topic's own records name; None: there is none."""
+        """The newest batch of the region that the topics' own records name; None: there is none."""
+
+    def raise_next_seq(self, region: str, seq: int) -> None:
+        """No batch of the region gets a seq up to this one."""
 
     def confirm(self, region: str, sent: Sent) -> None:
-        """It was read back as sent: what was kept to send it may go."""
+        """It was read back as sent: the ledger keeps that, and what was kept to send it may go."""

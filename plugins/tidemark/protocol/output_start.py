@@ -21,9 +21,11 @@ def begin(region: str, output: Output, snapshot: Snapshot, marks: Collection[Sen
         return mark
     held = output.newest_seq(region)
     if output.resume_after is not None:
-        return _resumed(region, output, snapshot, held)
+        found = _resumed(region, output, snapshot, held)
+        output.raise_next_seq(region, max(held or 0, output.resume_after))
+        return found
     if marks or held is not None:
-        raise _unknown(region, output, marks, held)
+        raise _unknown(region, output, marks, held, snapshot.history().sent_seq)
     return _first(region, output, snapshot)
 
 
@@ -33,13 +35,15 @@ def _resumed(region: str, output: Output, snapshot: Snapshot, held: int | None) 
     found = snapshot.newest_up_to(seq)
     is_oldest = seq == max(history.oldest_seq - 1, 0)
     at_least = history.sent_seq or 0
-    if held is not None and held != seq and not (is_oldest and held < seq):
-        fault = f"the newest record of the region in topic {output.topic} is of batch {held}"
+    # The newest batches may have sent no record.
+    is_known = seq == at_least and (held or 0) <= seq
+    if held is not None and held != seq and not is_known and not (is_oldest and held < seq):
+        fault = f"the newest record of the region in {output.topics.named} is of batch {held}"
     elif seq < at_least:
         fault = f"the ledger knows that batch {at_least} was sent"
     elif seq < history.oldest_seq - 1:
         fault = f"batches before {history.oldest_seq} are pruned, and can't be sent any more"
-    elif held is None and found.seq != seq and not is_oldest:
+    elif held is None and found.seq != seq and not is_oldest and not is_known:
         fault = "the ledger holds no such batch"
     else:
         return found
@@ -50,7 +54,13 @@ def _resumed(region: str, output: Output, snapshot: Snapshot, held: int | None) 
     )
 
 
-def _unknown(region: str, output: Output, marks: Collection[Sent], held: int | None) -> Refused:
+def _unknown(
+    region: str,
+    output: Output,
+    marks: Collection[Sent],
+    held: int | None,
+    at_least: int | None,
+) -> Refused:
     if not marks:
         found = "the offsets of the group do not say what was sent: Kafka has lost them"
     elif len(marks) > 1:
@@ -60,10 +70,12 @@ def _unknown(region: str, output: Output, marks: Collection[Sent], held: int | N
             f"{_named(marks)} was sent, and is no batch of this ledger: it was restored from a"
             " backup, or the region was dropped and made again"
         )
-    seq, there = (held, f"batch {held}") if held is not None else ("SEQ", "none")
+    there = f"batch {held}" if held is not None else "none"
+    known = [seq for seq in (held, at_least) if seq is not None]
+    seq = max(known) if known else "SEQ"
     return Refused(
-        f"region {region}: {found}. Nothing was sent. The newest batch of the region in topic"
-        f" {output.topic} is {there}: to send what was published after it, set"
+        f"region {region}: {found}. Nothing was sent. The newest batch of the region in"
+        f" {output.topics.named} is {there}: to send what was published after it, set"
         f" output.resume_after: {seq}"
     )
 
@@ -79,8 +91,8 @@ def _first(region: str, output: Output, snapshot: Snapshot) -> Sent:
         return NOTHING_SENT
     if history.sent_seq is not None or output.start is None:
         raise Refused(
-            f"region {region}: nothing says which of its batches were sent to topic"
-            f" {output.topic}, which holds none of them. If none ever was, set output.start:"
+            f"region {region}: nothing says which of its batches were sent to"
+            f" {output.topics.named}: none of them is there. If none ever was, set output.start:"
             " beginning (all batches) or end (later ones alone). If Kafka has lost the group's"
             " offsets, set output.resume_after to the newest batch that was sent"
             + (f": the ledger knows of {history.sent_seq}" if history.sent_seq is not None else "")

@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 
 from tidemark.errors import Refused, Superseded
 from tidemark.model.facts import Facts
+from tidemark.model.output import NOWHERE, Topics
 from tidemark.model.state import NEVER_MIRRORED, Mirrored
 from tidemark.protocol.changes import check_targets
 from tidemark.protocol.ports import Settling
@@ -31,6 +32,7 @@ class ResetRequest:
 
     overrides: ClassVar[tuple[str, ...]] = ()
     to_seq: ClassVar[None] = None
+    mirror_at: ClassVar[None] = None
     kind: ClassVar[str] = "resetting"
     name: ClassVar[str] = "reset"
 
@@ -66,14 +68,19 @@ class RewindRequest:
     overrides: tuple[str, ...] = ()
     request_id: str | None = None
     """Resets once under this name: a DAG run that is cleared asks again. None: each time."""
-    output: str | None = None
-    """The topic that the region's rows are sent to."""
+    topics: Topics = NOWHERE
+    """Where the region sends what is published."""
     uuid: UUID = field(default_factory=uuid4)
 
     run_id: ClassVar[None] = None
     is_cancelled: ClassVar[bool] = False
     kind: ClassVar[str] = "resetting"
     name: ClassVar[str] = "reset"
+
+    @property
+    def mirror_at(self) -> int:
+        """Kafka goes down first, and nothing is sent."""
+        return self.to_seq
 
     def check(self, tx: Settling) -> None:
         """Refuse what cannot be undone or read again, before anyone is fenced."""
@@ -87,7 +94,7 @@ class RewindRequest:
         check_targets(tx.state, self.targets)
         plan = tx.rewind_plan(self.to_seq)
         plan.check(tx.state, self.facts)
-        plan.check_sent(tx.state.region, self.output, self.overrides)
+        plan.check_sent(tx.state.region, self.topics, self.overrides)
 
     def write(self, tx: Settling, epoch: int, discarded: tuple[int, ...]) -> None:
         """Leave the audit row, as started: the second transaction finishes it."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tidemark.errors import Refused
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.output import Topics
 from tidemark.model.state import RegionState
 from tidemark.protocol.removal import Removal
 
@@ -65,16 +66,16 @@ class RewindPlan:
                 f"{where}: {'; '.join(faults)}. Nothing was changed. Rewind to a newer checkpoint"
             )
 
-    def check_sent(self, region: str, output: str | None, overrides: Collection[str]) -> None:
+    def check_sent(self, region: str, topics: Topics, overrides: Collection[str]) -> None:
         """Refuse to take back what was sent, or is sent by now, unless a person accepts that.
 
         Raises:
-            Refused: the region has an output topic.
+            Refused: the region has an output topic, or sends its dead letters.
         """
-        if output and self.batches and ACCEPT_RESEND not in overrides:
+        if topics.names and self.batches and ACCEPT_RESEND not in overrides:
             raise Refused(
-                f"region {region}: the rows of {self.batches} batches were sent to topic {output},"
-                " and what was sent stays there. What is read again is sent again, under new seqs."
+                f"region {region}: {self.batches} batches were sent, {topics}, and what was sent"
+                " stays there. What is read again is sent again, under new seqs."
                 " Nothing was changed. If the consumers of the topic can bear that, rewind with"
                 " --accept-resend"
             )

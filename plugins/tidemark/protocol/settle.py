@@ -22,8 +22,9 @@ from tidemark.protocol.open import ACCEPT_CHANGES, OpenRequest
 from tidemark.protocol.ports import Deciding, DecidingT, Group, Ledger, PublishedRows
 from tidemark.protocol.removal import Removal
 from tidemark.protocol.reset import ResetRequest, RewindRequest
+from tidemark.protocol.withhold_request import WithholdRequest
 
-Request = OpenRequest | ResetRequest | RewindRequest
+Request = OpenRequest | ResetRequest | RewindRequest | WithholdRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ def settle(ledger: Ledger[Deciding], group: Group, region: str, request: Request
     """The region has a new epoch, nothing unpublished, and Kafka equals the ledger.
 
     1. one transaction: check, epoch+1 by compare-and-set, discard, write what the request is for
-    2. mirror under the new epoch; for a rewind, the checkpoint that it goes back to
+    2. mirror under the new epoch; for a rewind, the checkpoint that it goes back to; a rewind and
+       a withholding send nothing
     Idempotent in effect; safe beside zombies, which are fenced by 1, and beside another settle.
 
     If it crashes: before COMMIT nothing stands; after it the next settle or close mirrors.
@@ -52,8 +54,7 @@ def settle(ledger: Ledger[Deciding], group: Group, region: str, request: Request
     failpoints.hit(f"{request.name}.before")
     settled = _decide(ledger, region, request)
     failpoints.hit(f"{request.name}.decided")
-    to_seq = request.to_seq if isinstance(request, RewindRequest) else None
-    mirror(ledger, group, region, settled.epoch, to_seq, request.gone)
+    mirror(ledger, group, region, settled.epoch, request.mirror_at, request.gone)
     failpoints.hit(f"{request.name}.after")
     return settled
 

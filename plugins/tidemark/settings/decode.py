@@ -1,12 +1,16 @@
 """The section `decode` of a pipeline file: how records become columns."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Self
 
 from pydantic import model_validator
 
+from tidemark.errors import InvalidSettings
+from tidemark.model.topics import is_pattern
 from tidemark.settings.field_types import check_names
-from tidemark.settings.format import FormatSettings, OnNewField
+from tidemark.settings.format import FormatSettings
+from tidemark.settings.schema import OnNewField
 from tidemark.settings.section import valid
 
 KEY_PREFIX = "key_"
@@ -93,14 +97,36 @@ class DecodeSettings(FormatSettings):
             raise ValueError(
                 "on_new_field: refuse is not for an envelope: events have other fields than rows"
             )
-        added = [f"{KEY_PREFIX}{name}" for name in (self.key.declared if self.key else ())]
-        added += [f"{SOURCE_PREFIX}{name}" for name in self.source]
-        if self.envelope:
-            added.append("deleted")
-        if twice := sorted({*map(str.lower, self.declared)} & {*map(str.lower, added)}):
-            raise ValueError(
-                f"envelope, source or key adds a column {', '.join(twice)}: name the field"
-                " otherwise"
-            )
-        valid(check_names)(added)
+        valid(refuse_twice)(self)
         return self
+
+
+def refuse_twice(decode: DecodeSettings) -> None:
+    """Refuse a column that two of value, key, envelope and source would make.
+
+    Raises:
+        InvalidSettings: names it.
+    """
+    added = [f"{KEY_PREFIX}{name}" for name in (decode.key.declared if decode.key else ())]
+    added += [f"{SOURCE_PREFIX}{name}" for name in decode.source]
+    if decode.envelope:
+        added.append("deleted")
+    if twice := sorted({*map(str.lower, decode.declared)} & {*map(str.lower, added)}):
+        raise InvalidSettings(
+            f"envelope, source or key adds a column {', '.join(twice)}: name the field otherwise"
+        )
+    check_names(added)
+
+
+def refuse_unnamed(decode: DecodeSettings, topics: Sequence[str]) -> None:
+    """Refuse `schema: registry` without a subject where no topic's name says which one it is.
+
+    Raises:
+        ValueError: there are several topics, or a pattern.
+    """
+    is_one = len(topics) == 1 and not is_pattern(topics[0])
+    if not is_one and any(one.is_registered and not one.subject for one in decode.parts):
+        raise ValueError(
+            "schema: registry takes the columns from one subject, and several topics have several:"
+            " name it by subject"
+        )

@@ -14,6 +14,7 @@ ALLOWED = (
     "boolean, smallint, int, bigint, float, double, decimal(p,s), string, binary, date, "
     "timestamp, array<type>, struct<name:type,...>"
 )
+UNREAD = frozenset('\\"')
 RESERVED_PREFIX = "kafka_"
 MAX_PRECISION = 38
 
@@ -98,6 +99,11 @@ def check_names(names: Iterable[str]) -> None:
 def _check_name(name: str) -> None:
     if not name or not name.isprintable():
         raise InvalidSettings(f"field {name!r} is empty or not printable; give it a plain name")
+    if not UNREAD.isdisjoint(name):
+        raise InvalidSettings(
+            f"field {name!r} has a backslash or a double quote, which the decoder of JSON can't"
+            " read; leave it out, or take values with format: raw"
+        )
     if (size := len(name.encode())) > NAME_BYTES:
         raise InvalidSettings(
             f"field {name!r} is {size} bytes long; a Postgres column has at most {NAME_BYTES}"
@@ -167,6 +173,8 @@ class _Parser:
         name = self._next()
         if not re.fullmatch(r"\w+|`.+`", name):
             raise self._error(f"has {name!r} where a member's name should be")
+        if not UNREAD.isdisjoint(name):
+            raise self._error(f"has the member {name} with a backslash or a double quote")
         self._expect(":")
         return name.strip("`"), self._type()
 

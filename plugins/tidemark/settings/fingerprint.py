@@ -3,11 +3,12 @@
 import json
 from hashlib import sha256
 
-from tidemark.model.output import OUTPUT_TOPIC
+from tidemark.model.output import LETTERS_TOPIC, OUTPUT_TOPIC
 from tidemark.model.upsert import Upsert
-from tidemark.settings.format import FormatSettings, OnNewField
+from tidemark.settings.format import FormatSettings
 from tidemark.settings.output import OutputSettings
 from tidemark.settings.pipeline import Pipeline
+from tidemark.settings.schema import OnNewField
 
 
 def fingerprint(pipeline: Pipeline) -> dict[str, str]:
@@ -30,12 +31,21 @@ def fingerprint(pipeline: Pipeline) -> dict[str, str]:
             for name, target in pipeline.all_targets.items()
             for field, value in {"mode": str(target.mode), **_of_upsert(target.upsert)}.items()
         },
-        **_of_output(pipeline.output),
+        **of_sending(pipeline),
     }
 
 
-def _of_output(output: OutputSettings | None) -> dict[str, str]:
-    if output is None:
+def of_sending(pipeline: Pipeline) -> dict[str, str]:
+    """What of it says where rows and dead letters are sent, and how."""
+    letters = pipeline.dead_letters.topic
+    return {
+        **(_of_output(pipeline.output) if pipeline.output else {}),
+        **({LETTERS_TOPIC: letters} if letters else {}),
+    }
+
+
+def _of_output(output: OutputSettings) -> dict[str, str]:
+    if output.topic is None:
         return {}
     return {
         OUTPUT_TOPIC: output.topic,

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from tidemark.settings.field_types import check_names, parse_type
+from tidemark.settings.schema import OnNewField, Schema, refuse_registry
 from tidemark.settings.section import CONNECTION, Strict, valid
 
 
@@ -47,7 +48,7 @@ _NEEDS: dict[str, list[str]] = {
 _TAKES: dict[str, set[str]] = {
     Format.json: {"schema", "on_new_field", "framing", "envelope"},
     Format.raw: set(),
-    Format.avro: {"schema", "on_new_field", "registry", "framing", "envelope"},
+    Format.avro: {"schema", "subject", "on_new_field", "registry", "framing", "envelope"},
     Format.protobuf: {
         "schema",
         "on_new_field",
@@ -74,19 +75,6 @@ class Framing(StrEnum):
     headers = "headers"
 
 
-class Schema(StrEnum):
-    """Where the fields come from, if they are not declared."""
-
-    infer = "infer"
-
-
-class OnNewField(StrEnum):
-    """What a field does that is not declared."""
-
-    ignore = "ignore"
-    refuse = "refuse"
-
-
 class FormatSettings(Strict):
     """How one part of a record becomes columns."""
 
@@ -100,7 +88,12 @@ class FormatSettings(Strict):
         default_factory=dict
     )
     """Field name: type; format raw takes none. Every field may be null. infer: `tidemark preview`
-    and `tidemark check` print a [schema to paste](formats-infer.md); nothing else takes it."""
+    and `tidemark check` print a [schema to paste](formats-infer.md); nothing else takes it.
+    registry: an open takes the [newest schema](formats-avro.md#columns-from-the-registry) of a
+    subject."""
+    subject: Annotated[str, Field(min_length=1)] | None = None
+    """The subject of `schema: registry`; by default that of the topic: <topic>-value, of keys
+    <topic>-key."""
     registry: Annotated[str, Field(pattern=CONNECTION)] | None = None
     """Airflow connection of the schema registry, for the formats avro and protobuf."""
     descriptor: str | None = None
@@ -116,7 +109,8 @@ class FormatSettings(Strict):
     __key_schema_id), as newer clients write it, or in front where there is none."""
     on_new_field: OnNewField = OnNewField.ignore
     """ignore: a field that is not declared is passed over; refuse: its record becomes a dead
-    letter, see [new fields](evolution.md#new-fields)."""
+    letter; add, with `schema: registry`: the next open takes it as a column. See
+    [new fields](evolution.md#new-fields)."""
     options: dict[str, JsonValue] = Field(default_factory=dict)
     """What a decoder of your own is given."""
     _descriptors: bytes = PrivateAttr(b"")
@@ -136,10 +130,24 @@ class FormatSettings(Strict):
             self._read_descriptors((info.context or {}).get(FOLDER, Path()))
         return self
 
+    @model_validator(mode="after")
+    def _from_a_registry(self) -> Self:
+        if self.is_registered:
+            valid(refuse_registry)(self.format)
+        elif self.subject:
+            raise ValueError("subject is for schema: registry; remove it, or set that")
+        elif self.on_new_field is OnNewField.add:
+            raise ValueError(
+                "on_new_field: add takes new fields from a registry's newest schema: set schema:"
+                " registry, or declare the new field"
+            )
+        return self
+
     def _given(self) -> dict[str, Any]:
         """What only some formats take."""
         return {
             "schema": self.fields,
+            "subject": self.subject,
             "framing": self.framing,
             "registry": self.registry,
             "options": self.options,
@@ -178,6 +186,11 @@ class FormatSettings(Strict):
     def infers(self) -> bool:
         """Whether the fields are still to be found."""
         return self.fields is Schema.infer
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether a registry says what the fields are."""
+        return self.fields is Schema.registry
 
     @field_validator("fields")
     @classmethod

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
 from tidemark.model.bounds import MOST
 from tidemark.model.topics import takes_in
 from tidemark.settings.kafka import TOPIC
-from tidemark.settings.section import Positive, Strict
+from tidemark.settings.section import CONNECTION, Positive, Strict
 from tidemark.settings.target import ColumnName, Mode, TargetName, TargetSettings
 
 OUTPUT = f"^{TOPIC}$"
@@ -22,6 +22,7 @@ class OutputFormat(StrEnum):
     """How a row becomes a record."""
 
     json = "json"
+    avro = "avro"
 
 
 class OutputStart(StrEnum):
@@ -31,25 +32,23 @@ class OutputStart(StrEnum):
     end = "end"
 
 
-def _supported(value: object) -> object:
-    if value == "avro":
-        raise ValueError("avro needs a schema in a registry, and Tidemark registers none: use json")
-    return value
-
-
-def _own(topic: str) -> str:
+def own(topic: str) -> str:
+    """A topic that is none of Kafka's own."""
     if topic.startswith("__"):
         raise ValueError(f"{topic!r} is a topic of Kafka's own: give the output one of its own")
     return topic
 
 
 class OutputSettings(Strict):
-    """Where rows are sent once they are published."""
+    """Where rows are sent once they are published, and how what is sent is."""
 
-    topic: Annotated[str, Field(pattern=OUTPUT), AfterValidator(_own)]
-    """Topic of the same Kafka cluster, which exists; not one that the pipeline reads."""
-    format: Annotated[OutputFormat, BeforeValidator(_supported)] = OutputFormat.json
-    """json: an object of the row's columns."""
+    topic: Annotated[str, Field(pattern=OUTPUT), AfterValidator(own)] | None = None
+    """Topic of the same Kafka cluster, which exists; not one that the pipeline reads. None: dead
+    letters alone are sent, and the keys start, resume_after and max_* say how."""
+    format: OutputFormat = OutputFormat.json
+    """json: an object of the row's columns. avro: a record of them, behind the id of its schema."""
+    registry: Annotated[str, Field(pattern=CONNECTION)] | None = None
+    """Airflow connection of the schema registry, for the format avro."""
     target: TargetName | None = None
     """Of several targets, the one whose rows are sent."""
     key: tuple[ColumnName, ...] = ()
@@ -76,18 +75,60 @@ def refuse_unfit(
     Raises:
         ValueError: names what does not fit.
     """
-    if takes_in(topics, output.topic):
-        raise ValueError(
-            f"topic {output.topic} is one that kafka.topics reads: its own rows would come back for"
-            " ever; send them to another topic"
-        )
+    if output.topic is None:
+        _refuse_without_topic(output)
+        return
+    if (output.format is OutputFormat.avro) != bool(output.registry):
+        raise ValueError("registry: the format avro needs one, and no other format has one")
+    refuse_own_topic(output.topic, topics)
     if output.target is None and len(targets) > 1:
         raise ValueError(f"target: name the one whose rows are sent: {', '.join(targets)}")
     if output.target is not None and output.target not in targets:
         raise ValueError(f"target: the pipeline has no target of the name {output.target}")
     target = targets[output.target or next(iter(targets))]
-    if target.mode is Mode.append:
-        return
+    if target.mode is not Mode.append:
+        _refuse_of_upsert(output, target)
+
+
+def refuse_own_topic(topic: str, topics: tuple[str, ...]) -> None:
+    """Refuse to send to a topic that is read.
+
+    Raises:
+        ValueError: it is.
+    """
+    if takes_in(topics, topic):
+        raise ValueError(
+            f"topic {topic} is one that kafka.topics reads: what is sent would come back for ever;"
+            " send it to another topic"
+        )
+
+
+def refuse_unfit_letters(
+    topic: str | None, topics: tuple[str, ...], output: OutputSettings | None
+) -> None:
+    """Refuse a topic of dead letters that the rest of the file does not allow; an output of none.
+
+    Raises:
+        ValueError: names what does not fit.
+    """
+    if topic:
+        refuse_own_topic(topic, topics)
+    if output and output.topic is None and topic is None:
+        raise ValueError("output.topic: name the topic that rows go to, or remove the section")
+    if output and topic and output.topic == topic:
+        raise ValueError(
+            f"dead_letters.topic {topic} is that of the output: its consumers would take dead"
+            " letters for rows; give them a topic of their own"
+        )
+
+
+def _refuse_without_topic(output: OutputSettings) -> None:
+    lone = sorted({"format", "registry", "key", "target"} & output.model_fields_set)
+    if lone:
+        raise ValueError(f"{', '.join(lone)}: of rows alone, and no topic is named that they go to")
+
+
+def _refuse_of_upsert(output: OutputSettings, target: TargetSettings) -> None:
     if output.key and output.key != target.key:
         raise ValueError(
             "key: a target with mode: upsert has its own, by which deletions are sent; remove"

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -17,20 +16,22 @@ from pydantic import (
 
 from tidemark.errors import InvalidSettings
 from tidemark.model.batch import ONLY
-from tidemark.model.bounds import MOST_IN_FLIGHT, Bounds
-from tidemark.model.dead_letters import Limits
 from tidemark.model.membership import MOST_MEMBERS
+from tidemark.model.output import Parts, Topics
 from tidemark.settings import yaml_file
-from tidemark.settings.decode import DecodeSettings
+from tidemark.settings.batch import BatchSettings
+from tidemark.settings.dead_letters import DeadLetterSettings
+from tidemark.settings.decode import DecodeSettings, refuse_unnamed
 from tidemark.settings.format import FOLDER, FORMAT, MESSAGE, Format
 from tidemark.settings.kafka import KafkaSettings
-from tidemark.settings.output import OUTPUT, OutputSettings
+from tidemark.settings.output import OUTPUT, OutputSettings, refuse_unfit_letters
 from tidemark.settings.output import refuse_unfit as refuse_unfit_output
 from tidemark.settings.section import CONNECTION, Positive, Strict
+from tidemark.settings.spark import SparkSettings
 from tidemark.settings.target import TARGET, TargetName, TargetSettings, refuse_unfit
+from tidemark.settings.transform import TRANSFORM, TransformKind
 
 REGION = r"^[a-z][a-z0-9_]{0,39}$"
-TRANSFORM = r"^[\w.]+:\w+$"
 
 MATCHES = {
     REGION: "must be 1 to 40 small letters, digits and _, with a letter first",
@@ -44,61 +45,9 @@ MATCHES = {
 """What a value is that matches a pattern, in words."""
 
 
-class BatchSettings(Strict):
-    """Bounds of a batch and of a run."""
-
-    max_records: Positive = 100_000
-    """Offsets in one batch, shared fairly over the partitions."""
-    max_bytes: Positive | None = None
-    """Bytes of values in one batch, estimated from the sizes of earlier batches."""
-    max_batches: Positive | None = None
-    """Batches in one run."""
-    max_seconds: Positive | None = None
-    """Seconds after which a run plans no further batch; with a backlog it publishes one."""
-    in_flight: Annotated[int, Field(ge=1, le=MOST_IN_FLIGHT)] = 2
-    """Batches at work at once: with 2, the next one is drained while one is published."""
-
-    def bounds(self) -> Bounds:
-        """The same limits as the core knows them."""
-        return Bounds(
-            self.max_records, self.max_batches, self.max_seconds, self.max_bytes, self.in_flight
-        )
-
-
-class DeadLetterSettings(Strict):
-    """How many records of a batch may become dead letters; more end the run."""
-
-    max_ratio: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """Share of a batch's records; 1: no limit. A batch of up to 100 is judged with earlier ones."""
-    max_count: Annotated[int, Field(ge=0)] | None = None
-    """Number in one batch, whatever its size."""
-
-    def limits(self) -> Limits:
-        """The same limits as the core knows them."""
-        return Limits(self.max_ratio, self.max_count)
-
-
 def is_region(name: str) -> bool:
     """Whether a region may have this name."""
     return re.fullmatch(REGION, name) is not None
-
-
-class TransformKind(StrEnum):
-    """What a transform takes and returns."""
-
-    arrow = "arrow"
-    dataframe = "dataframe"
-
-
-SPARK_DEFAULT = "spark_default"
-"""Airflow's own name for it. The one connection that need not be there: Spark runs here then."""
-
-
-class SparkSettings(Strict):
-    """Where the job of a batch runs."""
-
-    connection: Annotated[str, Field(pattern=CONNECTION)] = SPARK_DEFAULT
-    """Airflow connection of type spark. Without the default one the command line runs it here."""
 
 
 class Pipeline(Strict):
@@ -119,7 +68,7 @@ class Pipeline(Strict):
     batch: BatchSettings = BatchSettings()
     """Bounds of a batch and of a run."""
     dead_letters: DeadLetterSettings = DeadLetterSettings()
-    """How many records of a batch may become dead letters; more end the run."""
+    """How many records of a batch may become dead letters, and where they are sent."""
     transform: Annotated[str, Field(pattern=TRANSFORM)] | None = None
     """Function module:function of DataFrames or of Arrow; none: the columns stay as they are."""
     transform_kind: TransformKind | None = None
@@ -145,6 +94,18 @@ class Pipeline(Strict):
             raise ValueError(
                 "targets need a transform that says which row goes where; name one, or set target"
             )
+        return self
+
+    @field_validator("decode")
+    @classmethod
+    def _names_its_subject(cls, decode: DecodeSettings, info: ValidationInfo) -> DecodeSettings:
+        if kafka := info.data.get("kafka"):
+            refuse_unnamed(decode, kafka.topics)
+        return decode
+
+    @model_validator(mode="after")
+    def _letters_fit(self) -> Self:
+        refuse_unfit_letters(self.dead_letters.topic, self.kafka.topics, self.output)
         return self
 
     @field_validator("targets")
@@ -188,9 +149,24 @@ class Pipeline(Strict):
     @property
     def sent_target(self) -> str | None:
         """The name of the target whose rows are sent to the output topic; None without one."""
-        if self.output is None:
+        if self.output is None or self.output.topic is None:
             return None
         return self.output.target or next(iter(self.all_targets))
+
+    @property
+    def sending(self) -> OutputSettings | None:
+        """How rows or dead letters are sent; None if neither is."""
+        return self.output or (OutputSettings() if self.dead_letters.topic else None)
+
+    @property
+    def sent_to(self) -> Topics:
+        """The topics of rows and of dead letters."""
+        return Topics(self.output.topic if self.output else None, self.dead_letters.topic)
+
+    @property
+    def sent_parts(self) -> Parts:
+        """What of a batch is sent."""
+        return Parts(self.sent_target, bool(self.dead_letters.topic))
 
     @property
     def into(self) -> str:
@@ -210,7 +186,8 @@ class Pipeline(Strict):
     @property
     def connections(self) -> set[str]:
         """The ids of the connections that its job needs."""
-        found = {self.kafka.connection, self.warehouse, *self.decode.registries}
+        registry = self.output.registry if self.output else None
+        found = {self.kafka.connection, self.warehouse, registry, *self.decode.registries}
         return {conn_id for conn_id in found if conn_id}
 
     @classmethod

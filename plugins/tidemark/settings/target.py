@@ -30,6 +30,7 @@ class OnNewColumn(StrEnum):
     """What a column of the rows does that the table lacks."""
 
     refuse = "refuse"
+    ignore = "ignore"
     add = "add"
 
 
@@ -60,11 +61,13 @@ class TargetSettings(Strict):
     deleted: ColumnName | None = None
     """Boolean column: true deletes the key. The target does not have it."""
     on_refused: OnRefused = OnRefused.stop
-    """stop: a row that the table refuses ends the run; dead_letter: its record becomes one."""
+    """stop: a row that the table refuses ends the run; dead_letter: its record becomes one. The
+    same for each of several targets."""
 
     on_new_column: OnNewColumn = OnNewColumn.refuse
-    """refuse: a column of the rows that the table lacks ends the run; add: the driver
-    [adds it](evolution.md#new-columns), nullable, before it plans a batch."""
+    """refuse: a column of the rows that the table lacks ends the run; ignore: it is not published,
+    and a remark says so; add: the driver [adds it](evolution.md#new-columns), nullable, before it
+    plans a batch."""
 
     @model_validator(mode="after")
     def _fit_the_mode(self) -> Self:
@@ -78,11 +81,6 @@ class TargetSettings(Strict):
             raise ValueError("mode upsert needs a key: the columns that tell rows apart")
         if len({*self.key, self.deleted}) <= len(self.key):
             raise ValueError("a column stands twice in key, or is both key and deleted")
-        if self.on_refused is OnRefused.dead_letter:
-            raise ValueError(
-                "on_refused: dead_letter needs mode: append: without a refused row its key would"
-                " hold an older one"
-            )
         return self
 
     @property
@@ -112,10 +110,8 @@ def refuse_unfit(targets: Mapping[str, TargetSettings], region: str) -> None:
             f"the names of the region and of target {', '.join(long)} have more than"
             f" {NAMES_CHARS} letters together, which a staging table's name can't hold"
         )
-    if len(targets) > 1 and any(
-        one.on_refused is OnRefused.dead_letter for one in targets.values()
-    ):
+    if len({one.on_refused for one in targets.values()}) > 1:
         raise ValueError(
-            "on_refused: dead_letter needs a single target: with several, a record that one of"
-            " them refuses would be rows and a dead letter"
+            "on_refused differs from target to target: a record is rows in all of them or a dead"
+            " letter; give each the same"
         )

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tidemark.errors import InvalidSettings, JobFailed, TransformFailed
 from tidemark.model.batch import ONLY
+from tidemark.spark.by_target import by_target
 from tidemark.spark.cause import cause
 from tidemark.spark.columns import refuse_other_columns
 
@@ -66,26 +67,10 @@ class ArrowTransform:
                 f"the transform failed{where}: {cause(error)}. Correct it, then run again;"
                 " nothing of the batch became visible"
             ) from None
-        parts = {ONLY: made} if self.targets == (ONLY,) else _by_name(made, self.targets)
+        parts = by_target(made, self.targets, "pyarrow.RecordBatch")
         for name, part in parts.items():
             _refuse_others(part, f" for target {name}" if name else "")
-        return {name: parts[name] for name in self.targets}
-
-
-def _by_name(made: Any, targets: tuple[str, ...]) -> Mapping[str, Any]:
-    names = ", ".join(targets)
-    if not isinstance(made, Mapping):
-        raise InvalidSettings(
-            f"the transform returned {type(made).__name__}; with several targets it must return a"
-            f" dict with a pyarrow.RecordBatch for each of {names}"
-        )
-    if set(made) != set(targets):
-        raise InvalidSettings(
-            f"the transform returned rows for {', '.join(map(str, made)) or 'no target'}; the"
-            f" pipeline names the targets {names}. Return a batch for each, an empty one where"
-            " there is nothing"
-        )
-    return made
+        return parts
 
 
 def _refuse_others(made: Any, where: str) -> None:

@@ -24,14 +24,14 @@ from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.cluster import Cluster
 from tidemark.spark.direct import Direct, Done, Rows, refuse_untransformed
 from tidemark.spark.failure import failed, marked, new_token
-from tidemark.spark.frame import columns, staged, transformed
+from tidemark.spark.frame import Shape, attempts, shape_of, staged, transformed
 from tidemark.spark.jobs import Jobs
 from tidemark.spark.packing import pack
-from tidemark.spark.plans import is_by_record, refuse_cuts
+from tidemark.spark.plans import refuse_cuts
 from tidemark.spark.postgres import postgres_errors
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.session import context
-from tidemark.spark.source import attempt_id, frame_of, wire_schema
+from tidemark.spark.source import attempt_id, direct_schemas, source, wire_schema
 from tidemark.spark.specs import read_spec, specs_of_batch
 from tidemark.spark.taken import refuse_untaken, taken
 from tidemark.spark.transform import Transform, transform_of
@@ -45,17 +45,21 @@ class SparkExecutor:
     """Drains batches by Spark jobs; Spark starts when it is first needed."""
 
     def __init__(
-        self, spec: ReadSpec, transform: Transform | None, start: Callable[[], SparkContext]
+        self,
+        spec: ReadSpec,
+        transform: Transform | None,
+        start: Callable[[], SparkContext],
+        targets: Sequence[str] = (ONLY,),
     ) -> None:
+        """`targets` are those that a DataFrame transform makes rows for."""
         self._spec = spec
+        self._targets = targets
         self._transform = transform
         self._start = start
         self._token = new_token()
         self._jobs = Jobs()
         self._spark: SparkContext | None = None
-        self._schemas: dict[str, pa.Schema] | None = None
-        self._remarks: tuple[str, ...] = ()
-        self._is_by_record = transform is None
+        self._shape: Shape | None = None
 
     def output_schemas(self) -> dict[str, pa.Schema]:
         """The columns that the transform returns, by target; Spark is started, nothing is read.
@@ -66,20 +70,15 @@ class SparkExecutor:
             InvalidSettings: it returns no DataFrame, or no record batch.
             IncompleteRead: it cuts its rows.
         """
-        if self._schemas is None:
-            with self._failures():
-                self._schemas = self._found_schemas(self._context)
-        return self._schemas
+        return self._shaped.schemas
 
     def remarks(self) -> tuple[str, ...]:
         """What a person should know about the transform's result."""
-        self.output_schemas()
-        return self._remarks
+        return self._shaped.remarks
 
     def is_by_record(self) -> bool:
         """Whether each row is made of one record, whose coordinates it bears."""
-        self.output_schemas()
-        return self._is_by_record
+        return self._shaped.is_by_record
 
     def warm(self) -> None:
         """Spark and its first worker have started; see `warm.warm`."""
@@ -102,12 +101,15 @@ class SparkExecutor:
                 given = wire_schema(reading.schema)
                 direct = Direct(reading, writing, given, self._transform, what)
                 return self._drain_directly(batch, spans, direct)
-            frame = frame_of(SparkSession(self._context), reading, spans, self._token)
-            written = staged(self._transform, frame, writing, self._token, what)
-            self._jobs.refuse_cancelled()
-            refuse_cuts(written)
-            winners = [Attempt(m, attempt, {ONLY: rows}) for m, attempt, rows in written.collect()]
-            took = taken(written)
+            given = SparkSession(self._context), reading, spans, self._token
+            with source(*given, keeps=len(self._targets) > 1) as frame:
+                parts = transformed(self._transform, frame, self._targets)
+                written = staged(parts, writing, self._token, what)
+                self._jobs.refuse_cancelled()
+                for rows in parts.values():
+                    refuse_cuts(rows)
+                winners = attempts(written.collect())
+                took = taken(written)
         refuse_untaken(batch, spans, self._read(batch), took)
         return winners
 
@@ -134,15 +136,20 @@ class SparkExecutor:
             self._spark = self._start()
         return self._spark
 
-    def _found_schemas(self, spark: SparkContext) -> dict[str, pa.Schema]:
+    @property
+    def _shaped(self) -> Shape:
+        if self._shape is None:
+            with self._failures():
+                self._shape = self._found_shape(self._context)
+        return self._shape
+
+    def _found_shape(self, spark: SparkContext) -> Shape:
         """A SparkSession's first use costs seconds: only a DataFrame transform needs it."""
-        if isinstance(self._transform, ArrowTransform | None):
-            return direct_schemas(self._spec, self._transform)
-        empty = frame_of(SparkSession(spark), self._spec, (), self._token)
-        rows = transformed(self._transform, empty)
-        self._remarks = refuse_cuts(rows)
-        self._is_by_record = is_by_record(rows, empty)
-        return {ONLY: columns(rows)}
+        transform = self._transform
+        if isinstance(transform, ArrowTransform | None):
+            return Shape(direct_schemas(self._spec, transform), (), transform is None)
+        with source(SparkSession(spark), self._spec, (), self._token, keeps=False) as empty:
+            return shape_of(transformed(transform, empty, self._targets), empty)
 
     def _drain_directly(self, batch: Batch, spans: Sequence[Span], direct: Direct) -> list[Attempt]:
         spark, token = self._context, self._token
@@ -194,14 +201,5 @@ def spark_executor(
         lambda: context(
             f"tidemark {pipeline.region}", for_rows=for_rows, cluster=Cluster.of(pipeline)
         ),
+        tuple(pipeline.all_targets),
     )
-
-
-def direct_schemas(spec: ReadSpec, transform: ArrowTransform | None) -> dict[str, pa.Schema]:
-    """The columns that an Arrow transform returns, or that are read; Spark is not needed.
-
-    Raises:
-        TransformFailed, JobFailed, InvalidSettings: see `ArrowTransform.schemas`.
-    """
-    given = wire_schema(spec.schema)
-    return {ONLY: given} if transform is None else transform.schemas(given)

@@ -1,21 +1,65 @@
-"""The way through the JVM: the rows of a DataFrame transform, staged by Spark's tasks."""
+"""The way through the JVM: the rows of a DataFrame transform, staged by Spark's tasks.
+
+The DataFrames of several targets are one union, so one job: Spark plans and computes them together,
+each task is of one of them, and a moment that they all ask for is the same.
+"""
 # ruff: noqa: TID253 -- imported only once there is something to read
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from tidemark.errors import InvalidSettings
 from tidemark.model.batch import ONLY
+from tidemark.model.contribution import Attempt
+from tidemark.spark.by_target import by_target
 from tidemark.spark.columns import refuse_other_columns
 from tidemark.spark.failure import marked
+from tidemark.spark.plans import is_by_record, refuse_cuts, varying
 from tidemark.spark.source import Arrow, attempt_id
 from tidemark.spark.transform import FrameTransform
-from tidemark.spark.writer import WriteSpec, stage
+from tidemark.spark.writer import Parts, WriteSpec, stage
 
-_WINNER = pa.schema([("member", pa.int64()), ("attempt", pa.int64()), ("rows", pa.int64())])
+_WINNER = pa.schema(
+    [("member", pa.int64()), ("attempt", pa.int64()), ("target", pa.string()), ("rows", pa.int64())]
+)
+_TARGET = "tidemark target"
+"""The column of the union that says whose row it is; the others are structs, one a target."""
+
+Frames = Mapping[str, DataFrame]
+"""Rows by the name of their target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a transform returns, found without a job."""
+
+    schemas: dict[str, pa.Schema]
+    """The columns, by target."""
+    remarks: tuple[str, ...]
+    """What a person should know about it."""
+    is_by_record: bool
+    """Whether each row is made of one record, whose coordinates it bears."""
+
+
+def shape_of(parts: Frames, source: DataFrame) -> Shape:
+    """The shape of the frames that a transform made of the source.
+
+    Raises:
+        IncompleteRead: one of them cuts its rows.
+    """
+    remarks = [remark for rows in parts.values() for remark in refuse_cuts(rows)]
+    return Shape(
+        {name: columns(rows) for name, rows in parts.items()},
+        tuple(dict.fromkeys(remarks)),
+        all(is_by_record(rows, source) for rows in parts.values()),
+    )
 
 
 def columns(rows: DataFrame) -> pa.Schema:
@@ -23,42 +67,93 @@ def columns(rows: DataFrame) -> pa.Schema:
     return to_arrow_schema(rows.schema, timezone="UTC")
 
 
-def transformed(transform: FrameTransform, frame: DataFrame) -> DataFrame:
-    """What the transform returns.
+def transformed(
+    transform: FrameTransform, frame: DataFrame, targets: Sequence[str] = (ONLY,)
+) -> dict[str, DataFrame]:
+    """What the transform returns, by target.
 
     Raises:
-        InvalidSettings: it is no DataFrame.
+        InvalidSettings: it is no DataFrame, or not one for each target; or several of them vary
+            from one use to the next.
     """
-    rows = transform(frame)
-    if not isinstance(rows, DataFrame):
-        raise InvalidSettings(
-            f"the transform returned {type(rows).__name__}; it must return a DataFrame"
-        )
-    return rows
+    parts = by_target(transform(frame), targets, "DataFrame")
+    for name, rows in parts.items():
+        if not isinstance(rows, DataFrame):
+            raise InvalidSettings(
+                f"the transform returned {type(rows).__name__}"
+                f"{f' for target {name}' if name else ''}; it must return a DataFrame"
+            )
+    _refuse_varying(parts)
+    return parts
 
 
-def staged(
-    transform: FrameTransform, frame: DataFrame, spec: WriteSpec, token: str, what: str
-) -> DataFrame:
-    """A frame whose job stages what the transform makes; a row tells each attempt.
+def staged(parts: Frames, spec: WriteSpec, token: str, what: str) -> DataFrame:
+    """A frame whose job stages what the transform made; its rows tell the attempts.
 
     No job runs here. Errors of ours leave its tasks marked with the token.
 
     Raises:
-        InvalidSettings: the transform returns no DataFrame.
-        SchemaMismatch: it returns other columns than at the start.
+        SchemaMismatch: it returned other columns than at the start.
     """
-    rows = transformed(transform, frame)
-    refuse_other_columns(columns(rows), spec.schemas[ONLY], what)
-    return rows.mapInArrow(_staging(spec, token), from_arrow_schema(_WINNER))
+    for name, rows in parts.items():
+        of = f"{what}, target {name}" if name else what
+        refuse_other_columns(columns(rows), spec.schemas[name], of)
+    return _together(parts).mapInArrow(_staging(spec, token), from_arrow_schema(_WINNER))
+
+
+def attempts(told: Iterable[Row]) -> list[Attempt]:
+    """The attempts that the rows of the job tell."""
+    found: dict[tuple[int, int], dict[str, int]] = {}
+    for member, attempt, target, rows in told:
+        found.setdefault((member, attempt), {})[target] = rows
+    return [Attempt(*key, rows) for key, rows in found.items()]
+
+
+def _refuse_varying(parts: Frames) -> None:
+    if len(found := [name for name, rows in parts.items() if varying(rows)]) > 1:
+        raise InvalidSettings(
+            f"the transform asks for values that are others each time (rand, uuid and the like) in"
+            f" the rows of {' and '.join(found)}: Spark computes each DataFrame by itself, so what"
+            " one record gets need not agree from table to table. Make such a value of the record:"
+            " of its coordinates, say; or write the transform as a function of pyarrow.RecordBatch"
+            " (docs/targets.md)"
+        )
+
+
+def _together(parts: Frames) -> DataFrame:
+    if tuple(parts) == (ONLY,):
+        return parts[ONLY]
+    return reduce(DataFrame.union, (_of_union(name, parts) for name in parts))
+
+
+def _of_union(name: str, parts: Frames) -> DataFrame:
+    own = parts[name]
+    quoted = ("`" + column.replace("`", "``") + "`" for column in own.columns)
+    row = F.struct(*map(F.col, quoted))
+    structs = [row if other == name else F.lit(None).cast(rows.schema)
+               for other, rows in parts.items()]  # fmt: skip
+    named = [column.alias(f"row {number}") for number, column in enumerate(structs)]
+    return own.select(F.lit(name).alias(_TARGET), *named)
 
 
 def _staging(spec: WriteSpec, token: str) -> Arrow:
     def staged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        names = tuple(spec.schemas)
         with marked(token):
-            winner = stage(spec, ({ONLY: batch} for batch in batches), attempt_id())
-        rows = winner.rows.get(ONLY, 0)
-        row = {"member": winner.member, "attempt": winner.attempt, "rows": rows}
-        yield pa.RecordBatch.from_pylist([row], schema=_WINNER)
+            winner = stage(spec, (_parts(batch, names) for batch in batches), attempt_id())
+        key = {"member": winner.member, "attempt": winner.attempt}
+        rows = [key | {"target": name, "rows": winner.rows.get(name, 0)} for name in names]
+        yield pa.RecordBatch.from_pylist(rows, schema=_WINNER)
 
     return staged
+
+
+def _parts(batch: pa.RecordBatch, names: tuple[str, ...]) -> Parts:
+    if names == (ONLY,):
+        return {ONLY: batch}
+    parts = {}
+    for place, name in enumerate(names, start=1):
+        rows = batch.filter(pc.equal(batch.column(0), name)).column(place)
+        fields = [field.name for field in rows.type]
+        parts[name] = pa.RecordBatch.from_arrays(rows.flatten(), fields)
+    return parts

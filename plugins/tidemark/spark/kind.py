@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, get_args, get_origin
 
 from tidemark.errors import InvalidSettings
-from tidemark.settings.pipeline import TransformKind
+from tidemark.settings.transform import TransformKind
 
 _KINDS = {
     ("pyarrow", "RecordBatch"): TransformKind.arrow,

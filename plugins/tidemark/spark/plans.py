@@ -108,6 +108,11 @@ def is_by_record(rows: DataFrame, source: DataFrame) -> bool:
     return (names or set()) <= BY_RECORD and all(found.get(c) == own[c] for c in COORDINATES)
 
 
+def varying(rows: DataFrame) -> bool:
+    """Whether a node above the source has values that are others each time, as Spark knows it."""
+    return _varies(rows._jdf.queryExecution().analyzed())
+
+
 def nodes(plan: Any) -> Iterator[tuple[str, Any]]:
     """Every node with the name of its class, also in stages, caches and subqueries."""
     name = plan.getClass().getSimpleName()
@@ -136,6 +141,16 @@ def _above_source(plan: Any) -> set[str] | None:
     if name == "Join" and plan.joinType().toString() not in _KEEPS_NONE | _KEEPS[sides[0] is None]:
         own.add("Join that keeps others")
     return own.union(*found)
+
+
+def _varies(plan: Any) -> bool:
+    name = plan.getClass().getSimpleName()
+    if is_source(name, plan):
+        return False
+    own = plan.expressions()
+    return any(not own.apply(place).deterministic() for place in range(own.size())) or any(
+        map(_varies, _below(name, plan))
+    )
 
 
 def _attributes(rows: DataFrame) -> dict[str, int]:

@@ -8,13 +8,16 @@ configuration or plans.
 # ruff: noqa: TID253 -- imported only once there is something to read
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
+from tidemark.model.batch import ONLY
 from tidemark.model.offsets import Span
+from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.columns import spelled
 from tidemark.spark.failure import marked
 from tidemark.spark.packing import pack
@@ -24,16 +27,36 @@ from tidemark.spark.taken import MARK, counted, with_marks
 Arrow = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def frame_of(spark: SparkSession, spec: ReadSpec, spans: Sequence[Span], token: str) -> DataFrame:
+@contextmanager
+def source(
+    spark: SparkSession, spec: ReadSpec, spans: Sequence[Span], token: str, *, keeps: bool
+) -> Iterator[DataFrame]:
     """A DataFrame that reads the spans whenever a job runs over it; no job runs here.
 
-    What a job takes from it can be asked afterwards, see taken.py. Errors of ours leave its tasks
-    marked with the token. Without spans it has no rows and its plan is the same.
+    Inside, if it `keeps` them, Spark reads records once that are used twice. What a job takes can
+    be asked afterwards, see taken.py: it is counted behind what is kept, where that is used.
+    Errors of ours leave its tasks marked with the token. Without spans it has no rows and its plan
+    is the same. At the end goes what is kept of the rows, also by a transform.
     """
+    rows = _marked(spark, spec, spans, token)
+    try:
+        yield counted(rows.persist() if keeps else rows)
+    finally:
+        _forget(rows)
+
+
+def _forget(rows: DataFrame) -> None:
+    """What Spark keeps of these rows, and of what is made of them, goes; nothing fails."""
+    with suppress(Exception):
+        kept = rows.sparkSession._jsparkSession.sharedState().cacheManager()
+        kept.uncacheQuery(rows._jdf, True)
+
+
+def _marked(spark: SparkSession, spec: ReadSpec, spans: Sequence[Span], token: str) -> DataFrame:
     tasks = pack(spans, spark.sparkContext.defaultParallelism)
     numbers = spark.range(0, len(tasks), 1, max(len(tasks), 1))
     schema = from_arrow_schema(spec.schema.append(MARK))
-    return counted(numbers.mapInArrow(_reading(spec, tasks, token), schema))
+    return numbers.mapInArrow(_reading(spec, tasks, token), schema)
 
 
 def read_as_spark(spec: ReadSpec, spans: Sequence[Span], attempt: int) -> Iterator[pa.RecordBatch]:
@@ -44,6 +67,16 @@ def read_as_spark(spec: ReadSpec, spans: Sequence[Span], attempt: int) -> Iterat
 def wire_schema(schema: pa.Schema) -> pa.Schema:
     """The same columns as Spark spells them in Arrow: what it compares batches with."""
     return to_arrow_schema(from_arrow_schema(schema), timezone="UTC")
+
+
+def direct_schemas(spec: ReadSpec, transform: ArrowTransform | None) -> dict[str, pa.Schema]:
+    """The columns that an Arrow transform returns, or that are read; Spark is not needed.
+
+    Raises:
+        TransformFailed, JobFailed, InvalidSettings: see `ArrowTransform.schemas`.
+    """
+    given = wire_schema(spec.schema)
+    return {ONLY: given} if transform is None else transform.schemas(given)
 
 
 def attempt_id() -> int:

@@ -13,11 +13,16 @@ from tidemark.postgres.parameters import postgres_parameters
 from tidemark.settings.connections import Connection
 from tidemark.settings.decode import DecodeSettings, Metadata
 from tidemark.settings.fields import arrow_schema
-from tidemark.settings.format import FormatSettings, OnNewField
+from tidemark.settings.format import FormatSettings
 from tidemark.settings.pipeline import Pipeline
+from tidemark.settings.schema import OnNewField
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.record_decoder import RecordDecoder
+from tidemark.spark.records import row_schema
 from tidemark.spark.writer import WriteSpec
+
+NOWHERE = "http://registry.invalid"
+"""A name that nobody can have (RFC 2606)."""
 
 
 def read_spec(
@@ -56,6 +61,17 @@ def decoding_of(settings: DecodeSettings, connections: Mapping[str, Connection])
         source=tuple(map(str, settings.source)),
         key=key,
     )
+
+
+def columns_given(settings: DecodeSettings) -> pa.Schema:
+    """The columns that a transform is given, where they are declared; no registry is asked.
+
+    Raises:
+        InvalidSettings: see `RecordDecoder`.
+    """
+    nowhere = {name: Connection(name, "http", NOWHERE) for name in settings.registries}
+    fields = RecordDecoder(decoding_of(settings, nowhere)).schema
+    return row_schema(fields, tuple(map(str, settings.metadata)))
 
 
 def _part(settings: FormatSettings, connections: Mapping[str, Connection]) -> Decoding:

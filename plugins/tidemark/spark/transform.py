@@ -1,12 +1,13 @@
 """The user's transform, found by its name."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tidemark.errors import InvalidSettings, TransformFailed
-from tidemark.settings.pipeline import Pipeline, TransformKind
+from tidemark.settings.pipeline import Pipeline
+from tidemark.settings.transform import TransformKind
 from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.cause import cause
 from tidemark.spark.kind import kind_of
@@ -14,7 +15,8 @@ from tidemark.spark.kind import kind_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FrameTransform = Callable[["DataFrame"], "DataFrame"]
+FrameTransform = Callable[["DataFrame"], "DataFrame | Mapping[str, DataFrame]"]
+"""Of several targets it returns a mapping, of one the DataFrame."""
 Transform = FrameTransform | ArrowTransform
 
 
@@ -38,13 +40,6 @@ def transform_of(pipeline: Pipeline) -> Transform | None:
     kind = kind_of(found, pipeline.transform, pipeline.transform_kind)
     if kind is TransformKind.arrow:
         return ArrowTransform(found, tuple(pipeline.all_targets))
-    if pipeline.targets:
-        raise InvalidSettings(
-            f"transform {pipeline.transform} takes DataFrames, and targets need one of Arrow record"
-            " batches: Spark computes each DataFrame by itself, so records would be read once for"
-            " each target, and what the transform makes of one record need not agree from table to"
-            " table. Write it as a function of pyarrow.RecordBatch (docs/targets.md)"
-        )
     transform: FrameTransform = found
     return transform
 

@@ -1,6 +1,6 @@
 """The target of an upsert: a table with a unique index on the key."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from psycopg2.extensions import cursor as Cursor
 
@@ -44,18 +44,22 @@ def ensure_keyed(cursor: Cursor, target: Target, columns: Sequence[Column], upse
         Refused: see `ensure`; or a right is missing.
     """
     refuse_without_coordinates(columns, "mode: upsert", "mode: append")
-    _refuse_unfit({column.name: column.postgres_type for column in columns}, upsert)
+    refuse_unfit({column.name: column.postgres_type for column in columns}, upsert)
     is_new = ensure(cursor, target, stored(columns, upsert), upsert.key)
     table = {own.name: own for own in find_columns(cursor, target.schema, target.table)}
-    _refuse_types(target, table, upsert)
+    refuse_unfit_types(target, table, upsert)
     _refuse_without_index(cursor, target, upsert)
     _refuse_missing_rights(cursor, target)
     return is_new
 
 
-def _refuse_unfit(types: dict[str, str], upsert: Upsert) -> None:
-    wanted = [*upsert.key, *filter(None, (upsert.order_by, upsert.deleted))]
-    if missing := [name for name in wanted if name not in types]:
+def refuse_unfit(types: Mapping[str, str], upsert: Upsert) -> None:
+    """Refuse rows of columns with these types, if they can't be upserted so.
+
+    Raises:
+        InvalidSettings: a column lacks that the upsert names, or has an unfit type or name.
+    """
+    if missing := [name for name in upsert.names if name not in types]:
         raise InvalidSettings(
             f"target: the rows have no column {', '.join(missing)}; they have {', '.join(types)}"
         )
@@ -69,7 +73,12 @@ def _refuse_unfit(types: dict[str, str], upsert: Upsert) -> None:
         )
 
 
-def _refuse_types(target: Target, table: dict[str, TableColumn], upsert: Upsert) -> None:
+def refuse_unfit_types(target: Target, table: Mapping[str, TableColumn], upsert: Upsert) -> None:
+    """Refuse a table whose columns can't tell rows apart, or order them.
+
+    Raises:
+        InvalidSettings: equal values of a column may have different texts, or have no order.
+    """
     for name in upsert.key:
         if not table[name].type_name.startswith(_KEYS):
             raise InvalidSettings(

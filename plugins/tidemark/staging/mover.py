@@ -1,23 +1,24 @@
 """The mover: what a publish uses to move the staged rows of one target."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import Batch, Moved
 from tidemark.model.contribution import Contribution
 from tidemark.model.upsert import Upsert
+from tidemark.staging.appending import Appending
 from tidemark.staging.catalog import find_columns
 from tidemark.staging.column import Column
 from tidemark.staging.fit import parsed
 from tidemark.staging.keyed import ensure_keyed, stored
-from tidemark.staging.move import count_rows, insert_rows, of_winners, refuse_kept_out
+from tidemark.staging.left_out import but, left_out
+from tidemark.staging.move import count_rows, refuse_kept_out
+from tidemark.staging.moving import Moving
 from tidemark.staging.new_columns import add_columns
 from tidemark.staging.ports import Deciding
-from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.refused_records import refuse_without_coordinates
-from tidemark.staging.refused_rows import Search
 from tidemark.staging.target import Target, ensure
 from tidemark.staging.upsert import Upserting
 
@@ -34,6 +35,12 @@ class Mover:
     """How rows are upserted; None: every row is inserted."""
     adds_columns: bool = False
     """Whether a table that lacks columns is given them."""
+    ignores_columns: bool = False
+    """Whether what a table lacks is left out; see left_out.py."""
+    needed: frozenset[str] = frozenset()
+    """What is never left out, besides: the key of what is sent to an output topic."""
+    left_out: frozenset[str] = frozenset()
+    """Columns that are staged and not published."""
     is_sent: bool = False
     """Whether an output topic is sent what the target becomes."""
 
@@ -44,6 +51,18 @@ class Mover:
         wanted = stored(self.columns, self.upsert) if self.upsert else self.columns
         return add_columns(cursor, self.target, wanted)
 
+    def without_unknown(self, cursor: Cursor) -> "Mover":
+        """The mover that leaves out what the target lacks now, if that is wanted."""
+        if not self.ignores_columns:
+            return self
+        found = left_out(cursor, self.target, self.columns, self.upsert, self.needed)
+        return replace(self, left_out=found)
+
+    @property
+    def published(self) -> Sequence[Column]:
+        """The columns that the target is given."""
+        return but(self.columns, self.left_out)
+
     def ensure_target(self, cursor: Cursor) -> bool:
         """The target takes these columns in this way; True if it was created, see `ensure`.
 
@@ -52,10 +71,12 @@ class Mover:
             Refused, SchemaMismatch: see `ensure` and `ensure_keyed`.
         """
         if self.upsert:
-            return ensure_keyed(cursor, self.target, self.columns, self.upsert)
+            return ensure_keyed(cursor, self.target, self.published, self.upsert)
         if self.refused_become_dead_letters:
-            refuse_without_coordinates(self.columns, "on_refused: dead_letter", "on_refused: stop")
-        return ensure(cursor, self.target, self.columns)
+            refuse_without_coordinates(
+                self.published, "on_refused: dead_letter", "on_refused: stop"
+            )
+        return ensure(cursor, self.target, self.published)
 
     @property
     def name(self) -> str:
@@ -67,40 +88,25 @@ class Mover:
         winners = [(winner.member, winner.attempt) for winner in contribution.winners]
         return count_rows(cursor, batch.staging.of_target(self.name), winners)
 
-    def move_rows(self, transaction: Deciding, batch: Batch, room: int | None = None) -> Moved:
-        """Insert or upsert the winners' rows under the batch's seq.
+    def moving(self, cursor: Cursor, batch: Batch, winners: Sequence[tuple[int, int]]) -> Moving:
+        """Its part of the publish of a batch, as its mode says."""
+        if self.upsert:
+            given = cursor, batch, self.target, self.published, self.upsert, winners
+            return Upserting(*given, is_sent=self.is_sent)
+        table = find_columns(cursor, self.target.schema, self.target.table)
+        return Appending(cursor, batch, self.target, parsed(self.published, table), winners)
 
-        Constraints that are deferred are the caller's to check.
-
-        Where refused rows become dead letters, at most `room` records may: with more, the search
-        for them ends early and the caller must refuse the batch.
+    def refuse_kept_out(self, transaction: Deciding, batch: Batch, moved: Moved) -> None:
+        """All that was contributed to the target is moved or refused; else staging was lost.
 
         Raises:
-            TargetRefused: a constraint of the target refuses a row, a trigger keeps it out, or
-                the region has published to another table.
+            TargetRefused: a trigger or a rule of the target kept rows out.
         """
-        cursor, winners = transaction.cursor, transaction.winners(batch)
-        staging = batch.staging.of_target(self.name)
-        moved = self._moved(cursor, batch, winners, room)
-        transaction.keep_target(self.name, self.target.schema, self.target.table)
-        is_whole = room is None or moved.refused_records <= room
         contributed = transaction.contributed_rows(batch, self.name)
-        if is_whole and moved.staged_rows != contributed:
-            events = ("INSERT", "UPDATE") if self.upsert else ("INSERT",)
-            refuse_kept_out(cursor, staging, self.target, winners, moved, contributed, events)
-        return moved
-
-    def _moved(
-        self, cursor: Cursor, batch: Batch, winners: list[tuple[int, int]], room: int | None
-    ) -> Moved:
-        if self.upsert:
-            given = cursor, batch, self.target, self.columns, self.upsert, winners
-            with naming_refusals([self.target]):
-                return Upserting(*given, is_sent=self.is_sent).move()
-        table = find_columns(cursor, self.target.schema, self.target.table)
-        columns = parsed(self.columns, table)
-        if self.refused_become_dead_letters:
-            return Search(cursor, batch, self.target, columns, winners).move(room)
-        staging, chosen = batch.staging.of_target(self.name), of_winners(winners)
-        with naming_refusals([self.target]):
-            return Moved(insert_rows(cursor, staging, self.target, columns, batch.seq, chosen))
+        if moved.staged_rows == contributed:
+            return
+        staging, winners = batch.staging.of_target(self.name), transaction.winners(batch)
+        events = ("INSERT", "UPDATE") if self.upsert else ("INSERT",)
+        refuse_kept_out(
+            transaction.cursor, staging, self.target, winners, moved, contributed, events
+        )

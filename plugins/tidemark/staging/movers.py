@@ -1,5 +1,6 @@
 """The movers of all targets of a batch: they move together, in the publishing transaction."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psycopg2.extensions import cursor as Cursor
@@ -11,8 +12,11 @@ from tidemark.staging import tables
 from tidemark.staging.deferred import all_deferred
 from tidemark.staging.move import count_dead_letters, move_dead_letters
 from tidemark.staging.mover import Mover
+from tidemark.staging.moving import EVERYTHING
 from tidemark.staging.ports import Deciding
 from tidemark.staging.references import parents_first, refuse_unfit
+from tidemark.staging.refusal import naming_refusals
+from tidemark.staging.refused_rows import Search
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,19 @@ class Movers:
         """
         added = {str(mover.target): mover.add_columns(cursor) for mover in self.movers}
         return {target: columns for target, columns in added.items() if columns}
+
+    def without_unknown(self, cursor: Cursor) -> "Movers":
+        """The movers that leave out what their targets lack, where that is wanted."""
+        return Movers(tuple(mover.without_unknown(cursor) for mover in self.movers))
+
+    def remarks(self) -> list[str]:
+        """What is left out, target by target."""
+        return [
+            f"{mover.target} lacks {', '.join(sorted(mover.left_out))}: not published"
+            " (target.on_new_column: ignore)"
+            for mover in self.movers
+            if mover.left_out
+        ]
 
     def ensure_targets(self, cursor: Cursor) -> dict[str, bool]:
         """Each target takes its columns in its way; by name, whether it was created.
@@ -65,20 +82,41 @@ class Movers:
     def move_rows(
         self, transaction: Deciding, batch: Batch, room: int | None = None
     ) -> dict[str, Moved]:
-        """The rows of every target, parents first; see `Mover.move_rows`.
+        """The winners' rows of every target, parents first, under the batch's seq.
 
-        Deferred constraints are checked here, so that no target can make COMMIT fail.
+        Deferred constraints are checked here, so that no target can make COMMIT fail. Where refused
+        rows become dead letters, at most `room` records may: with more, the search for them ends
+        early and the caller must refuse the batch.
 
         Raises:
-            TargetRefused: see `Mover.move_rows`.
+            TargetRefused: a constraint of a target refuses a row, a trigger keeps it out, or the
+                region has published to another table.
             Refused: foreign keys between the targets form a circle.
         """
         by_name = {mover.name: mover for mover in self.movers}
         targets = [mover.target for mover in self.movers]
-        moved = dict[str, Moved]()
         with all_deferred(transaction.cursor, targets):
-            for target in parents_first(transaction.cursor, targets):
-                moved[target.name] = by_name[target.name].move_rows(transaction, batch, room)
+            order = parents_first(transaction.cursor, targets)
+            moved = self._moved(transaction, batch, [by_name[one.name] for one in order], room)
+            refused = sum(one.refused_records for one in moved.values())
+            for one in order:
+                transaction.keep_target(one.name, one.schema, one.table)
+                if room is None or refused <= room:
+                    by_name[one.name].refuse_kept_out(transaction, batch, moved[one.name])
+        return moved
+
+    def _moved(
+        self, transaction: Deciding, batch: Batch, movers: Sequence[Mover], room: int | None
+    ) -> dict[str, Moved]:
+        cursor, winners = transaction.cursor, transaction.winners(batch)
+        movings = [mover.moving(cursor, batch, winners) for mover in movers]
+        if any(mover.refused_become_dead_letters for mover in movers):
+            return Search(cursor, batch, movings, winners, room).move()
+        moved = dict[str, Moved]()
+        for moving in movings:
+            with naming_refusals([moving.target]):
+                moving.prepare(EVERYTHING)
+                moved[moving.target.name] = moving.finish(moving.apply())
         return moved
 
     def move_dead_letters(self, transaction: Deciding, batch: Batch) -> int:

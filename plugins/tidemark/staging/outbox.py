@@ -13,8 +13,8 @@ from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.output_json import json_object
 
 _KEEP = sql.SQL("""
-INSERT INTO tidemark.outbox (region, seq, number, key, value)
-SELECT {region}, {seq},
+INSERT INTO tidemark.outbox (region, seq, target, number, key, value)
+SELECT {region}, {seq}, {name},
        row_number() OVER (ORDER BY l.kafka_topic, l.kafka_partition, l.kafka_offset),
        {key}, CASE WHEN NOT l."tidemark deleted" THEN {value} END
 FROM {last} AS l LEFT JOIN {target} AS t ON {match}

@@ -95,7 +95,8 @@ class KeptRows:
     def declare(self, cursor: Cursor, region: str, seq: int) -> bool:
         """Open the cursor on what is kept of the batch."""
         statement = _CURSOR.format(sql.SQL(_kept_records()))
-        cursor.execute(statement, {"region": region, "seq": seq})
+        values = {"region": region, "seq": seq, "target": self.target.name}
+        cursor.execute(statement, values)
         return True
 
 
@@ -104,30 +105,25 @@ def _kept_records() -> str:
 
 
 def records_of(
-    rows: OutputRows, cursor: Cursor, region: str, batch: Unsent
+    rows: OutputRows, cursor: Cursor, region: str, batch: Unsent, topic: str
 ) -> Iterator[OutputRecord]:
-    """The records of a batch with its headers.
+    """The records of a batch's rows with its headers.
 
     Raises:
         Refused: they are not as many as were published; or see `declare`.
     """
-    headers, found = headers_of(region, batch), 0
+    headers, found = batch.headers(region), 0
     for key, value in _fetched(cursor) if rows.declare(cursor, region, batch.seq) else ():
         found += 1
-        yield OutputRecord(_encoded(key), _encoded(value), headers)
-    if found != batch.records:
+        yield OutputRecord(topic, _encoded(key), _encoded(value), headers)
+    if found != batch.rows:
         raise Refused(
-            f"region {region}: batch {batch.seq} published {batch.records} changes of rows of"
+            f"region {region}: batch {batch.seq} published {batch.rows} changes of rows of"
             f" {rows.target}, and {found} are there to be sent: somebody else deleted or inserted"
             " rows, or made the table anew. Nothing of the batch was sent. `tidemark verify` names"
-            " the rows: correct them, or rewind to the checkpoint before"
+            " the rows: correct them, or rewind to the checkpoint before. If its consumers can miss"
+            f" them, `tidemark withhold {region} {batch.seq}` lets it pass"
         )
-
-
-def headers_of(region: str, batch: Unsent) -> tuple[tuple[str, bytes], ...]:
-    """What each record of the batch bears."""
-    named = {"region": region, "seq": str(batch.seq), "epoch": str(batch.epoch)}
-    return tuple((name, text.encode()) for name, text in named.items())
 
 
 def _fetched(cursor: Cursor) -> Iterator[Pair]:

@@ -13,6 +13,10 @@ SERVERS_TROUBLE = ("08", "25", "40", "53", "57", "58", "XX", "55P03")
 """SQLSTATEs that begin so do not concern rows: the server is gone, gave up, or is full."""
 
 
+class Unplaced(Exception):
+    """A row lacks what its mode needs: it is refused like one that a constraint refuses."""
+
+
 def is_refusal(error: psycopg2.Error) -> bool:
     """Whether an INSERT into the target, or a DELETE, failed because the table refuses a row.
 
@@ -34,6 +38,8 @@ def naming_refusals(targets: Sequence[Target]) -> Iterator[None]:
     """
     try:
         yield
+    except Unplaced as error:
+        raise TargetRefused(str(error)) from None
     except psycopg2.Error as error:
         if not is_refusal(error):
             raise

@@ -1,14 +1,18 @@
-"""Records whose rows the target refused: their coordinates, and their dead letters."""
+"""Records of which a target refused a row: they are left out of all targets, as dead letters.
+
+Who refused them is noted in a table that lives as long as the publish.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import InvalidSettings, TargetRefused
-from tidemark.model.batch import Batch
+from tidemark.model.batch import ONLY, Batch
 from tidemark.staging.column import Column
+from tidemark.staging.move import of_winners
 from tidemark.staging.target import Target
 
 COORDINATES = {"kafka_topic": "text", "kafka_partition": "integer", "kafka_offset": "bigint"}
@@ -17,44 +21,154 @@ COORDINATES = {"kafka_topic": "text", "kafka_partition": "integer", "kafka_offse
 REASON = "TARGET_REFUSED"
 """The reason of the dead letters written here."""
 
-ROW = sql.SQL("(to_jsonb(staged) - ARRAY['member', 'attempt'])")
-"""A staged row as a dead letter stores it."""
+_ROW = sql.SQL("(to_jsonb(staged) - ARRAY['member', 'attempt'])")
+_OF_TARGET = sql.SQL("""
+SELECT kafka_topic AS topic, kafka_partition AS partition, kafka_offset AS "offset",
+       {name}::text AS target, {row} AS content FROM {rows} AS staged {which}
+""")
+_ROWS = sql.SQL("""
+SELECT topic, partition, "offset", {rows} AS refused_rows
+FROM (SELECT topic, partition, "offset", target, jsonb_agg(content ORDER BY content::text) AS rows
+      FROM ({of_targets}) AS staged_rows GROUP BY 1, 2, 3, 4) AS by_target
+GROUP BY 1, 2, 3
+""")
+_OF_ONE, _BY_TARGET = sql.SQL("(array_agg(rows))[1]"), sql.SQL("jsonb_object_agg(target, rows)")
 
-# materialized: planned as one, the few refused rows come last, after every row of the batch
-_LETTERS = sql.SQL("""
-WITH refused AS MATERIALIZED (
-    SELECT staged.kafka_topic AS topic, staged.kafka_partition AS partition,
-           staged.kafka_offset AS "offset", r.detail, {row} AS content
-    FROM unnest({refused}::bigint[], {details}::text[]) AS r (place, detail)
-    JOIN {places} AS p USING (place) JOIN {rows} AS staged ON staged.ctid = p.at
-), written AS (
+_MAKE = sql.SQL("""
+CREATE UNLOGGED TABLE IF NOT EXISTS {refused}
+    (partition_id bigint, topic text, partition int, "offset" bigint, target text, detail text)
+""")
+_NOTE = sql.SQL("""
+INSERT INTO {refused}
+SELECT s.partition_id, r.* FROM unnest(
+    {topics}::text[], {partitions}::int[], {offsets}::bigint[], {targets}::text[], {details}::text[]
+) AS r (topic, partition, "offset", target, detail)
+JOIN tidemark.spans s ON s.region = {region} AND s.seq = {seq}
+    AND s.topic = r.topic AND s.partition = r.partition
+    AND r."offset" >= s.start_offset AND r."offset" < s.end_offset
+""")
+_IS = sql.SQL("""r.topic = staged.kafka_topic AND r.partition = staged.kafka_partition
+    AND r."offset" = staged.kafka_offset""")
+_WANTED = sql.SQL("NOT EXISTS (SELECT FROM {refused} AS r WHERE {is_it})")
+_JOINED = sql.SQL("JOIN {refused} AS r ON {is_it} WHERE {chosen}")
+_COUNT = sql.SQL("SELECT count(*) FROM {rows} AS staged {which}")
+_BY_TARGETS = sql.SQL("SELECT target, count(*) FROM {refused} GROUP BY 1")
+_WRITE = sql.SQL("""
+WITH written AS (
     INSERT INTO tidemark.dead_letters
         (region, partition_id, topic, partition, "offset", seq, reason, detail, refused_rows)
-    SELECT s.region, s.partition_id, s.topic, s.partition, r."offset", s.seq, {reason}, r.detail,
-           jsonb_agg(r.content ORDER BY r.content::text)
-    FROM refused r JOIN tidemark.spans s ON s.region = {region} AND s.seq = {seq}
-        AND s.topic = r.topic AND s.partition = r.partition
-        AND r."offset" >= s.start_offset AND r."offset" < s.end_offset
-    GROUP BY s.region, s.partition_id, s.topic, s.partition, r."offset", s.seq, r.detail
-    RETURNING jsonb_array_length(refused_rows) AS rows
-) SELECT count(*), coalesce(sum(rows), 0)::bigint FROM written
+    SELECT {region}, r.partition_id, r.topic, r.partition, r."offset", {seq}, {reason}, r.detail,
+           k.refused_rows
+    FROM ({kept}) AS k JOIN {refused} AS r USING (topic, partition, "offset")
+    RETURNING partition_id, "offset"
+) SELECT r.target, count(*) FROM written JOIN {refused} AS r USING (partition_id, "offset")
+GROUP BY 1
 """)
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A record by its place in the batch, and what of the target refuses a row of it."""
+    """A record by the coordinates of its rows, and which target refuses a row of it by what."""
 
-    place: int
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    target: str
     detail: str
+
+    def named(self, trial: Target, target: Target) -> "Refused":
+        """The same with the name of the target in place of its trial's."""
+        own, known = (f"{one.schema}.{one.table}" for one in (trial, target))
+        return replace(self, detail=self.detail.replace(own, known))
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """Dead letters that were written, and the refused rows that they hold."""
+class RefusedRecords:
+    """The refused records of a batch, inside its publish; `targets` are the names of all."""
 
-    letters: int
-    rows: int
+    cursor: Cursor
+    batch: Batch
+    targets: Sequence[str]
+    winners: Sequence[tuple[int, int]]
+
+    @property
+    def wanted(self) -> sql.Composed:
+        """The condition of the staged rows that are of none of them."""
+        return _WANTED.format(refused=self._table, is_it=_IS)
+
+    def note(self, refused: Sequence[Refused]) -> None:
+        """They are left out from now on.
+
+        Raises:
+            TargetRefused: the coordinates of a refused row are not those of a record of the batch.
+        """
+        self.cursor.execute(_MAKE.format(refused=self._table))
+        columns = {
+            f"{name}s": sql.Literal([getattr(one, name) for one in refused])
+            for name in ("topic", "partition", "offset", "target", "detail")
+        }
+        self.cursor.execute(_NOTE.format(**self._names, **columns))
+        if strange := len(refused) - self.cursor.rowcount:
+            raise TargetRefused(
+                f"rows of the batch are refused, first by {refused[0].detail}; they can't"
+                f" become dead letters: {', '.join(COORDINATES)} of {strange} of them are not"
+                " those of a record of the batch. Nothing is published. Keep these columns"
+                " unchanged in the transform, then run again"
+            )
+        self.cursor.execute(sql.SQL("ANALYZE {refused}").format(**self._names))
+
+    def count_records(self) -> dict[str, int]:
+        """How many each target refused."""
+        self.cursor.execute(_BY_TARGETS.format(**self._names))
+        return dict(self.cursor.fetchall())
+
+    def write_letters(self) -> dict[str, int]:
+        """Write a dead letter for each, and forget them; how many by the target that refused.
+
+        The rows stand there as the transform made them. The record as it came is not at hand:
+        Kafka is not asked inside a transaction, and a second one after COMMIT could be lost. Its
+        coordinates tell where it is.
+        """
+        which = _JOINED.format(**self._names)
+        kept = rows_of_records(self.batch, self.targets, which)
+        self.cursor.execute(_WRITE.format(**self._names, kept=kept, reason=sql.Literal(REASON)))
+        written = dict(self.cursor.fetchall())
+        self.cursor.execute(sql.SQL("DROP TABLE {refused}").format(**self._names))
+        return written
+
+    def count_rows(self, target: str) -> int:
+        """How many staged rows of a target are of them."""
+        rows, which = _staged(self.batch, target), _JOINED.format(**self._names)
+        self.cursor.execute(_COUNT.format(rows=rows, which=which))
+        return int((self.cursor.fetchone() or (0,))[0])
+
+    @property
+    def _table(self) -> sql.Identifier:
+        staging = self.batch.staging
+        return sql.Identifier(staging.schema, f"{self.batch.region}_{self.batch.seq}_refused")
+
+    @property
+    def _names(self) -> dict[str, sql.Composable]:
+        return {
+            "refused": self._table,
+            "is_it": _IS,
+            "chosen": of_winners(self.winners),
+            "region": sql.Literal(self.batch.region),
+            "seq": sql.Literal(self.batch.seq),
+        }
+
+
+def rows_of_records(batch: Batch, targets: Sequence[str], which: sql.Composable) -> sql.Composed:
+    """A SELECT of records with their staged rows, as a dead letter keeps them.
+
+    An array; of several targets an object, by their names. `which` chooses among `staged`.
+    """
+    parts = [
+        _OF_TARGET.format(name=sql.Literal(name), row=_ROW, rows=_staged(batch, name), which=which)
+        for name in targets
+    ]
+    rows = _OF_ONE if tuple(targets) == (ONLY,) else _BY_TARGET
+    return _ROWS.format(rows=rows, of_targets=sql.SQL(" UNION ALL ").join(parts))
 
 
 def missing_coordinates(columns: Sequence[Column]) -> list[str]:
@@ -72,41 +186,5 @@ def refuse_without_coordinates(columns: Sequence[Column], setting: str, instead:
         )
 
 
-def write_letters(
-    cursor: Cursor,
-    batch: Batch,
-    target: Target,
-    places: sql.Identifier,
-    refused: Sequence[Refused],
-) -> Written:
-    """Write a dead letter for each; the rows stand there as the transform made them.
-
-    `places` has the rows of each place. The record as it came is not at hand: Kafka is not asked
-    inside a transaction, and a second one after COMMIT could be lost. Its coordinates tell where
-    it is.
-
-    Raises:
-        TargetRefused: the coordinates of a refused row are not those of a record of the batch.
-    """
-    cursor.execute(
-        _LETTERS.format(
-            rows=sql.Identifier(batch.staging.schema, batch.staging.of_target(target.name).rows),
-            places=places,
-            row=ROW,
-            reason=sql.Literal(REASON),
-            region=sql.Literal(batch.region),
-            seq=sql.Literal(batch.seq),
-            refused=sql.Literal([one.place for one in refused]),
-            details=sql.Literal([one.detail for one in refused]),
-        )
-    )
-    written = Written(*(cursor.fetchone() or (0, 0)))
-    if written.letters != len(refused):
-        raise TargetRefused(
-            f"{target} refuses rows of the batch, first by {refused[0].detail}; they can't"
-            f" become dead letters: {', '.join(COORDINATES)} of"
-            f" {len(refused) - written.letters} of them are not those of a record of"
-            " the batch. Nothing is published. Keep these columns unchanged in the transform,"
-            " then run again"
-        )
-    return written
+def _staged(batch: Batch, target: str) -> sql.Identifier:
+    return sql.Identifier(batch.staging.schema, batch.staging.of_target(target).rows)

@@ -1,168 +1,190 @@
-"""Find the rows that the target refuses, by halving, inside the publish.
+"""Find the rows that targets refuse, by halving, inside the publish.
 
-Postgres numbers the records by their coordinates, and they go in slice by slice. A slice that the
-target refuses is rolled back and halved, down to a single record. If that is refused, none of its
-rows goes in: a record becomes either rows or a dead letter. Rows that went in stay, so of two rows
-that exclude each other the first wins, wherever the slices are cut. Refused records are tried again
-as long as that inserts more: a row may refer to one that came later.
+Postgres numbers the records by their coordinates, and they go in slice by slice, into all targets.
+A slice that a target refuses is rolled back and halved, down to a single record. If that is
+refused, none of its rows goes in: a record becomes either rows or a dead letter. Rows that went in
+stay, so of two rows that exclude each other the first wins, wherever the slices are cut. Refused
+records are tried again as long as that inserts more: a row may refer to one that came later.
+
+Where what went in depends on what is left out, as of an upsert, all is rolled back and begins anew
+without the refused records, until none is refused. A row that is refused because of other rows is
+tried again with what these become: in each round those are left out that rest on the fewest.
 """
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import TargetRefused
-from tidemark.model.batch import Batch, Moved, Staging
-from tidemark.staging.column import Column
-from tidemark.staging.move import insert_rows, move_rows, of_winners
-from tidemark.staging.refusal import guard, is_refusal
-from tidemark.staging.refused_records import Refused, write_letters
-from tidemark.staging.target import Target
+from tidemark.model.batch import Batch, Moved
+from tidemark.staging.moving import EVERYTHING, Moving
+from tidemark.staging.refused_places import Places, Slice
+from tidemark.staging.refused_records import Refused, RefusedRecords
+from tidemark.staging.refused_slice import Refusal, SliceRefused, savepoint
 
 SEARCH_SECONDS = 300.0
 """Limit of the search in one batch: it holds the region lock, others wait up to lock_timeout."""
 
-_PLACE = sql.SQL("""
-CREATE UNLOGGED TABLE {places} AS
-SELECT dense_rank() OVER (ORDER BY kafka_topic COLLATE "C", kafka_partition, kafka_offset) AS place,
-       ctid AS at
-FROM {rows} AS staged WHERE {chosen};
-CREATE INDEX ON {places} (place);
-ANALYZE {places};
-SELECT coalesce(max(place), 0) FROM {places}
-""")
-_AT = sql.SQL("staged.ctid = ANY (ARRAY(SELECT at FROM {places} WHERE place {which}))")
-_FROM_TO = sql.SQL("BETWEEN {} AND {}")
-_ANY = sql.SQL("= ANY ({}::bigint[])")
 
-
-class _SliceRefused(Exception):
-    """The target refuses a row of a slice; the slice was rolled back."""
-
-    def __init__(self, detail: str) -> None:
-        super().__init__(detail)
-        self.detail = detail
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Search:
-    """Moves one batch into a target that may refuse some of its rows."""
+    """Moves one batch into targets that may refuse some of its rows."""
 
     cursor: Cursor
     batch: Batch
-    target: Target
-    columns: Sequence[Column]
+    movings: Sequence[Moving]
+    """Parents first."""
     winners: Sequence[tuple[int, int]]
+    room: int | None
+    """The search ends early if more records are refused; then the caller must refuse the batch."""
+    _found: int = 0
+    _written: Counter[str] = field(default_factory=Counter)
+    _until: float = 0.0
 
-    def move(self, room: int | None) -> Moved:
-        """Move the rows that the target accepts; write dead letters for the other records.
+    def move(self) -> dict[str, Moved]:
+        """Move the rows that the targets accept; write dead letters for the other records.
 
-        Tries the whole batch first. The search ends early if more than `room` records are
-        refused; then the caller must refuse the batch.
+        Tries the whole batch first.
 
         Raises:
             TargetRefused: the search takes too long, or a refused row names no record of the batch.
         """
-        staging, seq = self._staging, self.batch.seq
-        try:
-            with _savepoint(self.cursor):
-                return Moved(
-                    move_rows(self.cursor, staging, self.target, self.columns, seq, self.winners)
-                )
-        except _SliceRefused:
-            rows, refused = self._search(room)
-        counts = write_letters(self.cursor, self.batch, self.target, self._places, refused)
-        self.cursor.execute(sql.SQL("DROP TABLE {}").format(self._places))
-        return Moved(rows, counts.rows, len(refused), counts.letters)
+        self._until = time.monotonic() + SEARCH_SECONDS
+        names = [moving.target.name for moving in self.movings]
+        records = RefusedRecords(self.cursor, self.batch, names, self.winners)
+        wanted: sql.Composable = EVERYTHING
+        while found := self._round(wanted):
+            records.note(found)
+            wanted = records.wanted
+            if self._is_final or self._is_full(0):
+                break
+        moved = {one.target.name: self._finished(records, one) for one in self.movings}
+        if not self._found:
+            return moved
+        refused, written = records.count_records(), records.write_letters()
+        return {
+            name: replace(
+                one, refused_records=refused.get(name, 0), dead_letters=written.get(name, 0)
+            )
+            for name, one in moved.items()
+        }
 
-    def _search(self, room: int | None) -> tuple[int, list[Refused]]:
+    def _round(self, wanted: sql.Composable) -> list[Refused]:
+        """Move what is wanted; the records of which a row is refused.
+
+        Nothing stands if what went in depends on them.
+        """
+        self._written.clear()
+        self.cursor.execute("SAVEPOINT round")
+        refused = self._moved(wanted)
+        self._found += len(refused)
+        if refused and not self._is_final:
+            self.cursor.execute("ROLLBACK TO SAVEPOINT round")
+        self.cursor.execute("RELEASE SAVEPOINT round")
+        return refused
+
+    def _moved(self, wanted: sql.Composable) -> list[Refused]:
+        for moving in self.movings:
+            try:
+                with savepoint(self.cursor, [moving]):
+                    moving.prepare(wanted)
+            except SliceRefused as slice_refused:
+                return self._unprepared(moving, slice_refused.refusal)
+        try:
+            self._apply(self.movings)
+        except SliceRefused:
+            return self._search(self.movings)
+        return []
+
+    def _unprepared(self, moving: Moving, refusal: Refusal) -> list[Refused]:
+        """The records whose rows can't be prepared, one by one."""
+        trial = moving.trial()
+        if found := self._search([trial]):
+            return [one.named(trial.target, moving.target) for one in found]
+        raise TargetRefused(f"{moving.target} refuses rows of the batch: {refusal.detail}")
+
+    def _search(self, movings: Sequence[Moving]) -> list[Refused]:
         """Try the refused records again, pass after pass, until a pass inserts none of them."""
-        until = time.monotonic() + SEARCH_SECONDS
-        self.cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        moved, refused = self._halve(_halves(self._place_records()), room, until)
-        while refused and (room is None or len(refused) <= room):
+        places = Places.of(self.cursor, self.batch, movings)
+        refused = self._halve(movings, places, _halves(range(1, places.count + 1)))
+        while refused and not self._is_full(len(refused)):
             known = len(refused)
-            more, refused = self._halve([[one.place for one in refused]], room, until)
-            moved += more
+            refused = self._halve(movings, places, [list(refused)])
             if len(refused) == known:
                 break
-        return moved, refused
+        found = places.records(refused if self._is_final else _firmest(refused))
+        places.drop()
+        return found
 
     def _halve(
-        self, slices: list[Sequence[int]], room: int | None, until: float
-    ) -> tuple[int, list[Refused]]:
-        moved, refused = 0, list[Refused]()
-        while slices and (room is None or len(refused) <= room):
-            self._refuse_late(until, len(refused))
+        self, movings: Sequence[Moving], places: Places, slices: list[Slice]
+    ) -> dict[int, Refusal]:
+        refused = dict[int, Refusal]()
+        while slices and not self._is_full(len(refused)):
+            self._refuse_late(len(refused))
             some = slices.pop()
             try:
-                with _savepoint(self.cursor):
-                    moved += self._insert(some)
-            except _SliceRefused as refusal:
+                self._apply(movings, places, some)
+            except SliceRefused as slice_refused:
                 if len(some) == 1:
-                    refused.append(Refused(some[0], refusal.detail))
+                    refused[some[0]] = slice_refused.refusal
                 else:
                     slices += _halves(some)
-        return moved, refused
+        return refused
 
-    def _place_records(self) -> range:
-        """Give each staged record its place, in a table that lives as long as the search."""
-        chosen = of_winners(self.winners)
-        self.cursor.execute(_PLACE.format(places=self._places, rows=self._rows, chosen=chosen))
-        return range(1, (self.cursor.fetchone() or (0,))[0] + 1)
+    def _apply(
+        self, movings: Sequence[Moving], places: Places | None = None, some: Slice = ()
+    ) -> None:
+        """Move the records at some places, or all, into all targets; or into none.
 
-    def _insert(self, places: Sequence[int]) -> int:
-        if isinstance(places, range):
-            which = _FROM_TO.format(sql.Literal(places[0]), sql.Literal(places[-1]))
-        else:
-            which = _ANY.format(sql.Literal(list(places)))
-        chosen = _AT.format(places=self._places, which=which)
-        staging, seq = self._staging, self.batch.seq
-        return insert_rows(self.cursor, staging, self.target, self.columns, seq, chosen)
+        Raises:
+            SliceRefused: a target refuses one of their rows.
+        """
+        written = dict[str, int]()
+        with savepoint(self.cursor, movings) as step:
+            self.cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+            for step.moving in movings:
+                name = step.moving.target.name
+                written[name] = step.moving.apply(places.at(name, some) if places else None)
+            self.cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        self._written.update(written)
 
-    def _refuse_late(self, until: float, found: int) -> None:
-        if time.monotonic() > until:
+    def _finished(self, records: RefusedRecords, moving: Moving) -> Moved:
+        name = moving.target.name
+        if self._is_full(0):  # nothing of it will stand
+            return Moved(0)
+        moved = moving.finish(self._written[name])
+        return replace(moved, refused_rows=records.count_rows(name)) if self._found else moved
+
+    @property
+    def _is_final(self) -> bool:
+        return all(moving.is_final for moving in self.movings)
+
+    def _is_full(self, more: int) -> bool:
+        return self.room is not None and self._found + more > self.room
+
+    def _refuse_late(self, more: int) -> None:
+        if time.monotonic() > self._until:
+            into = " or ".join(str(moving.target) for moving in self.movings)
             raise TargetRefused(
-                f"{self.target} refuses rows of the batch: {found} records were found in"
+                f"{into} refuses rows of the batch: {self._found + more} records were found in"
                 f" {SEARCH_SECONDS:.0f} s and the search is not finished; nothing is published."
                 " Correct the rows in the transform, change the table, or lower batch.max_records,"
                 " then run again"
             )
 
-    @property
-    def _places(self) -> sql.Identifier:
-        return sql.Identifier(
-            self.batch.staging.schema, f"{self.batch.region}_{self.batch.seq}_places"
-        )
 
-    @property
-    def _rows(self) -> sql.Identifier:
-        return sql.Identifier(self._staging.schema, self._staging.rows)
-
-    @property
-    def _staging(self) -> Staging:
-        return self.batch.staging.of_target(self.target.name)
-
-
-def _halves(places: Sequence[int]) -> list[Sequence[int]]:
+def _halves(places: Slice) -> list[Slice]:
     """Both halves, the later one first: they are taken from the end."""
     middle = len(places) // 2
     return [half for half in (places[middle:], places[:middle]) if half]
 
 
-@contextmanager
-def _savepoint(cursor: Cursor) -> Iterator[None]:
-    cursor.execute("SAVEPOINT slice")
-    try:
-        yield
-    except psycopg2.Error as error:
-        if not is_refusal(error):
-            raise
-        cursor.execute("ROLLBACK TO SAVEPOINT slice; RELEASE SAVEPOINT slice")
-        raise _SliceRefused(guard(error)) from None
-    cursor.execute("RELEASE SAVEPOINT slice")
+def _firmest(refused: Mapping[int, Refusal]) -> Mapping[int, Refusal]:
+    """Those that depend least on other rows; of the others it is not known yet."""
+    least = min((one.rests_on for one in refused.values()), default=0)
+    return {place: one for place, one in refused.items() if one.rests_on == least}

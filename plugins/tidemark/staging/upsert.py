@@ -1,14 +1,19 @@
 """Upsert: of each key the target holds the last row, or none; inside the publish.
 
-1 last      each key's last staged row, in a table that lives as long as the transaction
-2 refuse    a key that is null, has no order, or lies in two partitions; a record of another batch
-3 older     keys of which the target holds a newer row are left alone (with order_by alone)
-4 undo      what each key was before is kept in the ledger, for a rewind
-5 apply     delete the deleted, upsert the others; count both by what the statements did
-6 outbox    where rows are sent to a topic, keep what each key is now, or that it is gone
+prepare
+  1 last      each key's last staged row, in a table that lives as long as the transaction
+  2 refuse    a key that is null, has no order, or lies in two partitions; a record of another batch
+  3 older     keys of which the target holds a newer row are left alone (with order_by alone)
+  4 undo      what each key was before is kept in the ledger, for a rewind
+apply
+  5 write     delete the deleted, upsert the others; count both by what the statements did
+finish
+  6 deleted   the ledger knows which keys are deleted
+  7 outbox    where rows are sent to a topic, keep what each key is now, or that it is gone
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
@@ -19,15 +24,22 @@ from tidemark.model.upsert import Upsert
 from tidemark.postgres.queries import query
 from tidemark.postgres.session import configure
 from tidemark.staging import upsert_sql
+from tidemark.staging.appending import Appending
 from tidemark.staging.catalog import find_columns, find_interfering
 from tidemark.staging.column import Column
+from tidemark.staging.fit import parsed
+from tidemark.staging.keyed import stored
+from tidemark.staging.move import of_winners
 from tidemark.staging.outbox import keep_statement
 from tidemark.staging.target import Target
-from tidemark.staging.upsert_names import exact_texts, names_of
+from tidemark.staging.undecided import ORDER, SPLIT, UNDECIDED
+from tidemark.staging.upsert_names import commas, exact_texts, names_of, of_chosen
 
 
 class Upserting:
     """One batch and the target that it is upserted into."""
+
+    is_final = False  # without a refused row its key has the one before it
 
     def __init__(
         self,
@@ -41,102 +53,141 @@ class Upserting:
         is_sent: bool = False,
     ) -> None:
         """`is_sent`: the outbox keeps what the batch changes."""
+        self.target = target
         self._is_sent = is_sent
         self._cursor = cursor
         self._batch = batch
-        self._target = target
+        self._columns = columns
         self._upsert = upsert
+        self._winners = winners
         self._table = find_columns(cursor, target.schema, target.table)
         self._names = names_of(batch, target, columns, upsert, self._table, winners)
+        self._wanted: sql.Composable = sql.SQL("true")
+        self._superseded = 0
 
-    def move(self) -> Moved:
-        """Upsert the winners' rows; return what became of them, counted by the statements.
+    def prepare(self, wanted: sql.Composable) -> None:
+        """Find each key's last row, and keep what the key was.
 
         Raises:
-            TargetRefused: what decides a key's last row is missing or contradicts itself, or the
-                target keeps a row that is to be deleted.
-            psycopg2.Error: the target refuses a row if `is_refusal` is true of it.
+            Unplaced: a row has no key, or no order.
+            TargetRefused: what decides a key's last row contradicts itself.
+            psycopg2.Error: the target's types refuse a row if `is_refusal` is true of it.
         """
+        self._wanted = wanted
+        chosen = sql.SQL("{} AND {}").format(of_winners(self._winners), wanted)
+        self._names = of_chosen(self._names, chosen)
         exact_texts(self._cursor)
         staged = self._find_last()
         if self._upsert.order_by is None:
-            self._refuse_other_partitions()
+            are_there = self._refuse_other_partitions() > 0
         else:
             self._leave_newer()
+            are_there = True  # some may be, nobody has counted them
         (changed,) = self._counts(sql.SQL("SELECT count(*) FROM {last}"))
-        self._keep_undo()
-        deleted = self._delete()
-        moved = Moved(self._write(), deleted=deleted, superseded=staged - changed)
+        self._superseded = staged - changed
+        self._keep_undo(are_there=are_there)
+
+    def places(self) -> sql.Composed:
+        """The last rows."""
+        return upsert_sql.PLACES.format(**self._names)
+
+    def apply(self, at: sql.Composable | None = None) -> int:
+        """Delete the keys whose last row is marked, upsert the others; how many are upserted.
+
+        Raises:
+            psycopg2.Error: the target refuses a row if `is_refusal` is true of it.
+        """
+        self._names["taken"] = sql.SQL("true") if at is None else upsert_sql.AT.format(at=at)
+        if self._upsert.deleted is not None:
+            self._do(upsert_sql.DELETE)
+        return self._do(upsert_sql.WRITE)
+
+    def finish(self, written: int) -> Moved:
+        """The ledger knows what the keys are now.
+
+        Raises:
+            TargetRefused: the target keeps a row that is to be deleted.
+        """
+        deleted = self._keep_deleted()
+        self._do(upsert_sql.CAME_BACK)
         if self._is_sent:
             self._cursor.execute(keep_statement(self._names, self._table, self._upsert.key))
         self._do(sql.SQL("DROP TABLE {last}"))
-        return moved
+        return Moved(written, deleted=deleted, superseded=self._superseded)
+
+    def trial(self) -> Appending:
+        """Takes rows that have a key, an order, and values of the target's types."""
+        trial = replace(
+            self.target,
+            schema=self._batch.staging.schema,
+            table=f"{self._batch.region}_{self._batch.seq}_trial",
+        )
+        needed = filter(None, (*self._upsert.key, self._upsert.order_by))
+        not_null = commas(upsert_sql.NOT_NULL.format(sql.Identifier(name)) for name in needed)
+        self._cursor.execute(
+            upsert_sql.TRIAL.format(**self._names, trial=trial.identifier, not_null=not_null)
+        )
+        columns = stored(parsed(self._columns, self._table), self._upsert)
+        taken = Appending(self._cursor, self._batch, trial, columns, self._winners)
+        taken.prepare(self._wanted)
+        return taken
 
     def _find_last(self) -> int:
         """Find each key's last row; how many rows are staged.
 
         Raises:
-            TargetRefused: it is not known which row is the last one.
+            Unplaced, TargetRefused: it is not known which row is the last one.
         """
-        self._do(upsert_sql.MAKE_LAST)
-        self._do(upsert_sql.FILL_LAST)
         configure(self._cursor, {"default_statistics_target": "10"}, is_local=True)
+        self._do(upsert_sql.MAKE_LAST)
+        self._do(upsert_sql.KNOW_STAGED)
+        self._do(upsert_sql.FILL_LAST)
         self._do(sql.SQL("ANALYZE {last} ({key})"))
         staged, *counts = self._counts(upsert_sql.UNDECIDED)
-        for count, (what, remedy) in zip(counts, _UNDECIDED, strict=True):
+        for count, (what, remedy, kind) in zip(counts, UNDECIDED, strict=True):
             if count:
-                raise self._refused(f"{count} keys {what}", remedy)
+                raise kind(self._text(f"{count} keys {what}", remedy))
         return staged
 
-    def _refuse_other_partitions(self) -> None:
-        """Without an order, what is stored of a key came from the same partition."""
-        stored = self._counts(upsert_sql.MOVED) + self._counts(upsert_sql.MOVED_DELETED)
-        if any(stored):
-            raise self._refused(f"{sum(stored)} keys {_SPLIT}", _ORDER)
+    def _refuse_other_partitions(self) -> int:
+        """Without an order, what is stored of a key came from its partition; how many are."""
+        moved, stored = self._counts(upsert_sql.MOVED)
+        (moved_deleted,) = self._counts(upsert_sql.MOVED_DELETED)
+        if moved + moved_deleted:
+            raise TargetRefused(self._text(f"{moved + moved_deleted} keys {SPLIT}", ORDER))
+        return stored
 
     def _leave_newer(self) -> None:
         self._do(upsert_sql.NEWER)
         self._do(upsert_sql.NEWER_DELETED)
 
-    def _keep_undo(self) -> None:
-        self._do(upsert_sql.UNDO)
+    def _keep_undo(self, *, are_there: bool) -> None:
+        if are_there:
+            self._do(upsert_sql.UNDO)
         self._do(upsert_sql.UNDO_COLUMNS)
         self._do(upsert_sql.UNDO_DELETED)
         self._count_overwritten()
 
     def _count_overwritten(self) -> None:
-        values = {
-            "region": self._batch.region,
-            "target": self._target.name,
-            "seq": self._batch.seq,
-        }
+        values = {"region": self._batch.region, "target": self.target.name, "seq": self._batch.seq}
         self._cursor.execute(query("count_overwritten"), values)
 
-    def _delete(self) -> int:
-        """Delete the keys whose last row is marked; how many there are."""
+    def _keep_deleted(self) -> int:
+        """The ledger knows the keys whose last row is marked; how many there are."""
         if self._upsert.deleted is None:
             return 0
-        self._do(upsert_sql.DELETE)
         (left,) = self._counts(upsert_sql.LEFT)
         if left:
-            found = find_interfering(
-                self._cursor, self._target.schema, self._target.table, "DELETE"
-            )
+            found = find_interfering(self._cursor, self.target.schema, self.target.table, "DELETE")
             by = ", ".join(found) or "a trigger or a rule of it"
-            raise self._refused(
-                f"{left} rows that are marked as deleted are kept by {by}", "Let it return OLD"
-            )
+            kept = f"{left} rows that are marked as deleted are kept by {by}"
+            raise TargetRefused(self._text(kept, "Let it return OLD"))
         return self._do(upsert_sql.KEEP_DELETED)
 
-    def _write(self) -> int:
-        """Upsert the other keys; how many rows that inserted or updated."""
-        self._do(upsert_sql.CAME_BACK)
-        return self._do(upsert_sql.WRITE)
-
-    def _refused(self, what: str, remedy: str) -> TargetRefused:
+    def _text(self, what: str, remedy: str) -> str:
         key = ", ".join(self._upsert.key)
-        return TargetRefused(
-            f"{self._target} by key ({key}): {what}; nothing of batch {self._batch.seq} is"
+        return (
+            f"{self.target} by key ({key}): {what}; nothing of batch {self._batch.seq} is"
             f" published. {remedy}, then run again"
         )
 
@@ -147,22 +198,3 @@ class Upserting:
     def _do(self, statement: sql.SQL) -> int:
         self._cursor.execute(statement.format(**self._names))
         return self._cursor.rowcount
-
-
-_SPLIT = "were met in two partitions, so which of their rows is the last is not known"
-_ORDER = (
-    "Set target.order_by (a new run then needs --accept-changes), or key the topic's records by"
-    " the same columns"
-)
-_UNDECIDED = (
-    ("have a null in a column of the key", "Filter such rows in the transform"),
-    ("have a null in order_by", "Give each row a value in the transform"),
-    ("have two last rows of one record", "Let the transform return one row a key of each record"),
-    (_SPLIT, _ORDER),
-    (
-        "have a last row whose kafka_topic, kafka_partition and kafka_offset are those of no record"
-        " of the batch",
-        "Keep these columns unchanged in the transform",
-    ),
-)
-"""What keeps a key's last row from being known, in the order of the query's counts."""

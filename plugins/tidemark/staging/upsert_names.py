@@ -14,7 +14,7 @@ from tidemark.staging.fit import parsed
 from tidemark.staging.keyed import stored
 from tidemark.staging.move import of_winners, staged_value
 from tidemark.staging.target import Target
-from tidemark.staging.upsert_sql import DELETED_IS_NEWER, SPLIT, STORED_IS_NEWER
+from tidemark.staging.upsert_sql import DELETED_IS_NEWER, SPLIT, STAGED, STORED_IS_NEWER, TIED
 
 _TEXTS = {
     "timezone": "UTC",
@@ -42,12 +42,12 @@ def names_of(
 ) -> Names:
     """What the statements name; literals, for with parameters a % in a name were a placeholder."""
     names = [column.name for column in stored(columns, upsert)]
-    return {
+    types = {own.name: own.type_name for own in table}
+    found: Names = {
         "last": sql.Identifier(batch.staging.schema, f"{batch.region}_{batch.seq}_last"),
         "rows": sql.Identifier(batch.staging.schema, batch.staging.of_target(target.name).rows),
         "region": sql.Literal(batch.region),
         "seq": sql.Literal(batch.seq),
-        "chosen": of_winners(winners),
         "names": commas(map(sql.Identifier, names)),
         "values": commas(
             sql.SQL("{} AS {}").format(staged_value(column), sql.Identifier(column.name))
@@ -56,8 +56,16 @@ def names_of(
         "deleted": sql.Identifier(upsert.deleted) if upsert.deleted else sql.SQL("false"),
         "set": excluded((*names, BATCH_SEQ), upsert.key),
         **of_target(target, upsert.key, table),
-        **_of_order(upsert, {own.name: own.type_name for own in table}),
+        "same_key": sql.SQL(" AND ").join(_same(name, types[name]) for name in upsert.key),
+        **_of_order(upsert, types),
     }
+    return of_chosen(found, of_winners(winners))
+
+
+def of_chosen(names: Names, chosen: sql.Composable) -> Names:
+    """The same for other staged rows."""
+    named = {**names, "chosen": chosen}
+    return {**named, "staged": STAGED.format(**named)}
 
 
 def of_target(target: Target, key: Sequence[str], table: Sequence[TableColumn]) -> Names:
@@ -95,6 +103,16 @@ def commas(parts: Iterable[sql.Composable]) -> sql.Composed:
     return sql.SQL(", ").join(parts)
 
 
+def _same(name: str, kind: str) -> sql.Composable:
+    """A staged row and a last one have the same value; texts of two collations by their bytes."""
+    of = {"name": sql.Identifier(name), "bytes": _bytes(kind)}
+    return sql.SQL("r.{name}{bytes} = l.{name}{bytes}").format(**of)
+
+
+def _bytes(kind: str) -> sql.SQL:
+    return sql.SQL(' COLLATE "C"' if kind.startswith(("text", "character")) else "")
+
+
 def _row(of: str, names: Sequence[str]) -> sql.Composable:
     return sql.SQL("ROW({})").format(commas(sql.Identifier(of, name) for name in names))
 
@@ -104,20 +122,19 @@ def _of_order(upsert: Upsert, types: dict[str, str]) -> Names:
     if upsert.order_by is None:
         return {
             "best_first": last,
-            "same_order": sql.SQL(""),
+            "is_tied": TIED.format(same_order=sql.SQL("true")),
             "is_split": SPLIT,
             "order_is_null": sql.SQL("false"),
             "order_text": sql.SQL("NULL"),
         }
     order, kind = sql.Identifier(upsert.order_by), types[upsert.order_by]
-    is_text = kind.startswith(("text", "character"))
-    by_bytes = sql.SQL(' COLLATE "C"' if is_text else "")
+    by_bytes = _bytes(kind)
     compared = {"order": order, "bytes": by_bytes, "order_type": sql.SQL(kind)}
     return {
         "stored_is_newer": STORED_IS_NEWER.format(**compared),
         "deleted_is_newer": DELETED_IS_NEWER.format(**compared),
         "best_first": sql.SQL("{}{} DESC NULLS FIRST, {}").format(order, by_bytes, last),
-        "same_order": sql.SQL("AND lead({0}) OVER best = {0}").format(order),
+        "is_tied": TIED.format(same_order=_same(upsert.order_by, kind)),
         "is_split": sql.SQL("false"),
         "order_is_null": sql.SQL("l.{} IS NULL").format(order),
         "order_text": sql.SQL("l.{}::text").format(order),

@@ -5,29 +5,29 @@ from psycopg2 import sql
 # In the target's own types: its collations too.
 MAKE_LAST = sql.SQL("""
 CREATE UNLOGGED TABLE {last} AS
-SELECT {names}, false AS "tidemark deleted", 0::bigint AS "tidemark rows",
-       false AS "tidemark split", false AS "tidemark tied"
-FROM {target} WITH NO DATA
+SELECT {names}, false AS "tidemark deleted", NULL::tid AS "tidemark at" FROM {target} WITH NO DATA
+""")
+# Else the rows of the winners are taken for a few, which are met with the last ones one by one.
+KNOW_STAGED = sql.SQL("ANALYZE {rows} (member, attempt)")
+# OFFSET keeps Postgres from parsing a text of a record that is left out.
+STAGED = sql.SQL("""
+SELECT {values}, "tidemark at" FROM (
+    SELECT *, ctid AS "tidemark at" FROM {rows} AS staged WHERE {chosen} OFFSET 0
+) AS staged
 """)
 FILL_LAST = sql.SQL("""
 INSERT INTO {last}
-SELECT {names}, coalesce({deleted}, false), "tidemark rows", "tidemark split",
-       coalesce("tidemark tied", false)
-FROM (
-    SELECT *, row_number() OVER best AS "tidemark place", count(*) OVER whole AS "tidemark rows",
-           lead(kafka_offset) OVER best = kafka_offset
-               AND lead(kafka_partition) OVER best = kafka_partition
-               AND lead(kafka_topic) OVER best = kafka_topic {same_order} AS "tidemark tied",
-           {is_split} AS "tidemark split"
-    FROM (SELECT {values} FROM {rows} AS staged WHERE {chosen}) AS staged_row
-    WINDOW best AS (PARTITION BY {key} ORDER BY {best_first}),
-           whole AS (best ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
-) AS ranked WHERE "tidemark place" = 1
+SELECT DISTINCT ON ({key}) {names}, coalesce({deleted}, false), "tidemark at"
+FROM ({staged}) AS r ORDER BY {key}, {best_first}
 """)
-SPLIT = sql.SQL("""
-    min(kafka_partition) OVER whole <> max(kafka_partition) OVER whole
-    OR min(kafka_topic) OVER whole <> max(kafka_topic) OVER whole
-""")
+TIED = sql.SQL("""(
+    r.kafka_offset = l.kafka_offset AND r.kafka_partition = l.kafka_partition
+    AND r.kafka_topic COLLATE "C" = l.kafka_topic COLLATE "C" AND {same_order}
+)""")
+SPLIT = sql.SQL("""(
+    r.kafka_partition <> l.kafka_partition
+    OR r.kafka_topic COLLATE "C" <> l.kafka_topic COLLATE "C"
+)""")
 STORED_IS_NEWER = sql.SQL("""
 (t.{order}{bytes}, t.kafka_topic COLLATE "C", t.kafka_partition)
     > (l.{order}{bytes}, l.kafka_topic COLLATE "C", l.kafka_partition)
@@ -37,9 +37,15 @@ DELETED_IS_NEWER = sql.SQL("""
     > (l.{order}{bytes}, l.kafka_topic COLLATE "C", l.kafka_partition)
 """)
 UNDECIDED = sql.SQL("""
-SELECT coalesce(sum("tidemark rows"), 0)::bigint,
+WITH met AS MATERIALIZED (
+    SELECT l.ctid AS last, {is_tied} AS is_tied, {is_split} AS is_split
+    FROM ({staged}) AS r JOIN {last} AS l ON {same_key}
+    WHERE r."tidemark at" <> l."tidemark at" AND ({is_tied} OR {is_split})
+)
+SELECT (SELECT count(*) FROM {rows} AS staged WHERE {chosen}),
        count(*) FILTER (WHERE {key_is_null}), count(*) FILTER (WHERE {order_is_null}),
-       count(*) FILTER (WHERE "tidemark tied"), count(*) FILTER (WHERE "tidemark split"),
+       (SELECT count(DISTINCT last) FROM met WHERE is_tied),
+       (SELECT count(DISTINCT last) FROM met WHERE is_split),
        count(*) FILTER (WHERE s.region IS NULL)
 FROM {last} AS l LEFT JOIN tidemark.spans s
     ON s.region = {region} AND s.seq = {seq}
@@ -47,10 +53,11 @@ FROM {last} AS l LEFT JOIN tidemark.spans s
     AND l.kafka_offset >= s.start_offset AND l.kafka_offset < s.end_offset
 """)
 MOVED = sql.SQL("""
-SELECT count(*) FROM {last} AS l JOIN {target} AS t ON {match}
-WHERE t.kafka_topic IS NOT NULL
-  AND (t.kafka_topic COLLATE "C", t.kafka_partition)
-      IS DISTINCT FROM (l.kafka_topic COLLATE "C", l.kafka_partition)
+SELECT count(*) FILTER (
+    WHERE t.kafka_topic IS NOT NULL
+      AND (t.kafka_topic COLLATE "C", t.kafka_partition)
+          IS DISTINCT FROM (l.kafka_topic COLLATE "C", l.kafka_partition)), count(*)
+FROM {last} AS l JOIN {target} AS t ON {match}
 """)
 MOVED_DELETED = sql.SQL("""
 SELECT count(*) FROM {last} AS l
@@ -82,8 +89,12 @@ SELECT {region}, {name}, {seq}, d.key, d.seq, true, ARRAY[d.topic, d.partition::
 FROM {last} AS l JOIN tidemark.deleted_keys d
     ON d.region = {region} AND d.target = {name} AND d.key = {key_texts}
 """)
+PLACES = sql.SQL("""
+SELECT kafka_topic, kafka_partition, kafka_offset, l.ctid AS at FROM {last} AS l
+""")
+AT = sql.SQL("l.ctid = ANY ({at})")
 DELETE = sql.SQL("""
-DELETE FROM {target} AS t USING {last} AS l WHERE {match} AND l."tidemark deleted"
+DELETE FROM {target} AS t USING {last} AS l WHERE {match} AND l."tidemark deleted" AND {taken}
 """)
 LEFT = sql.SQL("""
 SELECT count(*) FROM {target} AS t JOIN {last} AS l ON {match} WHERE l."tidemark deleted"
@@ -101,6 +112,11 @@ WHERE d.region = {region} AND d.target = {name} AND d.key = {key_texts} AND NOT 
 """)
 WRITE = sql.SQL("""
 INSERT INTO {target} ({names}, {batch_seq})
-SELECT {names}, {seq} FROM {last} WHERE NOT "tidemark deleted"
+SELECT {names}, {seq} FROM {last} AS l WHERE NOT "tidemark deleted" AND {taken}
 ON CONFLICT ({key}) DO UPDATE SET {set}
 """)
+TRIAL = sql.SQL("""
+CREATE UNLOGGED TABLE {trial} AS SELECT {names}, {batch_seq} FROM {target} WITH NO DATA;
+ALTER TABLE {trial} {not_null}
+""")
+NOT_NULL = sql.SQL("ALTER {} SET NOT NULL")

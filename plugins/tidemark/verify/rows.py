@@ -1,6 +1,6 @@
 """The rows and dead letters of batches, and those that their spans give when read again."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
@@ -14,7 +14,7 @@ from tidemark.staging.column import BATCH_SEQ, Column
 from tidemark.staging.fit import parsed
 from tidemark.staging.move import move_rows
 from tidemark.staging.refusal import naming_refusals
-from tidemark.staging.refused_records import ROW, missing_coordinates
+from tidemark.staging.refused_records import missing_coordinates, rows_of_records
 from tidemark.staging.target import Target
 from tidemark.verify.multiset import Multisets
 from tidemark.verify.scratch import Again
@@ -51,11 +51,7 @@ UPDATE {rows} AS staged SET attempt = -1 FROM tidemark.dead_letters d
 WHERE d.region = {region} AND d.seq BETWEEN {first} AND {last} AND d.refused_rows IS NOT NULL
   AND d.topic = kafka_topic AND d.partition = kafka_partition AND d."offset" = kafka_offset
 """)
-_ASIDE = sql.SQL("""
-SELECT kafka_topic AS topic, kafka_partition AS partition, kafka_offset AS "offset",
-       jsonb_agg({row} ORDER BY {row}::text) AS refused_rows
-FROM {rows} AS staged WHERE attempt = -1 GROUP BY 1, 2, 3
-""")
+_ASIDE = sql.SQL("WHERE attempt = -1")
 _REFUSED = sql.SQL(
     'SELECT topic, partition, "offset", refused_rows FROM tidemark.dead_letters'
     " WHERE region = {region} AND seq BETWEEN {first} AND {last} AND refused_rows IS NOT NULL"
@@ -110,19 +106,20 @@ def what(kind: str, target: Target) -> str:
 
 
 def refused_of(
-    cursor: Cursor, region: str, again: Again, target: Target, columns: Sequence[Column]
+    cursor: Cursor, region: str, again: Again, columns: Mapping[str, Sequence[Column]]
 ) -> Multisets | None:
-    """The records whose rows the target refused: as read again, and the ledger's.
+    """The records of which a target refused a row: as read again, and the ledger's.
 
-    Sets their rows aside, as the publish did: call it before `rows_of`. None if the rows lack
-    their record's coordinates: then the publish set none aside.
+    Sets their rows aside, as the publish did: call it before `rows_of`. None if the rows of a
+    target lack their record's coordinates: then the publish set none aside.
     """
-    if missing_coordinates(columns):
+    if any(map(missing_coordinates, columns.values())):
         return None
-    staging = again.batch.staging.of_target(target.name)
-    rows = sql.Identifier(staging.schema, staging.rows)
-    cursor.execute(_SET_ASIDE.format(rows=rows, **_of_batches(region, again)))
-    aside = _ASIDE.format(rows=rows, row=ROW)
+    for name in columns:
+        staging = again.batch.staging.of_target(name)
+        rows = sql.Identifier(staging.schema, staging.rows)
+        cursor.execute(_SET_ASIDE.format(rows=rows, **_of_batches(region, again)))
+    aside = rows_of_records(again.batch, tuple(columns), _ASIDE)
     refused = _REFUSED.format(**_of_batches(region, again))
     return Multisets("refused record", aside, refused, _LETTER)
 

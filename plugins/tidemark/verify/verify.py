@@ -19,7 +19,8 @@ from tidemark.operations.drain import ExecutorOf
 from tidemark.operations.region import Connections, Region, facts_left, region_of
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.target import Target
-from tidemark.verify.proof import MEMBER, Prover
+from tidemark.verify.comparison import MEMBER, Comparison
+from tidemark.verify.proof import Prover
 from tidemark.verify.report import BatchProof, Report
 from tidemark.verify.scratch import Scratch, scratch_of
 from tidemark.verify.whole import Whole, whole_of
@@ -47,12 +48,12 @@ def verify(
         SchemaMismatch: the transform returns columns that the target lacks.
     """
     with region_of(pipeline, connections) as region, scratch_of(region.ledger.engine) as scratch:
-        state = region.state()
+        state, made_with = region.state(), region.with_kept_columns().pipeline
         chosen = Looks(region.ledger.engine).checkpoints(region.name, last)[::-1]
         whole = whole_of(region.ledger.engine, region.name, targets_of(pipeline))
         tell(None, len(chosen))
         proofs = []
-        with _executor(pipeline, connections, executor_of) as executor:
+        with _executor(made_with, connections, executor_of) as executor:
             prover = _prover(region, scratch, state, whole, executor)
             for proof in prover.proofs(chosen):
                 proofs.append(proof)
@@ -110,7 +111,8 @@ def _prover(
     facts = facts_left(region.broker, topics)
     if facts.topic_ids:
         check_cluster(region.name, state.cluster_id, facts)
-    return Prover(region, scratch, targets_of(region.pipeline), facts, whole, executor)
+    comparison = Comparison(region, scratch, targets_of(region.pipeline), executor)
+    return Prover(comparison, facts, whole)
 
 
 def targets_of(pipeline: Pipeline) -> tuple[Target, ...]:

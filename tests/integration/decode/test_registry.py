@@ -22,7 +22,8 @@ from tests.unit.test_avro import record, written
 from tidemark.decode import Decoding, Reason
 from tidemark.decode.avro import AvroDecoder
 from tidemark.decode.outcome import Refusal
-from tidemark.decode.protobuf import ProtobufDecoder, Registered
+from tidemark.decode.protobuf import ProtobufDecoder
+from tidemark.decode.protobuf_kinds import Registered
 from tidemark.decode.protobuf_messages import Messages
 from tidemark.decode.registry import Registry
 from tidemark.decode.registry_config import registry_config

@@ -71,6 +71,7 @@ def member(
         yield joined
 
 
+@pytest.mark.whole_table
 def test_members_join_though_their_coordinators_broker_dies_meanwhile(
     cluster: Cluster, config: dict[str, str], group: str, whole: frozenset[TopicPartition]
 ) -> None:
@@ -176,6 +177,7 @@ def test_an_unclean_election_that_took_records_away_stops_the_run(
     assert [offset for _, offset in world.rows()] == list(range(10))
 
 
+@pytest.mark.whole_table
 def test_a_commit_marker_of_a_newer_leader_is_no_lost_data(
     cluster: Cluster, config: dict[str, str], group: str, warehouse: dict[str, Any]
 ) -> None:

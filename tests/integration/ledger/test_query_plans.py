@@ -59,6 +59,8 @@ HERE = {
     ),
     "since": [None] * PARTITIONS,
     "discarded_seqs": [15],
+    "regions": [REGION, "others"],
+    "newest": 100,
     "targets": [ONLY],
     "tables": ["public.flights"],
 }  # fmt: skip
@@ -91,6 +93,7 @@ SINGLE: dict[str, dict[str, Any]] = {
     "write_made_into": {"oids": [None]},
     "write_moved": {"moved": [1], "refused": [0], "deleted": [0], "superseded": [0]},
     "write_reset": {"dead_letters": 1},
+    "newest_letters": {"bytes": 100},
     "show_member": {"partitions": ["made_up[0]"]},
     "dead_letters": {"since": None},
     "export_dead_letters": {"since": None},
@@ -101,6 +104,7 @@ SINGLE: dict[str, dict[str, Any]] = {
     "unreplayable": {"since": None},
     "claim_again": {"contribution": 1},
     "write_replay_batch": {"records": 1},
+    "unsent": {"letters": True},
     "publish_replay": {"dead_letters": 1},
     "stored_records": {"partition": 1, "start": 1, "end": 9},
 }
@@ -149,7 +153,7 @@ def test_no_statement_scans_a_large_table(ledger: Engine, name: str) -> None:
     """S18: what a run or a rewind asks does not grow with the checkpoints that are retained."""
     with autocommit(ledger) as cursor:
         large = scanned(cursor, query(name), Values(HERE | SINGLE.get(name, {}))) & LARGE
-    assert bool(large) == (name in WHOLE), large
+    assert not large or name in WHOLE, large  # of WHOLE an index alone may do, by its statistics
 
 
 def test_the_view_for_dashboards_scans_no_large_table(ledger: Engine) -> None:

@@ -11,7 +11,9 @@ from tests.support.sent import another_sends, sent_to
 from tests.support.world import World
 
 from tidemark.cli.check_output import output_findings
-from tidemark.errors import InvalidSettings, Refused
+from tidemark.errors import InvalidSettings, Refused, RunNotDone
+from tidemark.model.output import Topics
+from tidemark.operations.measures import Measures
 from tidemark.operations.metrics import metrics_of
 from tidemark.operations.output_status import OutputStatus, output_status
 from tidemark.operations.region import region_of
@@ -176,6 +178,18 @@ def test_an_outbox_that_somebody_emptied_stops_it(shop: World) -> None:
     assert told(shop) == [("a", "1")]
 
 
+def test_the_outbox_of_another_target_is_not_sent(shop: World) -> None:
+    """B9: the file may name another one of its targets since."""
+    change(shop, [("a", "1")])
+    shop.open()
+    with another_sends(shop):
+        shop.drain()
+    shop.sql("UPDATE tidemark.outbox SET target = 'other'")
+    with pytest.raises(RunNotDone, match="0 are there"):
+        shop.close()
+    assert told(shop) == []
+
+
 # --- what people are shown ---
 
 
@@ -186,13 +200,13 @@ def test_status_and_metrics_show_what_is_not_sent(world: World, sink: str) -> No
     world.open(max_records=2)
     with another_sends(world):
         world.drain()
-    assert status(world) == OutputStatus(sink, 0, 2, 3)
-    shown = RegionStatus(world.region, "open", output=status(world))
+    assert status(world) == OutputStatus(Topics(sink), 0, 2, 3)
+    shown = Measures(RegionStatus(world.region, "open", output=status(world)))
     samples = {one.name: one.value for family in metrics_of([shown]) for one in family.samples}
     assert samples["tidemark_output_unsent_batches"] == 2
     assert samples["tidemark_output_unsent_records"] == 3
     world.close()
-    assert status(world) == OutputStatus(sink, 2, 0, 0)
+    assert status(world) == OutputStatus(Topics(sink), 2, 0, 0)
 
 
 def status(world: World) -> OutputStatus | None:
@@ -218,7 +232,8 @@ def test_check_looks_at_the_topic(world: World, sink: str, monkeypatch: pytest.M
     [
         ({"output": {"topic": "TOPIC"}}, "is one that kafka.topics reads"),
         ({"output": {"topic": "__mine"}}, "of Kafka's own"),
-        ({"output": {"topic": "out", "format": "avro"}}, "Tidemark registers none: use json"),
+        ({"output": {"topic": "out", "format": "avro"}}, "registry: the format avro needs one"),
+        ({"output": {"topic": "out", "registry": "r"}}, "no other format has one"),
         ({"output": {"topic": "out", "target": "other"}}, "has no target of the name other"),
         ({"output": {"topic": "out", "max_seconds": 901}}, "less than or equal to 900"),
         (

@@ -6,11 +6,10 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import Producer
 from tests.support.documents import documented
 from tests.support.executor import BAD, LocalExecutor
 from tests.support.failpoint import failpoint, meanwhile
-from tests.support.produce import good, numbered, produce, produce_transaction
+from tests.support.produce import good, numbered, open_transaction, produce, produce_transaction
 from tests.support.world import World, everything, fail
 
 from tidemark.errors import (
@@ -177,20 +176,10 @@ def test_a_run_stops_at_the_targets_seen_at_open(world: World) -> None:
     assert world.rows() == everything([4])
 
 
-def with_an_open_transaction(world: World) -> Producer:
-    """A producer whose transaction holds one record that Kafka has."""
-    producer = Producer({"bootstrap.servers": world.kafka, "transactional.id": world.region})
-    producer.init_transactions(20)
-    producer.begin_transaction()
-    producer.produce(world.topic, good("pending"), partition=0)
-    producer.flush(20)
-    return producer
-
-
 def test_records_of_an_open_transaction_wait_for_a_later_run(world: World) -> None:
     """The target offset is the last stable one."""
     world.produce(2)
-    producer = with_an_open_transaction(world)
+    producer = open_transaction(world.kafka, world.topic)
     world.run("first")
     assert world.rows() == [(0, 0), (0, 1)]
     producer.commit_transaction(20)
@@ -205,7 +194,7 @@ def test_a_transaction_that_hangs_is_a_remark_of_each_run_and_an_alert(world: Wo
     """B16: what lies behind it is never read, and a run that reads all it may is green."""
     hidden = "SELECT lso_lag, lso_stuck_since FROM tidemark.region_status"
     world.produce(2)
-    producer = with_an_open_transaction(world)
+    producer = open_transaction(world.kafka, world.topic)
     world.run("first")
     assert world.sql(hidden) == [(None, None)]  # a transaction under way is nothing odd
     [(since,)] = world.sql("SELECT stable_since FROM tidemark.run_targets WHERE partition = 0")

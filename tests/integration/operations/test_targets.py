@@ -7,7 +7,7 @@ from tests.support.produce import produce
 from tests.support.two_tables import NEWEST, NUMBERS, SETTINGS, TARGETS, newest
 from tests.support.world import World, staging
 
-from tidemark.errors import InvalidSettings, Refused, TargetRefused
+from tidemark.errors import Refused, TargetRefused
 from tidemark.operations.region import region_of
 from tidemark.operations.status import counted, in_ledger
 from tidemark.settings.pipeline import Pipeline
@@ -141,6 +141,33 @@ def test_one_table_that_refuses_stops_the_other(two: World) -> None:
     assert (tables(two), two.ledger_offsets()) == (before, offsets)
 
 
+def test_what_one_table_refuses_is_in_none_and_proven(two: World) -> None:
+    """B5, B8, B15: the other one's key has its row before; a kept row that is altered is found."""
+    keep = {"on_refused": "dead_letter"}
+    two.settings["targets"] = {name: one | keep for name, one in TARGETS.items()}
+    send(two, 1)
+    two.run()
+    two.sql(f"ALTER TABLE public.{NUMBERS} ADD CHECK (n <> 19)")
+    two.sql(f"ALTER TABLE public.{NEWEST} ADD CHECK (n <> 11)")
+    send(two, 19, start=1)
+    send(two, 9, 1)
+    two.run("next", max_records=6)
+    numbers, last = tables(two)
+    assert two.dead_letters() == [(0, 11), (0, 19)]
+    taken = [n for n in range(20) if n not in (11, 19)]
+    assert numbers == [(0, n, n) for n in taken] + [(1, n, n) for n in range(9)]
+    assert last == newest(numbers)
+    assert is_well(two)
+    head = max(seq for (seq,) in two.sql("SELECT seq FROM tidemark.batches"))
+    two.reset(to=head - 2)
+    assert is_well(two)
+    two.run("again", max_records=7)
+    assert (tables(two), is_well(two)) == ((numbers, last), True)
+    for doctor in (f"refused_rows - '{NEWEST}'", "refused_rows || '{\"other\": []}'", "'[]'"):
+        two.sql(f"UPDATE tidemark.dead_letters SET refused_rows = {doctor}")
+        assert proof(two).wrong
+
+
 def test_another_set_of_targets_is_another_region(two: World) -> None:
     """B8: one more, one less, another name or table."""
     filled(two)
@@ -155,21 +182,6 @@ def test_another_set_of_targets_is_another_region(two: World) -> None:
     two.settings["targets"] = TARGETS | {NEWEST: TARGETS[NEWEST] | {"key": ["n"]}}
     with pytest.raises(Refused, match=r"targets\.newest\.key was 'k, kafka_partition' and is 'n'"):
         two.open("again")
-
-
-def test_targets_need_an_arrow_transform(two: World) -> None:
-    """B8: Spark would compute each DataFrame by itself."""
-    two.settings["transform_kind"] = "dataframe"
-    two.settings["transform"] = "tests.integration.operations.test_targets:unannotated"
-    send(two, 3)
-    two.open()
-    with pytest.raises(InvalidSettings, match="takes DataFrames, and targets need one of Arrow"):
-        two.drain()
-
-
-def unannotated(records):  # type: ignore[no-untyped-def]
-    """Its kind is what the file says."""
-    return records
 
 
 def test_the_file_names_one_target_or_several(two: World) -> None:

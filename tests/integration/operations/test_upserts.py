@@ -143,6 +143,23 @@ def test_a_row_that_comes_too_late_is_proven_to_be_older(shop: World) -> None:
     assert {(Kind.altered, "row"), (Kind.lost, "row")} == found(shop), "now a5 should be there"
 
 
+def test_a_row_that_is_refused_is_proven_to_be_a_dead_letter(shop: World) -> None:
+    """B5, B8, B15: its key has the row before it, whatever the cuts; a forged one is found."""
+    shop.settings["target"] |= {"on_refused": "dead_letter"}
+    shop.settings["dead_letters"] = {"max_ratio": 1}
+    send(shop, [("q", "0")])
+    shop.run()
+    shop.sql("ALTER TABLE public.records ADD CHECK (word NOT IN ('5', '8', '2'))")
+    filled(shop)
+    end = {"b": "6", "c": "7", "d": "4", "x": "1", "z": "3", "q": "0"}
+    assert (words(shop), is_well(shop)) == (end, True)
+    shop.reset(to=0)
+    shop.run("again", max_records=100)
+    assert (words(shop), is_well(shop)) == (end, True)
+    shop.sql("UPDATE tidemark.dead_letters SET refused_rows = '[]' WHERE partition = 1")
+    assert (Kind.altered, "refused record") in found(shop)
+
+
 @pytest.mark.parametrize(
     ("target", "says"),
     [
@@ -151,7 +168,6 @@ def test_a_row_that_comes_too_late_is_proven_to_be_older(shop: World) -> None:
         ({"order_by": "word", "deleted": "gone"}, "order_by, deleted: only with mode: upsert"),
         ({"mode": "upsert", "key": ["a", "a"]}, "stands twice"),
         ({"mode": "upsert", "key": ["a"], "deleted": "a"}, "both key and deleted"),
-        ({"mode": "upsert", "key": ["a"], "on_refused": "dead_letter"}, "needs mode: append"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(

@@ -48,6 +48,16 @@ def test_another_configuration_is_refused_field_by_field(desk: Desk) -> None:
     assert "'string'" in str(refused.value)
 
 
+def test_a_column_that_may_be_added_may_not_change_its_type(desk: Desk) -> None:
+    """B20: what an open adds is new to the checkpoint."""
+    desk.work(open_with(desk, fingerprint=MADE_WITH).epoch)
+    added = frozenset({"decode.schema.id", "decode.schema.name"})
+    with pytest.raises(Refused, match=r"decode\.schema\.id was 'bigint'"):
+        open_with(desk, fingerprint=MADE_WITH | {"decode.schema.id": "string"}, added=added)
+    open_with(desk, fingerprint=MADE_WITH | {"decode.schema.name": "string"}, added=added)
+    assert remarks(desk) == []
+
+
 def test_an_accepted_change_is_written_down_and_is_the_new_fingerprint(desk: Desk) -> None:
     desk.work(open_with(desk, fingerprint=MADE_WITH).epoch)
     now = MADE_WITH | {"transform": "jobs.flights:transform"}

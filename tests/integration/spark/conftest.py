@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from tests.support.batches import Batches, Drained, Run, documents
 from tests.support.produce import produce
 
+from tidemark.model.batch import ONLY
 from tidemark.model.offsets import Span
 from tidemark.spark import executor as executors
 from tidemark.spark.executor import SparkExecutor
@@ -47,8 +48,8 @@ def spans(kafka: str, topic: Callable[..., str]) -> list[Span]:
 
 @pytest.fixture
 def run(spark: SparkSession, batches: Batches, spans: Sequence[Span]) -> Run:
-    def drained(transform: Transform) -> Drained:
-        executor = SparkExecutor(batches.spec(), transform, lambda: spark.sparkContext)
+    def drained(transform: Transform, targets: Sequence[str] = (ONLY,)) -> Drained:
+        executor = SparkExecutor(batches.spec(), transform, lambda: spark.sparkContext, targets)
         batch = batches.new(spans, executor.output_schemas())
         return batch, executor.drain(batch, spans)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 from tests.support.batches import Batches, document
-from tests.support.damage import stored_batches, with_checksum
+from tests.support.damage import batching_producer, stored_batches, with_checksum
 
 from tidemark.kafka.headers import headers_of
 from tidemark.kafka.spans import read_spans
@@ -22,7 +22,7 @@ ODD = [(b"\xff\xfekey", b"\0"), (b"a\0b", None), (b"", b""), (b"same", b"1"), (b
 
 def odd_headers(stack: LocalStack, kafka: str, topic: str, value: bytes) -> None:
     """One record with odd headers, and one without any. No client of ours writes such keys."""
-    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 5000})
+    producer = batching_producer(kafka, topic)
     written = [("<>key", b"\0"), ("a!b", None), *((key.decode(), one) for key, one in ODD[2:])]
     producer.produce(topic, value, b"\xff\0", partition=0, headers=written)
     producer.produce(topic, document(1), partition=0)
@@ -45,7 +45,7 @@ SHAPES: list[list[tuple[str | bytes, bytes | None]]] = [
 def test_headers_of_any_shape_come_out_exactly(stack: LocalStack, kafka: str, topic: Topic) -> None:
     """B16: also where the client itself cuts a key and raises nothing."""
     name = topic()
-    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 5000})
+    producer = batching_producer(kafka, name)
     odd = {"a!b": b"a\0b", "c!": b"c\0", "<>key": b"\xff\xfekey"}
     written = {real.decode("latin-1"): plain for plain, real in odd.items()}
     for shape in SHAPES:

@@ -28,6 +28,7 @@ from tidemark.model.batch import ONLY
 from tidemark.model.offsets import Span
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark import executor as executors
+from tidemark.spark import frame
 from tidemark.spark.executor import SparkExecutor
 from tidemark.spark.session import session
 from tidemark.spark.transform import Transform
@@ -183,7 +184,8 @@ def test_rows_that_spark_did_not_take_are_missed_whatever_the_plan_says(
     shape: str, drain: Drain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B16: ten rows of a span that Python has written whole."""
-    monkeypatch.setattr(executors, "refuse_cuts", lambda rows: ())
+    for module in (executors, frame):
+        monkeypatch.setattr(module, "refuse_cuts", lambda rows: ())
     with pytest.raises(IncompleteRead, match="Spark did not take all rows of"):
         drain(CUT[shape][0])
 

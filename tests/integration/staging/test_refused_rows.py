@@ -32,7 +32,9 @@ from tidemark.model.batch import ONLY, Batch
 from tidemark.model.dead_letters import Limits
 from tidemark.protocol.publish import Result
 from tidemark.staging import refused_rows, tables
+from tidemark.staging.appending import Appending
 from tidemark.staging.columns import columns_of
+from tidemark.staging.refused_places import Places
 from tidemark.staging.refused_records import missing_coordinates
 from tidemark.staging.refused_rows import Search
 from tidemark.staging.target import Target
@@ -262,9 +264,9 @@ def test_a_search_ends_at_the_limit_and_not_at_the_end_of_the_batch(
 ) -> None:
     """B15: a table that refuses everything costs no more than the limit allows."""
     tried = []
-    insert = Search._insert
+    at = Places.at
     monkeypatch.setattr(
-        Search, "_insert", lambda self, some: tried.append(len(some)) or insert(self, some)
+        Places, "at", lambda self, name, some: tried.append(len(some)) or at(self, name, some)
     )
     constrain(desk, "CHECK (v < 0)")
     with pytest.raises(TooManyDeadLetters):
@@ -428,7 +430,9 @@ def test_rows_and_dead_letters_are_all_that_was_staged_whatever_the_table_refuse
         for attempt, row in enumerate(rows):
             values = (1, attempt % 2, TOPIC, *row)
             cursor.execute(f"INSERT INTO {staging} VALUES (%s, %s, %s, %s, %s, %s)", values)
-        moved = Search(cursor, batch, target, columns, [(1, 0), (1, 1)]).move(None)
+        winners = [(1, 0), (1, 1)]
+        moving = Appending(cursor, batch, target, columns, winners)
+        moved = Search(cursor, batch, [moving], winners, None).move()[ONLY]
         cursor.execute("SELECT kafka_partition, kafka_offset, v FROM public.t")
         there = cursor.fetchall()
         cursor.execute(

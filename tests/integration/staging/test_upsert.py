@@ -1,5 +1,6 @@
 """Upserts: of each key the target holds its last row, or none; what they changed is taken back."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -8,6 +9,7 @@ from typing import Any
 import psycopg2.errors
 import pyarrow as pa
 import pytest
+from psycopg2 import sql
 from sqlalchemy import Engine
 from tests.support.desk import TOPIC, Desk
 from tests.support.shop import SCHEMA, Shop
@@ -23,6 +25,8 @@ from tidemark.member.retire import prune
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.upsert import Upsert
 from tidemark.postgres.transaction import connect, transaction
+from tidemark.staging import upsert_sql
+from tidemark.staging.upsert import Upserting
 
 
 @pytest.fixture
@@ -384,6 +388,29 @@ def test_own_column_names_are_refused(ledger_database: tuple[Engine, dict[str, A
     schema = SCHEMA.append(pa.field("tidemark rows", pa.int64()))
     with pytest.raises(InvalidSettings, match="begin with 'tidemark '"):
         Shop(ledger_database, None, schema)
+
+
+def test_staged_rows_meet_the_last_ones_by_their_keys(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B8: Postgres knows that they are many, and compares no two of which the keys differ."""
+    plans = []
+    do = Upserting._do
+
+    def explained(self: Upserting, statement: sql.SQL) -> int:
+        if statement in (upsert_sql.UNDECIDED, upsert_sql.MOVED, upsert_sql.UNDO):
+            self._cursor.execute(sql.SQL("EXPLAIN {}").format(statement.format(**self._names)))
+            plans.append("\n".join(line for (line,) in self._cursor.fetchall()))
+        return do(self, statement)
+
+    monkeypatch.setattr(Upserting, "_do", explained)
+    for _ in range(2):
+        shop.publish([(n % 450, "a") for n in range(900)])
+    assert len(plans) == 5, "no key was there at first, so nothing of it is kept"
+    for plan in plans:
+        assert re.search(r"(Hash|Merge) Cond: .*\bid = \w+\.id\b", plan), plan
+    known = [re.findall(r"CTE met\n.*Join.* rows=(\d+)", plan) for plan in plans]
+    assert [int(rows) > 450 for found in known for rows in found] == [True, True]
 
 
 @contextmanager

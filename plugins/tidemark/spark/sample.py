@@ -1,0 +1,65 @@
+"""What a transform makes of a few rows, in this process: for previews and for users' tests."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tidemark.errors import TidemarkError
+from tidemark.model.batch import ONLY
+from tidemark.settings.pipeline import Pipeline
+from tidemark.spark.arrow import ArrowTransform
+from tidemark.spark.source import wire_schema
+from tidemark.spark.transform import FrameTransform, transform_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def transformed_sample(
+    pipeline: Pipeline, rows: pa.Table, spark: Callable[[], "SparkSession"]
+) -> dict[str, pa.Table]:
+    """The rows of each target after the transform; Spark is asked for if it is one of DataFrames.
+
+    Raises:
+        TransformFailed: the transform can't be imported, or raises.
+        IncompleteRead: it cuts its rows.
+        InvalidSettings: it returns no DataFrame, or no record batch.
+        SchemaMismatch: its columns depend on the data.
+        JobFailed: Spark failed.
+    """
+    transform = transform_of(pipeline)
+    if transform is None:
+        return {ONLY: rows}
+    if isinstance(transform, ArrowTransform):
+        return _of_arrow(transform, rows)
+    return _of_frames(transform, rows, tuple(pipeline.all_targets), spark())
+
+
+def _of_arrow(transform: ArrowTransform, rows: pa.Table) -> dict[str, pa.Table]:
+    given = rows.cast(wire_schema(rows.schema))
+    schemas = transform.schemas(given.schema)
+    made = [*transform.rows(given.to_batches(), schemas, "preview")]
+    return {
+        name: pa.Table.from_batches([parts[name] for parts in made], schema)
+        for name, schema in schemas.items()
+    }
+
+
+def _of_frames(
+    transform: FrameTransform, rows: pa.Table, targets: tuple[str, ...], spark: "SparkSession"
+) -> dict[str, pa.Table]:
+    from tidemark.spark.failure import failed, new_token
+    from tidemark.spark.frame import transformed
+    from tidemark.spark.plans import as_source, refuse_cuts
+
+    try:
+        given = as_source(spark.createDataFrame(rows))
+        parts = transformed(transform, given, targets)
+        for made in parts.values():
+            refuse_cuts(made)
+        return {name: made.toArrow() for name, made in parts.items()}
+    except TidemarkError:
+        raise
+    except Exception as error:
+        raise failed(error, new_token()) from error

@@ -1,0 +1,158 @@
+"""The comparison: spans are read again, and what comes of them is compared with what is there."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from psycopg2 import sql
+from psycopg2.extensions import cursor as Cursor
+
+from tidemark.ledger.looks import Looks
+from tidemark.member.job import JobExecutor
+from tidemark.model.batch import Batch, Stored
+from tidemark.model.contribution import Attempt, SpanRead
+from tidemark.model.incomplete_read import refuse_unread
+from tidemark.operations.region import Region
+from tidemark.operations.retained import compacted
+from tidemark.postgres.transaction import transaction
+from tidemark.staging import tables
+from tidemark.staging.column import Column
+from tidemark.staging.columns import columns_of
+from tidemark.staging.left_out import published
+from tidemark.staging.reads import complete_reads
+from tidemark.staging.target import Target
+from tidemark.verify.counts import Spans, miscounted, miscounted_replay
+from tidemark.verify.group import Begun
+from tidemark.verify.multiset import Multisets
+from tidemark.verify.report import BatchProof, Difference
+from tidemark.verify.rows import letters_of, purged_of, refused_of, rows_of
+from tidemark.verify.scratch import Again, Scratch
+from tidemark.verify.upserts import upserts_of
+
+MEMBER = 0
+"""Keys the scratch rows; no member of a run has this number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Compares batches of a region with what their records give again."""
+
+    region: Region
+    scratch: Scratch
+    targets: tuple[Target, ...]
+    executor: Callable[[], JobExecutor]
+    """Starts the executor when it is first called."""
+
+    def compared(self, proof: BatchProof, last: int, spans: Spans) -> BatchProof:
+        """The batches up to the last one; once more if a replay took of them meanwhile."""
+        looks, name = Looks(self.region.ledger.engine), self.region.name
+        while True:
+            aside = looks.set_aside_of(name, proof.seq, last)
+            again = self.scratch.again(proof.seq, last, spans, set_aside=aside)
+            found = self._compared_once(proof, again, spans)
+            if found.wrong == proof.wrong or looks.set_aside_of(name, proof.seq, last) == aside:
+                return found
+
+    def replay_compared(self, one: Begun, replayed: int) -> BatchProof:
+        """The records of a replay, as their dead letters keep them, give its rows again."""
+        proof, spans, seq = one.proof, one.spans, one.proof.seq
+        if not spans:
+            return with_found(proof, *miscounted_replay(seq, replayed, 0))
+        again = self.scratch.again(seq, seq, spans, Stored(self.region.name, seq, is_proof=True))
+        columns, winners, reads = self._read_again(again, spans)
+        with transaction(self.region.ledger.engine, "verify") as cursor:
+            for target in self.targets:
+                settings = self.region.pipeline.all_targets[target.name]
+                own = published(cursor, target, columns[target.name], settings)
+                rows = rows_of(cursor, again, target, own, winners)
+                wrong, first = rows.differences(cursor, seq, is_whole=True)
+                proof = with_found(proof, *first, wrong=wrong)
+            self._drop(cursor, again)
+        records = sum(read.records for read in reads)
+        return with_found(proof, *miscounted_replay(seq, replayed, records))
+
+    def _read_again(
+        self, again: Again, spans: Spans
+    ) -> tuple[dict[str, Sequence[Column]], Sequence[Attempt], tuple[SpanRead, ...]]:
+        batch, executor = again.batch, self.executor()
+        columns: dict[str, Sequence[Column]] = {
+            name: columns_of(one) for name, one in executor.output_schemas().items()
+        }
+        with transaction(self.region.ledger.engine, "scratch") as cursor:
+            for name, own in columns.items():
+                tables.create(cursor, batch.staging.of_target(name), own)
+        winners = executor.drain(batch, [one.span for one in spans])
+        return columns, winners, self._reads(batch, spans)
+
+    def _drop(self, cursor: Cursor, again: Again) -> None:
+        tables.drop(cursor, again.batch.staging)
+        for target in self.targets:
+            cursor.execute(sql.SQL("DROP TABLE {}").format(again.expected(target).identifier))
+
+    def _compared_once(self, proof: BatchProof, again: Again, spans: Spans) -> BatchProof:
+        batch = again.batch
+        columns, winners, reads = self._read_again(again, spans)
+        gone = tuple(compacted(self.region.kafka, spans, reads))
+        with transaction(self.region.ledger.engine, "verify") as cursor:
+            refused = refused_of(cursor, self.region.name, again, columns)
+            rows = [
+                found
+                for target in self.targets
+                for found in self._rows(cursor, again, target, columns[target.name], winners)
+            ]
+            for found in filter(None, (refused, *rows)):
+                wrong, first = found.differences(cursor, batch.seq, is_whole=not gone)
+                proof = with_found(proof, *first, wrong=wrong)
+            wrong, first = self._letters(cursor, again, reads, is_whole=not gone)
+            proof = with_found(proof, *first, wrong=wrong)
+            self._drop(cursor, again)
+        if gone:
+            return replace(proof, unverifiable=gone)
+        return with_found(proof, *miscounted(spans, reads))
+
+    def _rows(
+        self,
+        cursor: Cursor,
+        again: Again,
+        target: Target,
+        columns: Sequence[Column],
+        winners: Sequence[Attempt],
+    ) -> Iterator[Multisets]:
+        """What became of the rows that were read again, as the target's mode says."""
+        settings, name = self.region.pipeline.all_targets[target.name], self.region.name
+        upsert, columns = settings.upsert, published(cursor, target, columns, settings)
+        if upsert:
+            yield from upserts_of(cursor, name, again, target, columns, upsert, winners)
+        else:
+            yield rows_of(cursor, again, target, columns, winners)
+
+    def _letters(
+        self, cursor: Cursor, again: Again, reads: Sequence[SpanRead], *, is_whole: bool
+    ) -> tuple[int, tuple[Difference, ...]]:
+        """What became of the dead letters that were read again; a purge may go on meanwhile."""
+        name, letters = self.region.name, letters_of(self.region.name, again, reads)
+        while True:
+            purged = purged_of(cursor, name, again)
+            if not purged:
+                found = letters.differences(cursor, again.batch.seq, is_whole=is_whole)
+            elif is_whole:
+                found = letters.differences_but(cursor, again.batch.seq, purged)
+            else:  # neither side is complete
+                found = 0, ()
+            if purged_of(cursor, name, again) == purged:
+                return found
+
+    def _reads(self, batch: Batch, spans: Spans) -> tuple[SpanRead, ...]:
+        again = [one.span for one in spans]
+        with transaction(self.region.ledger.engine, "reads") as cursor:
+            reads = complete_reads(cursor, batch.staging, MEMBER, again)
+        refuse_unread(batch, again, reads, self.region.pipeline.transform)
+        return reads
+
+
+def with_found(proof: BatchProof, *found: Difference, wrong: int | None = None) -> BatchProof:
+    """The proof with these differences; `wrong`, if more were counted than are told."""
+    return replace(
+        proof,
+        differences=(*proof.differences, *found),
+        wrong=proof.wrong + (len(found) if wrong is None else wrong),
+    )
