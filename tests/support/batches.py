@@ -18,7 +18,6 @@ from tidemark.model.contribution import Attempt
 from tidemark.model.offsets import Span
 from tidemark.settings.fields import arrow_schema
 from tidemark.spark.reader import ReadSpec
-from tidemark.spark.transform import Transform
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 
@@ -26,8 +25,8 @@ MEMBER = 7
 FIELDS = arrow_schema({"n": "bigint", "text": "string"})
 
 Drained = tuple[Batch, list[Attempt]]
-Run = Callable[[Transform], Drained]
-"""Drains a batch with this transform."""
+Run = Callable[..., Drained]
+"""Drains a batch with this transform, and for these targets if there are several."""
 
 _seqs = itertools.count(1)
 

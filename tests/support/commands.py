@@ -10,6 +10,7 @@ from click.testing import Result
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from tests.support.executor import LocalExecutor
+from tests.support.schemas import validate
 from tests.support.world import World
 from typer.testing import CliRunner
 
@@ -46,8 +47,10 @@ def tidemark(*arguments: str, exits: int = 0) -> Result:
 
 
 def answer(*arguments: str, exits: int = 0) -> Any:
-    """What stdout holds is one JSON document and nothing else."""
-    return json.loads(tidemark(*arguments, "-o", "json", exits=exits).stdout)
+    """What stdout holds is one JSON document and nothing else, and it follows its schema."""
+    found = json.loads(tidemark(*arguments, "-o", "json", exits=exits).stdout)
+    validate(arguments, found)
+    return found
 
 
 def commit(world: World, partition: TopicPartition, offset: int) -> None:

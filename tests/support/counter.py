@@ -45,6 +45,7 @@ class Counter(Desk):
         self, database: tuple[Engine, dict[str, Any]], upserts: Mapping[str, Upsert] = {}
     ) -> None:
         self.upserts = upserts
+        self.refused_become_dead_letters = False
         super().__init__(*database)
 
     @property
@@ -52,7 +53,12 @@ class Counter(Desk):
         """The lines first, as a pipeline file might name them."""
         return Movers(
             tuple(
-                Mover(self.table(name), columns_of(schema), upsert=self.upserts.get(name))
+                Mover(
+                    self.table(name),
+                    columns_of(schema),
+                    self.refused_become_dead_letters,
+                    self.upserts.get(name),
+                )
                 for name, schema in SCHEMAS.items()
             )
         )

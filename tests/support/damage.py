@@ -48,9 +48,19 @@ def stored_batches(stack: LocalStack, topic: str, partition: int = 0) -> list[St
     return batches
 
 
+def batching_producer(kafka: str, topic: str, codec: str = "none") -> Producer:
+    """What is produced before a flush is one batch.
+
+    It knows the topic's partitions: a first record that waited for them would go alone.
+    """
+    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 5000, "compression.type": codec})
+    producer.list_topics(topic, timeout=20)
+    return producer
+
+
 def fill(kafka: str, topic: str, codec: str = "none", value: bytes = b"value", at: int = 0) -> None:
     """Batches of ten records each are in the topic."""
-    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 5000, "compression.type": codec})
+    producer = batching_producer(kafka, topic, codec)
     for batch in range(BATCHES):
         for number in range(RECORDS):
             name = b"%d " % (at + batch * RECORDS + number)

@@ -83,6 +83,7 @@ class Desk:
         self.schema = schema
         self.columns = columns_of(schema)
         self.mover = Mover(self.target, self.columns, upsert=upsert)
+        self.letters_of = dead_letters
         with transaction(engine, "target") as cursor:
             self.movers.ensure_targets(cursor)
         self.ledger.create_region(
@@ -216,7 +217,7 @@ class Desk:
             with connection, connection.cursor() as cursor:
                 reads = []
                 for span in spans:
-                    letters = dead_letters(span)
+                    letters = self.letters_of(span)
                     copy_dead_letters(cursor, batch.staging, member, attempt, letters)
                     reads.append(SpanRead(span, member, attempt, records(span), len(letters)))
                 record_reads(cursor, batch.staging, reads)

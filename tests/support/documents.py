@@ -75,7 +75,7 @@ def make_targets(page: Path) -> Iterator[str]:
     """Targets of `make` that a reader is told to call."""
     shell = [line for block in blocks(page) if block.language == "sh" for line in _lines(block)]
     for text in [*shell, *spans(page)]:
-        yield from re.findall(r"^make ([a-z]+)", text)
+        yield from re.findall(r"^make ([a-z-]+)", text)
 
 
 def table_rows(page: Path, *head: str) -> list[list[str]]:

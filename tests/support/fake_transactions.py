@@ -213,8 +213,6 @@ class FakeDeciding(Transaction):
         rows = [one.rows for one in self.tables.published if one.epoch == self.epoch]
         return len(rows), sum(rows), 0, sum(rows)
 
-    def write_sent(self, seq: int) -> None: ...
-
     def close_run(self, state: str, reason: str | None) -> None: ...
 
     def _planned(self, batch: Batch) -> tuple[int, Planned]:

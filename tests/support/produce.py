@@ -26,6 +26,16 @@ def produce_transaction(
     producer.abort_transaction(20) if abort else producer.commit_transaction(20)
 
 
+def open_transaction(kafka: str, topic: str, partition: int = 0) -> Producer:
+    """A producer whose transaction holds one record that Kafka has."""
+    producer = Producer({"bootstrap.servers": kafka, "transactional.id": uuid4().hex})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    _send(producer, topic, numbered(1), partition)
+    producer.flush(20)
+    return producer
+
+
 def numbered(count: int, start: int = 0) -> list[bytes]:
     """Good values that tell records apart."""
     return [good(f"value {number}") for number in range(start, start + count)]

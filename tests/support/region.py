@@ -44,6 +44,8 @@ class DrivenRegion:
     region: str
     settings: dict[str, Any] = field(default_factory=dict)
     """Merged by section into what `file` says of every region."""
+    registry: Connection | None = None
+    """A schema registry's connection, if there is one."""
 
     @property
     def file(self) -> dict[str, Any]:
@@ -72,6 +74,7 @@ class DrivenRegion:
         return {
             "tidemark_kafka": kafka_connection(self.kafka),
             "tidemark_warehouse": postgres_connection(self.warehouse),
+            **({"tidemark_registry": self.registry} if self.registry else {}),
         }
 
     @property

@@ -10,12 +10,12 @@ import ssl
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from uuid import UUID, uuid5
 
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from tests.support.http_server import served
 
 from tidemark.settings.connections import Connection
 
@@ -120,18 +120,8 @@ def basic(login: str, password: str) -> str:
 def registry(tls: ssl.SSLContext | None = None) -> Iterator[TestRegistry]:
     """A registry that listens on a port of its own."""
     told = TestRegistry()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(told))
-    if tls:
-        server.socket = tls.wrap_socket(server.socket, server_side=True)
-    told.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}"
-    thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with served(_handler(told), tls) as told.url:
         yield told
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def _handler(registry: TestRegistry) -> type[BaseHTTPRequestHandler]:

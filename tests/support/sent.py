@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
-from tests.support.world import World
+from tests.support.region import DrivenRegion
 
 from tidemark.postgres.session import try_lock_name
 from tidemark.postgres.transaction import autocommit
@@ -21,6 +21,7 @@ class SentRecord(NamedTuple):
     region: str
     seq: int
     epoch: int
+    headers: tuple[tuple[str, bytes | None], ...]
 
 
 def sent_to(kafka: str, topic: str) -> list[SentRecord]:
@@ -45,20 +46,22 @@ def _records(kafka: str, topic: str) -> Iterator[SentRecord]:
         if message.error():
             unread.discard(message.partition())
             continue
-        headers = {name: value.decode() for name, value in message.headers() or ()}
+        headers = tuple(message.headers() or ())
+        named = {name: value.decode() for name, value in headers[:3]}
         yield SentRecord(
             message.partition(),
             message.key(),
             message.value(),
-            headers["region"],
-            int(headers["seq"]),
-            int(headers["epoch"]),
+            named["region"],
+            int(named["seq"]),
+            int(named["epoch"]),
+            headers,
         )
     consumer.close()
 
 
 @contextmanager
-def another_sends(world: World) -> Iterator[None]:
+def another_sends(world: DrivenRegion) -> Iterator[None]:
     """Another member is sending all the while, as far as one can see: nobody else begins to."""
     engine = world.ledger().engine
     with autocommit(engine) as cursor:

@@ -14,8 +14,13 @@ SPARK = (
 )
 """Files whose tests need a JVM in the worker's own process: one worker starts one for all."""
 
+AIRFLOW = ("integration/airflow/test_e2e.py", "browser/test_pages.py")
+"""Files that start and stop the one Airflow of the stack."""
+
+TOGETHER = {file: files[0] for files in (SPARK, AIRFLOW) for file in files}
+
 FIRST = (
-    "integration/airflow/test_e2e.py",
+    *AIRFLOW,
     *SPARK,
     "faults/test_spark_faults.py",
     "faults/test_faults.py",
@@ -43,14 +48,14 @@ TESTS = Path(__file__).resolve().parents[1]
 class Sharing(LoadScopeScheduling):
     """The tests of a file go to one worker; those of a SPREAD file each to the next free one.
 
-    Those of all SPARK files go to one worker together.
+    Those of all SPARK files go to one worker together, and those of all AIRFLOW files.
 
     In place of `--dist loadgroup`, whose groups pytest 9.2 does not see (pytest-xdist 3.8).
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0].removeprefix("tests/")
-        return nodeid if file in SPREAD else SPARK[0] if file in SPARK else file
+        return nodeid if file in SPREAD else TOGETHER.get(file, file)
 
 
 def worker() -> str:

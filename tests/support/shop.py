@@ -1,6 +1,7 @@
 """A region that upserts: changes of keys in a real ledger, with a made-up log."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ from sqlalchemy import Engine
 from tests.support.desk import TOPIC, Desk
 
 from tidemark.model.bounds import Bounds
+from tidemark.model.dead_letters import Limits
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.upsert import Upsert
 from tidemark.protocol.publish import Outcome
@@ -39,6 +41,14 @@ class Shop:
         upsert = Upsert(("id",), order_by, "gone")
         self.desk = Desk(*database, schema=schema, upsert=upsert)
         self.epoch = 0
+        self.limits = Limits()
+
+    def let_be_refused(self, constraint: str = "CHECK (word <> 'bad')") -> None:
+        """What the target refuses, and by this constraint it does, becomes a dead letter."""
+        self.desk.mover = replace(self.desk.mover, refused_become_dead_letters=True)
+        self.desk.letters_of = lambda span: []  # all records of the log are rows
+        self.desk.sql(f"ALTER TABLE {self.desk.target} ADD CONSTRAINT the_guard {constraint}")
+        self.limits = Limits(1)
 
     def publish(self, *partitions: Sequence[Change], places: Sequence[int] = ()) -> Outcome:
         """One batch: the changes of each partition, with a value of order_by for each."""
@@ -56,12 +66,20 @@ class Shop:
     def publish_rows(self, rows: Sequence[tuple[Any, ...]]) -> Outcome:
         """One batch with these rows."""
         desk = self.desk
-        self.epoch = desk.open(f"run {desk.epoch}", Bounds(1000)).epoch
+        self.epoch = desk.open(f"run {desk.epoch}", Bounds(1000), limits=self.limits).epoch
         batch = desk.must_plan(self.epoch)
         columns = list(zip(*rows, strict=True)) or [()] * len(desk.schema)
         arrays = [pa.array(c, f.type) for c, f in zip(columns, desk.schema, strict=True)]
         staged = pa.RecordBatch.from_arrays(arrays, schema=desk.schema)
         return desk.publish(batch, desk.stage(batch, desk.join(self.epoch), rows=[staged]))
+
+    def letters(self) -> list[tuple[int, int, list[str | None]]]:
+        """Partition and offset of each refused record, with the words of its rows."""
+        found = self.desk.sql(
+            'SELECT partition, "offset", refused_rows FROM tidemark.dead_letters'
+            f" WHERE {self.desk.here} ORDER BY seq, 1, 2"
+        )
+        return [(p, offset, [row["word"] for row in rows]) for p, offset, rows in found]
 
     def rows(self) -> dict[int, str]:
         """The target."""

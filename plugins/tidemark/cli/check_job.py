@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from tidemark.cli.findings import Doubtful, Finding, State, finding
 from tidemark.cli.project import connections_of, prepare_spark
 from tidemark.member.job import JobExecutor
-from tidemark.operations.fit import known_schemas, would_fit
+from tidemark.operations.fit import known_schemas, with_columns_in_use, would_fit
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.transaction import connect
 from tidemark.settings.pipeline import Pipeline
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 def job_findings(pipeline: Pipeline, *, with_spark: bool) -> Iterator[Finding]:
     """The declared fields, the transform, its output beside the target."""
-    fields = finding("decode", lambda: _fields(pipeline))
+    known: list[Pipeline] = []
+    fields = finding("decode", lambda: _fields(pipeline, known))
     yield fields
     transform = finding("transform", lambda: _transform(pipeline))
     yield transform
@@ -32,7 +33,7 @@ def job_findings(pipeline: Pipeline, *, with_spark: bool) -> Iterator[Finding]:
         yield Finding("output", State.skipped, "not checked, as asked: Spark was not started")
         return
     remarks: list[str] = []
-    yield finding("output", lambda: _output(pipeline, remarks, with_spark=with_spark))
+    yield finding("output", lambda: _output(known[0], remarks, with_spark=with_spark))
     yield from (Finding("batches", State.warned, remark) for remark in remarks)
 
 
@@ -52,14 +53,17 @@ def _inferred(pipeline: Pipeline) -> str:
     )
 
 
-def _fields(pipeline: Pipeline) -> str:
+def _fields(given: Pipeline, known: list[Pipeline]) -> str:
+    """What is decoded into; `known` is given the pipeline with its columns."""
     from tidemark.decode.registry import registry_of
     from tidemark.spark.record_decoder import RecordDecoder
     from tidemark.spark.specs import decoding_of
 
-    prepare_spark(pipeline)
-    known = connections_of(pipeline) if pipeline.decode.registries else {}
-    decoding = decoding_of(pipeline.decode, known)
+    prepare_spark(given)
+    connections = connections_of(given) if given.decode.registries else {}
+    pipeline = with_columns_in_use(given, connections)
+    known.append(pipeline)
+    decoding = decoding_of(pipeline.decode, connections)
     columns = RecordDecoder(decoding).schema
     told = f"{pipeline.decode.format}: {len(columns)} columns"
     parts = [decoding, decoding.key] if decoding.key else [decoding]
@@ -98,10 +102,11 @@ def _output(pipeline: Pipeline, remarks: list[str], *, with_spark: bool) -> str:
     finally:
         engine.dispose()
     told = [
-        f"{len(one.columns)} columns {'would make' if is_new else 'fit'} {one.target}"
+        f"{len(one.published)} columns {'would make' if is_new else 'fit'} {one.target}"
         for one, is_new in found.tables
     ]
     told += [f"{table} would be given {', '.join(names)}" for table, names in found.added.items()]
+    told += found.remarks
     return "; ".join(told)
 
 

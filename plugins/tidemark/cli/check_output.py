@@ -10,7 +10,6 @@ from tidemark.cli.project import connection
 from tidemark.kafka.admin import SECONDS, request
 from tidemark.kafka.config import kafka_config, quiet
 from tidemark.kafka.sessions import offsets_kept_minutes
-from tidemark.settings.output import OutputSettings
 from tidemark.settings.pipeline import Pipeline
 
 NEEDED = {AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE}
@@ -22,31 +21,44 @@ ADVISED_MINUTES = 7 * 24 * 60
 
 def output_findings(pipeline: Pipeline) -> Iterator[Finding]:
     """Whether the topic is there and may be written; nothing without an output."""
-    if pipeline.output is None:
+    if pipeline.sending is None:
         return
-    conn_id, output = pipeline.kafka.connection, pipeline.output
-    yield finding(f"output topic {output.topic}", lambda: _topic(conn_id, output))
+    conn_id, topics = pipeline.kafka.connection, pipeline.sent_to
+    if rows := topics.rows:
+        yield finding(f"output topic {rows}", lambda: _topic(conn_id, rows, "output.topic"))
+    if letters := topics.letters:
+        key = "dead_letters.topic"
+        yield finding(f"topic of dead letters {letters}", lambda: _topic(conn_id, letters, key))
+    if pipeline.output and (registry := pipeline.output.registry):
+        yield finding("registry of the output", lambda: _registry(registry))
     yield finding("what was sent", lambda: _kept(conn_id))
 
 
-def _topic(conn_id: str, output: OutputSettings) -> str:
+def _topic(conn_id: str, name: str, key: str) -> str:
     admin = AdminClient(quiet(kafka_config(connection(conn_id))))
     found = request(
         lambda: admin.describe_topics(
-            TopicCollection([output.topic]),
+            TopicCollection([name]),
             include_authorized_operations=True,
             request_timeout=SECONDS,
-        )[output.topic],
-        f"topic {output.topic}",
+        )[name],
+        f"topic {name}",
         none_if="UNKNOWN_TOPIC_OR_PART",
     )
     if found is None:
-        raise Wrong("does not exist", "create it, or correct output.topic")
+        raise Wrong("does not exist", f"create it, or correct {key}")
     granted = {*(found.authorized_operations or ())}
     if granted and AclOperation.ALL not in granted and NEEDED - granted:
         missing = ", ".join(sorted(one.name for one in NEEDED - granted))
-        raise Wrong(f"{missing} is not granted", f"grant {missing} on topic {output.topic}")
+        raise Wrong(f"{missing} is not granted", f"grant {missing} on topic {name}")
     return f"{len(found.partitions)} partitions; may write, read and describe"
+
+
+def _registry(conn_id: str) -> str:
+    from tidemark.decode.registry import registry_of
+    from tidemark.decode.registry_config import registry_config
+
+    return registry_of(registry_config(connection(conn_id))).ping()
 
 
 def _kept(conn_id: str) -> str:

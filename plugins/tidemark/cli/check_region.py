@@ -1,12 +1,11 @@
 """The region's part of `tidemark check`: whether it could open now."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidemark.cli.findings import Finding, Unknown, Wrong, finding
 from tidemark.cli.project import connections_of
 from tidemark.errors import TidemarkError
-from tidemark.ledger.looks import Looks
 from tidemark.ledger.owners import refuse_shared
 from tidemark.model.facts import backlog
 from tidemark.model.offsets import TopicPartition, in_ranges
@@ -14,6 +13,7 @@ from tidemark.model.state import Partition, RegionState
 from tidemark.operations.open import open_request
 from tidemark.operations.opening_facts import opening_facts
 from tidemark.operations.region import Region, region_of
+from tidemark.operations.schemas import taken
 from tidemark.settings.kafka import StartPosition
 from tidemark.settings.pipeline import Pipeline
 
@@ -28,12 +28,15 @@ def _region(pipeline: Pipeline) -> str:
         connections = connections_of(pipeline)
     except TidemarkError:
         raise Unknown("not asked: a connection is missing") from None
-    with region_of(pipeline, connections) as region:
-        is_there = Looks(region.ledger.engine).ledger_is_there()
-        if is_there:
+    with region_of(pipeline, connections) as opened:
+        region = opened
+        if region.ledger.ledger_is_there():
             refuse_shared(region.name, region.others())
-        state = region.ledger.region_state(region.name) if is_there else None
-        return _new(region) if state is None else _known(region, state)
+        state = region.ledger.known_region(region.name)
+        found = taken(pipeline, connections, state)
+        region = replace(region, pipeline=found.pipeline)
+        told = _new(region) if state is None else _known(region, state, found.added)
+        return "; ".join((told, *found.remarks))
 
 
 def _new(region: Region) -> str:
@@ -55,7 +58,7 @@ def _new(region: Region) -> str:
     return f"is new, starts at {start}"
 
 
-def _known(region: Region, state: RegionState) -> str:
+def _known(region: Region, state: RegionState, added: frozenset[str]) -> str:
     if state.group_id != region.group.group_id:
         raise Wrong(
             f"belongs to consumer group {state.group_id}, the pipeline says"
@@ -63,7 +66,10 @@ def _known(region: Region, state: RegionState) -> str:
             f"set kafka.group: {state.group_id}, or carry the region over: tidemark region move",
         )
     facts, partitions = opening_facts(region, ()), region.ledger.partitions(region.name)
-    request = open_request(region, "check", region.pipeline.batch.bounds(), facts, state.epoch)
+    request = replace(
+        open_request(region, "check", region.pipeline.batch.bounds(), facts, state.epoch),
+        added=added,
+    )
     oids = {table: region.ledger.target_oid(table) for table in region.pipeline.tables.values()}
     request.check(Looked(state, partitions, oids))
     to_read = backlog({at: one.next_offset for at, one in partitions.items()}, facts.ends)

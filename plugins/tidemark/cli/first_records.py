@@ -1,22 +1,20 @@
 """The first records that Kafka holds, through decode and transform, as `tidemark preview` shows."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidemark.cli.project import connections_of, prepare_spark
-from tidemark.errors import TidemarkError
-from tidemark.model.batch import ONLY
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
     from tidemark.model.batch import DeadLetter
     from tidemark.model.offsets import Span
     from tidemark.settings.pipeline import Pipeline
-    from tidemark.spark.arrow import ArrowTransform
     from tidemark.spark.reader import ReadSpec
-    from tidemark.spark.transform import FrameTransform
 
 WIDER = 4
 """Each try reads this many times as many offsets, if the last one held too few records."""
@@ -53,9 +51,12 @@ class Preview:
         return f"{self.records} records read: {rows} rows{added}{dropped}, {letters} dead letters"
 
 
-def preview_of(pipeline: "Pipeline", limit: int) -> Preview:
+def preview_of(given: "Pipeline", limit: int) -> Preview:
     """What becomes of the first `limit` records."""
-    prepare_spark(pipeline)
+    from tidemark.operations.fit import with_columns_in_use
+
+    prepare_spark(given)
+    pipeline = with_columns_in_use(given, connections_of(given))
     rows, letters = _decoded(pipeline, limit)
     return Preview(_transformed(pipeline, rows), letters, rows.num_rows)
 
@@ -126,54 +127,13 @@ def _first(
 
 
 def _transformed(pipeline: "Pipeline", rows: "pa.Table") -> "dict[str, pa.Table]":
-    """The rows after the transform; Spark starts only if it is one of DataFrames.
-
-    Raises:
-        TransformFailed: the transform can't be imported, or raises.
-        IncompleteRead: it cuts its rows.
-        InvalidSettings: it returns no DataFrame, or no record batch.
-        SchemaMismatch: its columns depend on the data.
-        JobFailed: Spark failed.
-    """
-    from tidemark.spark.arrow import ArrowTransform
-    from tidemark.spark.transform import transform_of
-
-    transform = transform_of(pipeline)
-    if transform is None:
-        return {ONLY: rows}
-    if isinstance(transform, ArrowTransform):
-        return _of_arrow(transform, rows)
-    return {ONLY: _of_frame(transform, rows, f"tidemark preview {pipeline.region}")}
-
-
-def _of_arrow(transform: "ArrowTransform", rows: "pa.Table") -> "dict[str, pa.Table]":
-    import pyarrow as pa
-
-    from tidemark.spark.source import wire_schema
-
-    given = rows.cast(wire_schema(rows.schema))
-    schemas = transform.schemas(given.schema)
-    made = [*transform.rows(given.to_batches(), schemas, "preview")]
-    return {
-        name: pa.Table.from_batches([parts[name] for parts in made], schema)
-        for name, schema in schemas.items()
-    }
-
-
-def _of_frame(transform: "FrameTransform", rows: "pa.Table", name: str) -> "pa.Table":
-    from tidemark.spark.failure import failed, new_token
-    from tidemark.spark.frame import transformed
-    from tidemark.spark.plans import as_source, refuse_cuts
+    """The rows after the transform; Spark starts only if it is one of DataFrames, and stops."""
+    from tidemark.spark.sample import transformed_sample
     from tidemark.spark.session import session
 
-    spark = session(name)
-    try:
-        made = transformed(transform, as_source(spark.createDataFrame(rows)))
-        refuse_cuts(made)
-        return made.toArrow()
-    except TidemarkError:
-        raise
-    except Exception as error:
-        raise failed(error, new_token()) from error
-    finally:
-        spark.stop()
+    with ExitStack() as started:
+
+        def spark() -> "SparkSession":
+            return started.enter_context(session(f"tidemark preview {pipeline.region}"))
+
+        return transformed_sample(pipeline, rows, spark)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from tidemark.cli.first_records import raw_records
+from tidemark.cli.output import inert
 from tidemark.cli.project import connections_of
 from tidemark.decode.header_ids import KEY, VALUE, HeaderIds
 from tidemark.errors import InvalidSettings
@@ -84,5 +85,7 @@ def _yaml(section: str, fields: "Fields") -> list[str]:
     for name, text in fields.items():
         line = yaml.safe_dump({name: text} if text else name, allow_unicode=True, width=10**9)
         line = line.removesuffix("...\n").strip()
-        lines.append(f"{margin}{line}" if text else f"{margin}# {line}: no type holds what it has")
+        lines.append(
+            f"{margin}{line}" if text else f"{margin}# {inert(line)}: no type holds what it has"
+        )
     return lines

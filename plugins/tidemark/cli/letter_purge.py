@@ -87,6 +87,8 @@ def _print(report: "PurgeReport") -> None:
         print_line(f"  removed           {count} {reason}")
     for reason, count in report.left.items():
         print_line(f"  left              {count} {reason}: verify needs the rows that were refused")
+    if report.unsent:
+        print_line(f"  left              {report.unsent}, which are not sent to their topic yet")
     print_line(f"  all               {report.dead_letters} dead letters")
     if not report.applied:
         print_line(DRY)

@@ -13,6 +13,8 @@ from tidemark.cli.checkpoints import checkpoints
 from tidemark.cli.dead_letters import dead_letters
 from tidemark.cli.errors import Commands, exit_codes
 from tidemark.cli.group import group
+from tidemark.cli.import_offsets import import_offsets
+from tidemark.cli.init import init
 from tidemark.cli.metrics import metrics
 from tidemark.cli.migrate import migrate
 from tidemark.cli.mirror import mirror
@@ -24,11 +26,13 @@ from tidemark.cli.reset import reset
 from tidemark.cli.run import run
 from tidemark.cli.status import status
 from tidemark.cli.verify import verify
+from tidemark.cli.withhold import withhold
 
 HELP = """Kafka to Postgres with exactly-once offsets: look at regions, run and prove them.
 
 A new pipeline:
 
+  tidemark init flights --topic flights
   tidemark check dags/flights.yaml
   tidemark preview dags/flights.yaml
   tidemark run dags/flights.yaml
@@ -105,6 +109,7 @@ def main(
 
 
 for command in (
+    init,
     check,
     preview,
     run,
@@ -113,8 +118,10 @@ for command in (
     group,
     checkpoints,
     offsets,
+    import_offsets,
     reset,
     mirror,
+    withhold,
     verify,
     dead_letters,
     metrics,

@@ -7,18 +7,16 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import typer
 
+from tidemark.cli.asking import PATIENCE, asked, status_in, unknown
 from tidemark.cli.errors import tell
 from tidemark.cli.output import Verbose
 from tidemark.cli.project import DAGS, PipelinesDir, chosen_pipelines
-from tidemark.cli.status import status_of
 from tidemark.errors import InvalidSettings
 
 if TYPE_CHECKING:
+    from tidemark.operations.measures import Measures
+    from tidemark.operations.region import Region
     from tidemark.settings.pipeline import Pipeline
-
-
-PATIENCE = 3.0
-"""Seconds that a scrape waits for a silent Kafka: Prometheus gives up after ten."""
 
 
 class Collector:
@@ -31,7 +29,16 @@ class Collector:
         """What prometheus-client calls for a scrape."""
         from tidemark.operations.metrics import metrics_of
 
-        return metrics_of(status_of(one, patience=PATIENCE) for one in self._pipelines)
+        return metrics_of(_measured(one) for one in self._pipelines)
+
+
+def _measured(pipeline: "Pipeline") -> "Measures":
+    from tidemark.operations.measures import Measures, measures_of
+
+    def look(region: "Region") -> "Measures":
+        return measures_of(region, status_in(region, PATIENCE))
+
+    return asked(pipeline, look, lambda problem: Measures(unknown(pipeline, problem)))
 
 
 def metrics(
@@ -47,9 +54,11 @@ def metrics(
 ) -> None:
     """Print where regions stand as Prometheus metrics, or serve them.
 
-    They are gauges, read from the ledger and Kafka at each scrape: lag and drift of each
-    partition, the newest checkpoint's time, counts of the newest batch, resets in a row, members. A
-    region that can't be asked has tidemark_up 0 and the rest that is known.
+    They are gauges, read from the ledger and Kafka at each scrape: lag, drift and oldest unread
+    record of each partition, the newest checkpoint's time, counts of the newest batch, dead letters
+    by reason, how long the last day's batches took, runs, retries, resets in a row, members. A
+    region that can't be asked has tidemark_up 0 and the rest that is known. docs/observing.md
+    explains each.
 
       tidemark metrics
       tidemark metrics flights

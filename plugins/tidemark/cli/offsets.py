@@ -10,8 +10,12 @@ from tidemark.errors import InvalidSettings, Refused
 from tidemark.model.bounds import MOST
 
 if TYPE_CHECKING:
-    from tidemark.model.offsets import Offsets
+    from collections.abc import Mapping
+
+    from tidemark.model.offsets import Offsets, TopicPartition
+    from tidemark.model.state import Partition, RegionState
     from tidemark.operations.region import Region
+    from tidemark.settings.exported import ExportedOffsets
 
 
 def offsets(
@@ -50,16 +54,33 @@ def offsets(
         for row in rows:
             typer.echo(",".join(map(str, row)))
     elif output is Output.json:
-        ids = {tp: one.topic_id for tp, one in known.items()}
-        partitions = [
-            {"topic": tp.topic, "topic_id": ids.get(tp), "partition": tp.partition, "offset": to}
-            for tp, to in sorted(found.items())
-        ]
-        facts = {"region": state.region, "group": state.group_id, "cluster_id": state.cluster_id}
         seq = state.head_seq if at is None else at
-        print_json(facts | {"epoch": state.epoch, "seq": seq, "offsets": partitions})
+        print_json(_exported(state, seq, found, known).model_dump())
     else:
         print_table(("topic", "partition", "offset"), rows)
+
+
+def _exported(
+    state: "RegionState", seq: int, found: "Offsets", known: "Mapping[TopicPartition, Partition]"
+) -> "ExportedOffsets":
+    from tidemark.settings.exported import ExportedOffset, ExportedOffsets
+
+    return ExportedOffsets(
+        region=state.region,
+        group=state.group_id,
+        cluster_id=state.cluster_id,
+        epoch=state.epoch,
+        seq=seq,
+        offsets=tuple(
+            ExportedOffset(
+                topic=at.topic,
+                topic_id=known[at].topic_id if at in known else None,
+                partition=at.partition,
+                offset=to,
+            )
+            for at, to in sorted(found.items())
+        ),
+    )
 
 
 def _offsets(region: "Region", at: int | None) -> "Offsets":

@@ -34,7 +34,11 @@ def _set_verbosity(verbose: bool) -> bool:
 
 Format = Annotated[
     Output,
-    typer.Option("--output", "-o", help="How to print the result: a table, or JSON for programs."),
+    typer.Option(
+        "--output",
+        "-o",
+        help="How to print the result: a table, or JSON for programs (see docs/schemas).",
+    ),
 ]
 Verbose = Annotated[
     bool,
@@ -74,6 +78,11 @@ def print_json(value: object) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A plain table on stdout."""
+    screen().print(table_of(columns, rows))
+
+
+def table_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Any:
     """A plain table; numbers are flush right, None is an empty cell, markup is text."""
     from rich.table import Table
     from rich.text import Text
@@ -85,7 +94,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         table.add_column(column, justify="right" if is_number else "left", overflow="fold")
     for row in cells:
         table.add_row(*(Text(_cell(value)) for value in row))
-    screen().print(table)
+    return table
 
 
 def print_line(text: str, style: str = "") -> None:

@@ -40,8 +40,8 @@ def preview(
     """Decode and transform the first records that Kafka holds, and show them; writes nothing.
 
     It begins at the log's start of every partition. Dead letters among the records are shown with
-    their reason. With `schema: infer` it prints a schema to paste instead. Neither the ledger nor
-    the target is asked, and no group is joined.
+    their reason. With `schema: infer` it prints a schema to paste instead. No group is joined and
+    the target is not asked; the ledger is only for the columns that `schema: registry` keeps there.
 
       tidemark preview dags/flights.yaml
       tidemark preview dags/flights.yaml --limit 3 -o json

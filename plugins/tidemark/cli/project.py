@@ -178,13 +178,10 @@ def prepare_spark(pipeline: "Pipeline") -> None:
         InvalidSettings: the pipeline names another one, which is nowhere; or it can't be read.
     """
     from tidemark.settings.connections import PREFIX
-    from tidemark.settings.pipeline import SPARK_DEFAULT
+    from tidemark.settings.spark import SPARK_DEFAULT
+    from tidemark.spark.search_path import find_project
 
-    root = str(pipeline.project)
-    if root not in sys.path:
-        sys.path.insert(0, root)
-    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    find_project(pipeline.project)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         spark = connection(pipeline.spark.connection)

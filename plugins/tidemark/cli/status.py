@@ -1,30 +1,24 @@
 """`tidemark status`: where regions stand in the ledger, in Kafka and in the target."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidemark.cli.errors import in_our_words, tell, told
-from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, print_table
+from tidemark.cli.asking import PATIENCE, status_of
+from tidemark.cli.errors import Terminated, tell
+from tidemark.cli.output import Format, Output, Verbose, cut, print_json, print_line, print_table
 from tidemark.cli.progress import spinning
-from tidemark.cli.project import DAGS, PipelinesDir, chosen_pipelines, connections_of
-from tidemark.errors import TidemarkError
-from tidemark.operations.status import (
-    RegionStatus,
-    TargetStatus,
-    counted,
-    in_ledger,
-    place,
-    total,
-    with_kafka,
-)
+from tidemark.cli.project import DAGS, PipelinesDir, chosen_pipelines
+from tidemark.errors import InvalidSettings
+from tidemark.operations.status import RegionStatus, TargetStatus, place, total
 
 if TYPE_CHECKING:
     from tidemark.operations.output_status import OutputStatus
-    from tidemark.operations.region import Region
-    from tidemark.settings.pipeline import Pipeline
+
+SEQS_WIDTH = 60
+"""Characters of a list of seqs."""
 
 
 def status(
@@ -34,6 +28,12 @@ def status(
     count: Annotated[
         bool, typer.Option("--count", help="Also count the target's rows (this scans the table).")
     ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show it again and again, until Ctrl-C.")
+    ] = False,
+    every: Annotated[
+        float, typer.Option(min=0.2, max=3600, help="With --watch: seconds between two looks.")
+    ] = 2.0,
     pipelines: PipelinesDir = DAGS,
     output: Format = Output.table,
     verbose: Verbose = False,
@@ -49,10 +49,17 @@ def status(
     writes or deletes there: `tidemark verify` names the rows. Exits with 1 if something could not
     be asked.
 
+    --watch draws state, lag, throughput, members and batches anew every few seconds; into a pipe it
+    writes a line for each region. Ctrl-C ends it, with 0.
+
       tidemark status
       tidemark status flights --count
+      tidemark status flights --watch
       tidemark status flights -o json | jq .lag
     """
+    if watch:
+        _watch(region, pipelines, every, count=count, output=output)
+        return
     faults: list[str] = []
     with spinning("reading the ledger and Kafka"):
         wanted = chosen_pipelines(region, pipelines, faults)
@@ -73,35 +80,17 @@ def status(
         raise typer.Exit(1)
 
 
-def status_of(
-    pipeline: "Pipeline", *, count: bool = False, patience: float | None = None
-) -> RegionStatus:
-    """Where the region stands, as far as it can be asked; `patience` is that of `with_kafka`."""
-    from tidemark.operations.region import region_of
+def _watch(region: str | None, folder: Path, every: float, *, count: bool, output: Output) -> None:
+    from tidemark.cli.watching import watch
 
+    if count or output is Output.json:
+        raise InvalidSettings("--watch shows a view: leave out --count and -o json")
+    wanted = chosen_pipelines(region, folder, [])
     try:
-        with region_of(pipeline, connections_of(pipeline)) as region:
-            return _measured(region, in_ledger(region), patience, count=count)
-    except Exception as error:
-        problem = error if isinstance(error, TidemarkError) else in_our_words(error)
-        if problem is None:
+        watch(wanted, lambda one: status_of(one, patience=PATIENCE), every)
+    except KeyboardInterrupt as stop:
+        if isinstance(stop, Terminated):
             raise
-        return RegionStatus(pipeline.region, "unknown", problem=told(problem))
-
-
-def _measured(
-    region: "Region", found: RegionStatus, patience: float | None, *, count: bool
-) -> RegionStatus:
-    """With the table counted and Kafka asked; the ledger's part stays if Kafka is silent."""
-    from tidemark.operations.output_status import output_status
-
-    if count:
-        found = replace(found, targets=tuple(counted(region, one) for one in found.targets))
-    try:
-        partitions = tuple(with_kafka(region, found.partitions, patience))
-        return replace(found, partitions=partitions, output=output_status(region, partitions))
-    except TidemarkError as error:
-        return replace(found, problem=told(error))
 
 
 def _shape(one: RegionStatus) -> dict[str, object]:
@@ -168,10 +157,12 @@ def _facts(one: RegionStatus) -> Iterator[tuple[str, Any]]:
 
 def _of_output(output: "OutputStatus") -> str:
     if output.sent_seq is None:
-        return f"topic {output.topic}: what was sent is UNKNOWN"
+        return f"{output.topics.named}: what was sent is UNKNOWN"
     left = f"{output.unsent_batches} batches ({output.unsent_records} records) are not sent"
     told = left if output.unsent_batches else "nothing is unsent"
-    return f"topic {output.topic}: sent up to batch {output.sent_seq}, {told}"
+    seqs = cut(", ".join(map(str, output.withheld_seqs)), SEQS_WIDTH)
+    withheld = f", never to be sent: {seqs}" if seqs else ""
+    return f"{output.topics.named}: sent up to batch {output.sent_seq}, {told}{withheld}"
 
 
 def _of_target(target: TargetStatus) -> str:

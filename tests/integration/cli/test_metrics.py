@@ -11,6 +11,9 @@ from pathlib import Path
 from urllib.error import HTTPError
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
+from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from tests.support.commands import answer, tidemark
 from tests.support.documents import table_rows
@@ -18,6 +21,10 @@ from tests.support.members import until
 from tests.support.region import kafka_connection
 from tests.support.world import World
 
+from tidemark.model.offsets import TopicPartition
+from tidemark.model.output import Topics
+from tidemark.operations.durations import BOUNDS
+from tidemark.operations.measures import MOST_REASONS, Measures
 from tidemark.operations.metrics import metrics_of
 from tidemark.operations.output_status import OutputStatus
 from tidemark.operations.status import RegionStatus
@@ -64,20 +71,136 @@ def test_metrics_say_what_status_says(region: World) -> None:
 
 
 def test_every_metric_is_described_with_its_labels(region: World) -> None:
-    """B22: docs/operating.md, against what a scrape holds."""
-    rows = table_rows(PROJECT / "docs" / "operating.md", "metric", "labels")
+    """B22: docs/observing.md, against what a scrape holds."""
+    region.produce(1, partition=1)
+    region.sql(HIDING)
+    rows = table_rows(PROJECT / "docs" / "observing.md", "metric", "labels")
     described = {
         name: sorted(labels.split(", "))
-        for names, labels, _ in rows
+        for names, labels, _, _ in rows
         for name in re.findall(r"`(\w+)`", names)
     }
     families = text_string_to_metric_families(tidemark("metrics").stdout)
-    told = {family.name: sorted(family.samples[0].labels) for family in families}
-    status = OutputStatus("topic", 1, 0, 0)
-    shown = [*metrics_of([RegionStatus(region.region, "closed", output=status)])]
+    told = {family.name: labels_of(family) for family in families}
+    for name in [name for name in told if name.endswith(("_gcount", "_gsum"))]:
+        assert told.pop(name) == told[re.sub("_g(count|sum)$", "", name)]
+    status = OutputStatus(Topics("topic"), 1, 0, 0)
+    shown = [*metrics_of([Measures(RegionStatus(region.region, "closed", output=status))])]
     of_output = [family for family in shown if family.name.startswith("tidemark_output")]
-    told |= {family.name: sorted(family.samples[0].labels) for family in of_output}
+    told |= {family.name: labels_of(family) for family in of_output}
     assert told == described
+
+
+HIDING = """
+UPDATE tidemark.run_targets SET high_watermark = target_offset + 1, stable_since = 'epoch'
+"""
+"""As opens see a transaction that hangs."""
+
+
+def labels_of(family: Metric) -> list[str]:
+    """A family without a sample has none; a bucket's bound is no label of ours."""
+    assert family.samples, family.name
+    return sorted({*family.samples[0].labels} - {"le"})
+
+
+def test_dead_letters_are_told_by_reason(region: World) -> None:
+    """B22: the commonest ones by name, the rest as other; together they are all of them."""
+    name = region.region
+    one = {("tidemark_dead_letters_by_reason", frozenset({name, "INVALID_JSON"})): 2.0}
+    assert by_reason(samples(tidemark("metrics").stdout)) == one
+    region.sql(LETTERS)
+    region.sql(COUNTED)
+    found = by_reason(samples(tidemark("metrics").stdout))
+    assert len(found) == MOST_REASONS + 1
+    assert found["tidemark_dead_letters_by_reason", frozenset({name, "other"})] == 27 - 12
+    assert sum(found.values()) == 27
+
+
+LETTERS = """
+INSERT INTO tidemark.dead_letters
+    (region, partition_id, topic, partition, "offset", seq, reason, detail)
+SELECT d.region, d.partition_id, d.topic, d.partition, 1000 + n, 1,
+       'reason' || lpad((n % 24)::text, 2, '0'), ''
+FROM generate_series(0, 24) n, (SELECT * FROM tidemark.dead_letters LIMIT 1) d
+"""
+"""Of 24 more reasons; the first has two."""
+
+COUNTED = """
+UPDATE tidemark.batches SET dead_letters_moved = dead_letters_moved + 25,
+    dead_letters_contributed = dead_letters_contributed + 25 WHERE seq = 1
+"""
+
+
+def by_reason(told: Samples) -> Samples:
+    """Those alone."""
+    return {k: v for k, v in told.items() if k[0] == "tidemark_dead_letters_by_reason"}
+
+
+def test_the_oldest_unread_record_is_told(region: World) -> None:
+    """B22: where something waits, the time of the record that comes next; else nothing."""
+    region.produce(1, partition=1)
+    told = samples(tidemark("metrics").stdout)
+    offsets = region.ledger_offsets()
+    for where, at in offsets.items():
+        labels = frozenset({region.region, where.topic, str(where.partition)})
+        key = ("tidemark_oldest_unread_timestamp_seconds", labels)
+        assert (key in told) == (told["tidemark_lag_offsets", labels] > 0)
+        if key in told:
+            assert told[key] == pytest.approx(time_of(region, where, at), abs=1.0)
+
+
+def time_of(region: World, where: TopicPartition, offset: int) -> float:
+    """The next record's, read by a consumer."""
+    consumer = Consumer({"bootstrap.servers": region.kafka, "group.id": "none"})
+    consumer.assign([KafkaPartition(*where, offset)])
+    [message] = consumer.consume(1, 20)
+    consumer.close()
+    return float(message.timestamp()[1] / 1000)
+
+
+def test_what_a_transaction_hides_is_told(region: World) -> None:
+    """B22: how much, and since when; and what Kafka's offsets were written for."""
+    only, told = frozenset({region.region}), samples(tidemark("metrics").stdout)
+    assert told["tidemark_hidden_offsets", only] == 0
+    assert ("tidemark_hidden_timestamp_seconds", only) not in told
+    assert told["tidemark_mirrored_seq", only] == told["tidemark_head_seq", only] == 3
+    region.sql(HIDING)
+    told = samples(tidemark("metrics").stdout)
+    assert told["tidemark_hidden_offsets", only] == 2
+    assert told["tidemark_hidden_timestamp_seconds", only] == 0
+
+
+def test_durations_are_those_of_the_ledger(region: World) -> None:
+    """B22: of the last day's checkpoints, as buckets that hold all below them."""
+    region.sql("UPDATE tidemark.batches SET planned_at = published_at - interval '40 seconds'")
+    region.sql("UPDATE tidemark.contributions c SET contributed_at = published_at - interval '2 s'"
+               " FROM tidemark.batches b WHERE b.seq = c.seq")  # fmt: skip
+    region.sql("UPDATE tidemark.batches SET published_at = published_at - interval '2 days'"
+               ", planned_at = planned_at - interval '2 days' WHERE seq = 1")  # fmt: skip
+    told, name = samples(tidemark("metrics").stdout), region.region
+    for kind, seconds in (("batch", 40), ("drain", 38), ("publish", 2)):
+        metric = f"tidemark_{kind}_duration_seconds"
+        counts = {le: told[f"{metric}_bucket", frozenset({name, le})] for le in LES}
+        assert counts == {le: 2.0 * (float(le) >= seconds) for le in LES}
+        assert told[f"{metric}_gcount", frozenset({name})] == 2
+        assert told[f"{metric}_gsum", frozenset({name})] == pytest.approx(2 * seconds)
+
+
+LES = [*map(str, BOUNDS), "+Inf"]
+
+
+def test_runs_and_retries_are_counted(region: World) -> None:
+    """B22: a driver with the name of an earlier one of its run, but for the try, is a retry."""
+    name, only = region.region, frozenset({region.region})
+    told = samples(tidemark("metrics").stdout)
+    assert told["tidemark_runs", frozenset({name, "closed"})] == 1
+    assert told["tidemark_retries", only] == 0
+    region.sql(
+        "INSERT INTO tidemark.members (region, epoch, uuid, name)"
+        " SELECT region, epoch, gen_random_uuid(), 'drain[0] try ' || n"
+        " FROM tidemark.regions, generate_series(1, 3) n"
+    )
+    assert samples(tidemark("metrics").stdout)["tidemark_retries", only] == 2
 
 
 def test_a_region_that_cannot_be_asked_is_not_up(

@@ -14,7 +14,7 @@ from tidemark.ledger import purging
 from tidemark.ledger.actions import Order
 from tidemark.ledger.letters import ALL_LETTERS
 from tidemark.ledger.migrate import migrate
-from tidemark.verify import proof
+from tidemark.verify import comparison
 
 PURGE = ("--purge", "--older-than", "30d")
 
@@ -119,7 +119,7 @@ def test_a_purge_needs_an_age(region: World, age: Any) -> None:
 
 def test_a_purge_beside_a_proof_is_no_loss(region: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The letters go between the proof's statements; it looks again."""
-    counted, done = proof.purged_of, list[int]()
+    counted, done = comparison.purged_of, list[int]()
 
     def purging_meanwhile(*values: Any) -> int:
         found = counted(*values)
@@ -128,7 +128,7 @@ def test_a_purge_beside_a_proof_is_no_loss(region: World, monkeypatch: pytest.Mo
             purging.purge(region.ledger().engine, region.region, ALL_LETTERS, Order("x", "x"))
         return found
 
-    monkeypatch.setattr(proof, "purged_of", purging_meanwhile)
+    monkeypatch.setattr(comparison, "purged_of", purging_meanwhile)
     assert answer("verify", region.region, "--last", "1")["clean"]
     assert region.dead_letters() == []
 

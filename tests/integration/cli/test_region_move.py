@@ -141,3 +141,95 @@ def test_offsets_are_exported_for_other_tools(region: World) -> None:
     assert "has no checkpoint 9" in tidemark("offsets", region.region, "--at", "9", exits=16).stderr
     tidemark("offsets", region.region, "--csv", "-o", "json", exits=2)
     assert json.loads(tidemark("offsets", region.region, "-o", "json").stdout) == found
+
+
+def exported(region: World, folder: Path, **other: object) -> str:
+    """A file of the region's checkpoint 1, with these facts in place of its own."""
+    file = folder / "exported.json"
+    file.write_text(json.dumps(answer("offsets", region.region, "--at", "1") | other))
+    return str(file)
+
+
+def begin_again(region: World, start: str = "committed") -> str:
+    """The file of a region of another name, group and table that never opened."""
+    name = f"{region.region}_again"
+    write_pipeline(region, region=name, kafka={"start": start}, target={"table": "public.again"})
+    return name
+
+
+def test_a_new_region_begins_at_exported_offsets(region: World, tmp_path: Path) -> None:
+    """B2: a dry run writes nothing; the first open goes on from there."""
+    file, before = exported(region, tmp_path), answer("offsets", region.region, "--at", "1")
+    name = begin_again(region)
+    told = tidemark("import-offsets", name, file).output
+    assert "would have (dry run)" in told
+    assert committed(region, name) == {}
+    found = answer("import-offsets", name, file, "--apply")
+    assert (found["applied"], found["source"]) == (True, f"{region.region}, checkpoint 1")
+    tidemark("import-offsets", name, file, "--apply")
+    tidemark("run", "dags/pipeline.yaml")
+    initial = answer("offsets", name, "--at", "0")["offsets"]
+    assert [one["offset"] for one in initial] == [one["offset"] for one in before["offsets"]]
+    assert answer("verify", name)["clean"]
+    assert "has opened" in tidemark("import-offsets", name, file, exits=16).stderr
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        ({"cluster_id": "elsewhere"}, "they are of cluster elsewhere, this one is"),
+        ({"topic_id": "AAAA"}, "was made anew since: it had id AAAA"),
+        ({"offset": 10**12}, "holds offsets 0 to"),
+        ({"partition": 9}, "[9] is no partition of it"),
+        ({"topic": "nowhere"}, "nowhere[0] is no partition of it"),
+    ],
+)
+def test_offsets_of_other_records_are_refused(
+    region: World, tmp_path: Path, other: dict[str, object], says: str
+) -> None:
+    """B2: and nothing is written."""
+    [first, *rest] = answer("offsets", region.region)["offsets"]
+    facts = {key: other[key] for key in other if key == "cluster_id"}
+    changed = first | {key: other[key] for key in other if key in first}
+    file = exported(region, tmp_path, offsets=[changed, *rest], **facts)
+    name = begin_again(region)
+    refused = tidemark("import-offsets", name, file, "--apply", exits=16).stderr
+    assert says in " ".join(refused.split())
+    assert committed(region, name) == {}
+
+
+def test_offsets_go_into_no_group_that_has_others(region: World, tmp_path: Path) -> None:
+    """B2"""
+    file = exported(region, tmp_path)
+    name = begin_again(region, start="beginning")
+    assert "set kafka.start: committed" in tidemark("import-offsets", name, file, exits=16).stderr
+    begin_again(region)
+    commit_as(region, region, name)
+    assert "has other commits" in tidemark("import-offsets", name, file, exits=16).stderr
+
+
+def test_offsets_go_into_no_group_of_another_region(region: World, tmp_path: Path) -> None:
+    """B2, B9: the same offsets without its metadata would forget what that one has sent."""
+    file = exported(region, tmp_path)
+    Path(file).write_text(json.dumps(answer("offsets", region.region)))
+    name = begin_again(region)
+    kafka = {"start": "committed", "group": region.region}
+    write_pipeline(region, region=name, kafka=kafka, target={"table": "public.again"})
+    places = region.ledger_offsets()
+    group = Group(kafka_config(region.connections["tidemark_kafka"]), region.region)
+    before = group.committed_metadata(places)
+    for flags in ((), ("--apply",)):
+        told = tidemark("import-offsets", name, file, *flags, exits=16).stderr
+        assert f"region {region.region} has consumer group" in " ".join(told.split())
+    assert group.committed_metadata(places) == before
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"offsets": []}'])
+def test_a_file_that_is_no_export_is_named(region: World, tmp_path: Path, text: str) -> None:
+    """B16"""
+    file = tmp_path / "odd.json"
+    file.write_text(text)
+    name = begin_again(region)
+    told = tidemark("import-offsets", name, str(file), exits=2).stderr
+    assert "is not what `tidemark offsets REGION -o json` prints" in " ".join(told.split())
+    tidemark("import-offsets", name, str(tmp_path / "none.json"), exits=2)

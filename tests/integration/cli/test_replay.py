@@ -485,7 +485,14 @@ def test_a_doctored_dead_letter_that_was_replayed_is_named(region: World) -> Non
     assert any(what == "row" for _, _, what in named)
 
 
-@pytest.mark.parametrize("point", ["replay.staged", "replay.moved", "replay.commit.after"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param("replay.staged", marks=pytest.mark.whole_table),
+        "replay.moved",
+        pytest.param("replay.commit.after", marks=pytest.mark.whole_table),
+    ],
+)
 def test_a_replay_that_is_killed_is_whole_or_nothing(region: World, point: str) -> None:
     """B14: through Spark; what it has begun is ended by a reset, and the next replay goes on."""
     widened(region)

@@ -1,0 +1,104 @@
+"""New pipeline: the files that `tidemark init` writes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+from tidemark.cli.new_texts import columns, decode_lines, record, scalar
+from tidemark.cli.output import inert
+from tidemark.settings.transform import TransformKind
+
+if TYPE_CHECKING:
+    from tidemark.cli.proposal import Proposal
+
+Draft = Mapping[str, Any]
+"""A pipeline file's content, without the section decode."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewPipeline:
+    """A pipeline that is still to be written, in a project's folder."""
+
+    project: Path
+    draft: Draft
+    transform: TransformKind | None = None
+
+    @property
+    def region(self) -> str:
+        """Its name."""
+        return str(self.draft["region"])
+
+    @property
+    def file(self) -> Path:
+        """The pipeline file."""
+        return self.project / "dags" / f"{self.region}.yaml"
+
+    @property
+    def test(self) -> Path:
+        """The integrity test."""
+        return self.project / "tests" / f"test_{self.region}.py"
+
+    @property
+    def job(self) -> Path:
+        """The transform, if one is wanted."""
+        return self.project / "jobs" / f"{self.region}.py"
+
+    @property
+    def ddl(self) -> Path:
+        """The table's statement."""
+        return self.project / "sql" / f"{self.region}.sql"
+
+    @property
+    def paths(self) -> list[Path]:
+        """What is written."""
+        found = [self.file, self.file.with_suffix(".py"), self.test, self.ddl]
+        return [*found, self.job] if self.transform else found
+
+    def texts(self, proposal: "Proposal") -> dict[Path, str]:
+        """The files with their texts."""
+        found = {
+            self.file: self._pipeline(proposal),
+            self.file.with_suffix(".py"): _filled("dag.py", region=self.region),
+            self.test: self._test(proposal),
+            self.ddl: self._table(proposal),
+        }
+        if self.transform:
+            found[self.job] = _filled(f"{self.transform}.py", region=self.region)
+            package = self.job.with_name("__init__.py")
+            found |= {} if package.exists() else {package: '"""Transforms."""\n'}
+        return found
+
+    def _pipeline(self, proposal: "Proposal") -> str:
+        kafka, target = self.draft["kafka"], self.draft["target"]
+        job = f"transform: jobs.{self.region}:transform\n" if self.transform else ""
+        return _filled(
+            "pipeline.yaml",
+            from_topic=inert(f"Topic {kafka['topics'][0]}"),
+            table_name=inert(target["table"]),
+            region=scalar(self.region),
+            kafka=scalar(kafka["connection"]),
+            topics=", ".join(map(scalar, kafka["topics"])),
+            decode="".join(f"  {line}\n" for line in decode_lines(proposal)),
+            transform=job,
+            warehouse=scalar(target["connection"]),
+            table=scalar(target["table"]),
+        )
+
+    def _test(self, proposal: "Proposal") -> str:
+        if "registry" in proposal.decode:  # which no test asks
+            return _filled("test.py", region=self.region)
+        text = record(proposal)
+        imports = "import json\n" if "json.dumps" in text else ""
+        return _filled("test_records.py", region=self.region, imports=imports, record=text)
+
+    def _table(self, proposal: "Proposal") -> str:
+        table = self.draft["target"]["table"]
+        return _filled("table.sql", region=self.region, table=table, columns=columns(proposal))
+
+
+def _filled(name: str, **values: str) -> str:
+    template = resources.files("tidemark.cli") / "templates" / f"{name}.txt"
+    return Template(template.read_text(encoding="utf-8")).substitute(values)

@@ -1,0 +1,77 @@
+"""What `tidemark init` says: what it saw, what it wrote, how to go on."""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from tidemark.cli.first_records import Preview
+from tidemark.cli.new_pipeline import NewPipeline
+from tidemark.cli.output import Output, inert, print_json, print_line, print_table
+from tidemark.cli.proposal import Proposal
+
+
+@dataclass(frozen=True, slots=True)
+class Initiated:
+    """A pipeline that was written."""
+
+    new: NewPipeline
+    proposal: Proposal
+    tried: Preview
+    """What becomes of the first records, decoded as proposed."""
+    files: Sequence[Path]
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """How many dead letters there are, by reason."""
+        return dict(Counter(letter.reason for letter in self.tried.dead_letters))
+
+    @property
+    def next(self) -> list[str]:
+        """The commands that go on from here."""
+        file, test = (quote(os.fspath(path)) for path in (self.new.file, self.new.test))
+        verbs = ("check", "preview", "run", "verify")
+        return [f"python -m pytest {test}", *(f"tidemark {verb} {file}" for verb in verbs)]
+
+
+def show(done: Initiated, output: Output) -> None:
+    """Print it."""
+    if output is Output.json:
+        print_json(_answer(done))
+        return
+    _print_seen(done)
+    print_line("Written:", style="bold")
+    for path in done.files:
+        print_line(f"  {path}")
+    print_line("Look at the types, then:", style="bold")
+    for command in done.next:
+        print_line(f"  {command}")
+
+
+def _answer(done: Initiated) -> dict[str, Any]:
+    return {
+        "region": done.new.region,
+        "records": done.proposal.records,
+        "looks_like": {str(kind): count for kind, count in done.proposal.looks.items()},
+        "decode": done.proposal.decode,
+        "fields": done.proposal.fields,
+        "rows": done.tried.decoded,
+        "dead_letters": done.reasons,
+        "files": [str(path) for path in done.files],
+        "next": done.next,
+    }
+
+
+def _print_seen(done: Initiated) -> None:
+    found = done.proposal
+    looks = ", ".join(f"{count} {kind}" for kind, count in found.looks.items())
+    print_line(f"{found.records} records looked at: {looks}")
+    if found.fields:
+        rows = [(one.name, one.type or "–", one.nulls, one.why) for one in found.fields]
+        print_table(("field", "type", "null or missing", "left out, because"), rows)
+    reasons = ", ".join(f"{count} {reason}" for reason, count in done.reasons.items())
+    letters = f"{len(done.tried.dead_letters)} dead letters ({reasons})" if reasons else ""
+    print_line(f"Decoded so: {done.tried.decoded} rows, {inert(letters or 'no dead letter')}")

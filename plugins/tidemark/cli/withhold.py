@@ -1,0 +1,67 @@
+"""`tidemark withhold`: a published batch is never sent to the output topic."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemark.cli.order import DRY, Apply, Why, order_of
+from tidemark.cli.output import Format, Output, Verbose, print_json, print_line
+from tidemark.cli.progress import spinning
+from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
+
+if TYPE_CHECKING:
+    from tidemark.operations.withhold import WithholdReport
+
+
+def withhold(
+    region: RegionName,
+    seq: Annotated[
+        int, typer.Argument(min=1, metavar="SEQ", help="The lowest batch that is not sent.")
+    ],
+    apply: Apply = False,
+    why: Why = "by hand",
+    pipelines: PipelinesDir = DAGS,
+    output: Format = Output.table,
+    verbose: Verbose = False,
+) -> None:
+    """Never send a published batch to the output topic: its consumers miss its rows.
+
+    The way out where a batch can't be sent: somebody deleted rows before they were, the output of
+    an upsert was taken out of the file for a while, a batch is too large for one transaction. If
+    the cause can be removed, remove it instead: the next mirror sends the batch.
+
+    A dry run unless --apply is given. The rows stay in the target, `tidemark verify` proves them as
+    before. It fences everyone and discards what is not published, as a reset does, then sends the
+    batches that follow. It refuses a batch that was sent or rewound, and one with an unsent one
+    before it. It can't be taken back. If the next batch can't be sent either, the command ends with
+    what that one says, and this one is withheld.
+
+    Exits with 0 when the batch is withheld and the rest sent, 16 (REFUSED) for another batch, 15
+    (SUPERSEDED) when another open or reset took over: nothing was withheld then.
+
+      tidemark withhold clicks 41
+      tidemark withhold clicks 41 --apply --why "rows deleted on request of the user"
+    """
+    from tidemark.operations.withhold import withhold_batch
+
+    pipeline = find_pipeline(region, pipelines)
+    order = order_of(why, apply=apply)
+    with spinning("withholding" if apply else "looking at what is not sent"):
+        report = withhold_batch(pipeline, connections_of(pipeline), seq, order)
+    if output is Output.json:
+        print_json(report)
+        return
+    for line in _lines(report):
+        print_line(line)
+
+
+def _lines(report: "WithholdReport") -> Iterator[str]:
+    done = "" if report.applied else ", dry run"
+    yield f"region {report.region}: batch {report.seq} withheld{done}"
+    yield f"  epoch       {report.epoch}"
+    yield f"  output      {report.topics.named}, batch {report.sent_seq} was sent last"
+    yield f"  never sent  {report.records} records; their rows stay in the target"
+    yield f"  sent then   {report.left} batches that follow"
+    if not report.applied:
+        yield DRY

@@ -1,0 +1,209 @@
+"""B11, B12: `tidemark init` writes a pipeline that works, from the records of a real topic."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.support.commands import answer, tidemark
+from tests.support.produce import produce
+from tests.support.registry import framed, registry
+from tests.support.world import World
+from tests.unit.test_avro import record, written
+
+CLICKS = [
+    b'{"user": "ada", "page": "/1", "ms": 5, "at": "2024-05-01T12:00:00Z", "none": null}',
+    b'{"user": null, "page": "/2", "ms": 2.5, "at": "2024-05-01T12:00:01Z", "odd": 1}',
+    b"no JSON",
+    b'{"page": "/3", "at": "2024-05-01", "odd": "x", "kafka_offset": 7}',
+]
+
+
+@pytest.fixture
+def project(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """An empty folder, connected to a topic of its own."""
+    monkeypatch.chdir(tmp_path)
+    for connection in world.connections.values():
+        monkeypatch.setenv(*connection.to_env())
+    return world
+
+
+def files() -> list[str]:
+    return sorted(str(path) for path in Path().rglob("*") if path.is_file())
+
+
+def program(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own, as a new user starts one; Airflow has a home of its own."""
+    home = {"AIRFLOW_HOME": os.path.abspath(".airflow"), "PYTHONPATH": ""}
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        env=os.environ | home, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("transform", [None, "arrow", "dataframe"])
+def test_what_it_writes_is_tested_checked_and_run(project: World, transform: str | None) -> None:
+    """B11, B12: the written test passes, the check too, and rows of a real run are the records."""
+    produce(project.kafka, project.topic, CLICKS)
+    wanted = ["--transform", transform] if transform else []
+    told = tidemark("init", "clicks", "--topic", project.topic, *wanted).stdout
+    assert "4 records looked at: 3 JSON objects, 1 text that is no JSON" in told
+    assert "Decoded so: 3 rows, 1 dead letters (1 INVALID_JSON)" in told
+    own = ["dags/clicks.py", "dags/clicks.yaml", "sql/clicks.sql", "tests/test_clicks.py"]
+    assert files() == sorted([*own, *(["jobs/__init__.py", "jobs/clicks.py"] if transform else [])])
+    tested = program("pytest", "-q", "-p", "no:cacheprovider", "tests/test_clicks.py")
+    assert tested.returncode == 0, tested.stdout
+    assert "3 passed" in tested.stdout
+    checked = program("tidemark", "check", "dags/clicks.yaml")
+    assert checked.returncode == 0, checked.stdout
+    ran = program("tidemark", "run", "dags/clicks.yaml")
+    assert ran.returncode == 0, ran.stderr
+    rows = project.sql('SELECT "user", page, ms, at::text FROM public.clicks ORDER BY page')
+    assert [row[:3] for row in rows] == [
+        ("ada", "/1", 5.0), (None, "/2", 2.5), (None, "/3", None),
+    ]  # fmt: skip
+    assert [row[3][:10] for row in rows] == ["2024-05-01"] * 3
+    assert len(project.dead_letters()) == 1
+
+
+def test_the_written_statement_makes_the_table_that_a_run_makes(project: World) -> None:
+    """B11: so the file is right as long as nobody changes one of the two."""
+    produce(project.kafka, project.topic, CLICKS)
+    tidemark("init", "clicks", "--topic", project.topic)
+    columns = (
+        "SELECT attname, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute"
+        " WHERE attrelid = 'public.clicks'::regclass AND attnum > 0 ORDER BY attnum"
+    )
+    project.sql(Path("sql/clicks.sql").read_text())
+    written_by_hand = project.sql(columns)
+    project.sql("DROP TABLE public.clicks")
+    assert program("tidemark", "run", "dags/clicks.yaml").returncode == 0
+    assert project.sql(columns) == written_by_hand
+
+
+def test_it_says_what_it_saw_and_what_it_left_open(project: World) -> None:
+    """B12: types, nulls, and why a field is not declared."""
+    produce(project.kafka, project.topic, CLICKS)
+    found = answer("init", "clicks", "--topic", project.topic)
+    assert (found["records"], found["rows"]) == (4, 3)
+    assert found["looks_like"] == {"JSON objects": 3, "text that is no JSON": 1}
+    assert found["dead_letters"] == {"INVALID_JSON": 1}
+    seen = {one["name"]: (one["type"], one["nulls"]) for one in found["fields"]}
+    assert seen == {
+        "user": ("string", 2), "page": ("string", 0), "ms": ("double", 1), "at": ("timestamp", 0),
+        "none": (None, 3), "odd": (None, 1), "kafka_offset": (None, 2),
+    }  # fmt: skip
+    why = {one["name"]: one["why"] for one in found["fields"] if not one["type"]}
+    assert (why["none"], why["odd"]) == ("only nulls", "values of several kinds")
+    assert "kept for the record's coordinates" in why["kafka_offset"]
+    text = Path("dags/clicks.yaml").read_text()
+    assert "    # odd: values of several kinds\n" in text
+    assert found["next"][0] == "python -m pytest tests/test_clicks.py"
+
+
+def test_change_events_are_seen_as_such(project: World) -> None:
+    """B20: the fields are those of the row."""
+    row = {"order_id": 7, "amount": "1.50"}
+    events = [{"op": "c", "before": None, "after": row, "source": {}}] * 2
+    produce(project.kafka, project.topic, [json.dumps(event).encode() for event in events])
+    found = answer("init", "orders", "--topic", project.topic, "--dir", "deep/er")
+    assert found["decode"] == {"format": "json", "envelope": "debezium"}
+    assert found["rows"] == 2
+    tested = program("pytest", "-q", "-p", "no:cacheprovider", "deep/er/tests/test_orders.py")
+    assert tested.returncode == 0, tested.stdout
+
+
+def test_avro_is_named_and_read_by_the_registry(
+    project: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B12: without the registry it says what the bytes look like, and how to go on."""
+    with registry() as known:
+        monkeypatch.setenv(*known.connection(extra={"max.retries": 0, "timeout": 5}).to_env())
+        schema = record(("id", "long"), ("name", ["null", "string"]), ("odd", ["int", "string"]))
+        number = known.register("t", schema)
+        datum = written(schema, {"id": 2, "name": "ada", "odd": 1})
+        produce(project.kafka, project.topic, [framed(number, datum)] * 3)
+        init = ("init", "clicks", "--topic", project.topic)
+        told = " ".join(tidemark(*init, exits=2).stderr.split())
+        assert f"its values look like Avro behind a schema id ({number})" in told
+        assert "--registry tidemark_registry. Nothing was written" in told
+        assert files() == []
+        found = answer(*init, "--registry", "tidemark_registry")
+        assert found["decode"] == {"format": "avro", "registry": "tidemark_registry"}
+        assert {one["name"]: one["type"] for one in found["fields"]} == {
+            "id": "bigint", "name": "string", "odd": None,
+        }  # fmt: skip
+        assert found["rows"] == 3
+        ran = program("tidemark", "run", "dags/clicks.yaml")
+        assert ran.returncode == 0, ran.stderr
+    tested = program("pytest", "-q", "-p", "no:cacheprovider", "tests/test_clicks.py")
+    assert tested.returncode == 0, tested.stdout
+    assert project.sql("SELECT id, name FROM public.clicks") == [(2, "ada")] * 3
+
+
+@pytest.mark.parametrize(
+    ("records", "arguments", "said"),
+    [
+        ([], [], "it holds no record to look at. Send some first"),
+        ([b"a line"], [], "its values look like text that is no JSON. Declare the fields by hand"),
+        ([b"\x80\xff"], [], "bytes of no format that Tidemark knows"),
+        ([b"<a/>"], [], "its values look like XML"),
+        ([None], [], "its values look like no value"),
+        ([b"{}"], [], "look like JSON objects and tell no field"),
+        ([b"{}"], ["--registry", "nowhere"], "AIRFLOW_CONN_NOWHERE"),
+    ],
+)
+def test_what_tells_no_fields_is_refused(
+    project: World, records: list[bytes | None], arguments: list[str], said: str
+) -> None:
+    """B12: and nothing is written."""
+    produce(project.kafka, project.topic, records)
+    told = tidemark("init", "clicks", "--topic", project.topic, *arguments, exits=2)
+    assert said in " ".join(told.stderr.split())
+    assert files() == []
+
+
+def test_bytes_are_taken_as_they_are_if_asked(project: World) -> None:
+    """B12"""
+    produce(project.kafka, project.topic, [b"\x80\xff"])
+    assert answer("init", "clicks", "--topic", project.topic, "--raw")["rows"] == 1
+    settings = yaml.safe_load(Path("dags/clicks.yaml").read_text())
+    assert settings["decode"] == {"format": "raw"}
+    tested = program("pytest", "-q", "-p", "no:cacheprovider", "tests/test_clicks.py")
+    assert tested.returncode == 0, tested.stdout
+
+
+def test_a_topic_that_is_not_there_is_named(project: World) -> None:
+    """B12"""
+    told = tidemark("init", "clicks", "--topic", "nobody-made-it", exits=2)
+    assert "topic nobody-made-it does not exist" in told.stderr
+    assert files() == []
+
+
+def test_nothing_is_overwritten(project: World) -> None:
+    """B11: a file of one of the names is named before Kafka is asked."""
+    produce(project.kafka, project.topic, CLICKS)
+    Path("tests").mkdir()
+    Path("tests/test_clicks.py").write_text("mine")
+    told = tidemark("init", "clicks", "--topic", "nobody-made-it", exits=2)
+    assert "tests/test_clicks.py: there already, and nothing is overwritten" in told.stderr
+    assert files() == ["tests/test_clicks.py"]
+    assert Path("tests/test_clicks.py").read_text() == "mine"
+
+
+def test_a_region_or_a_table_has_one_pipeline(project: World) -> None:
+    """B11: what another file of the folder has is refused."""
+    produce(project.kafka, project.topic, CLICKS)
+    tidemark("init", "clicks", "--topic", project.topic)
+    Path("dags/clicks.yaml").rename("dags/other.yaml")
+    Path("dags/clicks.py").unlink()
+    for path in ("sql/clicks.sql", "tests/test_clicks.py"):
+        Path(path).unlink()
+    init = ("init", "clicks", "--topic", project.topic)
+    assert "dags/other.yaml has the region clicks" in tidemark(*init, exits=2).stderr
+    told = tidemark("init", "more", *init[2:], "--table", "public.clicks", exits=2).stderr
+    assert "dags/other.yaml writes to public.clicks" in told

@@ -1,0 +1,68 @@
+"""A region of Avro whose columns are those of a registry's newest schema."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.support.produce import produce
+from tests.support.registry import KnownRegistry, framed
+from tests.support.world import World
+from tests.unit.test_avro import record, written
+
+from tidemark.settings.connections import Connection
+from tidemark.verify.report import Report
+from tidemark.verify.verify import verify
+
+QUICK = {"max.retries": 0, "timeout": 5}
+DECODE = {"format": "avro", "registry": "tidemark_registry", "schema": "registry"}
+
+
+@dataclass
+class RegisteredWorld(World):
+    """Its writers register each schema under one subject before they write with it."""
+
+    registry: KnownRegistry = field(default_factory=KnownRegistry)
+    decode: dict[str, Any] = field(default_factory=dict)
+    target: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def file(self) -> dict[str, Any]:
+        found = super().file
+        return found | {"decode": DECODE | self.decode, "target": found["target"] | self.target}
+
+    @property
+    def connections(self) -> dict[str, Connection]:
+        known = self.registry.connection(extra=QUICK)
+        return {**super().connections, "tidemark_registry": known}
+
+    @property
+    def subject(self) -> str:
+        return f"{self.topic}-value"
+
+    def write(self, datum: dict[str, Any], *fields: Any) -> None:
+        """One record, with a schema of these fields; it is the subject's newest now."""
+        schema = record(*fields, name="R" + self.topic.replace("-", "_"))
+        number = self.registry.register(self.subject, schema)
+        produce(self.kafka, self.topic, [framed(number, written(schema, datum))])
+
+    def verified(self) -> Report:
+        return verify(self.pipeline, self.connections, executor_of=self.executor_of)
+
+    def columns(self) -> list[tuple[str, str]]:
+        """Of the target, without those of every table."""
+        return self.sql(
+            "SELECT column_name, data_type FROM information_schema.columns"
+            " WHERE table_name = 'records' AND column_name <> 'batch_seq'"
+            " AND column_name NOT LIKE 'kafka_%%' ORDER BY ordinal_position"
+        )
+
+
+@contextmanager
+def silent(known: KnownRegistry) -> Iterator[None]:
+    """Nothing listens where the registry was."""
+    url, known.url = known.url, "http://127.0.0.1:9"
+    try:
+        yield
+    finally:
+        known.url = url

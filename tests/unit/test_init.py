@@ -1,0 +1,205 @@
+"""B11, B12: the files of `tidemark init`, whatever a topic's writers call their fields."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.commands import tidemark
+from tests.support.registry import framed
+from tests.unit.test_avro import record, written
+
+from tidemark.cli.new_files import write_all
+from tidemark.cli.new_pipeline import NewPipeline
+from tidemark.cli.proposal import proposal
+from tidemark.decode.likeness import Likeness, likeness
+from tidemark.errors import InvalidSettings
+from tidemark.settings.pipeline import Pipeline
+from tidemark.settings.transform import TransformKind
+from tidemark.testing import ddl_faults, run_transform
+
+DRAFT = {
+    "region": "clicks",
+    "kafka": {"connection": "k", "topics": ["clicks"], "start": "beginning"},
+    "target": {"connection": "w", "table": "public.clicks"},
+}
+
+
+def seen(*values: bytes | None, headers: Any = None, **options: Any) -> Any:
+    records = [{"value": value, "kafka_headers": headers} for value in values]
+    return proposal(records, None, **options)
+
+
+def project(folder: Path, *values: bytes, draft: Any = DRAFT) -> NewPipeline:
+    """What `init` writes for values like these."""
+    new = NewPipeline(folder, draft)
+    write_all(new.texts(seen(*values)))
+    return new
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        (None, Likeness.nothing), (b"", Likeness.nothing), (b'{"a": 1}', Likeness.json),
+        (b"[1]", Likeness.other_json), (b"12", Likeness.other_json), (b"a b\n", Likeness.text),
+        (b"Obj\1\x04", Likeness.container), (b"\x1f\x8b\x08", Likeness.gzip),
+        (b"<a/>", Likeness.xml),
+        (b"\xff\xfe\x80", Likeness.unknown), (b"\x02\x00", Likeness.unknown),
+        (framed(7, b'{"a": 1}'), Likeness.framed_json),
+        (framed(UUID(int=7), b'{"a": 1}'), Likeness.framed_json),
+        (framed(7, b"\x08\x96\x01\x12\x02ab", b"\0"), Likeness.protobuf),
+        (framed(7, b"\x08\x96\x01\x12\x09ab", b"\0"), Likeness.avro),
+        (framed(7, written(record(("a", "string"), ("n", "long")), {"a": "ada", "n": 9})),
+         Likeness.avro),
+    ],
+)  # fmt: skip
+def test_values_are_told_apart_by_their_bytes(value: bytes | None, what: Likeness) -> None:
+    """B12"""
+    assert likeness(value) is what
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_are_too_odd_to_be_told(value: bytes) -> None:
+    """B12, B16"""
+    assert isinstance(likeness(value), Likeness)
+
+
+def test_an_id_in_a_header_is_a_frame() -> None:
+    """B12: of JSON too."""
+    headers = [{"key": "__value_schema_id", "value": b"\0\0\0\0\7"}]
+    assert seen(b'{"a": 1}', headers=headers).decode == {"format": "json", "framing": "headers"}
+    assert seen(framed(7, b'{"a": 1}')).decode == {"format": "json", "framing": "registry"}
+    with pytest.raises(InvalidSettings, match=r"Protobuf behind a schema id \(7\)"):
+        seen(b"\x08\x01", headers=[headers[0] | {"value": b"\0\0\0\0\7\0"}])
+
+
+def test_what_most_values_look_like_decides() -> None:
+    """B12"""
+    found = seen(b"text", b'{"a": 1}', None, None, None, b'{"a": 2}')
+    assert found.declared == {"a": "bigint"}
+    assert [*found.looks] == [Likeness.nothing, Likeness.json, Likeness.text]
+
+
+ODD = ["a b", "é: x", "on", "null", "1", '"', "'", "#x", "$region", "${x}", '"""', "\\", "%(a)s",
+       "a\nb", "\x1b[31m", "ctid", "batch_seq", "A", "a", "x" * 64, "😀", "{x}",
+       "-", "~", "- a"]  # fmt: skip
+
+
+def test_odd_names_of_fields_leave_every_file_as_it_should_be(tmp_path: Path) -> None:
+    """B11, B16: each name is itself in YAML, Python and SQL, or is left out with the reason."""
+    value = json.dumps(dict.fromkeys(ODD, "x") | {"s": {"o'": [1], "😀": 1}}).encode()
+    new = project(tmp_path, value)
+    declared = Pipeline.load(new.file).decode.declared
+    left_out = {"a\nb", "\x1b[31m", "ctid", "batch_seq", "a", "x" * 64, '"', '"""', "\\"}
+    assert set(declared) == {*ODD, "s"} - left_out
+    tree = ast.parse(new.test.read_text())
+    assigned = {ast.unparse(one.targets[0]): one.value for one in tree.body
+                if isinstance(one, ast.Assign)}  # fmt: skip
+    made_up = ast.literal_eval(assigned["RECORD"])
+    assert set(made_up) == set(declared)
+    assert run_transform(new.file, [made_up]).reasons == []
+    assert ddl_faults(new.file, new.ddl.read_text()) == []
+    for path in new.paths:
+        assert "\x1b" not in path.read_text()
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=8),
+        st.none() | st.integers() | st.text(max_size=3) | st.lists(st.booleans(), max_size=2),
+        min_size=1,
+    )
+)
+def test_any_object_is_proposed_or_refused(value: dict[str, Any]) -> None:
+    """B12, B16: and what is proposed is a pipeline that reads it."""
+    try:
+        found = seen(json.dumps(value).encode())
+    except InvalidSettings:
+        return
+    text = NewPipeline(Path("p"), DRAFT).texts(found)[Path("p/dags/clicks.yaml")]
+    assert Pipeline.model_validate(yaml.safe_load(text)).decode.declared == found.declared
+
+
+def test_a_topic_or_a_table_may_have_an_odd_name(tmp_path: Path) -> None:
+    """B16: a pattern, and a name that SQL quotes."""
+    draft = DRAFT | {
+        "kafka": {"connection": "k", "topics": ["^a: #\nb.*'\""]},
+        "target": {"connection": "w", "table": 'public."A ""b"" # \n c"'},
+    }
+    new = project(tmp_path, b'{"a": 1}', draft=draft)
+    loaded = Pipeline.load(new.file)
+    assert loaded.kafka.topics == ("^a: #\nb.*'\"",)
+    assert loaded.tables[""] == 'public."A ""b"" # \n c"'
+    assert ddl_faults(new.file, new.ddl.read_text()) == []
+
+
+def test_a_file_that_cannot_be_written_leaves_none(tmp_path: Path) -> None:
+    """B11: nor a folder."""
+    (tmp_path / "taken").write_text("mine")
+    files = {tmp_path / "a" / "b" / "one": "1", tmp_path / "taken": "2"}
+    with pytest.raises(InvalidSettings, match=r"taken: File exists; nothing was written"):
+        write_all(files)
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+    with pytest.raises(InvalidSettings, match="nothing was written"):
+        write_all({tmp_path / "one": "1", tmp_path / "taken" / "two": "2"})
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_a_link_to_nowhere_is_not_written_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B16"""
+    monkeypatch.chdir(tmp_path)
+    Path("dags").mkdir()
+    Path("dags/clicks.py").symlink_to(tmp_path / "elsewhere")
+    told = tidemark("init", "clicks", "--topic", "t", exits=2)
+    assert "dags/clicks.py: there already" in told.stderr
+    with pytest.raises(InvalidSettings, match="File exists"):
+        write_all({Path("dags/clicks.py"): "x"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["Clicks", "--topic", "t"], "NAME: must be 1 to 40 small letters, digits and _"),
+        (["../x", "--topic", "t"], "NAME: must be"),
+        (["clicks", "--topic", "a/b"], "--topic: 'a/b' is no topic name"),
+        (["clicks", "--topic", ""], "--topic: '' is no topic name"),
+        (["clicks", "--topic", "^("], "--topic: '^(' is no pattern"),
+        (["clicks", "--topic", "t", "--table", "x"], "--table: 'x' is not a table name"),
+        (["clicks", "--topic", "t", "--table", "tidemark.x"], "--table: schema tidemark is"),
+        (["clicks", "--topic", "t", "--kafka", "a b"], "--kafka: must be the id of an Airflow"),
+        (["clicks", "--topic", "t", "--warehouse", ""], "--warehouse: must be the id"),
+        (["clicks", "--topic", "t", "--transform", "sql"], "--transform: must be arrow or datafr"),
+    ],
+)
+def test_a_bad_name_is_refused_before_anything_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+) -> None:
+    """B11: all by what the person typed."""
+    monkeypatch.chdir(tmp_path)
+    told = tidemark("init", *arguments, exits=2)
+    assert said in " ".join(told.stderr.split())
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("kind", [None, *TransformKind])
+def test_what_is_written_is_as_a_formatter_leaves_it(
+    tmp_path: Path, kind: TransformKind | None
+) -> None:
+    """B11: by the project's own rules."""
+    new = NewPipeline(tmp_path, DRAFT, kind)
+    write_all(new.texts(seen(b'{"a": 1, "s": {"x": [null, 1.5]}, "t": "2024-01-01"}')))
+    paths = [str(path) for path in new.paths if path.suffix == ".py"]
+    for check in (["format", "--check"], ["check", "--select", "E,F,W,I,UP"]):
+        ruff = [sys.executable, "-m", "ruff", *check, "--line-length", "100", "--isolated", *paths]
+        told = subprocess.run(ruff, capture_output=True, text=True, check=False)
+        assert told.returncode == 0, told.stdout
