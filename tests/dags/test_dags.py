@@ -232,7 +232,7 @@ def test_the_form_the_option_and_the_file_say_alike_what_is_weighed(bag: "DagBag
     from typing import get_type_hints
 
     from tidemark.cli.run import run
-    from tidemark.settings.pipeline import BatchSettings
+    from tidemark.settings.batch import BatchSettings
 
     in_file = BatchSettings.model_fields["max_bytes"].description or ""
     in_form = bag.dags["flights"].params.get_param("max_bytes").description
@@ -371,3 +371,36 @@ def test_a_table_of_many_partitions_is_cut_and_says_so() -> None:
     assert len(lines) == MOST + 2
     assert lines[-1] == "  and 20 more: XCom has them all"
     assert list(table(("partition", "offset"), [])) == []
+
+
+def test_users_look_for_faults_of_a_folder_by_one_call(folders: Folders, tmp_path: Path) -> None:
+    """B11: none in the worked examples; each of another folder is named."""
+    from tidemark.testing import dag_faults
+
+    good, wrong, _ = folders
+    assert dag_faults(good) == []
+    assert any("max_record" in fault for fault in dag_faults(wrong))
+    assert dag_faults(tmp_path) == [f"{tmp_path}: there is no DAG"]
+    assert any("parsing takes" in fault for fault in dag_faults(good, parse_seconds=0))
+
+
+@pytest.mark.parametrize(
+    ("params", "schedule", "says"),
+    [
+        ('{"n": Param(type="integer")}', "@daily", "required params without default values"),
+        ('{"n": Param("x", type="integer")}', None, "one: param n: 'x' is not of type 'integer'"),
+        ('{"n": Param(type="integer")}', None, ""),
+        ('{"n": 1}', "@daily", ""),
+    ],
+)
+def test_a_form_that_does_not_allow_its_defaults_is_a_fault(
+    tmp_path: Path, params: str, schedule: str | None, says: str
+) -> None:
+    """B11"""
+    from tidemark.testing import dag_faults
+
+    text = f"dag = DAG('one', schedule={schedule!r}, params={params})"
+    (tmp_path / "one.py").write_text(f"from airflow.sdk import DAG, Param\n{text}\n")
+    found = dag_faults(tmp_path)
+    assert (found == []) == (says == "")
+    assert says in "".join(found)

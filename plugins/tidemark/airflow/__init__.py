@@ -3,11 +3,13 @@
 from tidemark.airflow.by_hand import replay_dag, reset_dag
 from tidemark.airflow.forms import run_params
 from tidemark.airflow.group import pipeline_dag, pipeline_task_group
+from tidemark.airflow.on_data import on_data
 from tidemark.airflow.operator import DrainOperator
 from tidemark.airflow.tasks import target_asset
 
 __all__ = [
     "DrainOperator",
+    "on_data",
     "pipeline_dag",
     "pipeline_task_group",
     "replay_dag",

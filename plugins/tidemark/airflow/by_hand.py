@@ -6,11 +6,12 @@ from typing import Any
 
 from airflow.sdk import DAG
 
-from tidemark.airflow.dag import dag_of, step
+from tidemark.airflow.dag import dag_of, described, step
 from tidemark.airflow.docs import replay_doc, reset_doc
 from tidemark.airflow.forms import replay_params, reset_params
 from tidemark.airflow.replays import replay_by_hand
 from tidemark.airflow.tasks import reset_by_hand, target_assets
+from tidemark.settings.described import Role
 from tidemark.settings.pipeline import Pipeline
 
 RESET_TIMEOUT = timedelta(hours=6)
@@ -42,6 +43,7 @@ def reset_dag(
             "reset",
             reset_by_hand,
             str(path),
+            doc_json=described(pipeline, Role.reset),
             execution_timeout=reset_timeout,
             inlets=assets,  # their newest event says what is known already
             outlets=assets,
@@ -66,5 +68,11 @@ def replay_dag(
     dag_id = dag_kwargs.pop("dag_id", f"{pipeline.region}_replay")
     with dag_of(dag_id, pipeline, replay_params(), schedule=None, **dag_kwargs) as dag:
         dag.doc_md = dag.doc_md or replay_doc(pipeline)
-        step("replay", replay_by_hand, str(path), execution_timeout=replay_timeout)
+        step(
+            "replay",
+            replay_by_hand,
+            str(path),
+            doc_json=described(pipeline, Role.replay),
+            execution_timeout=replay_timeout,
+        )
     return dag

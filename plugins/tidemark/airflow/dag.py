@@ -7,7 +7,9 @@ from typing import Any
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
 
+from tidemark.airflow.link import RegionLink
 from tidemark.errors import InvalidSettings
+from tidemark.settings.described import Described, Role
 from tidemark.settings.pipeline import Pipeline
 
 Params = Mapping[str, Any]
@@ -51,9 +53,15 @@ def _beside(form: Params, others: Params) -> Params:
     return {**form, **others}
 
 
-def step(task_id: str, function: Any, *arguments: Any, **kwargs: Any) -> PythonOperator:
+def step(
+    task_id: str,
+    function: Any,
+    *arguments: Any,
+    operator: type[PythonOperator] = PythonOperator,
+    **kwargs: Any,
+) -> PythonOperator:
     """A task that calls the function; its docstring is what Airflow's page says of it."""
-    return PythonOperator(
+    task = operator(
         task_id=task_id,
         python_callable=function,
         op_args=arguments,
@@ -61,3 +69,10 @@ def step(task_id: str, function: Any, *arguments: Any, **kwargs: Any) -> PythonO
         show_return_value_in_logs=False,  # the task's own lines tell it to people
         **({"execution_timeout": STEP_TIMEOUT} | kwargs),
     )
+    task.operator_extra_links = (RegionLink(),)
+    return task
+
+
+def described(pipeline: Pipeline, role: Role) -> str:
+    """For a task's doc_json: by it the page finds the region, without the pipeline file."""
+    return Described.of(pipeline, role).to_json()

@@ -13,9 +13,10 @@ from typing import Any
 
 from airflow.sdk import DAG, TaskGroup, TriggerRule
 
-from tidemark.airflow.dag import RETRIES, dag_of, step
+from tidemark.airflow.dag import RETRIES, dag_of, described, step
 from tidemark.airflow.docs import pipeline_doc
 from tidemark.airflow.forms import run_params
+from tidemark.airflow.lineage import CloseOperator
 from tidemark.airflow.operator import DrainOperator
 from tidemark.airflow.tasks import (
     close_run,
@@ -24,6 +25,7 @@ from tidemark.airflow.tasks import (
     target_assets,
     tell_verdict,
 )
+from tidemark.settings.described import Role
 from tidemark.settings.pipeline import Pipeline
 
 DRAIN_TIMEOUT = timedelta(hours=1)
@@ -85,7 +87,7 @@ def pipeline_task_group(
 def _wire(
     path: str, pipeline: Pipeline, drain_timeout: timedelta, spark_conf: dict[str, str] | None
 ) -> None:
-    opened = step("open", open_run, path).as_setup()
+    opened = step("open", open_run, path, doc_json=described(pipeline, Role.run)).as_setup()
     drain = DrainOperator.partial(
         task_id="drain",
         pipeline=path,
@@ -98,6 +100,7 @@ def _wire(
         "close",
         close_run,
         path,
+        operator=CloseOperator,
         trigger_rule=TriggerRule.ALL_DONE,
         inlets=assets,  # their newest event says what is known already
         outlets=assets,

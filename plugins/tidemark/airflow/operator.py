@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import psutil
@@ -18,9 +18,15 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tidemark.airflow.child import PACKAGE, python, secrets
 from tidemark.airflow.failures import names_by_exit_code
+from tidemark.airflow.lineage import seen, told
+from tidemark.airflow.link import RegionLink
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.archive import OPTIONS, with_archive
 from tidemark.spark.cluster import SECRET
+from tidemark.tracing.traced import for_child
+
+if TYPE_CHECKING:
+    from tidemark.operations.lineage import Lineage
 
 LOG4J = PACKAGE / "spark" / "log4j2.properties"
 WORDS = "TIDEMARK_SPARK_LOG"
@@ -41,6 +47,8 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
     that outlives its task: it is one more member until the ledger fences it, never a danger.
     """
 
+    operator_extra_links = (RegionLink(),)
+
     def __init__(
         self, *, pipeline: str, member: int = 1, conf: dict[Any, Any] | None = None, **kwargs: Any
     ) -> None:
@@ -57,6 +65,7 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
         self.pipeline = pipeline
         self.member = member
         self._environment: dict[str, str] = {}
+        self._lineage: Lineage | None = None
 
     def execute(self, context: Context) -> None:
         """Run the driver to its end.
@@ -76,6 +85,11 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
             raise
         finally:
             self._environment = {}
+        self._lineage = seen(self.pipeline, context, counts=False)  # close counts
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """What Airflow's OpenLineage provider asks for."""
+        return told(self._lineage)
 
     def on_kill(self) -> None:
         """Leave no process of the driver: SIGTERM to all of them, then SIGKILL to the rest."""
@@ -118,6 +132,7 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
             "TIDEMARK_MEMBER_NAME": f"{ti.task_id}[{max(ti.map_index, 0)}] try {ti.try_number}",
             "TIDEMARK_MEMBER_SLOT": str(self.member),
             "TIDEMARK_SUPERVISOR": str(os.getpid()),
+            **for_child(),
         }
 
 

@@ -1,0 +1,1 @@
+"""The region's page in Airflow's UI: it reads the ledger and Kafka, and never writes."""

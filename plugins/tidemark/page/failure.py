@@ -1,0 +1,73 @@
+"""What broke: the error that the first red task of a run ended with, from its log."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+from airflow.models.dag import DagModel
+from airflow.models.taskinstance import TaskInstance
+from airflow.utils.log.log_reader import TaskLogReader
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from tidemark.page.log_error import error_in
+from tidemark.page.remedies import REMEDIES
+from tidemark.page.seen import AirflowRun
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed task, and what its log says; without a code the log names no error of ours."""
+
+    task_id: str
+    map_index: int
+    code: str | None
+    text: str
+
+    @property
+    def name(self) -> str:
+        """The task as Airflow shows it."""
+        return self.task_id if self.map_index < 0 else f"{self.task_id}[{self.map_index}]"
+
+    @property
+    def remedy(self) -> str:
+        """What to do."""
+        return REMEDIES.get(self.code or "", "Read its log.")
+
+
+def may_read_logs(dag_id: str, user: Any) -> bool:
+    """Whether the user may read the logs of the DAG, which is more than to read the DAG."""
+    details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
+    return bool(
+        get_auth_manager().is_authorized_dag(
+            method="GET", access_entity=DagAccessEntity.TASK_LOGS, details=details, user=user
+        )
+    )
+
+
+def failure(run: AirflowRun, session: Session) -> Failure | None:
+    """Why the run failed; None while no task of it did."""
+    failed = session.scalars(
+        select(TaskInstance)
+        .where(
+            TaskInstance.dag_id == run.dag_id,
+            TaskInstance.run_id == run.run_id,
+            TaskInstance.state == "failed",
+        )
+        .order_by(TaskInstance.end_date, TaskInstance.map_index)
+    ).first()
+    if failed is None:
+        return None
+    code, text = error_in(_lines(failed)) or (None, "Its log names no error of Tidemark.")
+    return Failure(failed.task_id, failed.map_index, code, text)
+
+
+def _lines(task: TaskInstance) -> Iterator[str]:
+    for line in TaskLogReader().read_log_stream(task, task.try_number, {}):
+        event = json.loads(line)
+        yield str(event.get("event", ""))
+        for detail in event.get("error_detail") or ():
+            yield str(detail.get("exc_value", ""))

@@ -1,0 +1,69 @@
+"""Lag and drift of many regions now: each Kafka cluster is asked once for all of them."""
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from tidemark.errors import TidemarkError
+from tidemark.kafka.config import kafka_config
+from tidemark.kafka.facts import Broker
+from tidemark.kafka.group import Group
+from tidemark.model.offsets import Offsets
+from tidemark.operations.region import facts_left
+from tidemark.operations.status import PartitionStatus, place, total
+from tidemark.page.credentials import PATIENCE, connection
+from tidemark.page.seen import SeenRegion
+
+_SIDE_BY_SIDE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """What Kafka says of a region beside its ledger."""
+
+    lag: int | None = None
+    """Offsets that the ledger has not passed."""
+    worst: str | None = None
+    """The partition with the largest lag."""
+    drifting: int = 0
+    """Partitions whose offset in Kafka is not the ledger's."""
+    problem: str | None = None
+
+
+def lags(regions: Iterable[tuple[SeenRegion, Offsets]]) -> list[tuple[SeenRegion, Lag]]:
+    """Each region with its lag; a cluster that does not answer is asked once."""
+    clusters: dict[str, list[tuple[SeenRegion, Offsets]]] = {}
+    for seen, offsets in regions:
+        clusters.setdefault(seen.pipeline.kafka.connection, []).append((seen, offsets))
+    return [one for conn_id, wanted in clusters.items() for one in _of_cluster(conn_id, wanted)]
+
+
+def _of_cluster(
+    conn_id: str, wanted: list[tuple[SeenRegion, Offsets]]
+) -> Iterator[tuple[SeenRegion, Lag]]:
+    try:
+        config = kafka_config(connection(conn_id))
+        broker = Broker(config)
+        broker.ping(PATIENCE)
+        ends = facts_left(broker, {at.topic for _, offsets in wanted for at in offsets}).ends
+    except TidemarkError as error:
+        yield from ((seen, Lag(problem=f"{error.code}: {error}")) for seen, _ in wanted)
+        return
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        found = pool.map(lambda one: _lag(config, one[0], one[1], ends), wanted)
+        yield from zip((seen for seen, _ in wanted), found, strict=True)
+
+
+def _lag(config: dict[str, str], seen: SeenRegion, ledger: Offsets, ends: Offsets) -> Lag:
+    known = [PartitionStatus(*at, offset, None, ends.get(at)) for at, offset in ledger.items()]
+    worst = max(known, key=lambda one: one.lag or 0)
+    found = Lag(total(one.lag for one in known), place(worst))
+    group = Group(config, seen.pipeline.group)
+    try:
+        committed = group.committed(ledger)
+        drifting = sum(committed.get(at) != offset for at, offset in ledger.items() if at in ends)
+        return replace(found, drifting=drifting)
+    except TidemarkError as error:
+        return replace(found, problem=f"{error.code}: {error}")
+    finally:
+        group.close()

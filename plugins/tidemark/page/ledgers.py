@@ -1,0 +1,85 @@
+"""Asking the ledgers of many regions: each ledger once, all at the same time."""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tidemark.errors import TidemarkError
+from tidemark.ledger.past import Standing
+from tidemark.ledger.timeline import Timeline
+from tidemark.model.offsets import Offsets
+from tidemark.operations.region import ledger_of
+from tidemark.page.credentials import connection
+from tidemark.page.seen import SeenRegion
+from tidemark.settings.connections import Connection
+
+_SIDE_BY_SIDE = 8
+_Told = TypeVar("_Told")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a ledger says of a region."""
+
+    standing: Standing | None = None
+    """None: it never opened there, or there is a problem."""
+    problem: TidemarkError | None = None
+
+
+def standings(regions: Iterable[SeenRegion]) -> list[tuple[SeenRegion, Answer]]:
+    """Each region with its ledger's answer, in their order."""
+    wanted = list(regions)
+    found = _ask(wanted, lambda timeline, names: {
+        one.region: one for one in timeline.standings(names)
+    })  # fmt: skip
+    return [(seen, _answer(found[seen.pipeline.warehouse], seen.name)) for seen in wanted]
+
+
+def next_offsets(regions: Iterable[SeenRegion]) -> list[tuple[SeenRegion, Offsets]]:
+    """Each region with where its ledger stands; a ledger that can't be asked leaves them out."""
+    wanted = list(regions)
+    found = _ask(wanted, lambda timeline, names: timeline.next_offsets(names))
+    told = ((seen, found[seen.pipeline.warehouse]) for seen in wanted)
+    return [
+        (seen, answer[seen.name])
+        for seen, answer in told
+        if isinstance(answer, dict) and answer.get(seen.name)
+    ]
+
+
+def _answer(told: dict[str, Standing] | TidemarkError, name: str) -> Answer:
+    if isinstance(told, TidemarkError):
+        return Answer(problem=told)
+    return Answer(told.get(name))
+
+
+def _ask(
+    regions: list[SeenRegion], ask: Callable[[Timeline, list[str]], dict[str, _Told]]
+) -> Mapping[str, dict[str, _Told] | TidemarkError]:
+    """By warehouse connection: the answer, or why there is none."""
+    names: dict[str, list[str]] = {}
+    for seen in regions:
+        names.setdefault(seen.pipeline.warehouse, []).append(seen.name)
+    known = {conn_id: _connection(conn_id) for conn_id in names}
+
+    def told(conn_id: str) -> dict[str, _Told] | TidemarkError:
+        found = known[conn_id]
+        if isinstance(found, TidemarkError):
+            return found
+        try:
+            with ledger_of(found) as ledger:
+                timeline = Timeline(ledger.engine)
+                return ask(timeline, names[conn_id]) if timeline.ledger_is_there() else {}
+        except TidemarkError as error:
+            return error
+
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        return dict(zip(names, pool.map(told, names), strict=True))
+
+
+def _connection(conn_id: str) -> Connection | TidemarkError:
+    try:
+        return connection(conn_id)
+    except TidemarkError as error:
+        return error

@@ -1,0 +1,273 @@
+"""The pages in Airflow's UI, seen by a real browser: what they say is what the ledger says."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.support.browsed import HOSTILE, Browsed, browsed
+from tests.support.rest import AirflowApi
+from tests.support.topics import create_topic
+
+from tidemark.local.airflow import Airflow
+from tidemark.local.stack import LocalStack
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, FrameLocator, Page
+
+pytestmark = [pytest.mark.airflow, pytest.mark.timeout(600), pytest.mark.xdist_group("airflow")]
+
+PATIENCE_MS = 60_000
+
+
+@pytest.fixture(scope="module")
+def world(
+    stack: LocalStack, admin: AdminClient, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Browsed]:
+    """The regions to look at."""
+    topic = f"t-{uuid4().hex[:12]}"
+    create_topic(admin, NewTopic(topic, 2, 1))
+    folder = tmp_path_factory.mktemp("browsed")
+    warehouse = stack.postgres.parameters("warehouse")
+    yield browsed(folder, stack.kafka.bootstrap, warehouse, topic)
+    admin.delete_topics([topic])[topic].exception(30)
+
+
+@pytest.fixture(scope="module")
+def project(stack: LocalStack, world: Browsed) -> Iterator[None]:
+    """Airflow's DAGs are those of the browsed project."""
+    stack.airflow.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stack.airflow, "_project", world.folder)
+        yield
+
+
+@pytest.fixture(scope="module")
+def api(project: None, airflow: Airflow) -> AirflowApi:
+    """The REST API; a run of the region in trouble has been started, and has failed."""
+    api = AirflowApi(airflow)
+    for dag_id in ("trouble", "well_reset", "lost"):
+        api.until_parsed(dag_id)
+    assert api.run("trouble", f"r-{uuid4().hex[:8]}") == "failed"
+    return api
+
+
+@pytest.fixture(scope="module")
+def session(browser: "Browser", api: AirflowApi, airflow: Airflow) -> Iterator["Page"]:
+    """One who has logged in."""
+    context = browser.new_context(
+        base_url=airflow.url, viewport={"width": 1280, "height": 900}, color_scheme="light",
+        timezone_id="Asia/Tokyo",
+    )  # fmt: skip
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    page.goto("/")
+    user, password = airflow.login
+    page.fill("input[name=username]", user)
+    page.fill("input[name=password]", password)
+    page.click("button[type=submit]")
+    page.wait_for_url(lambda url: "login" not in url)
+    yield page
+    context.close()
+
+
+@pytest.fixture
+def page(session: "Page") -> Iterator["Page"]:
+    """The browser; the page in it has had no error."""
+    errors: list[str] = []
+
+    def note(error: Any) -> None:
+        errors.append(str(error))
+
+    session.on("pageerror", note)
+    yield session
+    session.remove_listener("pageerror", note)
+    assert errors == []
+
+
+def region(page: "Page", dag_id: str) -> "FrameLocator":
+    """The tab of the DAG."""
+    page.goto(f"/dags/{dag_id}/plugin/tidemark-region")
+    frame = page.frame_locator("iframe[title=Tidemark]")
+    frame.locator("h1").wait_for()
+    return frame
+
+
+def fact(frame: "FrameLocator", name: str) -> str:
+    return frame.locator(f"[data-fact={name}]").inner_text()
+
+
+def test_all_regions_stand_in_one_list_the_worst_first(page: "Page", world: Browsed) -> None:
+    page.goto("/plugin/tidemark")
+    frame = page.frame_locator("iframe[title=Tidemark]")
+    row = frame.locator("tr", has_text=world.well.region)
+    waiting = row.locator("[data-lag]", has_text=re.compile(r"^\d"))
+    waiting.wait_for()
+    assert waiting.inner_text() == "2"
+    assert row.locator("[data-drift]").inner_text() == "0"
+    levels = frame.locator("[data-level]").all_inner_texts()
+    assert levels == ["red", "unknown", "behind", "new"]
+    assert "2 records wait" in row.inner_text()
+    lost = frame.locator("tr", has_text=world.lost).inner_text()
+    assert "connection 'nowhere' is not known" in lost
+
+
+def test_a_region_is_told_as_the_ledger_has_it(page: "Page", world: Browsed) -> None:
+    """B21: its state, its lag, its checkpoints, its runs as a picture."""
+    frame = region(page, "well")
+    [(head, epoch, dead)] = world.well.sql(
+        "SELECT head_seq, epoch, dead_letters FROM tidemark.region_status WHERE region = %s",
+        [world.well.region],
+    )
+    assert fact(frame, "head_seq") == str(head)
+    assert fact(frame, "epoch") == str(epoch)
+    assert fact(frame, "dead_letters") == str(dead) == "1"
+    frame.locator("[data-partitions]").wait_for()
+    assert fact(frame, "lag") == "2"
+    batches = world.well.sql(
+        "SELECT seq::text, rows_moved::text FROM tidemark.batches WHERE region = %s"
+        " ORDER BY seq DESC",
+        [world.well.region],
+    )
+    rows = frame.locator("[data-checkpoints] tbody tr")
+    shown = [
+        (row.locator("th").inner_text(), row.locator("td").nth(3).inner_text())
+        for row in rows.all()
+    ]
+    assert shown == batches
+    assert frame.locator("[data-picture] svg rect.batch").count() == len(batches)
+    assert frame.locator("[data-chart] svg").count() == 5
+
+
+def test_times_are_those_of_airflows_time_zone(page: "Page", world: Browsed) -> None:
+    [(tokyo, utc)] = world.well.sql(
+        "SELECT to_char(max(published_at) AT TIME ZONE 'Asia/Tokyo', 'YYYY-MM-DD HH24:MI:SS'),"
+        " to_char(max(published_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')"
+        " FROM tidemark.batches WHERE region = %s",
+        [world.well.region],
+    )
+    told = region(page, "well").locator("[data-checkpoints] time").first
+    assert (told.inner_text(), told.get_attribute("title")) == (tokyo, f"{utc} UTC")
+
+
+def test_a_dead_letter_is_text_and_never_acts(page: "Page") -> None:
+    frame = region(page, "well")
+    frame.locator("[data-letter] summary").click()
+    assert "onerror" in frame.locator("[data-value]").inner_text()
+    assert frame.locator("img").count() == 0
+    assert "hacked" not in page.title()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    frame.locator("button", has_text="Copy as JSON").click()
+    frame.locator("button", has_text="Copied").wait_for()
+    copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
+    assert copied["value"]["text"] == HOSTILE.decode()
+
+
+def test_lag_can_be_read_as_a_table(page: "Page") -> None:
+    frame = region(page, "well")
+    frame.locator("[data-chart=lag] svg").wait_for()
+    frame.locator("summary", has_text="Lag as a table").click()
+    cells = frame.locator("[data-table=lag] tbody tr").last.locator("td").all_inner_texts()
+    assert cells[1:] == ["15", "10", "5"]
+
+
+def test_what_broke_is_told_from_the_log(page: "Page") -> None:
+    frame = region(page, "trouble")
+    told = frame.locator("[data-code=INVALID_SETTINGS]")
+    told.wait_for()
+    assert "not-there" in told.inner_text()
+    assert frame.locator(".chip.red").count() == 1
+    assert "What to do" in frame.locator(".remedy").inner_text()
+
+
+def test_a_rewind_is_tried_and_done_and_the_page_changes(
+    page: "Page", world: Browsed, api: AirflowApi
+) -> None:
+    frame = region(page, "well")
+    frame.locator("[data-to='1']").click()
+    removed = frame.locator("[data-dry=rows]")
+    removed.wait_for()
+    [(rows,)] = world.well.sql(
+        f"SELECT count(*) FROM public.{world.well.region} WHERE batch_seq > 1"
+    )
+    assert removed.inner_text() == str(rows) != "0"
+    assert '"to": "1"' in frame.locator("[data-conf]").inner_text()
+    frame.locator("a", has_text="open the reset form").click()
+    page.wait_for_url("**/dags/well_reset**")
+    trigger_reset(page, to="1", reason="seen in a browser")
+    run_id = newest_run(api, "well_reset")
+    assert api.until_ended("well_reset", run_id) == "success"
+    frame = region(page, "well")
+    assert fact(frame, "head_seq") == "1"
+    reset = frame.locator("[data-resets] tbody tr").first.inner_text()
+    assert "rewind to checkpoint 1" in reset
+    assert "seen in a browser" in reset
+    assert "admin" in reset
+    assert frame.locator("[data-picture] svg rect.rewound").count() > 0
+
+
+def test_a_run_is_followed_while_it_is_on(page: "Page", world: Browsed) -> None:
+    world.well.open("live")
+    frame = region(page, "well")
+    frame.locator(".verdict .chip.running").wait_for()
+    world.well.drain("live")
+    head = world.well.close("live").checkpoint.seq
+    frame.locator("[data-fact=head_seq]", has_text=re.compile(f"^{head}$")).wait_for()
+    frame.locator(".verdict .chip.well").wait_for()
+
+
+def trigger_reset(page: "Page", to: str, reason: str) -> None:
+    """Fill Airflow's own form."""
+    page.get_by_test_id("trigger-dag-button").first.click()
+    form = page.locator("[role=dialog][data-state=open]")
+    form.get_by_role("button", name="Reset", exact=True).click()
+    form.locator("[name=element_to]").fill(to)
+    form.locator("[name=element_reason]").fill(reason)
+    form.locator("label", has=page.locator("[name=element_apply]")).click()
+    form.get_by_test_id("trigger-dag-submit").click()
+    form.wait_for(state="hidden")
+
+
+def newest_run(api: AirflowApi, dag_id: str) -> str:
+    [run] = api.get(f"dags/{dag_id}/dagRuns", order_by="-id", limit=1)["dag_runs"]
+    return str(run["dag_run_id"])
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_pages_are_whole_in_both_themes_and_at_any_width(
+    browser: "Browser", session: "Page", stack: LocalStack, theme: str
+) -> None:
+    """Also their pictures are kept, in the state folder of the tests."""
+    folder = stack.folder.root / "screenshots"
+    folder.mkdir(exist_ok=True)
+    state = session.context.storage_state()
+    for width in (1280, 400):
+        size = {"width": width, "height": 900}
+        context = browser.new_context(
+            base_url=stack.airflow.url, storage_state=state, viewport=size, color_scheme=theme,
+        )  # fmt: skip
+        one = context.new_page()
+        for name, path in _PATHS.items():
+            look(one, path, folder / f"{name}-{theme}-{width}.png")
+            assert one.evaluate("document.documentElement.dataset.theme") == theme
+            assert one.evaluate("document.documentElement.scrollWidth") <= width, (name, width)
+        context.close()
+
+
+_PATHS = {
+    "regions": "/tidemark/",
+    "well": "/tidemark/dag?dag_id=well",
+    "trouble": "/tidemark/dag?dag_id=trouble",
+    "lost": "/tidemark/dag?dag_id=lost",
+    "none": "/tidemark/dag?dag_id=none",
+}
+
+
+def look(page: "Page", path: str, file: Path) -> None:
+    page.goto(path)
+    page.wait_for_load_state("networkidle")
+    page.screenshot(path=file, full_page=True)

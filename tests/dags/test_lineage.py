@@ -1,0 +1,152 @@
+"""What an OpenLineage backend is told of a real run of Airflow, spark-submit, Kafka, Postgres."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from tests.support.http_server import receiver, served
+from tests.support.world import World
+
+Event = dict[str, Any]
+
+DAG = """
+from pathlib import Path
+from tidemark.airflow import pipeline_dag
+
+dag = pipeline_dag(Path(__file__).with_name("lined.yaml"), dag_id="lined")
+"""
+
+
+@contextmanager
+def receiving() -> Iterator[tuple[str, list[Event]]]:
+    """An HTTP receiver of events, at this address."""
+    events: list[Event] = []
+
+    def take(body: bytes, headers: Mapping[str, str]) -> int:
+        events.append(json.loads(body))
+        return 200
+
+    with served(receiver(take)) as url:
+        yield url, events
+
+
+@pytest.fixture
+def world(kafka: str, warehouse: dict[str, Any], topic: Callable[..., str], group: str) -> World:
+    return World(kafka, warehouse, topic(partitions=2), group)
+
+
+@pytest.mark.spark
+def test_a_real_run_tells_its_lineage(
+    world: World, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """B22: topics, tables, columns and counts, named as the specification says; and no secret."""
+    world.produce(5)
+    (tmp_path / "lined.yaml").write_text(yaml.safe_dump(world.file))
+    (tmp_path / "lined.py").write_text(DAG)
+    home = tmp_path / "home"
+    connections = dict(one.to_env() for one in world.connections.values())
+    spark = {"AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[1]"})}
+    own = {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(tmp_path),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db",
+    }
+    script = [sys.executable, str(Path(__file__).with_name("lineage.py")), str(tmp_path)]
+    with receiving() as (url, events):
+        env = {**environment, **own, **connections, **spark, "OPENLINEAGE_URL": url}
+        ended = subprocess.run(script, env=env, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    states = json.loads((tmp_path / "states.json").read_text())
+    assert (states["drain"], states["close"]) == ("success", "success"), ended.stdout[-3000:]
+    [close] = [one for one in events if is_complete(one, "lined.close")]
+    check_datasets(world, close)
+    [drain] = [one for one in events if is_complete(one, "lined.drain")]
+    assert names(drain["inputs"]) == names(close["inputs"])
+    assert names(drain["outputs"]) == names(close["outputs"])
+    assert "outputStatistics" not in drain["outputs"][0].get("outputFacets", {})
+    assert world.warehouse["password"] not in json.dumps(events)
+
+
+def is_complete(event: Event, job: str) -> bool:
+    return (event["eventType"], event["job"]["name"]) == ("COMPLETE", job)
+
+
+def names(datasets: list[Event]) -> list[tuple[str, str]]:
+    return [(one["namespace"], one["name"]) for one in datasets]
+
+
+def check_datasets(world: World, close: Event) -> None:
+    """The names of OpenLineage's specification; the columns are those of file and table."""
+    [topic], [table] = close["inputs"], close["outputs"]
+    assert names([topic]) == [(f"kafka://{world.kafka}", world.topic)]
+    p = world.warehouse
+    place = (f"postgres://{p['host']}:{p['port']}", f"{p['dbname']}.public.records")
+    assert names([table]) == [place]
+    assert topic["inputFacets"]["inputStatistics"]["rowCount"] == 5
+    assert table["outputFacets"]["outputStatistics"]["rowCount"] == 5
+    fields = topic["facets"]["schema"]["fields"]
+    assert [(one["name"], one["type"]) for one in fields] == [("value", "string")]
+    columns = {one["name"]: one["type"] for one in table["facets"]["schema"]["fields"]}
+    assert (columns["value"], columns["kafka_offset"]) == ("text", "bigint")
+    made = table["facets"]["columnLineage"]["fields"]
+    assert {name: [one["field"] for one in of["inputFields"]] for name, of in made.items()} == {
+        "value": ["value"]
+    }
+
+
+def test_without_a_backend_nothing_is_looked_up(
+    connections: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B22: neither ledger nor connections are asked, and the operator has nothing to tell."""
+    from tidemark.airflow import lineage
+
+    monkeypatch.delenv("OPENLINEAGE_URL", raising=False)
+    assert lineage.seen("no such file", {}, counts=True) is None
+    assert lineage.told(None) is None
+    monkeypatch.setitem(sys.modules, "airflow.providers.openlineage.conf", None)
+    assert lineage.is_wanted() is False
+
+
+def test_what_cannot_be_looked_up_fails_nothing(
+    connections: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B22: the ledger of these connections does not answer; neither does a task's time-out hurt."""
+    from airflow.sdk.exceptions import AirflowTaskTimeout
+    from tests.dags.conftest import PROJECT
+
+    from tidemark.airflow import lineage
+
+    monkeypatch.setenv("OPENLINEAGE_URL", "http://127.0.0.1:1")
+    context = {"ti": SimpleNamespace(dag_id="flights", run_id="x")}
+    path = str(PROJECT / "dags" / "flights.yaml")
+    assert lineage.seen(path, context, counts=True) is None
+    assert "the lineage is not told" in caplog.text
+
+    def late(*_: object) -> None:
+        raise AirflowTaskTimeout
+
+    monkeypatch.setattr(lineage, "resolve", late)
+    assert lineage.seen(path, context, counts=True) is None
+
+
+def test_names_of_servers() -> None:
+    """B22: the first of several; with the port that is meant; without a protocol's name."""
+    from tidemark.operations.lineage import kafka_namespace, postgres_namespace
+    from tidemark.settings.connections import Connection
+
+    def kafka(servers: str) -> str:
+        return kafka_namespace(Connection("k", "kafka", extra={"bootstrap.servers": servers}))
+
+    assert kafka("a:1,b:2") == "kafka://a:1"
+    assert kafka("SASL_SSL://a:1") == "kafka://a:1"
+    assert kafka("a") == "kafka://a:9092"
+    assert postgres_namespace(Connection("p", "postgres", "a")) == "postgres://a:5432"
+    two = Connection("p", "postgres", "a,b", extra={"port": "6,7"})
+    assert postgres_namespace(two) == "postgres://a:6"

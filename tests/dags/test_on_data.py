@@ -1,0 +1,168 @@
+"""A run starts when records wait; what rings is late, doubled or lost without harm."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.region import kafka_connection, postgres_connection
+from tests.support.world import World
+
+from tidemark.airflow.doorbell import Doorbell
+from tidemark.errors import InvalidSettings
+
+Rings = Callable[[], Any]
+SECONDS = 0.05
+
+
+@pytest.fixture
+def world(kafka: str, warehouse: dict[str, Any], topic: Callable[..., str], group: str) -> World:
+    return World(kafka, warehouse, topic(partitions=2), group)
+
+
+@pytest.fixture
+def bell(world: World, monkeypatch: pytest.MonkeyPatch) -> Doorbell:
+    """The region's, with its connections where a triggerer finds them."""
+    for connection in (kafka_connection(world.kafka), postgres_connection(world.warehouse)):
+        monkeypatch.setenv(*connection.to_env())
+    return bell_of(world)
+
+
+def bell_of(world: World, topics: list[str] | None = None) -> Doorbell:
+    return Doorbell(
+        region=world.region,
+        topics=topics or [world.topic],
+        kafka="tidemark_kafka",
+        warehouse="tidemark_warehouse",
+        seconds=SECONDS,
+    )
+
+
+@asynccontextmanager
+async def listening(bell: Doorbell) -> AsyncIterator[Callable[..., Any]]:
+    """A function that waits for the next ring and says how many offsets wait; None: silence."""
+    rings: asyncio.Queue[int] = asyncio.Queue()
+
+    async def listen() -> None:
+        async for event in bell.run():
+            rings.put_nowait(event.payload["unread_offsets"])
+
+    async def heard(within: float = 20) -> int | None:
+        try:
+            return await asyncio.wait_for(rings.get(), within)
+        except TimeoutError:
+            return None
+
+    task = asyncio.create_task(listen())
+    try:
+        yield heard
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def test_it_rings_once_for_what_waits_and_again_after_a_run(world: World, bell: Doorbell) -> None:
+    """B21."""
+
+    async def story() -> None:
+        async with listening(bell) as heard:
+            assert await heard(within=1) is None, "nothing waits"
+            world.produce(3)
+            assert await heard() == 3, "a region that never opened"
+            world.produce(2, partition=1)
+            assert await heard(within=1) is None, "one ring is enough"
+            await asyncio.to_thread(world.run, "first")
+            assert await heard(within=1) is None, "all is read"
+            world.produce(1, start=3)
+            assert await heard() == 1
+
+    asyncio.run(story())
+
+
+def test_it_is_silent_beside_a_run_and_after_one_that_failed(world: World, bell: Doorbell) -> None:
+    world.produce(3)
+    world.open("open")
+
+    async def story() -> None:
+        async with listening(bell) as heard:
+            assert await heard(within=1) is None, "a run is at work"
+            await asyncio.to_thread(world.reset, "open")
+            assert await heard(within=1) is None, "the floor tries it again"
+            await asyncio.to_thread(world.run, "next", max_batches=1, max_records=1)
+            assert await heard() == 2, "a bound left some"
+
+    asyncio.run(story())
+
+
+def test_a_ring_that_nobody_answered_is_repeated(
+    world: World, bell: Doorbell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.produce(3)
+
+    async def story() -> None:
+        async with listening(bell) as heard:
+            assert await heard() == 3
+            monkeypatch.setattr("tidemark.airflow.doorbell.AGAIN_SECONDS", 0)
+            assert await heard() == 3
+
+    asyncio.run(story())
+
+
+def test_what_can_not_be_asked_is_waited_for(
+    world: World, bell: Doorbell, caplog: pytest.LogCaptureFixture
+) -> None:
+    late = bell_of(world, [f"{world.topic}-late"])
+
+    async def story() -> None:
+        async with listening(late) as heard:
+            assert await heard(within=1) is None
+
+    asyncio.run(story())
+    assert "nobody knows what waits" in caplog.text
+    assert f"{world.topic}-late" in caplog.text
+
+
+def test_airflow_keeps_ids_and_no_secret(world: World, bell: Doorbell) -> None:
+    path, kept = bell.serialize()
+    assert path == "tidemark.airflow.doorbell.Doorbell"
+    assert Doorbell(**kept).serialize() == (path, kept)
+    assert world.warehouse["password"] not in str(kept)
+
+
+def test_a_dag_is_scheduled_by_records_and_by_the_floor(tmp_path: Path) -> None:
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    from tidemark.airflow import on_data, pipeline_dag
+
+    file = Path("dags/flights.yaml")
+    dag = pipeline_dag(file, schedule=on_data(file, floor="*/15 * * * *"))
+    written = DagSerialization.to_dict(dag)["dag"]["timetable"]
+    assert "*/15 * * * *" in str(written)
+    assert "flights/doorbell" in str(written)
+    with pytest.raises(InvalidSettings):
+        on_data(tmp_path / "missing.yaml")
+
+
+def test_airflows_own_ways_to_tell_are_handed_on() -> None:
+    """What docs/schedules.md shows."""
+    from airflow.sdk import AsyncCallback, DeadlineAlert, DeadlineReference
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    from tidemark.airflow import pipeline_dag
+
+    late = DeadlineAlert(
+        reference=DeadlineReference.DAGRUN_QUEUED_AT,
+        interval=timedelta(minutes=30),
+        callback=AsyncCallback(page_somebody, kwargs={"text": "late"}),
+    )
+    dag = pipeline_dag("dags/flights.yaml", on_failure_callback=print, deadline=late)
+    written = DagSerialization.to_dict(dag)["dag"]
+    assert written["has_on_failure_callback"] is True
+    assert f"{__name__}.page_somebody" in str(written["deadline"])
+
+
+async def page_somebody(text: str, context: dict[str, object]) -> None:
+    """What a team would use."""

@@ -1,0 +1,216 @@
+"""The pages in Airflow's own api-server app: who sees what, and what no answer holds."""
+
+import json
+import runpy
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.dags.conftest import PASSWORD, PROJECT
+from tests.support.some_dags import token
+
+if TYPE_CHECKING:
+    from airflow.dag_processing.dagbag import DagBag
+    from fastapi.testclient import TestClient
+
+PAGES = (
+    "/tidemark/",
+    "/tidemark/lags",
+    "/tidemark/dag?dag_id=flights",
+    "/tidemark/dag/live?dag_id=flights",
+    "/tidemark/dag/charts?dag_id=flights",
+    "/tidemark/dag/failure?dag_id=flights",
+    "/tidemark/dag/now?dag_id=flights",
+    "/tidemark/dag/dry-run?dag_id=flights&to=last",
+    "/tidemark/static/page.js",
+)
+OF_REGION = [path for path in PAGES if "/dag/" in path]
+HERE = "http://127.0.0.1"
+
+
+@pytest.fixture(scope="module")
+def client(bag: "DagBag") -> Iterator["TestClient"]:
+    """Airflow's app with this project's plugin and DAGs; ledger and Kafka can't be reached."""
+    from airflow.api_fastapi.app import create_app, purge_cached_app
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import sync_bag_to_db
+    from airflow.utils.db import initdb
+    from fastapi.testclient import TestClient
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW__CORE__AUTH_MANAGER", "tests.support.some_dags.SomeDags")
+        patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", "x" * 64)
+        patch.setenv("AIRFLOW_CONN_TIDEMARK_WAREHOUSE", json.dumps(_postgres()))
+        kafka = {"bootstrap.servers": "127.0.0.1:1", "sasl.password": PASSWORD}
+        patch.setenv(
+            "AIRFLOW_CONN_TIDEMARK_KAFKA", json.dumps({"conn_type": "kafka", "extra": kafka})
+        )
+        patch.setattr("tidemark.page.credentials.PATIENCE", 1)
+        initdb()
+        DagBundlesManager().sync_bundles_to_db()
+        sync_bag_to_db(bag, "dags-folder", None)
+        yield TestClient(create_app(apps="core"), base_url=HERE)
+        purge_cached_app()
+
+
+def _postgres() -> dict[str, Any]:
+    return {
+        "conn_type": "postgres", "host": "127.0.0.1", "port": 1, "login": "tidemark",
+        "password": PASSWORD, "schema": "warehouse",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_without_a_token_nothing_is_answered(client: "TestClient", path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 401
+    assert "flights" not in answer.text
+
+
+def test_who_may_read_a_dag_sees_its_region(client: "TestClient") -> None:
+    found = client.get("/tidemark/", headers=token("flights", "orders_cdc"))
+    assert found.status_code == 200
+    assert "region=flights" in found.text
+    assert "region=orders_cdc" in found.text
+
+
+def test_of_a_dag_that_may_not_be_read_nothing_is_seen(client: "TestClient") -> None:
+    """B21: a user who may not read the DAG sees nothing of its region."""
+    stranger = token("orders_cdc")
+    for path in ("/tidemark/", "/tidemark/lags"):
+        found = client.get(path, headers=stranger)
+        assert found.status_code == 200
+        assert "flights" not in found.text
+    assert "no Tidemark region" in client.get(PAGES[2], headers=stranger).text
+    for path in OF_REGION:
+        found = client.get(path, headers=stranger)
+        assert found.status_code == 404
+        assert found.json() == {"detail": "No DAG that you may read has such a region"}
+
+
+@pytest.mark.parametrize("path", OF_REGION)
+def test_one_may_not_name_anothers_region_beside_ones_own_dag(
+    client: "TestClient", path: str
+) -> None:
+    own = path.replace("dag_id=flights", "dag_id=orders_cdc&region=flights")
+    assert client.get(own, headers=token("orders_cdc")).status_code == 404
+
+
+def test_who_may_read_the_reset_alone_is_not_led_to_the_run(client: "TestClient") -> None:
+    found = client.get("/tidemark/dag?dag_id=flights_reset", headers=token("flights_reset")).text
+    assert "<h1>flights</h1>" in found
+    assert 'href="../dags/flights_reset"' in found
+    assert 'href="../dags/flights"' not in found
+
+
+def test_who_may_not_read_logs_is_not_shown_what_they_say(
+    client: "TestClient", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tidemark.page import app as pages
+    from tidemark.page.failure import Failure
+    from tidemark.page.seen import AirflowRun, SeenRegion
+    from tidemark.settings.described import Described, Role
+    from tidemark.settings.pipeline import Pipeline
+
+    described = Described.of(Pipeline.load(PROJECT / "dags" / "flights.yaml"), Role.run)
+    failed = AirflowRun("flights", "r", "failed", None, None)
+    seen = SeenRegion(described, {Role.run: "flights"}, last_run=failed)
+    monkeypatch.setitem(pages.app.dependency_overrides, pages._region, lambda: seen)
+    told = Failure("drain", 0, "DATA_LOST", "the log's own words")
+    monkeypatch.setattr(pages, "failure", lambda *_: told)
+    path = "/tidemark/dag/failure?dag_id=flights"
+    assert client.get(path, headers=token("flights")).status_code == 403
+    assert "the log&#39;s own words" in client.get(path, headers=token("flights", "logs")).text
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_no_answer_holds_a_secret(client: "TestClient", path: str) -> None:
+    found = client.get(path, headers=token("flights", "flights_reset", "logs"))
+    assert found.status_code == 200
+    assert PASSWORD not in found.text
+
+
+def test_a_ledger_that_cannot_be_asked_is_told_and_the_rest_is_there(client: "TestClient") -> None:
+    found = client.get("/tidemark/dag?dag_id=flights", headers=token("flights")).text
+    assert "UNREACHABLE" in found
+    assert "tidemark_warehouse" in found
+    assert "public.flights, append" in found
+
+
+def test_a_connection_of_airflows_database_is_found(
+    client: "TestClient", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.models.connection import Connection
+    from airflow.utils.session import create_session
+
+    from tidemark.page.credentials import connection
+
+    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")  # as the api-server sets it
+    with create_session() as session:
+        session.add(Connection("in_database", "postgres", host="h", schema="s", password=PASSWORD))
+    found = connection("in_database")
+    assert (found.host, found.schema, found.password) == ("h", "s", PASSWORD)
+    assert PASSWORD not in repr(found)
+
+
+def test_a_dag_without_a_region_says_so(client: "TestClient") -> None:
+    found = client.get("/tidemark/dag?dag_id=other", headers=token("other"))
+    assert (found.status_code, "no Tidemark region" in found.text) == (200, True)
+
+
+def test_nothing_but_the_pages_own_files_is_given(client: "TestClient") -> None:
+    for name in ("echarts.LICENSE", "..%2Fapp.py", "app.py"):
+        answer = client.get(f"/tidemark/static/{name}", headers=token("flights"))
+        assert answer.status_code == 404
+
+
+def test_pages_are_framed_by_airflow_alone_and_load_nothing_from_elsewhere(
+    client: "TestClient",
+) -> None:
+    headers = client.get("/tidemark/", headers=token("flights")).headers
+    assert "default-src 'self'" in headers["content-security-policy"]
+    assert "frame-ancestors 'self'" in headers["content-security-policy"]
+    for file in (PROJECT / "plugins/tidemark/page").rglob("*.html"):
+        assert "http" not in file.read_text(), file.name
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_the_file_in_plugins_is_for_an_airflow_without_the_package(
+    monkeypatch: pytest.MonkeyPatch, is_installed: bool
+) -> None:
+    """A second one of the same name would be skipped, and listed as an error of the plugins."""
+    if not is_installed:
+        monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
+    found = runpy.run_path(str(PROJECT / "plugins" / "tidemark_plugin.py"))
+    assert ("TidemarkPlugin" in found) is not is_installed
+
+
+def test_the_plugin_is_mounted_once_and_without_complaint(client: "TestClient") -> None:
+    """By its entry point, and by the file in plugins/ where Tidemark is no package."""
+    from airflow import plugins_manager
+
+    names = [one.name for one in plugins_manager._get_plugins()[0]]
+    assert names.count("tidemark") == 1
+    assert not plugins_manager.get_import_errors()
+    views = plugins_manager._get_ui_plugins()[0]
+    assert {"nav", "dag"} <= {one["destination"] for one in views}
+    assert all(not one["href"].startswith("/") for one in views if "tidemark" in one["href"])
+
+
+def test_each_task_leads_to_its_regions_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """B21: one click from what is red to what it means."""
+    from airflow.sdk.configuration import conf
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    from tidemark.airflow import pipeline_dag, reset_dag
+    from tidemark.airflow.link import RegionLink
+    from tidemark.page.plugin import TidemarkPlugin
+
+    for dag in (pipeline_dag(PROJECT / "dags/flights.yaml"), reset_dag("dags/flights.yaml")):
+        for task in DagSerialization.from_dict(DagSerialization.to_dict(dag)).tasks:
+            assert [*task.operator_extra_link_dict] == ["Region"], task.task_id
+    [of_dag] = [v for v in TidemarkPlugin.external_views if v["destination"] == "dag"]
+    monkeypatch.setattr(conf, "get", lambda *_, **__: "https://example.com/airflow")
+    found = RegionLink().get_link(None, ti_key=SimpleNamespace(dag_id="a b"))
+    assert found == f"https://example.com/airflow/dags/a%20b/plugin/{of_dag['url_route']}"
