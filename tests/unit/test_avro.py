@@ -13,7 +13,7 @@ from tests.support.registry import framed
 from tidemark.decode import Reason
 from tidemark.decode.avro import AvroDecoder
 from tidemark.decode.outcome import Refusal
-from tidemark.decode.registry import Written
+from tidemark.decode.written import Written
 from tidemark.settings.fields import arrow_schema
 
 

@@ -24,8 +24,8 @@ from tidemark.settings.pipeline import Pipeline
 
 PROJECT = Path(__file__).resolve().parents[2]
 COMMANDS = [
-    "check", "preview", "run", "migrate", "status", "group", "checkpoints", "offsets", "reset",
-    "mirror", "verify", "dead-letters", "replay", "region", "local",
+    "init", "check", "preview", "run", "migrate", "status", "group", "checkpoints", "offsets",
+    "reset", "mirror", "verify", "dead-letters", "replay", "region", "local",
 ]  # fmt: skip
 TIDEMARK = (sys.executable, "-m", "tidemark")
 HEAVY = {"pyspark", "confluent_kafka", "psycopg2", "sqlalchemy", "pydantic", "pyarrow", "httpx"}

@@ -14,7 +14,7 @@ from tests.unit.test_pipeline import MINIMAL
 from tidemark.cli.inferred import Inferred
 from tidemark.decode import Decoding, JsonDecoder
 from tidemark.decode.infer import inferred
-from tidemark.decode.registry import Written
+from tidemark.decode.written import Written
 from tidemark.decode.written_fields import of_avro
 from tidemark.errors import InvalidSettings
 from tidemark.settings.decode import DecodeSettings
@@ -125,6 +125,8 @@ def test_what_is_printed_can_be_pasted() -> None:
     assert pasted == {"decode": {"schema": {k: v for k, v in fields.items() if v}}}
     assert "# odd: no type holds what it has" in text
     assert text.endswith("decode:\n  key:\n    schema:\n      k: date")
+    [*_, line] = Inferred(1, {"decode": {"a\nregion: b": None}}).told.split("\n")
+    assert line.startswith("    # ")
 
 
 def test_no_run_takes_it(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from tests.unit.test_protobuf import Known as KnownMessages
 
 from tidemark.decode import Decoder, Decoding, JsonDecoder, Reason
 from tidemark.decode.avro import AvroDecoder
-from tidemark.decode.protobuf import ProtobufDecoder, Registered
+from tidemark.decode.protobuf import ProtobufDecoder
+from tidemark.decode.protobuf_kinds import Registered
 from tidemark.decode.protobuf_messages import Messages
 from tidemark.settings.decode import DecodeSettings
 from tidemark.settings.fields import arrow_schema

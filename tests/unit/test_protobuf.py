@@ -27,9 +27,11 @@ from tests.support.registry import framed
 
 from tidemark.decode import Decoding, Reason
 from tidemark.decode.outcome import Refusal
-from tidemark.decode.protobuf import ProtobufDecoder, Registered
+from tidemark.decode.plans import MOST, Plans
+from tidemark.decode.protobuf import ProtobufDecoder
+from tidemark.decode.protobuf_kinds import Registered
 from tidemark.decode.protobuf_messages import Messages
-from tidemark.decode.registry import Written
+from tidemark.decode.written import Written
 from tidemark.errors import InvalidSettings
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.fingerprint import fingerprint
@@ -326,6 +328,43 @@ def test_a_message_is_found_by_its_place() -> None:
     ]
     rejected = read.decode([framed(1, b"", path) for path, _ in paths]).rejected
     assert [one.reason for one in rejected] == [reason for _, reason in paths]
+
+
+def test_a_schema_is_parsed_once_whatever_places_are_named() -> None:
+    """B12: a hostile topic costs neither a schema for each place, nor ever more memory."""
+    known: Any = Known(file(message("M", field("a", "int32"))), "no descriptor")
+    columns = arrow_schema({"a": "int"})
+    kinds = Registered(known, partial(Messages, schema=columns))
+    read, good = ProtobufDecoder(columns, kinds), framed(1, b"\x08\5", FIRST)
+    places = [bytes((2, 2 * at)) for at in range(1, 64)]
+    deeper = [b"\4" + first[1:] + second[1:] for first in places for second in places]
+    values = [good, *(framed(1 + at % 2, b"", path) for at, path in enumerate(deeper)), good]
+    decoded = read.decode(values)
+    assert decoded.rows.to_pylist() == [{"a": 5}, {"a": 5}]
+    assert {one.reason for one in decoded.rejected} == {Reason.OTHER_SCHEMA}
+    assert len(decoded.rejected) == len(deeper) > MOST
+    assert known.asked == [1, 2]
+    assert len(kinds._plans._found) == MOST
+
+
+def test_what_is_kept_of_plans_is_bounded() -> None:
+    """B12: what is needed again is made again."""
+    made: list[int] = []
+
+    def make(key: int) -> int:
+        made.append(key)
+        if key == 1:
+            raise Refusal(Reason.OTHER_SCHEMA, "so")
+        return key
+
+    plans = Plans(make, most=2)
+    for _ in range(2):
+        with pytest.raises(Refusal, match=r"^schema 1: so$"):
+            plans.of(1)
+    assert [plans.of(key) for key in (2, 3, 3, 2)] == [2, 3, 3, 2]
+    with pytest.raises(Refusal, match=r"^so$"):
+        plans.unnamed(1)
+    assert made == [1, 2, 3, 1]
 
 
 @pytest.mark.parametrize(

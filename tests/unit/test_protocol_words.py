@@ -53,13 +53,15 @@ RUNNERS = {"query", "_run", "_one", "_number", "_rows", "_settled"}
 
 COMPOSED = {
     "staging/again.py": "the name of a staging table",
+    "staging/appending.py": "the name of a staging table",
     "staging/count.py": "the target's name",
     "staging/leftover.py": "the names of target and batch_seq",
     "staging/move.py": "the names of target, staging tables and columns",
     "staging/outbox.py": "the names of target, its columns and a scratch table",
     "staging/output_rows.py": "the names of target and its columns",
     "staging/reads.py": "the name of a staging table",
-    "staging/refused_records.py": "the name of a staging table",
+    "staging/refused_places.py": "the names of staging tables",
+    "staging/refused_records.py": "the names of staging tables",
     "staging/replay.py": "the name of a staging table",
     "staging/rewind.py": "the target's name",
     "staging/undo_sql.py": "the names of target, its columns and a scratch table",

@@ -19,8 +19,14 @@ SECONDS = 60
 class Run:
     """A run that one member waits in, second by second, as its ledger and its group tell it."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, is_away: Callable[[int], bool]) -> None:
-        self.now, self.claimed, self.is_away = 0, 0, is_away
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        is_away: Callable[[int], bool],
+        sending: Any = None,
+    ) -> None:
+        self.now, self.claimed, self.sent, self.is_away = 0, 0, 0, is_away
+        self.sending = sending
         monkeypatch.setattr(stall_module.time, "monotonic", lambda: float(self.now))
         self.drain = Drain(self.run)
 
@@ -28,10 +34,10 @@ class Run:
     def run(self) -> Any:
         """What the member knows of it."""
         ledger = SimpleNamespace(
-            progress=lambda *_: Progress(1, 0, self.claimed, False),
+            progress=lambda *_: Progress(1, 0, self.claimed, False, (), self.sent),
             unpublished_batches=lambda *_: (SimpleNamespace(seq=1, unclaimed=()),),
         )
-        pipeline = SimpleNamespace(no_progress_seconds=SECONDS)
+        pipeline = SimpleNamespace(no_progress_seconds=SECONDS, sending=self.sending)
         group = Distant(self)
         return SimpleNamespace(
             ledger=ledger,
@@ -43,11 +49,14 @@ class Run:
             is_fenced=lambda: False,
         )
 
-    def wait(self, until: int, claims_every: int = 0, asks: bool = False) -> None:
-        """The member waits; others may claim spans, and it may ask Kafka for a plan itself."""
+    def wait(
+        self, until: int, claims_every: int = 0, sends_every: int = 0, asks: bool = False
+    ) -> None:
+        """The member waits; others may claim spans or send, and it may ask for a plan itself."""
         while self.now < until:
             self.now += 1
             self.claimed += bool(claims_every) and self.now % claims_every == 0
+            self.sent += bool(sends_every) and self.now % sends_every == 0
             if asks and self.is_away(self.now):
                 self.drain._kafka._bear_outage()
             self.drain._stall.progress()
@@ -101,3 +110,19 @@ def test_the_wait_begins_anew_after_an_outage(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(NoProgress, match=r"for 6\d s"):
         run.wait(1000)
     assert 80 + SECONDS < run.now < 90 + SECONDS
+
+
+def never(now: int) -> bool:
+    """It is there all the time."""
+    return False
+
+
+def test_a_member_that_sends_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """B9: one batch after the other; and no transaction lasts longer than it may."""
+    Run(monkeypatch, never).wait(1000, sends_every=SECONDS)
+    sending = SimpleNamespace(max_seconds=3 * SECONDS)
+    Run(monkeypatch, never, sending).wait(1000, sends_every=3 * SECONDS)
+    stuck = Run(monkeypatch, never, sending)
+    with pytest.raises(NoProgress):
+        stuck.wait(1000)
+    assert 3 * SECONDS < stuck.now < 4 * SECONDS

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidemark.errors import InvalidSettings
-from tidemark.settings.pipeline import Pipeline, TransformKind
+from tidemark.settings.pipeline import Pipeline
+from tidemark.settings.transform import TransformKind
 from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.kind import kind_of
 from tidemark.spark.transform import transform_of

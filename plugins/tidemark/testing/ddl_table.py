@@ -1,0 +1,164 @@
+"""A table as its CREATE TABLE says it; what can't be judged without a server is refused."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tidemark.errors import InvalidSettings
+from tidemark.staging.catalog import TableColumn
+from tidemark.staging.target import Target
+from tidemark.testing.ddl_column import ASK, column_of, name_of, unjudged
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+@dataclass(frozen=True, slots=True)
+class DdlTable:
+    """The table of a target."""
+
+    columns: Sequence[TableColumn]
+    unique: Sequence[frozenset[str]]
+    """The columns of each unique index that ON CONFLICT can use."""
+    is_unlogged: bool = False
+    unknown: frozenset[str] = frozenset()
+    """Columns whose type is not known here."""
+
+
+def statements_of(ddl: str) -> Sequence[Any]:
+    """The statements of a text.
+
+    Raises:
+        InvalidSettings: sqlglot is missing, or can't read it.
+    """
+    try:
+        import sqlglot
+        from sqlglot.errors import SqlglotError
+    except ImportError as error:
+        raise InvalidSettings(
+            f"DDL is read by sqlglot ({error}): install tidemark[testing]"
+        ) from error
+    try:
+        return [one for one in sqlglot.parse(ddl, dialect="postgres") if one]
+    except SqlglotError as error:
+        [first, *_] = str(error).splitlines()
+        raise InvalidSettings(f"the DDL can't be read: {first} {ASK}") from error
+
+
+def table_of(statements: Sequence[Any], target: Target) -> DdlTable:
+    """The target's table.
+
+    Raises:
+        InvalidSettings: none of the statements makes it, or it says what can't be judged here.
+    """
+    from sqlglot import exp
+
+    made = [one for one in statements if isinstance(one, exp.Create) and _makes(one, target)]
+    if len(made) != 1:
+        raise InvalidSettings(
+            f"the DDL has {len(made)} statements CREATE TABLE {target}; it needs one"
+        )
+    for one in statements:
+        if isinstance(one, exp.Alter | exp.Command) and target.table in one.sql("postgres"):
+            raise InvalidSettings(
+                f"{one.sql('postgres')[:80]}: only CREATE TABLE and CREATE INDEX are judged: say it"
+                f" in CREATE TABLE. {ASK}"
+            )
+    return _table(made[0], target, [*_indexes(statements, target)])
+
+
+def _makes(create: "exp.Create", target: Target) -> bool:
+    return create.kind == "TABLE" and _is(create.this, target)
+
+
+def _is(named: Any, target: Target) -> bool:
+    """Whether it names the target; a name without a schema is one of public."""
+    from sqlglot import exp
+
+    table = named.find(exp.Table)
+    if table is None:
+        return False
+    schema = name_of(table.args["db"]) if table.args.get("db") else "public"
+    return (schema, name_of(table.this)) == (target.schema, target.table)
+
+
+def _table(create: "exp.Create", target: Target, unique: list[frozenset[str]]) -> DdlTable:
+    from sqlglot import exp
+
+    if not isinstance(create.this, exp.Schema):
+        raise unjudged(target, create)
+    properties = create.args.get("properties")
+    found = properties.expressions if properties else []
+    for one in found:
+        if not isinstance(one, exp.PartitionedByProperty | exp.UnloggedProperty):
+            raise unjudged(target, one)
+    parts = create.this.expressions
+    primary = _primary(parts, target)
+    columns = [column_of(one, primary, target) for one in parts if isinstance(one, exp.ColumnDef)]
+    unique += [frozenset(primary)] if primary else []
+    unique += _unique(parts, target)
+    unknown = frozenset(one.name for one in columns if one.type_name.startswith("?"))
+    unlogged = any(isinstance(one, exp.UnloggedProperty) for one in found)
+    return DdlTable(columns, unique, unlogged, unknown)
+
+
+def _primary(parts: Sequence[Any], target: Target) -> dict[str, str]:
+    """The name of the primary key by each of its columns."""
+    from sqlglot import exp
+
+    usual = f"{target.table}_pkey"
+    for part, name in _constraints(parts, usual):
+        if isinstance(part, exp.PrimaryKey):
+            return dict.fromkeys(map(_of_key, part.expressions), name)
+    return {
+        name_of(part.this): usual
+        for part in parts
+        if isinstance(part, exp.ColumnDef)
+        and any(isinstance(c.kind, exp.PrimaryKeyColumnConstraint) for c in part.constraints)
+    }
+
+
+def _unique(parts: Sequence[Any], target: Target) -> Iterator[frozenset[str]]:
+    """The columns of each UNIQUE, and nothing that can't be judged."""
+    from sqlglot import exp
+
+    judged = exp.PrimaryKey | exp.CheckColumnConstraint | exp.ForeignKey
+    for part, _ in _constraints(parts, ""):
+        if isinstance(part, exp.UniqueColumnConstraint):
+            yield frozenset(map(_of_key, part.this.expressions))
+        elif isinstance(part, exp.ColumnDef):
+            kinds = (one.kind for one in part.constraints)
+            if any(isinstance(one, exp.UniqueColumnConstraint) for one in kinds):
+                yield frozenset({name_of(part.this)})
+        elif not isinstance(part, judged):
+            raise unjudged(target, part)
+
+
+def _constraints(parts: Sequence[Any], usual: str) -> Iterator[tuple[Any, str]]:
+    """The parts of a table, those with a name without it; and their names."""
+    from sqlglot import exp
+
+    for part in parts:
+        if isinstance(part, exp.Constraint):
+            yield from ((one, name_of(part.this)) for one in part.expressions)
+        else:
+            yield part, usual
+
+
+def _of_key(part: Any) -> str:
+    from sqlglot import exp
+
+    return name_of(part if isinstance(part, exp.Identifier) else part.find(exp.Identifier))
+
+
+def _indexes(statements: Sequence[Any], target: Target) -> Iterator[frozenset[str]]:
+    """The columns of each CREATE UNIQUE INDEX that is whole and of columns alone."""
+    from sqlglot import exp
+
+    for one in statements:
+        if isinstance(one, exp.Create) and one.kind == "INDEX" and one.args.get("unique"):
+            params = one.this.args.get("params")
+            if _is(one.this, target) and params and not params.args.get("where"):
+                columns = [ordered.this for ordered in params.args["columns"]]
+                if all(isinstance(column, exp.Column) for column in columns):
+                    yield frozenset(map(_of_key, columns))

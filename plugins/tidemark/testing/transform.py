@@ -1,0 +1,118 @@
+"""What becomes of records: the pipeline's own decode and transform, in the process of the test."""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tidemark.errors import InvalidSettings
+from tidemark.model.batch import DeadLetter
+from tidemark.settings.connections import Connection
+from tidemark.settings.pipeline import Pipeline
+from tidemark.settings.registered import registered
+from tidemark.spark.record_decoder import RecordDecoder
+from tidemark.spark.records import decode_block, row_schema
+from tidemark.spark.sample import transformed_sample
+from tidemark.spark.search_path import find_project
+from tidemark.spark.specs import decoding_of
+from tidemark.testing.record import Record, Value, record_of
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What became of a test's records: rows, dead letters, or neither: the transform's choice."""
+
+    by_target: Mapping[str, list[Row]]
+    """The rows of each target, in the order that the transform gave them."""
+    dead_letters: list[DeadLetter]
+    """Those that decode refused, with reason and detail, in the order of the records."""
+
+    @property
+    def rows(self) -> list[Row]:
+        """The rows of the only target.
+
+        Raises:
+            InvalidSettings: there are several.
+        """
+        if len(self.by_target) > 1:
+            raise InvalidSettings(
+                f"rows of several targets: use by_target[...], of {', '.join(self.by_target)}"
+            )
+        return next(iter(self.by_target.values()))
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why each dead letter is one."""
+        return [letter.reason for letter in self.dead_letters]
+
+
+def run_transform(
+    pipeline: str | Path,
+    records: Iterable[Record | Value],
+    *,
+    connections: Mapping[str, Connection] | None = None,
+) -> Made:
+    """Decode and transform the records as a run of the pipeline file would; nothing is written.
+
+    A record is a `Record`, or its value alone: bytes, a text, a mapping (a JSON object), None. An
+    Arrow transform, or none, needs no Spark. A transform of DataFrames starts a local one, which
+    later calls use again. `connections` are needed by id for a schema registry alone.
+
+    Raises:
+        InvalidSettings: the file or the transform can't be used, or a connection lacks.
+        TransformFailed: the transform raises.
+        IncompleteRead, SchemaMismatch: it cuts its rows, or its columns depend on the data.
+    """
+    loaded = Pipeline.load(pipeline)
+    refuse_registered(loaded)
+    find_project(loaded.project)
+    decoding = decoding_of(loaded.decode, _needed(loaded, connections or {}))
+    decoder = RecordDecoder(decoding)
+    schema = row_schema(decoder.schema, tuple(map(str, loaded.decode.metadata)))
+    topic = _first_topic(loaded)
+    messages = [record_of(one).message(topic, index) for index, one in enumerate(records)]
+    rows, letters = decode_block(decoder, messages, schema)
+    made = transformed_sample(loaded, pa.Table.from_batches([rows], schema), spark_session)
+    return Made({name: table.to_pylist() for name, table in made.items()}, letters)
+
+
+def refuse_registered(pipeline: Pipeline) -> None:
+    """Refuse a pipeline whose columns only a registry knows.
+
+    Raises:
+        InvalidSettings: names the sections.
+    """
+    if sections := registered(pipeline):
+        raise InvalidSettings(
+            f"{pipeline.region}: {', '.join(sections)}.schema is registry, and a test asks none:"
+            " copy the file and declare the fields (`tidemark preview` shows them)"
+        )
+
+
+def _needed(pipeline: Pipeline, given: Mapping[str, Connection]) -> Mapping[str, Connection]:
+    parts = (pipeline.decode, pipeline.decode.key)
+    wanted = {part.registry for part in parts if part and part.registry}
+    for name in sorted(wanted - set(given)):
+        raise InvalidSettings(
+            f"{name}: give the registry's connection, such as"
+            f" connections={{{name!r}: Connection({name!r}, 'http', 'http://host', 8081)}}"
+        )
+    return given
+
+
+def _first_topic(pipeline: Pipeline) -> str:
+    topics = pipeline.kafka.topics
+    return topics if isinstance(topics, str) else topics[0]
+
+
+def spark_session() -> Any:
+    """The session of this process."""
+    from tidemark.spark.session import session
+
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", "--master local[1] pyspark-shell")
+    return session("tidemark tests")

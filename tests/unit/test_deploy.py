@@ -1,0 +1,105 @@
+"""B22: the dashboard and the alerts ask for metrics that are told, in Prometheus' own language."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import promql_parser
+import pytest
+import yaml
+from tests.support.documents import table_rows
+from tests.support.promtool import promtool
+
+from tidemark.ledger.looks import Published, ShownMember
+from tidemark.ledger.measured import Durations, Hidden
+from tidemark.model.offsets import TopicPartition
+from tidemark.model.output import Topics
+from tidemark.operations.measures import InLedger, Measures
+from tidemark.operations.metrics import metrics_of
+from tidemark.operations.output_status import OutputStatus
+from tidemark.operations.status import PartitionStatus, RegionStatus, TargetStatus
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+ALERTS = DEPLOY / "prometheus" / "alerts.yaml"
+
+
+def alerts() -> list[dict[str, Any]]:
+    [group] = yaml.safe_load(ALERTS.read_text())["groups"]
+    rules: list[dict[str, Any]] = group["rules"]
+    return rules
+
+
+def dashboard() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((DEPLOY / "grafana" / "tidemark.json").read_text())
+    return found
+
+
+def expressions() -> Iterator[tuple[str, str]]:
+    """Where each stands, and itself."""
+    for rule in alerts():
+        yield rule["alert"], rule["expr"]
+    for panel in dashboard()["panels"]:
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"].replace("$region", ".*")
+
+
+def asked() -> set[str]:
+    """Each by its family's name."""
+    found = re.findall(r"\btidemark_\w+", " ".join(text for _, text in expressions()))
+    return {re.sub("_(bucket|gcount|gsum)$", "", name) for name in found}
+
+
+def told() -> set[str]:
+    """Every metric, of a region that has everything."""
+    now = datetime.now(UTC)
+    region = RegionStatus(
+        "flights",
+        "closed",
+        1, 1, 0, None, 0, 0,
+        partitions=(PartitionStatus("flights", 0, 1, 1, 1),),
+        targets=(TargetStatus("", "public.flights", 0, 1),),
+        members=(ShownMember(1, "m", "idle", ["flights[0]"], 5, 5, now, now, 0.0),),
+        newest=Published(1, 1, 1, 1, 0, now, now, 1, 0),
+        output=OutputStatus(Topics("out"), 1, 0, 0),
+    )  # fmt: skip
+    hidden = Hidden(1, now)
+    kept = InLedger([Durations(1, 1, 0)], {"not_json": 1}, {"closed": 1}, 0, hidden)
+    measured = Measures(region, kept, {TopicPartition("flights", 0): 1}, 1)
+    found = list(metrics_of([measured]))
+    assert [family.name for family in found if not family.samples] == []
+    return {family.name for family in found}
+
+
+@pytest.mark.parametrize(("where", "text"), sorted(expressions()))
+def test_every_expression_is_one(where: str, text: str) -> None:
+    """B22"""
+    assert promql_parser.parse(text), where
+
+
+def test_every_metric_that_is_asked_for_is_told_and_shown() -> None:
+    """B22: by the exporter; none is left out of the dashboard."""
+    assert asked() - told() == set()
+    shown = " ".join(one["expr"] for panel in dashboard()["panels"] for one in panel["targets"])
+    assert {name for name in told() if not re.search(rf"\b{name}(_bucket)?\b", shown)} == set()
+
+
+def test_every_alert_is_in_the_runbook() -> None:
+    """B22: and no other."""
+    rows = table_rows(ROOT / "docs" / "operating.md", "alert", "what to do")
+    assert [row[0].strip("`") for row in rows] == [rule["alert"] for rule in alerts()]
+    assert {rule["annotations"]["runbook"] for rule in alerts()} == {"docs/operating.md#alerts"}
+
+
+def test_alerts_fire_when_they_should(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """B22: none for a region that is well, each for one in its trouble; by Prometheus itself."""
+    tool = promtool(ROOT / ".tidemark" / "promtool")
+    if tool is None:
+        pytest.skip("no promtool: neither on PATH, nor can apt-get download Debian's prometheus")
+    command = [tool, "test", "rules", str(DEPLOY / "prometheus" / "alerts_test.yaml")]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr

@@ -1,0 +1,68 @@
+"""Where an output goes on when Kafka does not tell what was sent."""
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tidemark.errors import Refused
+from tidemark.model.output import NOTHING_SENT, NOWHERE, OutputHistory, Sent, Topics
+from tidemark.protocol.output_start import begin
+
+BATCHES = [Sent(seq, UUID(int=seq)) for seq in (1, 2, 3)]
+
+
+@dataclass
+class Known:
+    """A ledger and a topic: the newest batch that each knows as sent, and what a person says."""
+
+    held: int | None
+    at_least: int | None
+    resume_after: int | None
+    published: int = 3
+    raised: list[int] = field(default_factory=list)
+    start: str | None = None
+    topics: Topics = NOWHERE
+
+    def history(self) -> OutputHistory:
+        return OutputHistory(True, 0, self.at_least, self.newest_up_to(9))
+
+    def newest_up_to(self, seq: int) -> Sent:
+        found = [one for one in BATCHES[: self.published] if one.seq <= seq]
+        return found[-1] if found else NOTHING_SENT
+
+    def newest_seq(self, region: str) -> int | None:
+        return self.held
+
+    def raise_next_seq(self, region: str, seq: int) -> None:
+        self.raised.append(seq)
+
+
+def begun(known: Any) -> Sent:
+    return begin("r", known, known, set())
+
+
+@pytest.mark.parametrize("held", [1, None])
+def test_the_newest_batches_may_have_sent_no_record(held: int | None) -> None:
+    """B9: the topic names an older one than the ledger; what is advised is taken."""
+    with pytest.raises(Refused, match=r"resume_after: 2$"):
+        begun(Known(1, 2, None))
+    with pytest.raises(Refused, match=r"resume_after: 2$"):
+        begun(Known(1, 2, 1))
+    assert begun(Known(held, 2, 2)) == BATCHES[1]
+    assert begun(Known(1, 1, 1)) == BATCHES[0]
+
+
+def test_a_ledger_from_before_what_the_topic_holds_gives_out_later_seqs() -> None:
+    """B9: none that consumers have met."""
+    restored = Known(45, 1, 45, published=1)
+    assert begun(restored) == BATCHES[0]
+    assert restored.raised == [45]
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 3, 9])
+def test_nothing_else_is_taken(wrong: int) -> None:
+    """B9"""
+    with pytest.raises(Refused, match=r"Nothing was sent\. Set output\.resume_after: 2"):
+        begun(Known(2, 2, wrong))

@@ -1,0 +1,57 @@
+"""Dead letters on the page: foreign data is shown as far as it can be read, and never acts."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tidemark.ledger.past import ShownLetter
+from tidemark.page.html import page
+from tidemark.page.letters import readable, shown
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+HOSTILE = b'"><script>alert(1)</script>'
+
+
+def letter(value: bytes | None, size: int | None = None, **others: Any) -> ShownLetter:
+    found: dict[str, Any] = {
+        "seq": 3, "published_at": NOW, "topic": "t", "partition": 0, "offset": 7,
+        "timestamp_ms": None, "reason": "WRONG_TYPE", "detail": "d", "key": None,
+        "key_bytes": None, "value": value, "refused_rows": None,
+        "value_bytes": len(value) if value is not None and size is None else size,
+    }  # fmt: skip
+    return ShownLetter(**found | others)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (b'{"a": 1}', '{\n "a": 1\n}'),
+        ("über".encode(), "über"),
+        (None, "null"),
+        (b"", ""),
+        (b"\0\0\0\0\x07abc\xff", "schema id 7, base64 AAAAAAdhYmP/"),
+        (b"\xff\xfe", "base64 //4="),
+        (b"\x1b[31mred", "base64 G1szMW1yZWQ="),
+    ],
+)
+def test_a_value_is_shown_as_what_it_is(value: bytes | None, told: str) -> None:
+    assert readable(shown(letter(value))["value"]) == told
+
+
+def test_a_value_that_was_cut_says_how_long_it_is() -> None:
+    told = shown(letter("aü".encode()[:2], size=5000))["value"]
+    assert told == {"bytes": 5000, "is_cut": True, "text": "a"}
+    assert readable(told) == "a … (5,000 bytes)"
+
+
+def test_what_a_record_holds_is_never_markup() -> None:
+    text = HOSTILE.decode()
+    found = shown(letter(HOSTILE, detail=text, topic=text, reason=text))
+    body = page("letters.html", letters=[(found, readable)], reasons=[], seen=_Seen())
+    assert "<script>" not in body
+    assert "&lt;script&gt;" in body
+
+
+class _Seen:
+    dags: dict[str, str] = {}  # noqa: RUF012

@@ -1,0 +1,133 @@
+"""What the page says first of a region."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidemark.errors import Unreachable, by_code
+from tidemark.ledger.past import DAY_PARTS, Standing
+from tidemark.page.log_error import error_in
+from tidemark.page.remedies import REMEDIES
+from tidemark.page.seen import AirflowRun, SeenRegion
+from tidemark.page.sparkline import sparkline
+from tidemark.page.verdict import Level, verdict
+from tidemark.settings.described import Described, Role
+from tidemark.settings.pipeline import Pipeline
+
+FLIGHTS = Path(__file__).resolve().parents[2] / "dags" / "flights.yaml"
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def seen(state: str | None = "success", ended: float = 60, **others: Any) -> SeenRegion:
+    """A region whose newest DAG run ended so many seconds after noon."""
+    described = Described.of(Pipeline.load(FLIGHTS), Role.run)
+    run = None
+    if state:
+        end = NOON + timedelta(seconds=ended) if state in ("success", "failed") else None
+        run = AirflowRun("flights", "r1", state, NOON, end)
+    return SeenRegion(described, {Role.run: "flights"}, last_run=run, **others)
+
+
+def standing(state: str = "closed", **others: Any) -> Standing:
+    found: dict[str, Any] = {
+        "region": "flights", "state": state, "epoch": 2, "head_seq": 7, "target_lag": 0,
+        "last_checkpoint_at": NOON, "last_checkpoint_age": 5.0, "dead_letters": 0,
+        "consecutive_resets": 0, "run_id": "flights/r1", "reason": None, "newest_run_at": NOON,
+        "day_dead_letters": 0, "day_parts": [47], "day_rows": [60],
+        "day_since": None,
+    }  # fmt: skip
+    return Standing(**found | others)
+
+
+def test_a_region_that_is_done_is_well() -> None:
+    found = verdict(seen(), standing())
+    assert (found.level, found.sentence) == (Level.well, "All is published up to checkpoint 7.")
+
+
+def test_a_region_that_never_ran_is_new_and_says_what_to_do() -> None:
+    found = verdict(seen(None), None)
+    assert (found.level, found.remedy) == (Level.new, "Start its first run.")
+
+
+def test_a_first_run_that_failed_before_it_opened_is_red() -> None:
+    assert verdict(seen("failed"), None).level is Level.red
+
+
+def test_a_ledger_that_cannot_be_asked_is_told_with_the_remedy() -> None:
+    found = verdict(seen(), None, Unreachable("no route to it"))
+    assert (found.level, found.code) == (Level.unknown, "UNREACHABLE")
+    assert "no route to it" in found.sentence
+    assert found.remedy == REMEDIES["UNREACHABLE"]
+
+
+def test_a_run_that_is_on_says_how_far_it_is() -> None:
+    found = verdict(seen("running"), standing("open", target_lag=1200))
+    assert found.level is Level.running
+    assert "1,200 offsets" in found.sentence
+
+
+def test_an_open_epoch_without_a_run_is_red() -> None:
+    found = verdict(seen("failed"), standing("open"))
+    assert found.level is Level.red
+    assert "has ended without a reset" in found.sentence
+
+
+def test_an_open_epoch_of_the_command_line_is_running() -> None:
+    assert verdict(seen(), standing("open", run_id="cli/1")).level is Level.running
+
+
+@pytest.mark.parametrize("state", ["failed", "reset"])
+def test_a_run_that_failed_last_is_red_with_the_ledgers_reason(state: str) -> None:
+    found = verdict(seen("failed"), standing(state, reason="batch 8 is planned"))
+    assert (found.level, found.code) == (Level.red, "RUN_NOT_DONE")
+    assert "batch 8 is planned" in found.sentence
+
+
+def test_a_failed_dag_run_is_over_once_another_run_has_closed() -> None:
+    later = NOON + timedelta(seconds=90)
+    assert verdict(seen("failed"), standing(newest_run_at=later)).level is Level.well
+
+
+def test_too_many_resets_in_a_row_are_red_though_the_ledger_is_at_rest() -> None:
+    found = verdict(seen(), standing("reset", consecutive_resets=5))
+    assert (found.level, found.code) == (Level.red, "REFUSED")
+
+
+@pytest.mark.parametrize(
+    ("others", "level"),
+    [
+        ({"is_paused": True, "schedule": "@hourly"}, Level.behind),
+        ({}, Level.behind),
+        ({"schedule": "@hourly", "next_run_at": NOON}, Level.well),
+        ({"schedule": "Asset"}, Level.well),
+    ],
+)
+def test_records_wait_only_if_no_run_will_read_them(others: Any, level: Level) -> None:
+    assert verdict(seen(**others), standing(), lag=9).level is level
+    assert verdict(seen(**others), standing(), lag=0).level is Level.well
+
+
+def test_every_error_has_a_remedy() -> None:
+    assert set(REMEDIES) == set(by_code())
+
+
+def test_a_log_tells_the_last_error_and_not_the_operators_word() -> None:
+    lines = [
+        "UNREACHABLE: the first try",
+        "Cannot execute: spark-submit …\nINFO batch 1 published\nDATA_LOST: flights[0] is gone\nso",
+        "DATA_LOST: no retry can help\nCannot execute",
+        "Post Execute",
+    ]
+    assert error_in(lines) == ("DATA_LOST", "flights[0] is gone\nso")
+    assert error_in(["nothing", "OTHER_CODE: x"]) is None
+
+
+def test_a_sparkline_says_in_words_what_it_draws() -> None:
+    rows = [0] * (DAY_PARTS - 1) + [6000]
+    assert standing(day_rows=[6000]).rows_by_part == rows
+    drawn = sparkline(rows)
+    assert "200 in the newest, 200 at most" in drawn
+    assert drawn.count("<rect") == 1
+    assert "no rows in the last day" in sparkline([0] * DAY_PARTS)

@@ -1,0 +1,137 @@
+"""B12: `schema: registry`, where it means something; and the columns that take its place."""
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from tests.unit.test_avro import record
+
+from tidemark.decode.newest import Newest, newest
+from tidemark.decode.written import Written
+from tidemark.errors import InvalidSettings
+from tidemark.model.state import RegionState
+from tidemark.operations.schemas import kept
+from tidemark.settings.fingerprint import fingerprint
+from tidemark.settings.pipeline import Pipeline
+from tidemark.settings.registered import registered, subject_of, with_columns
+
+AVRO = {"format": "avro", "registry": "r", "schema": "registry"}
+
+
+def loaded(topics: Any = ("orders",), **decode: Any) -> Pipeline:
+    return Pipeline.model_validate(
+        {
+            "region": "r",
+            "kafka": {"connection": "k", "topics": topics},
+            "decode": AVRO | decode,
+            "target": {"connection": "w", "table": "public.t"},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("decode", "said"),
+    [
+        ({"format": "json", "registry": None}, "registry is for the format avro"),
+        ({"format": "protobuf"}, "its schemas have several messages"),
+        ({"format": "a:B", "registry": None}, "only there a registry's schema says"),
+        ({"registry": None}, "format avro needs a registry"),
+        ({"schema": {"a": "int"}, "subject": "s"}, "subject is for schema: registry"),
+        ({"schema": {"a": "int"}, "on_new_field": "add"}, "set schema: registry, or declare"),
+        ({"topics": ["a", "b"]}, "several topics have several"),
+        ({"topics": ["^a.*"]}, "several topics have several"),
+        ({"topics": ["a", "b"], "subject": "s", "key": AVRO}, "several topics have several"),
+    ],
+)
+def test_where_it_says_no_columns_it_is_refused(decode: dict[str, Any], said: str) -> None:
+    """B12: when the file is read, with the reason."""
+    with pytest.raises(ValidationError, match=said):
+        loaded(**decode)
+
+
+def test_its_subject_is_that_of_the_topic_unless_it_is_named() -> None:
+    """B12"""
+    both = loaded(key=AVRO)
+    assert subject_of(both, "decode") == "orders-value"
+    assert subject_of(both, "decode.key") == "orders-key"
+    assert subject_of(loaded(topics=["a", "b"], subject="s"), "decode") == "s"
+
+
+def test_columns_take_its_place_as_if_they_were_declared() -> None:
+    """B12: pasted into the file they are no change of settings."""
+    fields = {"b": "int", "a": "struct<x:int>"}
+    made = with_columns(loaded(key=AVRO), {"decode": fields, "decode.key": {"b": "string"}})
+    declared = loaded(schema=fields, key=AVRO | {"schema": {"b": "string"}})
+    assert fingerprint(made) == fingerprint(declared)
+    assert not registered(made)
+    state = RegionState("r", 1, 1, 2, "", "", fingerprint=fingerprint(made))
+    again = kept(loaded(key=AVRO), state).decode
+    assert list(again.declared) == ["b", "a"]
+    assert again.key
+    assert again.key.declared == {"b": "string"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"key_k": "int"}, "adds a column key_k"),
+        ({"kafka_offset": "int"}, "starts with 'kafka_'"),
+        ({"a": "int", "A": "int"}, "have one name"),
+    ],
+)
+def test_names_that_can_not_be_columns_are_refused(fields: dict[str, str], said: str) -> None:
+    """B12: what a registry says is checked as what a file says."""
+    with pytest.raises(InvalidSettings, match=said):
+        with_columns(loaded(key=AVRO), {"decode": fields, "decode.key": {"k": "string"}})
+
+
+class Latest:
+    """A registry with one schema."""
+
+    def __init__(self, schema: Any, kind: str = "AVRO") -> None:
+        self._written = Written(kind, schema if isinstance(schema, str) else json.dumps(schema))
+
+    def latest(self, subject: str) -> tuple[int, Written]:
+        return 7, self._written
+
+
+def asked(schema: Any, within: str | None = None, kind: str = "AVRO") -> Newest:
+    return newest(Latest(schema, kind), "avro", "s", within)  # type: ignore[arg-type]
+
+
+def test_a_field_is_declared_as_the_type_that_holds_all_of_it() -> None:
+    """B12: one of which a part would be left out is none."""
+    inner = record(("x", "int"), ("odd", ["int", "string"]), name="I")
+    found = asked(
+        record(
+            ("id", "long"),
+            ("whole", record(("x", ["null", "int"]), name="W")),
+            ("part", inner),
+            ("parts", {"type": "array", "items": "I"}),
+            ("at", {"type": "long", "logicalType": "timestamp-micros"}),
+        )
+    )
+    assert found.fields == {
+        "id": "bigint", "whole": "struct<x:int>", "part": None, "parts": None, "at": "timestamp",
+    }  # fmt: skip
+    assert str(found) == "s version 7"
+    row = asked(
+        record(("before", "null"), ("after", ["null", record(("a", "int"), name="V")])), "after"
+    )
+    assert row.fields == {"a": "int"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind", "said"),
+    [
+        ("int", "AVRO", "can't be read"),
+        ('"int"', "AVRO", "has no field"),
+        (record(), "AVRO", "has no field"),
+        ("{}", "JSON", "of the kind JSON"),
+    ],
+)
+def test_a_subject_without_a_record_is_refused(schema: Any, kind: str, said: str) -> None:
+    """B12"""
+    with pytest.raises(InvalidSettings, match=f"s version 7 .*{said}"):
+        asked(schema, kind=kind)
