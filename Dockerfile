@@ -1,6 +1,8 @@
 # Airflow 3.3.2 with Java for Spark, and Tidemark: the versions of requirements.txt.
 FROM python:3.11.13-slim-bookworm
 
+# Debian keeps only the newest version of a package: one that is pinned would soon be gone.
+# hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install -y --no-install-recommends curl openjdk-17-jre-headless procps \
     && rm -rf /var/lib/apt/lists/* \
@@ -22,6 +24,6 @@ COPY jobs ./jobs
 RUN pip install --no-cache-dir --constraint requirements.txt ".[airflow,spark,registry]" \
     && python -m tidemark.spark.archive
 
-USER airflow
+USER 50000
 ENTRYPOINT ["airflow"]
 CMD ["version"]

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-yarn quick check faults up down lock clean \
+.PHONY: help demo test test-yarn quick check docs faults up down lock release-check clean \
 	bench bench-decode bench-in-flight bench-ledger bench-small bench-start bench-width \
 	bench-upsert bench-workers
 
@@ -8,8 +8,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 READY := .venv/.ready
-# Four keep two cores busy: half of the time tests wait. WORKERS=0 runs them one after another.
-WORKERS := 4
+# Six keep two cores busy: tests wait more than they compute. WORKERS=0 runs them one after another.
+WORKERS := 6
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS)
 
 help: ## Print this list
@@ -23,6 +23,7 @@ demo: $(READY) ## Replay flights into Kafka, kill drivers, prove the result; EXA
 
 test: check ## Check the code, then run every test on real Kafka, Postgres, Spark and Airflow
 	@scripts/postgres15
+	@scripts/chromium
 	@$(PYTEST)
 
 quick: check ## Check the code, then run the tests that need no server: a minute
@@ -36,6 +37,13 @@ check: $(READY) ## Check format, lint, types and the direction of imports
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@PYTHONPATH=plugins $(BIN)/lint-imports
+
+REPOSITORY :=
+docs: $(READY) ## Build the docs site; any link or anchor that leads nowhere is an error
+	@$(BIN)/python -m scripts.docs_site $(REPOSITORY)
+
+release-check: $(READY) ## Install the built packages in clean environments and try them: long
+	@$(BIN)/python -m scripts.release_check
 
 bench: $(READY) ## Measure Tidemark beside what one would write instead: 25 minutes
 	@$(BIN)/python scripts/peers_bench.py
@@ -76,7 +84,7 @@ down: ## Stop every process of every local stack in .tidemark; the data stays
 	done
 
 lock: $(READY) ## Resolve the newest versions that pyproject.toml allows into requirements.txt
-	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --python-version 3.11 --upgrade \
+	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --group docs --python-version 3.11 --upgrade \
 		--custom-compile-command "make lock" -o requirements.txt
 
 clean: ## Stop everything, then delete .tidemark with all data, .venv and caches

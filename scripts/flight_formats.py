@@ -18,10 +18,11 @@ from google.protobuf.descriptor_pb2 import (
 
 from tidemark.decode import Decoder
 from tidemark.decode.avro import AvroDecoder
-from tidemark.decode.protobuf import Described, ProtobufDecoder
+from tidemark.decode.protobuf import ProtobufDecoder
+from tidemark.decode.protobuf_kinds import Described
 from tidemark.decode.protobuf_messages import Messages
 from tidemark.decode.protobuf_schema import message_of_set
-from tidemark.decode.registry import Written
+from tidemark.decode.written import Written
 
 NUMBER = 1
 """The id of the schema."""

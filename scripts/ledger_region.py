@@ -199,7 +199,7 @@ class MadeUp:
 
     def region(self) -> Region:
         """What status and group look at."""
-        broker = SimpleNamespace(facts=lambda _: self.facts)
+        broker = SimpleNamespace(facts=lambda _: self.facts, gone=lambda _: frozenset())
         pipeline = SimpleNamespace(region=self.name, group=self.name, tables=self.tables)
         return Region(*cast(Any, (pipeline, self.ledger, broker, self.group, {})))
 

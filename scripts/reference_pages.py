@@ -1,0 +1,127 @@
+"""Pages of the reference that the site makes of the code: commands, errors, metrics, Python."""
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer.main
+from scripts.markdown_pieces import filled, table
+
+from tidemark.cli.errors import exit_codes
+from tidemark.cli.main import app
+from tidemark.errors import by_code
+from tidemark.operations.metrics import metrics_of
+
+OPERATING = Path(__file__).resolve().parents[1] / "docs" / "operating.md"
+PACKAGES = {
+    "tidemark.airflow": "For DAG files.",
+    "tidemark.testing": "For the tests of your own pipelines.",
+    "tidemark.decode": "For [decoders of your own](formats-own.md).",
+}
+
+
+def reference_pages() -> dict[str, str]:
+    """The pages by their file's name."""
+    return {
+        "reference-commands.md": "".join(_commands()),
+        "reference-errors.md": _errors(),
+        "reference-metrics.md": _metrics(),
+        "reference-python.md": "".join(_python()),
+    }
+
+
+def _commands() -> Iterator[str]:
+    yield f"# Commands\n\n```text\n{exit_codes()}\n```\n\n"
+    group = typer.main.get_command(app)
+    yield from _of_group(group, group.make_context("tidemark", [], resilient_parsing=True))
+
+
+def _of_group(group: Any, context: Any) -> Iterator[str]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        inner = command.make_context(name, [], parent=context, resilient_parsing=True)
+        if hasattr(command, "list_commands"):
+            yield from _of_group(command, inner)
+        else:
+            yield _command(command, inner)
+
+
+def _command(command: Any, context: Any) -> str:
+    path = context.command_path
+    usage = command.get_usage(context).removeprefix("Usage: ").strip()
+    rows = [_parameter(one) for one in command.params if not getattr(one, "hidden", False)]
+    return (
+        f"## {path}\n\n```text\n{' '.join(usage.split())}\n```\n\n{_prose(command.help or '')}\n\n"
+        f"{table(('', 'default', 'meaning'), rows)}\n"
+    )
+
+
+def _parameter(one: Any) -> tuple[str, str, str]:
+    names = [*getattr(one, "opts", []), *getattr(one, "secondary_opts", [])]
+    is_argument = one.param_type_name == "argument"
+    shown = (one.metavar or one.name.upper()) if is_argument else ", ".join(names)
+    default = "" if one.default in (None, False) or callable(one.default) else f"`{one.default}`"
+    return f"`{shown}`", default, (getattr(one, "help", "") or "")
+
+
+def _prose(text: str) -> str:
+    """Help as Markdown: its examples, which begin with $, are code."""
+    parts = [
+        f"```sh\n{re.sub(r'^[$] ', '', part, flags=re.MULTILINE)}\n```"
+        if part.startswith("$ ")
+        else part.replace("<", "&lt;").replace("*", "\\*")
+        for part in inspect.cleandoc(text).replace("\b", "").split("\n\n")
+    ]
+    return "\n\n".join(parts)
+
+
+def _errors() -> str:
+    remedies = dict(_remedies())
+    rows = [
+        (
+            f"`{code}`",
+            str(kind.exit_code),
+            "yes" if kind.exit_code == 1 or kind.retry_may_help else "no",
+            inspect.getdoc(kind) or "",
+            remedies[code],
+        )
+        for code, kind in by_code().items()
+    ]
+    head = ("code", "exit", "may a retry help?", "what it means", "what to do")
+    return (
+        "# Errors\n\nEvery error has a code, an exit code and a remedy. [When a run is red]"
+        f"(operating.md#when-a-run-is-red) says where to look first.\n\n{table(head, rows)}"
+    )
+
+
+def _remedies() -> Iterator[tuple[str, str]]:
+    """What docs/operating.md says to do: a test holds its rows to the code."""
+    text = OPERATING.read_text()
+    for line in text[text.index("| code | exit |") :].split("\n\n")[0].splitlines()[2:]:
+        cells = re.split(r"(?<!\\)\|", line.strip("|"))
+        yield cells[0].strip(" `"), re.sub(r"\]\(#", "](operating.md#", cells[-1].strip())
+
+
+def _metrics() -> str:
+    rows = [
+        (f"`{one.name}`", ", ".join(getattr(one, "_labelnames", ())), one.type, one.documentation)
+        for one in metrics_of([])
+    ]
+    text = filled(
+        """`tidemark metrics` prints them, `tidemark metrics --serve` answers scrapes. Those of an
+        output topic are there only where a pipeline has one: [observing](observing.md) has all of
+        them, and [operating](operating.md#alerts) the alerts."""
+    )
+    return f"# Metrics\n\n{text}\n\n{table(('metric', 'labels', 'kind', 'meaning'), rows)}"
+
+
+def _python() -> Iterator[str]:
+    yield "# Python\n\n"
+    for package, text in PACKAGES.items():
+        yield f"# {package}\n\n{text}\n\n"
+        module = importlib.import_module(package)
+        for name in module.__all__:
+            yield f"::: {package}.{name}\n\n"
