@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import pytest
 from tests.support.registry import KnownRegistry
 
 from tidemark.local.folder import Folder
 from tidemark.local.registry import LocalRegistry
 
 
+@pytest.mark.whole_table
 def test_schemas_outlive_a_restart(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.create()

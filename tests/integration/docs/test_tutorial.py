@@ -1,0 +1,122 @@
+"""The tutorial, typed as it stands there by somebody new, in an empty folder of their own."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from scripts.airflow_api import AirflowApi
+from tests.support.documents import ROOT, Block, blocks
+
+from tidemark.local.stack import LocalStack
+
+PAGE = blocks(ROOT / "docs" / "first-pipeline.md")
+INSTALL = "scripts/bootstrap ", ". .venv/bin/activate\n"
+"""Lines of the first block that were done before: this suite runs in what they make."""
+
+
+class Newcomer:
+    """Somebody who types what the page says."""
+
+    def __init__(self, clone: Path) -> None:
+        self.folder = clone.parent / "shop"
+        self._clone = clone
+        self._left = list(PAGE)
+        kept = {name: value for name, value in os.environ.items()
+                if not name.startswith(("AIRFLOW", "TIDEMARK", "PYTHONPATH"))}  # fmt: skip
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self._environment = kept | {"PATH": path, "AIRFLOW_HOME": str(clone / "airflow")}
+
+    def next(self, language: str) -> Block:
+        """The page's next block, which is of this language: none is passed over."""
+        block = self._left.pop(0)
+        assert block.language == language, block
+        return block
+
+    def types(self, part: str) -> str:
+        """What the next block prints, which has this part."""
+        block = self.next("sh")
+        assert part in block.text, block
+        return self.run(block.text)
+
+    def run(self, text: str, exits: int = 0) -> str:
+        """What these commands print; they end with this code."""
+        where = self.folder if self.folder.exists() else self._clone
+        done = subprocess.run(
+            ["bash", "-ec", text],
+            cwd=where, env=self._environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == exits, done.stdout + done.stderr
+        return done.stdout
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing of the page is left."""
+        return not self._left
+
+
+@pytest.fixture
+def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    one = Newcomer(clone)
+    yield one
+    if one.folder.exists():
+        one.run("tidemark local down")
+
+
+TESTS = "python -m pytest -q -p no:cacheprovider tests/test_clicks.py"
+
+
+@pytest.mark.airflow
+def test_every_step_of_the_tutorial_does_what_it_says(newcomer: Newcomer) -> None:
+    """B11: from an empty folder to the DAGs in Airflow."""
+    first = newcomer.next("sh").text
+    newcomer.run("".join(one for one in first.splitlines(True) if not one.startswith(INSTALL)))
+    told = newcomer.types("local produce clicks - --key page")
+    assert "1,000 records are in topic clicks" in told
+    told = newcomer.types("tidemark init clicks")
+    assert _lines(told.partition("Written:")[0]) == _lines(newcomer.next("text").text)
+    written = yaml.safe_load((newcomer.folder / "dags" / "clicks.yaml").read_text())
+    assert written == yaml.safe_load(newcomer.next("yaml").text)
+    assert "3 passed" in newcomer.types("pytest")
+    _change(newcomer)
+    told = newcomer.types("tidemark run")
+    assert "region clicks: all is well" in told
+    assert "1 batches, 900 rows, 1 dead letters" in told
+    assert "nothing wrong" in told
+    assert "INVALID_JSON" in told
+    assert "0 batches" in newcomer.run("tidemark run dags/clicks.yaml")
+    newcomer.types("tidemark local up")
+    _find_in_airflow(newcomer.folder)
+    newcomer.types("tidemark local down")
+    assert newcomer.is_done
+
+
+def _change(newcomer: Newcomer) -> None:
+    """The transform: two tests fail until the statement and the record are as they should be."""
+    folder = newcomer.folder
+    (folder / "jobs" / "clicks.py").write_text(newcomer.next("python").text)
+    told = newcomer.run(TESTS, exits=1)
+    assert "2 failed, 1 passed" in told
+    assert '"day": the table lacks it' in told
+    (folder / "sql" / "clicks.sql").write_text(newcomer.next("sql").text)
+    tests = folder / "tests" / "test_clicks.py"
+    kept = tests.read_text().partition("def test_a_record_becomes_a_row")[0]
+    tests.write_text(kept + newcomer.next("python").text)
+    assert "3 passed" in newcomer.run(TESTS)
+
+
+def _find_in_airflow(folder: Path) -> None:
+    """What becomes of a run there tests/integration/airflow shows."""
+    airflow = LocalStack(folder / ".tidemark", folder).airflow
+    api = AirflowApi(airflow.url, airflow.login)
+    for dag in ("clicks", "clicks_reset", "clicks_replay"):
+        api.wait_for_dag(dag)
+
+
+def _lines(text: str) -> list[list[str]]:
+    return [line.split() for line in text.strip().splitlines()]
