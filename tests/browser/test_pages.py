@@ -108,6 +108,7 @@ def test_all_regions_stand_in_one_list_the_worst_first(page: "Page", world: Brow
     waiting = row.locator("[data-lag]", has_text=re.compile(r"^\d"))
     waiting.wait_for()
     assert waiting.inner_text() == "2"
+    assert re.fullmatch(r"oldest \d+ (s|min)", row.locator("[data-oldest]").inner_text())
     assert row.locator("[data-drift]").inner_text() == "0"
     levels = frame.locator("[data-level]").all_inner_texts()
     assert levels == ["red", "unknown", "behind", "new"]
@@ -128,6 +129,7 @@ def test_a_region_is_told_as_the_ledger_has_it(page: "Page", world: Browsed) -> 
     assert fact(frame, "dead_letters") == str(dead) == "1"
     frame.locator("[data-partitions]").wait_for()
     assert fact(frame, "lag") == "2"
+    assert re.fullmatch(r"\d+ (s|min)", fact(frame, "oldest"))
     batches = world.well.sql(
         "SELECT seq::text, rows_moved::text FROM tidemark.batches WHERE region = %s"
         " ORDER BY seq DESC",

@@ -3,12 +3,17 @@
 import json
 import runpy
 from collections.abc import Iterator
+from contextlib import closing
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import psycopg2
 import pytest
 from tests.dags.conftest import PASSWORD, PROJECT
 from tests.support.some_dags import token
+
+from tidemark.ledger.migrate import migrate
+from tidemark.postgres.transaction import connect
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
@@ -136,6 +141,40 @@ def test_a_ledger_that_cannot_be_asked_is_told_and_the_rest_is_there(client: "Te
     assert "UNREACHABLE" in found
     assert "tidemark_warehouse" in found
     assert "public.flights, append" in found
+
+
+def test_a_statement_that_waits_is_given_up(
+    warehouse: dict[str, Any], connections: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A locked table keeps none of the api-server's threads for longer."""
+    from tidemark.page import ledgers
+    from tidemark.page.region import region_view
+    from tidemark.page.seen import SeenRegion
+    from tidemark.settings.described import Described, Role
+    from tidemark.settings.pipeline import Pipeline
+
+    monkeypatch.setattr(ledgers, "STATEMENT_SECONDS", 1)
+    monkeypatch.setenv("AIRFLOW_CONN_TIDEMARK_WAREHOUSE", json.dumps(_reached(warehouse)))
+    engine = connect(warehouse)
+    migrate(engine)
+    engine.dispose()
+    described = Described.of(Pipeline.load(PROJECT / "dags" / "flights.yaml"), Role.run)
+    seen = SeenRegion(described, {Role.run: "flights"})
+    with closing(psycopg2.connect(**warehouse)) as holder, holder.cursor() as cursor:
+        cursor.execute("LOCK TABLE tidemark.regions")
+        [(_, answer)] = ledgers.standings([seen])
+        for problem in (answer.problem, region_view(seen).problem):
+            assert "statement_timeout" in str(problem)
+    [(_, answer)] = ledgers.standings([seen])
+    assert answer.problem is None
+
+
+def _reached(warehouse: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "conn_type": "postgres", "host": warehouse["host"], "port": warehouse["port"],
+        "login": warehouse["user"], "password": warehouse.get("password"),
+        "schema": warehouse["dbname"],
+    }  # fmt: skip
 
 
 def test_a_connection_of_airflows_database_is_found(

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidemark.errors import TidemarkError
-from tidemark.kafka.oldest import oldest_unread
 from tidemark.ledger.looks import Looks
 from tidemark.ledger.measured import Durations, Hidden, Measured
 from tidemark.ledger.timeline import Timeline
@@ -12,9 +11,7 @@ from tidemark.model.offsets import TopicPartition
 from tidemark.model.state import Mirrored
 from tidemark.operations.region import Region
 from tidemark.operations.status import RegionStatus
-
-OLDEST_SECONDS = 1.0
-"""How long a scrape looks for the oldest unread records of a region."""
+from tidemark.operations.unread import oldest_times
 
 MOST_LETTERS = 100_000
 """Of these so many, the newest, the reasons are counted."""
@@ -72,13 +69,8 @@ def measures_of(region: Region, status: RegionStatus) -> Measures:
 
 
 def _oldest(region: Region, status: RegionStatus) -> dict[TopicPartition, int]:
-    behind = {
-        TopicPartition(one.topic, one.partition): one.ledger for one in status.partitions if one.lag
-    }
-    now = int(Looks(region.ledger.engine).now().timestamp() * 1000)
-    return oldest_unread(
-        lambda times: region.broker.first_since(times, OLDEST_SECONDS), behind, now, OLDEST_SECONDS
-    )
+    now_ms = int(Looks(region.ledger.engine).now().timestamp() * 1000)
+    return oldest_times(region.broker, status.partitions, now_ms)
 
 
 def _mirrored_seq(region: Region, status: RegionStatus) -> int | None:

@@ -1,10 +1,16 @@
-"""What waits in Kafka for a region: a look that decides nothing but when to ring for a run."""
+"""What waits in Kafka for a region: looks that decide nothing but when to ring for a run."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tidemark.kafka.facts import Broker
+from tidemark.kafka.oldest import oldest_unread
 from tidemark.ledger.ledger import Ledger
+from tidemark.model.offsets import TopicPartition
+from tidemark.operations.status import PartitionStatus
+
+OLDEST_SECONDS = 1.0
+"""How long the oldest unread records of a region are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +41,19 @@ def unread(ledger: Ledger, broker: Broker, region: str, topics: Sequence[str]) -
     )
     is_at_rest = state is None or (run is not None and run.state == "closed")
     return Unread(state.epoch if state else 0, waiting, is_at_rest)
+
+
+def oldest_times(
+    broker: Broker, partitions: Iterable[PartitionStatus], now_ms: int
+) -> dict[TopicPartition, int]:
+    """Where there is a lag, the time (ms) of the first unread record, if it is known."""
+    behind = {TopicPartition(one.topic, one.partition): one.ledger for one in partitions if one.lag}
+    return oldest_unread(
+        lambda times: broker.first_since(times, OLDEST_SECONDS), behind, now_ms, OLDEST_SECONDS
+    )
+
+
+def oldest_age(broker: Broker, partitions: Iterable[PartitionStatus], now_ms: int) -> float | None:
+    """Seconds since the oldest unread record was produced; None if there is none, or not known."""
+    found = oldest_times(broker, partitions, now_ms)
+    return max(0, now_ms - min(found.values())) / 1000 if found else None

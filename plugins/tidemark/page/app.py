@@ -1,5 +1,6 @@
 """The pages: who may read a DAG sees its region; nothing is changed here."""
 
+from time import time
 from typing import Annotated, Any
 
 from airflow.api_fastapi.common.db.common import SessionDep
@@ -12,9 +13,9 @@ from tidemark.page.charts import charts, past
 from tidemark.page.credentials import PATIENCE, connection, connections_of
 from tidemark.page.dry_run import dry_run
 from tidemark.page.failure import failure, may_read_logs
-from tidemark.page.html import HEADERS, STATIC, page, static
+from tidemark.page.html import HEADERS, STATIC, age, page, static
 from tidemark.page.lags import lags
-from tidemark.page.ledgers import next_offsets, standings
+from tidemark.page.ledgers import impatient, next_offsets, standings
 from tidemark.page.letters import readable, shown
 from tidemark.page.region import RegionView, region_view
 from tidemark.page.regions import seen_regions
@@ -91,7 +92,7 @@ def of_charts(seen: TheRegion) -> Response:
 
     try:
         with ledger_of(connection(seen.pipeline.warehouse)) as ledger:
-            timeline = Timeline(ledger.engine)
+            timeline = Timeline(impatient(ledger).engine)
             offsets = timeline.next_offsets([seen.name]).get(seen.name, {})
             return JSONResponse(charts(past(timeline, seen.name, offsets)), headers=HEADERS)
     except TidemarkError as error:
@@ -116,10 +117,14 @@ def now(seen: TheRegion) -> HTMLResponse:
     """What Kafka says beside the ledger: lag and drift by partition, members, who holds it up."""
     from tidemark.operations.health import health_of
     from tidemark.operations.region import region_of
+    from tidemark.operations.unread import oldest_age
 
     with region_of(seen.pipeline, connections_of(seen.pipeline)) as region:
+        impatient(region.ledger)
         region.broker.ping(PATIENCE)
-        return _html("now.html", health=health_of(region), seen=seen)
+        health = health_of(region)
+        oldest = oldest_age(region.broker, health.partitions, int(time() * 1000))
+        return _html("now.html", health=health, oldest=oldest, seen=seen)
 
 
 @app.get("/dag/dry-run")
@@ -142,6 +147,7 @@ def of_lags(regions: Regions) -> JSONResponse:
                 "region": seen.name,
                 "lag": lag.lag,
                 "worst": lag.worst,
+                "oldest": None if lag.oldest_age is None else age(lag.oldest_age),
                 "drifting": lag.drifting,
                 "problem": lag.problem,
                 "level": judged.level,

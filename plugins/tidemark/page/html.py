@@ -44,7 +44,7 @@ def _number(value: float | None) -> str:
     return _EMPTY if value is None else f"{value:,}"
 
 
-def _age(seconds: float | None) -> str:
+def age(seconds: float | None) -> str:
     """Two units at most: 45 s, 12 min, 3 h 5 min, 2 d 4 h."""
     if seconds is None:
         return _EMPTY
@@ -83,7 +83,7 @@ _environment = Environment(
 )
 _environment.filters |= {
     "number": _number,
-    "age": _age,
+    "age": age,
     "seconds": _seconds,
     "time": _time,
     "as_json": _as_json,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from time import time
 
 from tidemark.errors import TidemarkError
 from tidemark.kafka.config import kafka_config
@@ -11,6 +12,7 @@ from tidemark.kafka.group import Group
 from tidemark.model.offsets import Offsets
 from tidemark.operations.region import facts_left
 from tidemark.operations.status import PartitionStatus, place, total
+from tidemark.operations.unread import oldest_age
 from tidemark.page.credentials import PATIENCE, connection
 from tidemark.page.seen import SeenRegion
 
@@ -25,6 +27,8 @@ class Lag:
     """Offsets that the ledger has not passed."""
     worst: str | None = None
     """The partition with the largest lag."""
+    oldest_age: float | None = None
+    """Seconds since the oldest unread record was produced."""
     drifting: int = 0
     """Partitions whose offset in Kafka is not the ledger's."""
     problem: str | None = None
@@ -49,16 +53,28 @@ def _of_cluster(
     except TidemarkError as error:
         yield from ((seen, Lag(problem=f"{error.code}: {error}")) for seen, _ in wanted)
         return
+    cluster = _Cluster(config, broker, ends)
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        found = pool.map(lambda one: _lag(config, one[0], one[1], ends), wanted)
+        found = pool.map(lambda one: _lag(cluster, *one), wanted)
         yield from zip((seen for seen, _ in wanted), found, strict=True)
 
 
-def _lag(config: dict[str, str], seen: SeenRegion, ledger: Offsets, ends: Offsets) -> Lag:
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """A Kafka cluster that has answered, and where the logs of all regions end."""
+
+    config: dict[str, str]
+    broker: Broker
+    ends: Offsets
+
+
+def _lag(cluster: _Cluster, seen: SeenRegion, ledger: Offsets) -> Lag:
+    ends = cluster.ends
     known = [PartitionStatus(*at, offset, None, ends.get(at)) for at, offset in ledger.items()]
     worst = max(known, key=lambda one: one.lag or 0)
-    found = Lag(total(one.lag for one in known), place(worst))
-    group = Group(config, seen.pipeline.group)
+    oldest = oldest_age(cluster.broker, known, int(time() * 1000))
+    found = Lag(total(one.lag for one in known), place(worst), oldest)
+    group = Group(cluster.config, seen.pipeline.group)
     try:
         committed = group.committed(ledger)
         drifting = sum(committed.get(at) != offset for at, offset in ledger.items() if at in ends)

@@ -3,16 +3,23 @@
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from sqlalchemy import event
 
 from tidemark.errors import TidemarkError
+from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.past import Standing
 from tidemark.ledger.timeline import Timeline
 from tidemark.model.offsets import Offsets
 from tidemark.operations.region import ledger_of
 from tidemark.page.credentials import connection
 from tidemark.page.seen import SeenRegion
+from tidemark.postgres.session import configure
 from tidemark.settings.connections import Connection
+
+STATEMENT_SECONDS = 15
+"""How long a page waits for one statement: a table may be locked."""
 
 _SIDE_BY_SIDE = 8
 _Told = TypeVar("_Told")
@@ -25,6 +32,18 @@ class Answer:
     standing: Standing | None = None
     """None: it never opened there, or there is a problem."""
     problem: TidemarkError | None = None
+
+
+def impatient(ledger: Ledger) -> Ledger:
+    """The same, but each statement of its sessions is given up after `STATEMENT_SECONDS`."""
+
+    @event.listens_for(ledger.engine, "connect")
+    def _limit(connection: Any, _: object) -> None:
+        with connection.cursor() as cursor:
+            limit = {"statement_timeout": f"{STATEMENT_SECONDS}s"}
+            configure(cursor, limit, is_local=False)
+
+    return ledger
 
 
 def standings(regions: Iterable[SeenRegion]) -> list[tuple[SeenRegion, Answer]]:
@@ -69,7 +88,7 @@ def _ask(
             return found
         try:
             with ledger_of(found) as ledger:
-                timeline = Timeline(ledger.engine)
+                timeline = Timeline(impatient(ledger).engine)
                 return ask(timeline, names[conn_id]) if timeline.ledger_is_there() else {}
         except TidemarkError as error:
             return error

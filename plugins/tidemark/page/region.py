@@ -10,6 +10,7 @@ from tidemark.ledger.timeline import Timeline
 from tidemark.model.state import RegionState, Run
 from tidemark.operations.region import ledger_of
 from tidemark.page.credentials import connection
+from tidemark.page.ledgers import impatient
 from tidemark.page.newest_runs import newest
 from tidemark.page.picture import drawn
 from tidemark.page.seen import SeenRegion
@@ -53,7 +54,7 @@ def region_view(seen: SeenRegion, *, is_live: bool = False) -> RegionView:
     """What the ledger says; a live look leaves out what changes seldom."""
     try:
         with ledger_of(connection(seen.pipeline.warehouse)) as ledger:
-            timeline = Timeline(ledger.engine)
+            timeline = Timeline(impatient(ledger).engine)
             if not timeline.ledger_is_there():
                 return RegionView()
             state = ledger.known_region(seen.name)

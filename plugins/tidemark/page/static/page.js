@@ -97,6 +97,7 @@ const tidemark = (() => {
     lag.textContent = number(one?.lag ?? null);
     drift.textContent = one && one.problem === null ? number(one.drifting) : "–";
     if (!one) return;
+    row.querySelector("[data-oldest]").textContent = one.oldest ? `oldest ${one.oldest}` : "";
     if (one.worst && one.lag) lag.title = `the most in ${one.worst}`;
     drift.classList.toggle("warn", one.drifting > 0);
     if (one.problem) problems.add(one.problem);
@@ -189,7 +190,11 @@ const tidemark = (() => {
     }
     function showNow() {
       const fact = live.querySelector("[data-fact=lag]"), lag = lagNow();
-      if (fact) fact.textContent = lag === null ? (now?.querySelector(".problem, [data-now-lag]") ? "–" : "…") : number(Number(lag));
+      if (!fact) return;
+      const unknown = now?.querySelector(".problem, [data-now-lag]") ? "–" : "…";
+      fact.textContent = lag === null ? unknown : number(Number(lag));
+      const oldest = now?.querySelector("[data-oldest]")?.textContent;
+      live.querySelector("[data-fact=oldest]").textContent = oldest ?? unknown;
     }
     async function again() {
       if (document.hidden) return;
