@@ -62,7 +62,7 @@ def test_a_batch_of_two_members_counts_once_and_stands_in_both_lanes() -> None:
 
 def test_a_batch_that_a_rewind_took_back_is_pale_and_does_not_count() -> None:
     found = picture([driver(0)], [share(0, 1, "rewound"), share(0, 2)])
-    assert texts(found)[0] == "region r: 1,000 rows in 1 batches, 1 drivers"
+    assert texts(found)[0] == "region r: 1,000 rows in 1 batch, 1 driver"
     assert (boxes(found, "batch"), boxes(found, "rewound")) == (1, 1)
 
 

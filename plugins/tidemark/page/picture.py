@@ -73,8 +73,9 @@ def _scale(found: Newest) -> Scale:
 
 def _summary(found: Newest) -> str:
     published = {one.seq: one.rows or 0 for one in found.shares if one.state == "published"}
-    drivers = len(found.drivers)
-    return f"{sum(published.values()):,} rows in {len(published)} batches, {drivers} drivers"
+    batches = "1 batch" if len(published) == 1 else f"{len(published):,} batches"
+    drivers = "1 driver" if len(found.drivers) == 1 else f"{len(found.drivers):,} drivers"
+    return f"{sum(published.values()):,} rows in {batches}, {drivers}"
 
 
 def _drivers(found: Newest, scale: Scale, lanes: dict[int, int]) -> Iterator[str]:
