@@ -1,6 +1,7 @@
 """The pages in Airflow's own api-server app: who sees what, and what no answer holds."""
 
 import json
+import re
 import runpy
 from collections.abc import Iterator
 from contextlib import closing
@@ -212,6 +213,18 @@ def test_pages_are_framed_by_airflow_alone_and_load_nothing_from_elsewhere(
     assert "frame-ancestors 'self'" in headers["content-security-policy"]
     for file in (PROJECT / "plugins/tidemark/page").rglob("*.html"):
         assert "http" not in file.read_text(), file.name
+
+
+def test_every_address_is_relative_so_that_a_path_prefix_is_no_matter(client: "TestClient") -> None:
+    seen = token("flights", "flights_reset")
+    for path in (path for path in PAGES if "static" not in path and "lags" not in path):
+        for address in re.findall(
+            r'(?:href|src|action)="([^"]+)"', client.get(path, headers=seen).text
+        ):
+            assert not address.startswith("/"), (path, address)
+    for script in ("page.js", "charts.js"):
+        text = (PROJECT / "plugins/tidemark/page/static" / script).read_text()
+        assert re.findall(r"""(?:fetch|fragment)\([`"']/""", text) == []
 
 
 @pytest.mark.parametrize("is_installed", [True, False])
