@@ -1,11 +1,16 @@
 """Failures: which errors Airflow may retry."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tidemark.errors import TidemarkError, by_code
+from tidemark.settings.described import ERROR
+
+log = logging.getLogger(__name__)
 
 RETRY_MAY_HELP = 1
 
@@ -26,10 +31,19 @@ def as_airflow_failure(*final: type[TidemarkError]) -> Iterator[None]:
     try:
         yield
     except TidemarkError as error:
+        keep_code(error.code)
         text = f"{error.code}: {error}"
         if not _may_help(type(error)) or isinstance(error, final):
             raise AirflowFailException(text) from error
         raise AirflowException(text) from error
+
+
+def keep_code(code: str) -> None:
+    """The running task ends with this error: the run's note will tell it."""
+    try:
+        get_current_context()["ti"].xcom_push(ERROR, code)
+    except Exception as error:  # the task's own error is what counts
+        log.info("the run's note will not tell %s: %s", code, error)
 
 
 def _may_help(kind: type[TidemarkError]) -> bool:

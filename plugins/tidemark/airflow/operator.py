@@ -17,7 +17,7 @@ from airflow.sdk import Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tidemark.airflow.child import PACKAGE, python, secrets
-from tidemark.airflow.failures import names_by_exit_code
+from tidemark.airflow.failures import keep_code, names_by_exit_code
 from tidemark.airflow.lineage import seen, told
 from tidemark.airflow.link import RegionLink
 from tidemark.settings.pipeline import Pipeline
@@ -81,6 +81,7 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
         except AirflowException as error:
             name = names_by_exit_code().get(self._exit_code)
             if name:
+                keep_code(name)
                 raise AirflowFailException(f"{name}: no retry can help\n{error}") from error
             raise
         finally:

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tidemark.airflow import results
 from tidemark.airflow.child import python, secrets
-from tidemark.airflow.failures import names_by_exit_code
+from tidemark.airflow.failures import keep_code, names_by_exit_code
 from tidemark.settings.pipeline import Pipeline
 
 log = logging.getLogger("tidemark.airflow.tasks")
@@ -88,5 +88,7 @@ def _answer(command: list[str], environment: Mapping[str, str]) -> results.Resul
     if child.returncode == 0:
         report: results.Result = json.loads(answer)
         return report
-    is_final = child.returncode in names_by_exit_code()
-    raise (AirflowFailException if is_final else AirflowException)(last)
+    if name := names_by_exit_code().get(child.returncode):
+        keep_code(name)
+        raise AirflowFailException(last)
+    raise AirflowException(last)

@@ -1,9 +1,11 @@
-"""What Airflow mounts: the pages, a link to them in its navigation, a tab on each DAG."""
+"""What Airflow loads: the pages, their links, a tab on each DAG, the notes of failed runs."""
 
 from functools import cached_property
 from typing import Any, ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
+
+from tidemark.page import notes
 
 PREFIX = "/tidemark"
 
@@ -12,6 +14,7 @@ class TidemarkPlugin(AirflowPlugin):  # type: ignore[misc]
     """Loaded in each of Airflow's processes; the api-server alone imports the pages."""
 
     name = "tidemark"
+    listeners: ClassVar[list[Any]] = [notes]
     # Without a slash in front: they are found behind a path prefix too.
     external_views: ClassVar[list[dict[str, Any]]] = [
         {

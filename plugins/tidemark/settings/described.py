@@ -12,6 +12,9 @@ from tidemark.settings.pipeline import Pipeline
 
 KEY = "tidemark"
 
+ERROR = "tidemark_error"
+"""The XCom in which a failed task keeps its error's code, of which the run's note is made."""
+
 
 class Role(StrEnum):
     """What a DAG does with its region."""
