@@ -21,6 +21,7 @@ COPY plugins ./plugins
 COPY sql ./sql
 COPY dags ./dags
 COPY jobs ./jobs
+COPY docs/schemas ./docs/schemas
 RUN pip install --no-cache-dir --constraint requirements.txt ".[airflow,spark,registry]" \
     && python -m tidemark.spark.archive
 

@@ -32,17 +32,22 @@ quick: check ## Check the code, then run the tests that need no server: a minute
 test-yarn: $(READY) ## Run flights through Hadoop YARN, with an executor killed: minutes
 	@$(BIN)/python -m pytest tests/clusters/yarn.py
 
-check: $(READY) ## Check format, lint, types and the direction of imports
+check: $(READY) ## Check format, lint, types, imports, images, the compose file and workflows
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@PYTHONPATH=plugins $(BIN)/lint-imports
+	@$(BIN)/hadolint Dockerfile deploy/helm/Dockerfile
+	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
+	@$(BIN)/compose-lint check --quiet --skip-suppressed --strict-config --fail-on low docker-compose.yml
+	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	@$(BIN)/zizmor --quiet --offline .github/workflows
 
 REPOSITORY :=
 docs: $(READY) ## Build the docs site; any link or anchor that leads nowhere is an error
 	@$(BIN)/python -m scripts.docs_site $(REPOSITORY)
 
-release-check: $(READY) ## Install the built packages in clean environments and try them: long
+release-check: $(READY) ## Install the built packages in clean environments and try them: 20 minutes
 	@$(BIN)/python -m scripts.release_check
 
 bench: $(READY) ## Measure Tidemark beside what one would write instead: 25 minutes

