@@ -28,11 +28,11 @@ class Script:
 
 MERMAID = Script(
     "mermaid",
-    "11.16.0",
+    "11.12.2",
     "dist/mermaid.min.js",
-    "74d7c46dabca328c2294733910a8aa1ed0c37451776e8d5295da38a2b758fb9b",
+    "d0830a6c05546e9edb8fe20a8f545f3e0dc7c4c3134d584bad9c13a99d7a71e0",
 )
-"""Draws the diagrams."""
+"""Draws the diagrams. From 11.13 on it names arrowheads as the theme's colours don't expect."""
 
 WORKER = Script(
     "iframe-worker",
