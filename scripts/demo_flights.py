@@ -80,7 +80,9 @@ def run_with_kills(api: AirflowApi, warehouse: Warehouse, story: Story) -> None:
         if state != "failed" or tasks["reset"] != "success":
             raise RuntimeError(f"run {run} ended {state}, reset {tasks['reset']}")
         story.reset = warehouse.last_reset()
-        console.print(f"  {', '.join(f'{name} {state}' for name, state in tasks.items())}")
+        console.print(
+            f"  {', '.join(f'{name} {state}' for name, state in tasks.items())}", soft_wrap=True
+        )
 
 
 def kill_in_the_middle(warehouse: Warehouse, story: Story) -> None:

@@ -30,4 +30,5 @@ def step(text: str) -> Iterator[None]:
     started = time.monotonic()
     with console.status(text):
         yield
-    console.print(f"[green]✓[/] {text} [dim]({time.monotonic() - started:.1f} s)[/]")
+    took = f"[dim]({time.monotonic() - started:.1f} s)[/]"
+    console.print(f"[green]✓[/] {text} {took}", soft_wrap=True)
