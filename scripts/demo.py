@@ -45,5 +45,9 @@ if __name__ == "__main__":
         console.print("interrupted; make down stops what still runs")
         sys.exit(130)
     except (TidemarkError, RuntimeError, TimeoutError, OSError, psycopg2.Error) as error:
-        console.print(f"[red]failed:[/] {error}")
+        console.print(f"[red]failed:[/] {error}", soft_wrap=True)
+        console.print(
+            f"{STATE.name}/logs says more; make demo begins again, make down stops what runs",
+            soft_wrap=True,
+        )
         sys.exit(1)

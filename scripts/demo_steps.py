@@ -6,7 +6,8 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
-WAIT_SECONDS = 240.0
+WAIT_SECONDS = 600.0
+"""For one run: a hang, not a machine that is busy with other things too."""
 
 console = Console()
 
