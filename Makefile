@@ -47,7 +47,7 @@ REPOSITORY :=
 docs: $(READY) ## Build the docs site; any link or anchor that leads nowhere is an error
 	@$(BIN)/python -m scripts.docs_site $(REPOSITORY)
 
-release-check: $(READY) ## Install the built packages in clean environments and try them: 20 minutes
+release-check: $(READY) ## Install the built packages in clean environments and try them: half an hour
 	@$(BIN)/python -m scripts.release_check
 
 bench: $(READY) ## Measure Tidemark beside what one would write instead: 25 minutes
