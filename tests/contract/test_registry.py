@@ -13,11 +13,12 @@ from tests.unit.test_avro import record, written
 
 from tidemark.decode import Reason
 from tidemark.decode.avro import AvroDecoder
+from tidemark.decode.newest import Asked, newest
 from tidemark.decode.outcome import Refusal
 from tidemark.decode.protobuf import ProtobufDecoder
 from tidemark.decode.protobuf_kinds import Registered
 from tidemark.decode.protobuf_messages import Messages
-from tidemark.decode.registry import Registry
+from tidemark.decode.registry import SERIALIZED, Registry
 from tidemark.decode.registry_config import registry_config
 from tidemark.encode.avro_rows import AvroRows
 from tidemark.errors import InvalidSettings, Unreachable
@@ -120,7 +121,7 @@ def test_it_answers_a_ping(known: KnownRegistry, opened: Registry) -> None:
 def test_a_schema_of_protobuf_as_a_descriptor(
     known: KnownRegistry, opened: Registry, subject: str
 ) -> None:
-    """B12: with what it imports, as the client's serializer registers them."""
+    """B12: with what it imports, as the client's serializer registers them; also the newest."""
     inner = file(message("In", field("x", "int32")), name="a/inner.proto")
     known.register(f"inner-{subject}", serialized(inner), kind="PROTOBUF")
     outer = file(message("M", field("i", ".t.In")), dependency=["a/inner.proto"])
@@ -130,6 +131,11 @@ def test_a_schema_of_protobuf_as_a_descriptor(
     read = ProtobufDecoder(columns, Registered(opened, partial(Messages, schema=columns)))
     decoded = read.decode([framed(number, b"\x0a\2\x08\5", FIRST)])
     assert decoded.rows.to_pylist() == [{"i": {"x": 5}}]
+    newer = file(message("N", field("i", ".t.In", many=True)), dependency=["a/inner.proto"])
+    known.register(subject, serialized(newer), reference, kind="PROTOBUF")
+    found = newest(opened, "protobuf", subject, Asked())
+    assert (found.version, found.message) == (2, "t.N")
+    assert found.fields == {"i": "array<struct<x:int>>"}
 
 
 def test_a_text_of_protobuf_is_no_descriptor(
@@ -137,5 +143,6 @@ def test_a_text_of_protobuf_is_no_descriptor(
 ) -> None:
     """B12: Confluent's registry would make one of it; where there is none, a file helps."""
     number = known.register(subject, 'syntax = "proto3"; message M { }', kind="PROTOBUF")
-    with pytest.raises(Unreachable, match=r"a text instead: see decode\.descriptor"):
-        opened.serialized(number)
+    for ask in (lambda: opened.serialized(number), lambda: opened.latest(subject, SERIALIZED)):
+        with pytest.raises(Unreachable, match=r"a text instead.* or see decode\.descriptor"):
+            ask()

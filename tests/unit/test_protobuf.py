@@ -33,6 +33,8 @@ from tidemark.decode.protobuf_kinds import Registered
 from tidemark.decode.protobuf_messages import Messages
 from tidemark.decode.written import Written
 from tidemark.errors import InvalidSettings
+from tidemark.settings.connections import Connection
+from tidemark.settings.decode import DecodeSettings
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
@@ -88,7 +90,8 @@ COLOUR = enum("E", "red", "blue")
 INNER = message("Inner", field("x", "int32"), field("y", "string", optional=True))
 IMPORTS = ["google/protobuf/timestamp.proto", "google/protobuf/duration.proto",
            "google/protobuf/wrappers.proto", "google/protobuf/struct.proto",
-           "google/protobuf/field_mask.proto", "google/type/date.proto",
+           "google/protobuf/field_mask.proto", "google/protobuf/type.proto",
+           "google/type/date.proto",
            "confluent/type/decimal.proto"]  # fmt: skip
 MAP = "array<struct<key:string,value:bigint>>"
 
@@ -196,6 +199,7 @@ def test_a_value_is_read_into_its_declared_type(
         (schema_of(".t.M.AEntry", many=True), "array<struct<key:int,value:int>>"),
         (known("Timestamp"), "bigint"), (known("Duration"), "bigint"), (known("Struct"), "int"),
         (known("Int32Value"), "string"), (known("FieldMask"), "string"),
+        (known("EnumValue"), "string"),
         (schema_of(".google.type.Date"), "timestamp"),
         (schema_of(".confluent.type.Decimal"), "double"),
         (schema_of(".t.Absent"), "int"), (file(message("M"), message("M")), "int"),
@@ -328,6 +332,24 @@ def test_a_message_is_found_by_its_place() -> None:
     ]
     rejected = read.decode([framed(1, b"", path) for path, _ in paths]).rejected
     assert [one.reason for one in rejected] == [reason for _, reason in paths]
+
+
+def test_a_record_of_another_message_than_the_named_one_is_refused() -> None:
+    """B12: whatever its schema, its place there and its fields."""
+    schemas = file(message("M", field("a", "int32")), message("N", field("a", "int32")))
+    later = file(message("N", field("a", "int32")), message("M", field("b", "int32")))
+    section = {"format": "protobuf", "registry": "r", "schema": {"a": "int"}, "message": "t.M"}
+    settings = DecodeSettings.model_validate(section)
+    assert decoding_of(settings, {"r": Connection("r", "http", "h")}).message == "t.M"
+    columns, known = arrow_schema(settings.declared), Known(schemas, later)
+    kinds = Registered(known, partial(Messages, schema=columns), "t.M")  # type: ignore[arg-type]
+    places = [(1, b"\0"), (1, b"\2\2"), (2, b"\0"), (2, b"\2\2")]
+    values = [framed(number, b"\x08\5", place) for number, place in places]
+    decoded = ProtobufDecoder(columns, kinds).decode(values)
+    assert decoded.rows.to_pylist() == [{"a": 5}, {"a": None}]
+    told = [(one.index, one.reason, one.detail) for one in decoded.rejected]
+    assert [one[:2] for one in told] == [(1, Reason.OTHER_SCHEMA), (2, Reason.OTHER_SCHEMA)]
+    assert "it is t.N, not t.M" in told[0][2]
 
 
 def test_a_schema_is_parsed_once_whatever_places_are_named() -> None:
@@ -540,7 +562,7 @@ def test_another_descriptor_is_another_fingerprint(tmp_path: Path) -> None:
     ("descriptors", "decode", "said"),
     [
         (None, {}, "descriptor can't be read"),
-        (b"", {"message": None}, "belong together"),
+        (b"", {"message": None}, "a descriptor needs a message"),
         (b"", {"message": "a b"}, "a message's full name"),
         (b"", {"descriptor": None}, "a registry, or a descriptor"),
         (b"", {"registry": "c"}, "a registry, or a descriptor"),

@@ -7,16 +7,18 @@ import pytest
 from pydantic import ValidationError
 from tests.unit.test_avro import record
 
-from tidemark.decode.newest import Newest, newest
+from tidemark.decode.newest import Asked, Newest, newest
 from tidemark.decode.written import Written
 from tidemark.errors import InvalidSettings
 from tidemark.model.state import RegionState
 from tidemark.operations.schemas import kept
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
-from tidemark.settings.registered import registered, subject_of, with_columns
+from tidemark.settings.registered import Columns, registered, subject_of, with_columns
 
 AVRO = {"format": "avro", "registry": "r", "schema": "registry"}
+PROTOBUF = AVRO | {"format": "protobuf"}
+DESCRIBED = PROTOBUF | {"registry": None, "descriptor": __file__, "message": "t.M"}
 
 
 def loaded(topics: Any = ("orders",), **decode: Any) -> Pipeline:
@@ -33,8 +35,10 @@ def loaded(topics: Any = ("orders",), **decode: Any) -> Pipeline:
 @pytest.mark.parametrize(
     ("decode", "said"),
     [
-        ({"format": "json", "registry": None}, "registry is for the format avro"),
-        ({"format": "protobuf"}, "its schemas have several messages"),
+        ({"format": "json", "registry": None}, "registry is for the formats avro and protobuf"),
+        (PROTOBUF | {"registry": None}, "needs a registry, or a descriptor"),
+        (DESCRIBED, "schema: registry needs a registry: name it, or declare the fields"),
+        ({"message": "t.M"}, "format avro takes no message"),
         ({"format": "a:B", "registry": None}, "only there a registry's schema says"),
         ({"registry": None}, "format avro needs a registry"),
         ({"schema": {"a": "int"}, "subject": "s"}, "subject is for schema: registry"),
@@ -61,7 +65,8 @@ def test_its_subject_is_that_of_the_topic_unless_it_is_named() -> None:
 def test_columns_take_its_place_as_if_they_were_declared() -> None:
     """B12: pasted into the file they are no change of settings."""
     fields = {"b": "int", "a": "struct<x:int>"}
-    made = with_columns(loaded(key=AVRO), {"decode": fields, "decode.key": {"b": "string"}})
+    found = {"decode": Columns(fields), "decode.key": Columns({"b": "string"})}
+    made = with_columns(loaded(key=AVRO), found)
     declared = loaded(schema=fields, key=AVRO | {"schema": {"b": "string"}})
     assert fingerprint(made) == fingerprint(declared)
     assert not registered(made)
@@ -70,6 +75,18 @@ def test_columns_take_its_place_as_if_they_were_declared() -> None:
     assert list(again.declared) == ["b", "a"]
     assert again.key
     assert again.key.declared == {"b": "string"}
+
+
+def test_the_message_that_has_the_columns_is_kept_with_them() -> None:
+    """B12: pasted too it is no change; one that the file names is never another one."""
+    columns = Columns({"a": "int"}, "t.M")
+    made = with_columns(loaded(**PROTOBUF), {"decode": columns})
+    declared = loaded(**PROTOBUF | {"schema": {"a": "int"}, "message": "t.M"})
+    assert fingerprint(made) == fingerprint(declared)
+    assert fingerprint(made)["decode.message"] == "t.M"
+    state = RegionState("r", 1, 1, 2, "", "", fingerprint=fingerprint(made))
+    assert kept(loaded(**PROTOBUF), state).decode.message == "t.M"
+    assert kept(loaded(**PROTOBUF, message="t.N"), state).decode.message == "t.N"
 
 
 @pytest.mark.parametrize(
@@ -82,8 +99,9 @@ def test_columns_take_its_place_as_if_they_were_declared() -> None:
 )
 def test_names_that_can_not_be_columns_are_refused(fields: dict[str, str], said: str) -> None:
     """B12: what a registry says is checked as what a file says."""
+    found = {"decode": Columns(fields), "decode.key": Columns({"k": "string"})}
     with pytest.raises(InvalidSettings, match=said):
-        with_columns(loaded(key=AVRO), {"decode": fields, "decode.key": {"k": "string"}})
+        with_columns(loaded(key=AVRO), found)
 
 
 class Latest:
@@ -92,12 +110,13 @@ class Latest:
     def __init__(self, schema: Any, kind: str = "AVRO") -> None:
         self._written = Written(kind, schema if isinstance(schema, str) else json.dumps(schema))
 
-    def latest(self, subject: str) -> tuple[int, Written]:
+    def latest(self, subject: str, form: str | None) -> tuple[int, Written]:
+        assert form is None
         return 7, self._written
 
 
 def asked(schema: Any, within: str | None = None, kind: str = "AVRO") -> Newest:
-    return newest(Latest(schema, kind), "avro", "s", within)  # type: ignore[arg-type]
+    return newest(Latest(schema, kind), "avro", "s", Asked(within))  # type: ignore[arg-type]
 
 
 def test_a_field_is_declared_as_the_type_that_holds_all_of_it() -> None:
@@ -120,6 +139,16 @@ def test_a_field_is_declared_as_the_type_that_holds_all_of_it() -> None:
         record(("before", "null"), ("after", ["null", record(("a", "int"), name="V")])), "after"
     )
     assert row.fields == {"a": "int"}
+
+
+def test_a_field_of_too_many_parts_is_none() -> None:
+    """B12: a few lines that name a type billions of times end the search, not the open."""
+    wide: Any = "int"
+    for name in ("D", "C", "B", "A"):
+        named = wide if name == "D" else wide["name"]
+        wide = record(("x", wide), *((f"x{at}", named) for at in range(300)), name=name)
+    found = asked(record(("id", "long"), ("wide", wide)))
+    assert found.fields == {"id": "bigint", "wide": None}
 
 
 @pytest.mark.parametrize(

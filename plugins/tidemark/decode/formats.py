@@ -43,10 +43,10 @@ def _protobuf(decoding: Decoding) -> Decoder:
 
     def kinds(columns: pa.Schema) -> Kinds:
         reading = partial(Messages, schema=columns, refuses_new=decoding.refuses_new)
-        if decoding.message:
-            is_framed = decoding.framing is not None
-            return Described(decoding.descriptors, decoding.message, reading, is_framed=is_framed)
-        return Registered(registry_of(decoding.registry), reading)
+        if decoding.registry:
+            return Registered(registry_of(decoding.registry), reading, decoding.message)
+        is_framed = decoding.framing is not None
+        return Described(decoding.descriptors, decoding.message, reading, is_framed=is_framed)
 
     return _enveloped(
         decoding,

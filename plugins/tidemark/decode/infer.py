@@ -63,7 +63,7 @@ def _of_avro(decoding: Decoding, values: Values) -> Fields:
 def _of_protobuf(decoding: Decoding, values: Values) -> Fields:
     from tidemark.decode.protobuf_schema import Schema, message_of_set
 
-    if decoding.message:
+    if not decoding.registry:
         message = message_of_set(decoding.descriptors, decoding.message)
     else:
         schema_id, at = unframed(values[-1])

@@ -42,7 +42,7 @@ class Decoding:
     descriptors: bytes = field(default=b"", repr=False)
     """A serialized FileDescriptorSet of Protobuf, in the place of a registry."""
     message: str = ""
-    """Which message of it every value is."""
+    """Which message every value is; with a registry it may be any, if none is named."""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """For a decoder of the user's own."""
     key: "Decoding | None" = None

@@ -52,9 +52,11 @@ class Registered:
 
     may_be_empty = False
 
-    def __init__(self, registry: Registry, reading: Reading) -> None:
+    def __init__(self, registry: Registry, reading: Reading, name: str = "") -> None:
+        """`name`: of the one message that values may be; any, if it is not given."""
         self._registry = registry
         self._reading = reading
+        self._name = name
         self._schemas = Plans(self._parsed, most=MOST_SCHEMAS)
         self._plans = Plans(self._made)
 
@@ -62,7 +64,8 @@ class Registered:
         """By the id and the place in front of the value.
 
         Raises:
-            Refusal: there is none, or no such message, or none that can be read as declared.
+            Refusal: there is none, or no such message, or not the one that is named, or none that
+                can be read as declared.
             Unreachable: the registry does not answer.
         """
         schema_id, at = unframed(value)
@@ -75,7 +78,12 @@ class Registered:
         self._plans.forget_unknown()
 
     def _made(self, one: MessageId) -> Messages:
-        return self._reading(self._schemas.unnamed(one.schema_id).message(one.path))
+        message = self._schemas.unnamed(one.schema_id).message(one.path)
+        if self._name and message.DESCRIPTOR.full_name != self._name:
+            raise Refusal(
+                Reason.OTHER_SCHEMA, f"it is {message.DESCRIPTOR.full_name}, not {self._name}"
+            )
+        return self._reading(message)
 
     def _parsed(self, schema_id: SchemaId) -> Schema:
         return Schema(flattened(self._registry.serialized(schema_id)))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tidemark.decode.outcome import Reason, Refusal
+from tidemark.decode.protobuf_parts import parts
 from tidemark.decode.protobuf_reader import Read, Reader
 
 if TYPE_CHECKING:
@@ -84,12 +85,4 @@ def _or_refused(read: Read, message: "Message", at: int, refused: dict[int, Refu
 
 def _requires(message: "Descriptor") -> bool:
     """Whether the message, or one within it, has fields that must be there."""
-    seen, todo = {message.full_name}, [message]
-    while todo:
-        for field in todo.pop().fields:
-            if field.is_required:
-                return True
-            if field.message_type and field.message_type.full_name not in seen:
-                seen.add(field.message_type.full_name)
-                todo.append(field.message_type)
-    return False
+    return any(field.is_required for one in parts(message) for field in one.fields)

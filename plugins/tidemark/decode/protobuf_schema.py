@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tidemark.decode.outcome import Reason, Refusal
+from tidemark.decode.protobuf_parts import chosen
 from tidemark.errors import InvalidSettings
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tidemark.decode.written import Written
 
 _BUILTIN = re.compile(r"(google/(?:protobuf|type)|confluent(?:/types?)?)/(\w+)\.proto")
+WRAPPERS = "google/protobuf/wrappers.proto"
 _ROOT = "the writer's schema"
 """A name that no import has."""
 _CONFLUENT = "confluent_kafka.schema_registry."
@@ -53,6 +55,16 @@ class Schema:
             Refusal: there is no such message.
         """
         return _named(self._pool, _name(self._file, path))
+
+    def named(self, name: str | None) -> "type[Message]":
+        """The class of one of the file's own messages, by its full name.
+
+        Raises:
+            Refusal: see `chosen`.
+        """
+        with _refusing():
+            file = self._pool.FindFileByName(self._file.name)
+        return _named(self._pool, chosen([*file.message_types_by_name.values()], name))
 
 
 def message_of_set(descriptors: bytes, name: str) -> "type[Message]":

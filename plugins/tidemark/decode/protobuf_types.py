@@ -11,7 +11,7 @@ import pyarrow as pa
 from tidemark.decode import exact
 from tidemark.decode.exact import Convert, same
 from tidemark.decode.outcome import Reason, Refusal
-from tidemark.decode.protobuf_schema import is_builtin
+from tidemark.decode.protobuf_schema import WRAPPERS, is_builtin
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -55,9 +55,7 @@ def known(message: "Descriptor", to: pa.DataType) -> Convert | None:
     for name, way in _KNOWN.items():
         if is_builtin(message, name):
             return way(message, to)
-    if message.full_name.startswith("google.protobuf.") and is_builtin(message, message.full_name):
-        return _wrapped(message, to)
-    return None
+    return _wrapped(message, to) if message.file.name == WRAPPERS else None
 
 
 def _integer(bits: int, to: pa.DataType) -> Convert | None:
@@ -164,8 +162,6 @@ def _json(_: "Descriptor", to: pa.DataType) -> Convert | None:
 
 
 def _wrapped(message: "Descriptor", to: pa.DataType) -> Convert | None:
-    if not message.name.endswith("Value") or pa.types.is_struct(to):
-        return None
     inner = conversion(message.fields_by_name["value"], to)
     return inner and (lambda value: inner(value.value))
 

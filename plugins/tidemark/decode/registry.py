@@ -17,7 +17,12 @@ from tidemark.decode.written import Written
 from tidemark.errors import InvalidSettings, Refused, Unreachable
 
 if TYPE_CHECKING:
-    from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+    from confluent_kafka.schema_registry import (
+        RegisteredSchema,
+        Schema,
+        SchemaReference,
+        SchemaRegistryClient,
+    )
 
 NOT_FOUND = 404
 NO_SUBJECT = (40401, 40402)
@@ -27,8 +32,13 @@ NO_SUCH_SCHEMA = 40403
 FIRST_NO_ID = 1 << 31
 """Readers take the four bytes in front of a value for a signed number."""
 
+PROTOBUF = "PROTOBUF"
 SERIALIZED = "serialized"
 """The form of a Protobuf schema that needs no parser: its descriptor, in base64."""
+TEXT_INSTEAD = (
+    "a text instead, as it was registered: register it as a descriptor, as Confluent's clients for"
+    " Python and .NET do, or see decode.descriptor"
+)
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 T = TypeVar("T")
@@ -57,19 +67,20 @@ class Registry:
         Raises:
             Refusal, Unreachable, InvalidSettings: as `schema`; or it is of another kind.
         """
-        self._written(self._found(schema_id)).refuse_other_than("PROTOBUF")
+        self._written(self._found(schema_id)).refuse_other_than(PROTOBUF)
         return self._with_references(self._found(schema_id, SERIALIZED), SERIALIZED)
 
-    def latest(self, subject: str) -> tuple[int, Written]:
-        """The newest version of a subject, and its schema.
+    def latest(self, subject: str, form: str | None = None) -> tuple[int, Written]:
+        """The newest version of a subject, and its schema; one of Protobuf in this form.
 
         Raises:
             InvalidSettings: there is no such subject; or the connection can't be used.
             Unreachable: as `schema`.
         """
-        client = self._client()
-        client.clear_latest_caches()  # it would keep the first answer
-        found = self._asked(lambda: client.get_latest_version(subject), subject)
+        found = self._latest(subject)
+        if form and found.schema.schema_type == PROTOBUF:
+            found = self._latest(subject, form)
+            return found.version, self._with_references(found.schema, form)
         return found.version, self._with_references(found.schema)
 
     def register(self, subject: str, text: str) -> int:
@@ -114,6 +125,11 @@ class Registry:
             self._clients[form] = _opened(self._config)
         return self._clients[form]
 
+    def _latest(self, subject: str, form: str | None = None) -> "RegisteredSchema":
+        client = self._client(form)
+        client.clear_latest_caches()  # it would keep the first answer
+        return self._asked(lambda: client.get_latest_version(subject, fmt=form), subject)
+
     def _found(self, schema_id: SchemaId, form: str | None = None) -> "Schema":
         client = self._client(form)
         if isinstance(schema_id, int):
@@ -129,7 +145,7 @@ class Registry:
 
     def _written(self, schema: "Schema", form: str | None = None) -> Written:
         text = schema.schema_str
-        hint = " (a text instead: see decode.descriptor)" if form and text else ""
+        hint = f" ({TEXT_INSTEAD})" if form and text else ""
         if not isinstance(text, str) or (form and not _BASE64.fullmatch(text)):
             self._client(form).clear_caches()  # it keeps whatever was answered
             raise self._unreachable(f"answered without a{f' {form}' if form else ''} schema{hint}")

@@ -3,6 +3,7 @@
 None where no declared type reads the field.
 """
 
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
 
 Fields = dict[str, str | None]
 MAX_DEPTH = 4
-"""A schema may contain itself, or name a type millions of times."""
+MAX_PARTS = 10_000
+"""Of one field: a schema may contain itself, or name a type millions of times."""
 
 _AVRO = {
     "boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double",
@@ -34,10 +36,28 @@ _KNOWN = {
 }
 
 
+class _Place:
+    """Where a type stands in a field."""
+
+    def __init__(self, depth: int = 0, parts: "count[int] | None" = None) -> None:
+        self._depth = depth
+        self._parts = parts or count(1)
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether it is too deep, or too many stand before it; it is counted by this."""
+        return next(self._parts) > MAX_PARTS or self._depth > MAX_DEPTH
+
+    @property
+    def within(self) -> "_Place":
+        """That of what it has within."""
+        return _Place(self._depth + 1, self._parts)
+
+
 def of_avro(written: "Written", within: str | None = None) -> Fields:
     """The fields of a record, or of one that it has within; none of another schema."""
     types, named = types_of_avro(written, within)
-    return {name: _of_avro(kind, named, 0) for name, kind in types.items()}
+    return {name: _of_avro(kind, named, _Place()) for name, kind in types.items()}
 
 
 def types_of_avro(
@@ -63,30 +83,30 @@ def _members(schema: Any, named: dict[str, Any]) -> list[dict[str, Any]]:
     return list(schema["fields"]) if schema["type"] == "record" else []
 
 
-def _of_avro(schema: Any, named: dict[str, Any], depth: int) -> str | None:
-    if depth > MAX_DEPTH:
+def _of_avro(schema: Any, named: dict[str, Any], at: _Place) -> str | None:
+    if at.is_beyond:
         return None
     if isinstance(schema, list):
         branches = [one for one in schema if one != "null"]
-        return _of_avro(branches[0], named, depth + 1) if len(branches) == 1 else None
+        return _of_avro(branches[0], named, at.within) if len(branches) == 1 else None
     if isinstance(schema, str):
         schema = named.get(schema, {"type": schema})
     if isinstance(schema["type"], dict | list):
-        return _of_avro(schema["type"], named, depth + 1)
+        return _of_avro(schema["type"], named, at.within)
     if "logicalType" in schema:
         return _of_logical(schema) or _AVRO.get(schema["type"])
-    return _of_nested(schema, named, depth + 1) or _AVRO.get(schema["type"])
+    return _of_nested(schema, named, at.within) or _AVRO.get(schema["type"])
 
 
-def _of_nested(schema: Any, named: dict[str, Any], depth: int) -> str | None:
+def _of_nested(schema: Any, named: dict[str, Any], at: _Place) -> str | None:
     match schema["type"]:
         case "record":
             members = ((one["name"], one["type"]) for one in schema["fields"])
-            return _struct((name, _of_avro(kind, named, depth)) for name, kind in members)
+            return _struct((name, _of_avro(kind, named, at)) for name, kind in members)
         case "array":
-            return _array(_of_avro(schema["items"], named, depth))
+            return _array(_of_avro(schema["items"], named, at))
         case "map":
-            return _pairs("string", _of_avro(schema["values"], named, depth))
+            return _pairs("string", _of_avro(schema["values"], named, at))
     return None
 
 
@@ -105,34 +125,39 @@ def _of_logical(schema: Any) -> str | None:
 
 def of_protobuf(message: "Descriptor", within: str | None = None) -> Fields:
     """The fields of a message, or of one that it has within."""
+    return {one.name: _of_field(one, _Place()) for one in row_of(message, within).fields}
+
+
+def row_of(message: "Descriptor", within: str | None) -> "Descriptor":
+    """The message that has them."""
     inner = message.fields_by_name.get(within) if within else None
-    return _of_fields((inner.message_type if inner else None) or message, 0)
+    return (inner.message_type if inner else None) or message
 
 
-def _of_fields(message: "Descriptor", depth: int) -> Fields:
-    return {one.name: _of_field(one, depth) for one in message.fields}
+def _of_fields(message: "Descriptor", at: _Place) -> Fields:
+    return {one.name: _of_field(one, at) for one in message.fields}
 
 
-def _of_field(field: "FieldDescriptor", depth: int) -> str | None:
-    if depth > MAX_DEPTH:
+def _of_field(field: "FieldDescriptor", at: _Place) -> str | None:
+    if at.is_beyond:
         return None
     within = field.message_type
     if within and within.GetOptions().map_entry:
-        pair = _of_fields(within, depth + 1)
+        pair = _of_fields(within, at.within)
         return _pairs(pair["key"], pair["value"])
-    found = _of_message(within, depth) if within else _of_plain(field)
+    found = _of_message(within, at) if within else _of_plain(field)
     return _array(found) if field.is_repeated else found
 
 
-def _of_message(message: "Descriptor", depth: int) -> str | None:
-    from tidemark.decode.protobuf_schema import is_builtin
+def _of_message(message: "Descriptor", at: _Place) -> str | None:
+    from tidemark.decode.protobuf_schema import WRAPPERS, is_builtin
 
     if is_builtin(message, message.full_name):
         if message.full_name in _KNOWN:
             return _KNOWN[message.full_name]
-        if message.name.endswith("Value"):
+        if message.file.name == WRAPPERS:
             return _of_plain(message.fields_by_name["value"])
-    return _struct(_of_fields(message, depth + 1).items())
+    return _struct(_of_fields(message, at.within).items())
 
 
 def _of_plain(field: "FieldDescriptor") -> str:

@@ -10,13 +10,17 @@ from tidemark.model.state import RegionState
 from tidemark.settings.connections import Connection
 from tidemark.settings.format import FormatSettings
 from tidemark.settings.pipeline import Pipeline
-from tidemark.settings.registered import kept_columns, registered, subject_of, with_columns
+from tidemark.settings.registered import (
+    Columns,
+    kept_columns,
+    registered,
+    subject_of,
+    with_columns,
+)
 from tidemark.settings.schema import OnNewField
 
 if TYPE_CHECKING:
     from tidemark.decode.newest import Newest
-
-Columns = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ def kept(pipeline: Pipeline, state: RegionState) -> Pipeline:
     """
     columns = {name: kept_columns(state.fingerprint, name) for name in registered(pipeline)}
     for section, found in columns.items():
-        if not found:
+        if not found.fields:
             raise Refused(
                 f"region {state.region}: {section}.schema is registry, and the newest run kept no"
                 " columns for it. Start a run: it takes them from the registry"
@@ -63,12 +67,13 @@ def taken(
     """
     columns, added, remarks = {}, set[str](), list[str]()
     for section, part in registered(pipeline).items():
-        known = kept_columns(state.fingerprint, section) if state and state.head_seq else {}
-        found = _newest(pipeline, connections, section, part)
-        columns[section] = _columns(section, part, known, found)
+        before = kept_columns(state.fingerprint if state and state.head_seq else {}, section)
+        known, found = before.fields, _newest(pipeline, connections, section, before.message)
+        fields = _fields(section, part, known, found)
+        columns[section] = Columns(fields, found.message)
         if known and part.on_new_field is OnNewField.add:
-            added |= {f"{section}.schema.{name}" for name in columns[section] if name not in known}
-        remarks += _told(section, known, columns[section], found)
+            added |= {f"{section}.schema.{name}" for name in fields if name not in known}
+        remarks += _told(section, known, fields, found)
     if not columns:
         return Taken(pipeline)
     return Taken(with_columns(pipeline, columns), frozenset(added), tuple(remarks))
@@ -88,25 +93,33 @@ def in_use(pipeline: Pipeline, connections: Mapping[str, Connection], ledger: Le
         Unreachable, InvalidSettings: see `taken`.
     """
     state = ledger.known_region(pipeline.region)
-    if state and all(kept_columns(state.fingerprint, name) for name in registered(pipeline)):
+    if state and all(kept_columns(state.fingerprint, name).fields for name in registered(pipeline)):
         return kept(pipeline, state)
     return taken(pipeline, connections, state).pipeline
 
 
 def _newest(
-    pipeline: Pipeline, connections: Mapping[str, Connection], section: str, part: FormatSettings
+    pipeline: Pipeline,
+    connections: Mapping[str, Connection],
+    section: str,
+    kept: str | None,
 ) -> "Newest":
-    from tidemark.decode.newest import newest
+    """What a part's subject has; of several messages the one that is named, or was kept."""
+    from tidemark.decode.newest import Asked, newest
     from tidemark.decode.registry import registry_of
     from tidemark.decode.registry_config import registry_config
 
+    part = registered(pipeline)[section]
     registry = registry_of(registry_config(connections[part.registry or ""]))
     is_event = section == "decode" and pipeline.decode.envelope
     subject = subject_of(pipeline, section)
-    return newest(registry, str(part.format), subject, "after" if is_event else None)
+    asked = Asked("after" if is_event else None, part.message or kept)
+    return newest(registry, str(part.format), subject, asked)
 
 
-def _columns(section: str, part: FormatSettings, known: Columns, found: "Newest") -> Columns:
+def _fields(
+    section: str, part: FormatSettings, known: Mapping[str, str], found: "Newest"
+) -> dict[str, str]:
     """The known ones that it has, then its new ones, unless they are passed over."""
     is_closed = bool(known) and part.on_new_field is OnNewField.ignore
     names = [name for name in known if found.fields.get(name)]
@@ -119,8 +132,10 @@ def _columns(section: str, part: FormatSettings, known: Columns, found: "Newest"
     return {name: found.fields[name] or "" for name in names}
 
 
-def _told(section: str, known: Columns, columns: Columns, found: "Newest") -> Iterator[str]:
-    if left := [name for name in found.fields if name not in columns]:
+def _told(
+    section: str, known: Mapping[str, str], fields: Mapping[str, str], found: "Newest"
+) -> Iterator[str]:
+    if left := [name for name in found.fields if name not in fields]:
         yield f"{section}: {found} has {', '.join(left)}, passed over"
-    if new := [f"{name} {kind}" for name, kind in columns.items() if known and name not in known]:
+    if new := [f"{name} {kind}" for name, kind in fields.items() if known and name not in known]:
         yield f"{section}: {found} has {', '.join(new)}, taken as new columns"

@@ -64,8 +64,9 @@ def _of_format(section: str, part: FormatSettings) -> dict[str, str]:
         **{f"options.{name}": json.dumps(value) for name, value in part.options.items()},
     }
     if part.message:
-        digest = sha256(part.descriptors).hexdigest()
-        found |= {"message": part.message, "descriptor": f"sha256 {digest[:16]}"}
+        found["message"] = part.message
+    if part.descriptor:
+        found["descriptor"] = f"sha256 {sha256(part.descriptors).hexdigest()[:16]}"
     return {f"{section}.{name}": value for name, value in found.items()}
 
 

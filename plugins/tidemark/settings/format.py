@@ -51,6 +51,7 @@ _TAKES: dict[str, set[str]] = {
     Format.avro: {"schema", "subject", "on_new_field", "registry", "framing", "envelope"},
     Format.protobuf: {
         "schema",
+        "subject",
         "on_new_field",
         "registry",
         "framing",
@@ -89,8 +90,8 @@ class FormatSettings(Strict):
     )
     """Field name: type; format raw takes none. Every field may be null. infer: `tidemark preview`
     and `tidemark check` print a [schema to paste](formats-infer.md); nothing else takes it.
-    registry: an open takes the [newest schema](formats-avro.md#columns-from-the-registry) of a
-    subject."""
+    registry: for avro and protobuf; an open takes the
+    [newest schema](formats-avro.md#columns-from-the-registry) of a subject."""
     subject: Annotated[str, Field(min_length=1)] | None = None
     """The subject of `schema: registry`; by default that of the topic: <topic>-value, of keys
     <topic>-key."""
@@ -101,7 +102,8 @@ class FormatSettings(Strict):
     as `protoc --include_imports --descriptor_set_out` writes it. Values are bare, or
     framed."""
     message: Annotated[str, Field(pattern=MESSAGE)] | None = None
-    """Which message of the descriptor every value is, with its package: shop.Order."""
+    """For the format protobuf: which message every value is, with its package: shop.Order. A
+    descriptor needs it. With a registry a record of another message is then a dead letter."""
     framing: Framing | None = None
     """registry: the id of a schema stands in front of each value, as registry clients write it: so
     it is for avro and protobuf with a registry, unless you say otherwise; json, and protobuf by a
@@ -134,6 +136,10 @@ class FormatSettings(Strict):
     def _from_a_registry(self) -> Self:
         if self.is_registered:
             valid(refuse_registry)(self.format)
+            if not self.registry:
+                raise ValueError(
+                    "schema: registry needs a registry: name it, or declare the fields"
+                )
         elif self.subject:
             raise ValueError("subject is for schema: registry; remove it, or set that")
         elif self.on_new_field is OnNewField.add:
@@ -159,9 +165,9 @@ class FormatSettings(Strict):
     def _read_descriptors(self, folder: Path) -> None:
         if bool(self.descriptor) == bool(self.registry):
             raise ValueError("format protobuf needs a registry, or a descriptor: one of the two")
-        if bool(self.descriptor) != bool(self.message):
-            raise ValueError("descriptor and message belong together: name the file, and of it one")
         if self.descriptor:
+            if not self.message:
+                raise ValueError("a descriptor needs a message: name the one that every value is")
             try:
                 self._descriptors = (folder / self.descriptor).read_bytes()
             except OSError as error:

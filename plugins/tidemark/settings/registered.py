@@ -1,7 +1,8 @@
 """Registered: the parts of a pipeline whose columns are those of a registry's newest schema."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from tidemark.errors import InvalidSettings
 from tidemark.settings.decode import refuse_twice
@@ -10,6 +11,18 @@ from tidemark.settings.format import FormatSettings
 from tidemark.settings.pipeline import Pipeline
 
 KEY = "decode.key"
+
+Part = TypeVar("Part", bound=FormatSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What a schema says of a part."""
+
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """With their types."""
+    message: str | None = None
+    """Which message values are, of a format whose schemas have several."""
 
 
 def registered(pipeline: Pipeline) -> dict[str, FormatSettings]:
@@ -25,32 +38,38 @@ def subject_of(pipeline: Pipeline, section: str) -> str:
     return named or f"{pipeline.kafka.topics[0]}-{'key' if section == KEY else 'value'}"
 
 
-def kept_columns(fingerprint: Mapping[str, Any], section: str) -> dict[str, str]:
-    """The fields of a part, with their types, that a fingerprint tells."""
+def kept_columns(fingerprint: Mapping[str, Any], section: str) -> Columns:
+    """Those of a part that a fingerprint tells."""
     prefix = f"{section}.schema."
-    return {
+    fields = {
         name.removeprefix(prefix): kind
         for name, kind in fingerprint.items()
         if name.startswith(prefix)
     }
+    return Columns(fields, fingerprint.get(f"{section}.message"))
 
 
-def with_columns(pipeline: Pipeline, columns: Mapping[str, Mapping[str, str]]) -> Pipeline:
-    """The pipeline as if its file declared these fields, by section.
+def with_columns(pipeline: Pipeline, columns: Mapping[str, Columns]) -> Pipeline:
+    """The pipeline as if its file declared these, by section; a message that it names stays.
 
     Raises:
         InvalidSettings: a name can't be a column, or would be one twice.
     """
     decode = pipeline.decode
-    for section, fields in columns.items():
-        check_names(fields)
-        update = {"fields": dict(fields), "subject": None}
+    for section, found in columns.items():
+        check_names(found.fields)
         if section == KEY and decode.key:
-            decode = decode.model_copy(update={"key": decode.key.model_copy(update=update)})
+            decode = decode.model_copy(update={"key": _declaring(decode.key, found)})
         else:
-            decode = decode.model_copy(update=update)
+            decode = _declaring(decode, found)
     try:
         refuse_twice(decode)
     except InvalidSettings as error:
         raise InvalidSettings(f"{', '.join(columns)}.schema: registry: {error}") from error
     return pipeline.model_copy(update={"decode": decode})
+
+
+def _declaring(part: Part, found: Columns) -> Part:
+    message = part.message or found.message
+    update = {"fields": dict(found.fields), "subject": None, "message": message}
+    return part.model_copy(update=update)

@@ -20,17 +20,18 @@ class OnNewField(StrEnum):
     add = "add"
 
 
-WHY_NOT = {
-    "protobuf": "its schemas have several messages, and only a record says which one it is",
-}
+FORMATS = ("avro", "protobuf")
+"""Whose schemas say what the columns are."""
 
 
 def refuse_registry(format_name: str) -> None:
     """Refuse `schema: registry` where a subject does not say what the columns are.
 
     Raises:
-        InvalidSettings: for any format but avro, with the reason.
+        InvalidSettings: for any other format.
     """
-    if format_name != "avro":
-        why = WHY_NOT.get(format_name, "only there a registry's schema says what a record has")
-        raise InvalidSettings(f"schema: registry is for the format avro: {why}; declare the fields")
+    if format_name not in FORMATS:
+        raise InvalidSettings(
+            f"schema: registry is for the formats {' and '.join(FORMATS)}: only there a registry's"
+            " schema says what a record has; declare the fields"
+        )

@@ -1,5 +1,6 @@
 """B12, B20: columns from the newest schema of a registry, taken by an open and kept with it."""
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,16 +40,30 @@ def region(world: World, known: KnownRegistry) -> RegisteredWorld:
     return RegisteredWorld(world.kafka, world.warehouse, world.topic, world.region, registry=known)
 
 
-@pytest.fixture(params=["stand-in", "Apicurio"])
+@pytest.fixture(params=["avro", "protobuf"])
+def of_format(request: pytest.FixtureRequest, region: RegisteredWorld) -> RegisteredWorld:
+    """The region with records of each format."""
+    region.decode["format"] = request.param
+    return region
+
+
+@pytest.fixture(
+    params=itertools.product(["stand-in", "Apicurio"], ["avro", "protobuf"]), ids=" ".join
+)
 def either(request: pytest.FixtureRequest, world: World) -> RegisteredWorld:
-    """The region with the stand-in, and with a real registry."""
-    if request.param == "Apicurio":
+    """The region with the stand-in, and with a real registry; with records of each format."""
+    kind, format_name = request.param
+    if kind == "Apicurio":
         stack: LocalStack = request.getfixturevalue("stack")
         stack.up(["registry"])
         found = KnownRegistry(stack.registry.url)
     else:
         found = request.getfixturevalue("known")
-    return RegisteredWorld(world.kafka, world.warehouse, world.topic, world.region, registry=found)
+    either = RegisteredWorld(
+        world.kafka, world.warehouse, world.topic, world.region, registry=found
+    )
+    either.decode["format"] = format_name
+    return either
 
 
 def rows(region: RegisteredWorld, names: str = "id, name") -> list[tuple[Any, ...]]:
@@ -92,8 +107,11 @@ def test_the_columns_are_those_of_the_newest_schema_when_the_run_opened(
     assert "decode.schema.name was 'string' and is None" in str(refused.value)
 
 
-def test_a_registry_that_is_away_opens_nothing_and_loses_nothing(region: RegisteredWorld) -> None:
+def test_a_registry_that_is_away_opens_nothing_and_loses_nothing(
+    of_format: RegisteredWorld,
+) -> None:
     """B12: the open fails, before it makes anything; a member that has its columns needs none."""
+    region = of_format
     with pytest.raises(InvalidSettings, match=f"knows no subject {region.subject}"):
         region.open()
     region.write({"id": 1}, ID)
@@ -228,8 +246,8 @@ def test_a_field_that_comes_while_a_run_opens_is_of_the_next_run(region: Registe
     region.run()
     asked = Registry.latest
 
-    def meanwhile(self: Registry, subject: str) -> tuple[int, Written]:
-        found = asked(self, subject)
+    def meanwhile(self: Registry, subject: str, form: str | None) -> tuple[int, Written]:
+        found = asked(self, subject, form)
         region.write({"id": 2, "email": "e"}, ID, EMAIL)
         return found
 
