@@ -79,13 +79,17 @@ def test_columns_take_its_place_as_if_they_were_declared() -> None:
 
 def test_the_message_that_has_the_columns_is_kept_with_them() -> None:
     """B12: pasted too it is no change; one that the file names is never another one."""
-    columns = Columns({"a": "int"}, "t.M")
-    made = with_columns(loaded(**PROTOBUF), {"decode": columns})
-    declared = loaded(**PROTOBUF | {"schema": {"a": "int"}, "message": "t.M"})
+    found = {"decode": Columns({"a": "int"}, "t.M"), "decode.key": Columns({"k": "int"}, "t.K")}
+    made = with_columns(loaded(**PROTOBUF, key=PROTOBUF), found)
+    key = PROTOBUF | {"schema": {"k": "int"}, "message": "t.K"}
+    declared = loaded(**PROTOBUF | {"schema": {"a": "int"}, "message": "t.M"}, key=key)
     assert fingerprint(made) == fingerprint(declared)
     assert fingerprint(made)["decode.message"] == "t.M"
+    assert fingerprint(made)["decode.key.message"] == "t.K"
     state = RegionState("r", 1, 1, 2, "", "", fingerprint=fingerprint(made))
-    assert kept(loaded(**PROTOBUF), state).decode.message == "t.M"
+    again = kept(loaded(**PROTOBUF, key=PROTOBUF), state).decode
+    assert again.key
+    assert (again.message, again.key.message) == ("t.M", "t.K")
     assert kept(loaded(**PROTOBUF, message="t.N"), state).decode.message == "t.N"
 
 
