@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import psycopg2
 import pytest
 from tests.dags.conftest import PASSWORD, PROJECT
-from tests.support.some_dags import token
 
 from tidemark.ledger.migrate import migrate
 from tidemark.postgres.transaction import connect
@@ -58,6 +57,15 @@ def client(bag: "DagBag") -> Iterator["TestClient"]:
         sync_bag_to_db(bag, "dags-folder", None)
         yield TestClient(create_app(apps="core"), base_url=HERE)
         purge_cached_app()
+
+
+def token(*dag_ids: str) -> dict[str, str]:
+    """The header of a user who may read these DAGs."""
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    user = SimpleAuthManagerUser(username=" ".join(dag_ids) or "nobody", role="viewer")
+    return {"Authorization": f"Bearer {get_auth_manager().generate_jwt(user)}"}
 
 
 def _postgres() -> dict[str, Any]:

@@ -1,6 +1,9 @@
 """How workers of pytest-xdist share the tests: by file, long files first, some test by test."""
 
+import gc
 import os
+import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +17,34 @@ SPARK = (
 )
 """Files whose tests need a JVM in the worker's own process: one worker starts one for all."""
 
+MORE_SPARK = (
+    "integration/spark/test_avro.py",
+    "integration/spark/test_frames_of_targets.py",
+    "integration/spark/test_targets.py",
+    "integration/spark/test_examples.py",
+    "integration/spark/test_own_decoder.py",
+    "integration/spark/test_documented_upsert.py",
+)
+"""The others of that kind, for a second worker: all in one would take too long."""
+
 AIRFLOW = ("integration/airflow/test_e2e.py", "browser/test_pages.py")
 """Files that start and stop the one Airflow of the stack."""
 
-TOGETHER = {file: files[0] for files in (SPARK, AIRFLOW) for file in files}
+DAGS = tuple(f"dags/test_{of}.py" for of in ("dags", "on_data", "operator", "page", "replays"))
+"""Files that import Airflow, for four CPU seconds, into the worker's own process."""
+
+TOGETHER = {file: files[0] for files in (SPARK, MORE_SPARK, AIRFLOW, DAGS) for file in files}
 
 FIRST = (
     *AIRFLOW,
     *SPARK,
+    *MORE_SPARK,
     "faults/test_spark_faults.py",
     "faults/test_faults.py",
     "faults/test_seeded_bugs.py",
     "model/test_ledger.py",
     "dags/test_wiring.py",
+    *DAGS,
     "integration/local/test_stack.py",
     "integration/docs/test_acl.py",
     "faults/test_outages.py",
@@ -48,7 +66,7 @@ TESTS = Path(__file__).resolve().parents[1]
 class Sharing(LoadScopeScheduling):
     """The tests of a file go to one worker; those of a SPREAD file each to the next free one.
 
-    Those of all SPARK files go to one worker together, and those of all AIRFLOW files.
+    Files that stand TOGETHER go to one worker: they share what is costly to start.
 
     In place of `--dist loadgroup`, whose groups pytest 9.2 does not see (pytest-xdist 3.8).
     """
@@ -61,6 +79,24 @@ class Sharing(LoadScopeScheduling):
 def worker() -> str:
     """The name of this worker; empty in a session without workers."""
     return os.environ.get("PYTEST_XDIST_WORKER", "")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Each worker collects the whole suite, so no module may import what is slow.
+
+    Nothing that is made meanwhile is garbage: looking for some takes a sixth of the time.
+    """
+    gc.disable()
+    try:
+        found = yield
+    finally:
+        gc.enable()
+    gc.freeze()
+    if "airflow" in sys.modules:
+        told = "a test module imports Airflow, in each worker: import it inside a test or a fixture"
+        raise pytest.UsageError(told)
+    return found
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Sharing:

@@ -4,7 +4,6 @@ from typing import Any
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
-from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 
 
 class SomeDags(SimpleAuthManager):  # type: ignore[misc]
@@ -16,11 +15,3 @@ class SomeDags(SimpleAuthManager):  # type: ignore[misc]
         if asked.get("access_entity") is DagAccessEntity.TASK_LOGS and "logs" not in names:
             return False
         return details is not None and details.id in names
-
-
-def token(*dag_ids: str) -> dict[str, str]:
-    """The header of a user who may read these DAGs."""
-    from airflow.api_fastapi.app import get_auth_manager
-
-    user = SimpleAuthManagerUser(username=" ".join(dag_ids) or "nobody", role="viewer")
-    return {"Authorization": f"Bearer {get_auth_manager().generate_jwt(user)}"}

@@ -6,7 +6,6 @@ import pytest
 from tests.support.failpoint import failpoint
 from tests.support.world import World, dump, everything, fail, staging
 
-from tidemark.airflow.results import reset_lines
 from tidemark.errors import (
     Fenced,
     JobFailed,
@@ -89,6 +88,8 @@ def test_a_request_whose_answer_was_lost_tells_it_again_until_an_epoch_follows(
     world: World, to: int | None
 ) -> None:
     """A task that died between its reset and its answer; and one that is cleared long after."""
+    from tidemark.airflow.results import reset_lines
+
     for run in ("first", "second"):
         world.produce(3)
         world.run(run)
