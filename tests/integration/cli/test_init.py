@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,14 @@ CLICKS = [
     b"no JSON",
     b'{"page": "/3", "at": "2024-05-01", "odd": "x", "kafka_offset": 7}',
 ]
+RAW = b"\x80\xff"
+CREATED = {"op": "c", "before": None, "after": {"order_id": 7, "amount": "1.50"}, "source": {}}
+EVENTS = [json.dumps(CREATED).encode()] * 2
+KINDS = {"plain": (), "arrow": ("--transform", "arrow"), "dataframe": ("--transform", "dataframe")}
+COLUMNS = (
+    "SELECT attname, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute"
+    " WHERE attrelid = 'public.clicks'::regclass AND attnum > 0 ORDER BY attnum"
+)
 
 
 @pytest.fixture
@@ -35,6 +45,18 @@ def files() -> list[str]:
     return sorted(str(path) for path in Path().rglob("*") if path.is_file())
 
 
+@contextmanager
+def registered(world: World, topic: str) -> Iterator[tuple[str, str]]:
+    """Avro records are in the topic, their schema in a registry; the options that name it."""
+    schema = record(("id", "long"), ("name", ["null", "string"]), ("odd", ["int", "string"]))
+    datum = written(schema, {"id": 2, "name": "ada", "odd": 1})
+    with registry() as known, pytest.MonkeyPatch.context() as patch:
+        connection = known.connection(extra={"max.retries": 0, "timeout": 5})
+        patch.setenv(*connection.to_env())
+        produce(world.kafka, topic, [framed(known.register("t", schema), datum)] * 3)
+        yield "--registry", "tidemark_registry"
+
+
 def program(*arguments: str) -> subprocess.CompletedProcess[str]:
     """A process of its own, as a new user starts one; Airflow has a home of its own."""
     home = {"AIRFLOW_HOME": os.path.abspath(".airflow"), "PYTHONPATH": ""}
@@ -44,20 +66,44 @@ def program(*arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("transform", [None, "arrow", "dataframe"])
-def test_what_it_writes_is_tested_checked_and_run(project: World, transform: str | None) -> None:
-    """B11, B12: the written test passes, the check too, and rows of a real run are the records."""
+def test_the_tests_that_it_writes_pass(project: World, topic: Callable[..., str]) -> None:
+    """B11, B12: of each kind of records and of transforms; they need no server."""
     produce(project.kafka, project.topic, CLICKS)
-    wanted = ["--transform", transform] if transform else []
-    told = tidemark("init", "clicks", "--topic", project.topic, *wanted).stdout
+    for name, more in KINDS.items():
+        tidemark("init", f"clicks_{name}", "--topic", project.topic, *more)
+    events, raw, avro = topic(), topic(), topic()
+    produce(project.kafka, events, EVENTS)
+    tidemark("init", "orders", "--topic", events, "--dir", "deep/er")
+    produce(project.kafka, raw, [RAW])
+    tidemark("init", "raw", "--topic", raw, "--raw")
+    with registered(project, avro) as options:
+        tidemark("init", "avro", "--topic", avro, *options)
+    tests = [*Path("tests").iterdir(), *Path("deep/er/tests").iterdir()]
+    counts = [path.read_text().count("def test_") for path in tests]
+    assert (len(counts), min(counts)) == (6, 2)
+    tested = program("pytest", "-q", "-p", "no:cacheprovider", "tests", "deep/er/tests")
+    assert tested.returncode == 0, tested.stdout
+    assert f"{sum(counts)} passed" in tested.stdout
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_it_writes_is_checked_and_run(project: World, kind: str) -> None:
+    """B11, B12: the check passes, and the rows of a real run are the records.
+
+    The statement makes the table that the run makes: so the file is right as long as nobody
+    changes one of the two.
+    """
+    produce(project.kafka, project.topic, CLICKS)
+    told = tidemark("init", "clicks", "--topic", project.topic, *KINDS[kind]).stdout
     assert "4 records looked at: 3 JSON objects, 1 text that is no JSON" in told
     assert "Decoded so: 3 rows, 1 dead letters (1 INVALID_JSON)" in told
     own = ["dags/clicks.py", "dags/clicks.yaml", "sql/clicks.sql", "tests/test_clicks.py"]
-    assert files() == sorted([*own, *(["jobs/__init__.py", "jobs/clicks.py"] if transform else [])])
-    tested = program("pytest", "-q", "-p", "no:cacheprovider", "tests/test_clicks.py")
-    assert tested.returncode == 0, tested.stdout
-    assert "3 passed" in tested.stdout
+    jobs = ["jobs/__init__.py", "jobs/clicks.py"] if KINDS[kind] else []
+    assert files() == sorted([*own, *jobs])
+    project.sql(Path("sql/clicks.sql").read_text())
+    written_by_hand = project.sql(COLUMNS)
+    project.sql("DROP TABLE public.clicks")
     checked = program("tidemark", "check", "dags/clicks.yaml")
     assert checked.returncode == 0, checked.stdout
     ran = program("tidemark", "run", "dags/clicks.yaml")
@@ -68,21 +114,7 @@ def test_what_it_writes_is_tested_checked_and_run(project: World, transform: str
     ]  # fmt: skip
     assert [row[3][:10] for row in rows] == ["2024-05-01"] * 3
     assert len(project.dead_letters()) == 1
-
-
-def test_the_written_statement_makes_the_table_that_a_run_makes(project: World) -> None:
-    """B11: so the file is right as long as nobody changes one of the two."""
-    produce(project.kafka, project.topic, CLICKS)
-    tidemark("init", "clicks", "--topic", project.topic)
-    columns = (
-        "SELECT attname, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute"
-        " WHERE attrelid = 'public.clicks'::regclass AND attnum > 0 ORDER BY attnum"
-    )
-    project.sql(Path("sql/clicks.sql").read_text())
-    written_by_hand = project.sql(columns)
-    project.sql("DROP TABLE public.clicks")
-    assert program("tidemark", "run", "dags/clicks.yaml").returncode == 0
-    assert project.sql(columns) == written_by_hand
+    assert project.sql(COLUMNS) == written_by_hand
 
 
 def test_it_says_what_it_saw_and_what_it_left_open(project: World) -> None:
@@ -107,32 +139,21 @@ def test_it_says_what_it_saw_and_what_it_left_open(project: World) -> None:
 
 def test_change_events_are_seen_as_such(project: World) -> None:
     """B20: the fields are those of the row."""
-    row = {"order_id": 7, "amount": "1.50"}
-    events = [{"op": "c", "before": None, "after": row, "source": {}}] * 2
-    produce(project.kafka, project.topic, [json.dumps(event).encode() for event in events])
+    produce(project.kafka, project.topic, EVENTS)
     found = answer("init", "orders", "--topic", project.topic, "--dir", "deep/er")
     assert found["decode"] == {"format": "json", "envelope": "debezium"}
     assert found["rows"] == 2
-    tested = program("pytest", "-q", "-p", "no:cacheprovider", "deep/er/tests/test_orders.py")
-    assert tested.returncode == 0, tested.stdout
 
 
-def test_avro_is_named_and_read_by_the_registry(
-    project: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_avro_is_named_and_read_by_the_registry(project: World) -> None:
     """B12: without the registry it says what the bytes look like, and how to go on."""
-    with registry() as known:
-        monkeypatch.setenv(*known.connection(extra={"max.retries": 0, "timeout": 5}).to_env())
-        schema = record(("id", "long"), ("name", ["null", "string"]), ("odd", ["int", "string"]))
-        number = known.register("t", schema)
-        datum = written(schema, {"id": 2, "name": "ada", "odd": 1})
-        produce(project.kafka, project.topic, [framed(number, datum)] * 3)
+    with registered(project, project.topic) as options:
         init = ("init", "clicks", "--topic", project.topic)
         told = " ".join(tidemark(*init, exits=2).stderr.split())
-        assert f"its values look like Avro behind a schema id ({number})" in told
+        assert "its values look like Avro behind a schema id (" in told
         assert "--registry tidemark_registry. Nothing was written" in told
         assert files() == []
-        found = answer(*init, "--registry", "tidemark_registry")
+        found = answer(*init, *options)
         assert found["decode"] == {"format": "avro", "registry": "tidemark_registry"}
         assert {one["name"]: one["type"] for one in found["fields"]} == {
             "id": "bigint", "name": "string", "odd": None,
@@ -140,8 +161,6 @@ def test_avro_is_named_and_read_by_the_registry(
         assert found["rows"] == 3
         ran = program("tidemark", "run", "dags/clicks.yaml")
         assert ran.returncode == 0, ran.stderr
-    tested = program("pytest", "-q", "-p", "no:cacheprovider", "tests/test_clicks.py")
-    assert tested.returncode == 0, tested.stdout
     assert project.sql("SELECT id, name FROM public.clicks") == [(2, "ada")] * 3
 
 
@@ -169,12 +188,10 @@ def test_what_tells_no_fields_is_refused(
 
 def test_bytes_are_taken_as_they_are_if_asked(project: World) -> None:
     """B12"""
-    produce(project.kafka, project.topic, [b"\x80\xff"])
+    produce(project.kafka, project.topic, [RAW])
     assert answer("init", "clicks", "--topic", project.topic, "--raw")["rows"] == 1
     settings = yaml.safe_load(Path("dags/clicks.yaml").read_text())
     assert settings["decode"] == {"format": "raw"}
-    tested = program("pytest", "-q", "-p", "no:cacheprovider", "tests/test_clicks.py")
-    assert tested.returncode == 0, tested.stdout
 
 
 def test_a_topic_that_is_not_there_is_named(project: World) -> None:
