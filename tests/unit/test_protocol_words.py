@@ -67,6 +67,7 @@ COMPOSED = {
     "staging/undo_sql.py": "the names of target, its columns and a scratch table",
     "staging/upsert.py": "the name of a scratch table",
     "staging/upsert_sql.py": "the names of target, staging tables and columns",
+    "staging/upsert_write.py": "the names of target, its columns and a scratch table",
     "verify/multiset.py": "two statements that are compared",
     "verify/places.py": "the target's name",
     "verify/rows.py": "the names of target, scratch tables and columns",

@@ -34,6 +34,7 @@ from tidemark.staging.outbox import keep_statement
 from tidemark.staging.target import Target
 from tidemark.staging.undecided import ORDER, SPLIT, UNDECIDED
 from tidemark.staging.upsert_names import commas, exact_texts, names_of, of_chosen
+from tidemark.staging.upsert_write import write_new_rows, write_rows
 
 
 class Upserting:
@@ -64,6 +65,7 @@ class Upserting:
         self._names = names_of(batch, target, columns, upsert, self._table, winners)
         self._wanted: sql.Composable = sql.SQL("true")
         self._superseded = 0
+        self._are_there = False
 
     def prepare(self, wanted: sql.Composable) -> None:
         """Find each key's last row, and keep what the key was.
@@ -100,7 +102,7 @@ class Upserting:
         self._names["taken"] = sql.SQL("true") if at is None else upsert_sql.AT.format(at=at)
         if self._upsert.deleted is not None:
             self._do(upsert_sql.DELETE)
-        return self._do(upsert_sql.WRITE)
+        return (write_rows if self._are_there else write_new_rows)(self._cursor, self._names)
 
     def finish(self, written: int) -> Moved:
         """The ledger knows what the keys are now.
@@ -140,7 +142,6 @@ class Upserting:
         """
         configure(self._cursor, {"default_statistics_target": "10"}, is_local=True)
         self._do(upsert_sql.MAKE_LAST)
-        self._do(upsert_sql.KNOW_STAGED)
         self._do(upsert_sql.FILL_LAST)
         self._do(sql.SQL("ANALYZE {last} ({key})"))
         staged, *counts = self._counts(upsert_sql.UNDECIDED)
@@ -162,8 +163,7 @@ class Upserting:
         self._do(upsert_sql.NEWER_DELETED)
 
     def _keep_undo(self, *, are_there: bool) -> None:
-        if are_there:
-            self._do(upsert_sql.UNDO)
+        self._are_there = are_there and self._do(upsert_sql.UNDO) > 0
         self._do(upsert_sql.UNDO_COLUMNS)
         self._do(upsert_sql.UNDO_DELETED)
         self._count_overwritten()

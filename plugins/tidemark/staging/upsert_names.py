@@ -14,7 +14,14 @@ from tidemark.staging.fit import parsed
 from tidemark.staging.keyed import stored
 from tidemark.staging.move import of_winners, staged_value
 from tidemark.staging.target import Target
-from tidemark.staging.upsert_sql import DELETED_IS_NEWER, SPLIT, STAGED, STORED_IS_NEWER, TIED
+from tidemark.staging.upsert_sql import (
+    DELETED_IS_NEWER,
+    SPLIT,
+    STAGED,
+    STORED_IS_NEWER,
+    TIED,
+    TIED_IN_PARTITION,
+)
 
 _TEXTS = {
     "timezone": "UTC",
@@ -56,7 +63,6 @@ def names_of(
         "deleted": sql.Identifier(upsert.deleted) if upsert.deleted else sql.SQL("false"),
         "set": excluded((*names, BATCH_SEQ), upsert.key),
         **of_target(target, upsert.key, table),
-        "same_key": sql.SQL(" AND ").join(_same(name, types[name]) for name in upsert.key),
         **_of_order(upsert, types),
     }
     return of_chosen(found, of_winners(winners))
@@ -80,6 +86,7 @@ def of_target(target: Target, key: Sequence[str], table: Sequence[TableColumn]) 
             sql.SQL("l.{0} = t.{0}").format(sql.Identifier(name)) for name in key
         ),
         "key_texts": key_texts("l", key),
+        "key_text": key_text("l", key),
         "key_is_null": sql.SQL("NOT ({} IS NOT NULL)").format(_row("l", key)),
         "all_names": sql.Literal(kept),
         "all_texts": commas(sql.SQL("t.{}::text").format(sql.Identifier(name)) for name in kept),
@@ -88,8 +95,12 @@ def of_target(target: Target, key: Sequence[str], table: Sequence[TableColumn]) 
 
 def key_texts(of: str, key: Sequence[str]) -> sql.Composable:
     """The key of a row as the ledger keeps it."""
-    texts = (sql.SQL('({}::text) COLLATE "C"').format(sql.Identifier(of, name)) for name in key)
-    return sql.SQL("ARRAY[{}]").format(commas(texts))
+    return sql.SQL("ARRAY[{}]").format(key_text(of, key))
+
+
+def key_text(of: str, key: Sequence[str]) -> sql.Composable:
+    """The same in a list: it sorts alike."""
+    return commas(sql.SQL('({}::text) COLLATE "C"').format(sql.Identifier(of, n)) for n in key)
 
 
 def excluded(names: Iterable[str], key: Sequence[str]) -> sql.Composable:
@@ -101,12 +112,6 @@ def excluded(names: Iterable[str], key: Sequence[str]) -> sql.Composable:
 def commas(parts: Iterable[sql.Composable]) -> sql.Composed:
     """The parts in a list."""
     return sql.SQL(", ").join(parts)
-
-
-def _same(name: str, kind: str) -> sql.Composable:
-    """A staged row and a last one have the same value; texts of two collations by their bytes."""
-    of = {"name": sql.Identifier(name), "bytes": _bytes(kind)}
-    return sql.SQL("r.{name}{bytes} = l.{name}{bytes}").format(**of)
 
 
 def _bytes(kind: str) -> sql.SQL:
@@ -122,7 +127,7 @@ def _of_order(upsert: Upsert, types: dict[str, str]) -> Names:
     if upsert.order_by is None:
         return {
             "best_first": last,
-            "is_tied": TIED.format(same_order=sql.SQL("true")),
+            "is_tied": TIED_IN_PARTITION,
             "is_split": SPLIT,
             "order_is_null": sql.SQL("false"),
             "order_text": sql.SQL("NULL"),
@@ -134,7 +139,7 @@ def _of_order(upsert: Upsert, types: dict[str, str]) -> Names:
         "stored_is_newer": STORED_IS_NEWER.format(**compared),
         "deleted_is_newer": DELETED_IS_NEWER.format(**compared),
         "best_first": sql.SQL("{}{} DESC NULLS FIRST, {}").format(order, by_bytes, last),
-        "is_tied": TIED.format(same_order=_same(upsert.order_by, kind)),
+        "is_tied": TIED.format(**compared),
         "is_split": sql.SQL("false"),
         "order_is_null": sql.SQL("l.{} IS NULL").format(order),
         "order_text": sql.SQL("l.{}::text").format(order),

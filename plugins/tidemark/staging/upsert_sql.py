@@ -5,29 +5,42 @@ from psycopg2 import sql
 # In the target's own types: its collations too.
 MAKE_LAST = sql.SQL("""
 CREATE UNLOGGED TABLE {last} AS
-SELECT {names}, false AS "tidemark deleted", NULL::tid AS "tidemark at" FROM {target} WITH NO DATA
+SELECT {names}, false AS "tidemark deleted", NULL::tid AS "tidemark at",
+       false AS "tidemark tied", false AS "tidemark split"
+FROM {target} WITH NO DATA
 """)
-# Else the rows of the winners are taken for a few, which are met with the last ones one by one.
-KNOW_STAGED = sql.SQL("ANALYZE {rows} (member, attempt)")
 # OFFSET keeps Postgres from parsing a text of a record that is left out.
 STAGED = sql.SQL("""
 SELECT {values}, "tidemark at" FROM (
     SELECT *, ctid AS "tidemark at" FROM {rows} AS staged WHERE {chosen} OFFSET 0
 ) AS staged
 """)
+# One sort tells each key's last row and whether the others contradict it.
 FILL_LAST = sql.SQL("""
 INSERT INTO {last}
-SELECT DISTINCT ON ({key}) {names}, coalesce({deleted}, false), "tidemark at"
-FROM ({staged}) AS r ORDER BY {key}, {best_first}
+SELECT DISTINCT ON ({key}) {names}, coalesce({deleted}, false), "tidemark at", {is_tied}, {is_split}
+FROM ({staged}) AS r
+WINDOW of_key AS (
+    PARTITION BY {key} ORDER BY {best_first}
+    ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
+)
+ORDER BY {key}, {best_first}
 """)
+# Rows of one record with the same order stand side by side.
 TIED = sql.SQL("""(
-    r.kafka_offset = l.kafka_offset AND r.kafka_partition = l.kafka_partition
-    AND r.kafka_topic COLLATE "C" = l.kafka_topic COLLATE "C" AND {same_order}
+    nth_value(kafka_offset, 2) OVER of_key = kafka_offset
+    AND nth_value(kafka_partition, 2) OVER of_key = kafka_partition
+    AND nth_value(kafka_topic, 2) OVER of_key COLLATE "C" = kafka_topic COLLATE "C"
+    AND nth_value({order}, 2) OVER of_key{bytes} = {order}{bytes}
 )""")
+# Where nothing else decides, so do those of one partition.
 SPLIT = sql.SQL("""(
-    r.kafka_partition <> l.kafka_partition
-    OR r.kafka_topic COLLATE "C" <> l.kafka_topic COLLATE "C"
+    last_value(kafka_partition) OVER of_key <> kafka_partition
+    OR last_value(kafka_topic) OVER of_key COLLATE "C" <> kafka_topic COLLATE "C"
 )""")
+TIED_IN_PARTITION = sql.SQL("""(
+    nth_value(kafka_offset, 2) OVER of_key = kafka_offset AND NOT {split}
+)""").format(split=SPLIT)
 STORED_IS_NEWER = sql.SQL("""
 (t.{order}{bytes}, t.kafka_topic COLLATE "C", t.kafka_partition)
     > (l.{order}{bytes}, l.kafka_topic COLLATE "C", l.kafka_partition)
@@ -37,15 +50,9 @@ DELETED_IS_NEWER = sql.SQL("""
     > (l.{order}{bytes}, l.kafka_topic COLLATE "C", l.kafka_partition)
 """)
 UNDECIDED = sql.SQL("""
-WITH met AS MATERIALIZED (
-    SELECT l.ctid AS last, {is_tied} AS is_tied, {is_split} AS is_split
-    FROM ({staged}) AS r JOIN {last} AS l ON {same_key}
-    WHERE r."tidemark at" <> l."tidemark at" AND ({is_tied} OR {is_split})
-)
 SELECT (SELECT count(*) FROM {rows} AS staged WHERE {chosen}),
        count(*) FILTER (WHERE {key_is_null}), count(*) FILTER (WHERE {order_is_null}),
-       (SELECT count(DISTINCT last) FROM met WHERE is_tied),
-       (SELECT count(DISTINCT last) FROM met WHERE is_split),
+       count(*) FILTER (WHERE "tidemark tied"), count(*) FILTER (WHERE "tidemark split"),
        count(*) FILTER (WHERE s.region IS NULL)
 FROM {last} AS l LEFT JOIN tidemark.spans s
     ON s.region = {region} AND s.seq = {seq}
@@ -73,11 +80,11 @@ NEWER_DELETED = sql.SQL("""
 DELETE FROM {last} AS l USING tidemark.deleted_keys AS d
 WHERE d.region = {region} AND d.target = {name} AND d.key = {key_texts} AND {deleted_is_newer}
 """)
-# In the order of the ledger's own index, into which that costs least.
+# In the order of the ledger's own index, into which that costs least; as texts, which sort faster.
 UNDO = sql.SQL("""
 INSERT INTO tidemark.undo (region, target, seq, key, before_seq, was_deleted, before)
 SELECT {region}, {name}, {seq}, {key_texts}, coalesce(t.{batch_seq}, 0), false, ARRAY[{all_texts}]
-FROM {last} AS l JOIN {target} AS t ON {match} ORDER BY {key_texts}
+FROM {last} AS l JOIN {target} AS t ON {match} ORDER BY {key_text}
 """)
 UNDO_COLUMNS = sql.SQL("""
 INSERT INTO tidemark.undo_columns (region, target, seq, columns)
@@ -109,11 +116,6 @@ ON CONFLICT (region, target, key) DO UPDATE SET seq = EXCLUDED.seq, topic = EXCL
 CAME_BACK = sql.SQL("""
 DELETE FROM tidemark.deleted_keys d USING {last} AS l
 WHERE d.region = {region} AND d.target = {name} AND d.key = {key_texts} AND NOT l."tidemark deleted"
-""")
-WRITE = sql.SQL("""
-INSERT INTO {target} ({names}, {batch_seq})
-SELECT {names}, {seq} FROM {last} AS l WHERE NOT "tidemark deleted" AND {taken}
-ON CONFLICT ({key}) DO UPDATE SET {set}
 """)
 TRIAL = sql.SQL("""
 CREATE UNLOGGED TABLE {trial} AS SELECT {names}, {batch_seq} FROM {target} WITH NO DATA;
