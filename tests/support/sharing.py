@@ -30,7 +30,9 @@ MORE_SPARK = (
 AIRFLOW = ("integration/airflow/test_e2e.py", "browser/test_pages.py")
 """Files that start and stop the one Airflow of the stack."""
 
-DAGS = tuple(f"dags/test_{of}.py" for of in ("dags", "on_data", "operator", "page", "replays"))
+DAGS = tuple(
+    f"dags/test_{of}.py" for of in ("dags", "notes", "on_data", "operator", "page", "replays")
+)
 """Files that import Airflow, for four CPU seconds, into the worker's own process."""
 
 TOGETHER = {file: files[0] for files in (SPARK, MORE_SPARK, AIRFLOW, DAGS) for file in files}
