@@ -59,6 +59,10 @@ def test_postgres_keeps_what_it_acknowledged(stack: LocalStack, setting: str) ->
     assert ask(stack.postgres.parameters(), f"SHOW {setting}") == "on"
 
 
+def test_a_connection_costs_no_stretching_of_its_random_password(stack: LocalStack) -> None:
+    assert ask(stack.postgres.parameters(), "SHOW scram_iterations") == "1"
+
+
 def test_postgres_refuses_a_wrong_password(stack: LocalStack) -> None:
     wrong = stack.postgres.parameters() | {"password": "wrong"}
     with pytest.raises(psycopg2.OperationalError, match="password authentication failed"):
