@@ -1,5 +1,6 @@
 """Bad input and bad surroundings: a clear error, its exit code, nothing half-written."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -60,8 +61,8 @@ def elsewhere(world: World, **changes: Any) -> Elsewhere:
 
 def refused(
     error: type[TidemarkError], exit_code: int, texts: Sequence[str], action: Callable[[], Any]
-) -> None:
-    """The action ends in the error, whose text holds all of `texts` and no secret."""
+) -> str:
+    """The action ends in the error, whose text holds all of `texts` and no secret; the text."""
     with pytest.raises(error) as caught:
         action()
     text = str(caught.value)
@@ -69,6 +70,7 @@ def refused(
     assert [part for part in texts if part not in text] == [], text
     assert SECRET not in text
     assert SECRET not in repr(caught.value)
+    return text
 
 
 def test_an_unknown_topic(world: World) -> None:
@@ -200,8 +202,10 @@ def test_a_foreign_consumer_in_the_group(world: World) -> None:
     world.produce(3, partition=1)
     world.open()
     with holder_beside(world):
-        texts = [world.region, "no span was claimed for ", "console on", "@[0, 3)"]
-        refused(NoProgress, 1, [*texts, "Stop foreign consumers"], world.drain)
+        texts = [world.region, "console on", "@[0, 3)", "Stop foreign consumers"]
+        text = refused(NoProgress, 1, texts, world.drain)
+    [seconds] = re.findall(r"no span was claimed for (\d+) s", text)
+    assert int(seconds) >= 8
     assert len(world.rows()) in (0, 3)
     world.drain()
     assert world.close().rows == 6
