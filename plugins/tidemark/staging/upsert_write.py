@@ -7,16 +7,12 @@ from psycopg2.extensions import cursor as Cursor
 from tidemark.staging.refusal import is_refusal
 from tidemark.staging.upsert_names import Names
 
-# Right whatever of the keys is there, and whoever inserts one meanwhile.
-WRITE = sql.SQL("""
-INSERT INTO {target} ({names}, {batch_seq})
-SELECT {names}, {seq} FROM {last} AS l WHERE NOT "tidemark deleted" AND {taken}
-ON CONFLICT ({key}) DO UPDATE SET {set}
-""")
 INSERT = sql.SQL("""
 INSERT INTO {target} ({names}, {batch_seq})
 SELECT {names}, {seq} FROM {last} AS l WHERE NOT "tidemark deleted" AND {taken}
 """)
+# Right whatever of the keys is there, and whoever inserts one meanwhile.
+WRITE = sql.SQL(INSERT.string + "ON CONFLICT ({key}) DO UPDATE SET {set}")
 
 
 def write_rows(cursor: Cursor, names: Names) -> int:
