@@ -52,6 +52,17 @@ def bag() -> "DagBag":
     return DagBag(dag_folder=PROJECT / "dags", safe_mode=False)
 
 
+def fill_metadata(bag: "DagBag") -> None:
+    """Airflow's database is made, and has the DAGs."""
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import sync_bag_to_db
+    from airflow.utils.db import initdb
+
+    initdb()
+    DagBundlesManager().sync_bundles_to_db()
+    sync_bag_to_db(bag, "dags-folder", None)
+
+
 @pytest.fixture
 def connections(monkeypatch: pytest.MonkeyPatch) -> str:
     """The three connections of the worked example in the environment; returns their password."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
+from tests.dags.conftest import fill_metadata
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
@@ -16,13 +17,7 @@ NOTE = "Tidemark: DATA_LOST in the task drain. A person decides"
 @pytest.fixture(scope="module")
 def metadata(bag: "DagBag") -> None:
     """Airflow's database, with this project's DAGs."""
-    from airflow.dag_processing.bundles.manager import DagBundlesManager
-    from airflow.dag_processing.dagbag import sync_bag_to_db
-    from airflow.utils.db import initdb
-
-    initdb()
-    DagBundlesManager().sync_bundles_to_db()
-    sync_bag_to_db(bag, "dags-folder", None)
+    fill_metadata(bag)
 
 
 @pytest.fixture

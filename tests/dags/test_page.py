@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg2
 import pytest
-from tests.dags.conftest import PASSWORD, PROJECT
+from tests.dags.conftest import PASSWORD, PROJECT, fill_metadata
+from tests.support.region import postgres_connection
 
 from tidemark.ledger.migrate import migrate
 from tidemark.postgres.transaction import connect
@@ -38,9 +39,6 @@ HERE = "http://127.0.0.1"
 def client(bag: "DagBag") -> Iterator["TestClient"]:
     """Airflow's app with this project's plugin and DAGs; ledger and Kafka can't be reached."""
     from airflow.api_fastapi.app import create_app, purge_cached_app
-    from airflow.dag_processing.bundles.manager import DagBundlesManager
-    from airflow.dag_processing.dagbag import sync_bag_to_db
-    from airflow.utils.db import initdb
     from fastapi.testclient import TestClient
 
     with pytest.MonkeyPatch.context() as patch:
@@ -52,9 +50,7 @@ def client(bag: "DagBag") -> Iterator["TestClient"]:
             "AIRFLOW_CONN_TIDEMARK_KAFKA", json.dumps({"conn_type": "kafka", "extra": kafka})
         )
         patch.setattr("tidemark.page.credentials.PATIENCE", 1)
-        initdb()
-        DagBundlesManager().sync_bundles_to_db()
-        sync_bag_to_db(bag, "dags-folder", None)
+        fill_metadata(bag)
         yield TestClient(create_app(apps="core"), base_url=HERE)
         purge_cached_app()
 
@@ -163,7 +159,7 @@ def test_a_statement_that_waits_is_given_up(
     from tidemark.settings.pipeline import Pipeline
 
     monkeypatch.setattr(ledgers, "STATEMENT_SECONDS", 1)
-    monkeypatch.setenv("AIRFLOW_CONN_TIDEMARK_WAREHOUSE", json.dumps(_reached(warehouse)))
+    monkeypatch.setenv(*postgres_connection(warehouse).to_env())
     engine = connect(warehouse)
     migrate(engine)
     engine.dispose()
@@ -176,14 +172,6 @@ def test_a_statement_that_waits_is_given_up(
             assert "statement_timeout" in str(problem)
     [(_, answer)] = ledgers.standings([seen])
     assert answer.problem is None
-
-
-def _reached(warehouse: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "conn_type": "postgres", "host": warehouse["host"], "port": warehouse["port"],
-        "login": warehouse["user"], "password": warehouse.get("password"),
-        "schema": warehouse["dbname"],
-    }  # fmt: skip
 
 
 def test_a_connection_of_airflows_database_is_found(

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -82,8 +83,12 @@ def worker() -> str:
     return os.environ.get("PYTEST_XDIST_WORKER", "")
 
 
+IMPORTED_AIRFLOW = pytest.StashKey[bool]()
+"""Whether it was there when all tests were collected."""
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Each worker collects the whole suite; what is made meanwhile is no garbage."""
     gc.disable()
     try:
@@ -91,6 +96,7 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
+        session.config.stash[IMPORTED_AIRFLOW] = "airflow" in sys.modules
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Sharing:
