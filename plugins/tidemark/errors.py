@@ -1,78 +1,147 @@
-"""Errors by remedy: each class says what a retry can do and which exit code the driver ends with.
+"""Errors as data: a code says what a retry can do, a case says what happened, in typed fields.
 
-TidemarkError                     1   a retry may help
-├─ Unreachable                    1   Kafka or Postgres does not answer, or could not finish
-├─ StagingLost                    1   staged rows are gone: a retry drains again
-├─ NoProgress                     1   nobody drains some partitions
-├─ RunNotDone                     1   close: the ledger does not say that the run is done
-├─ OutcomeUnknown                 1   COMMIT was sent and no answer came: ask the ledger
-├─ CommitRefused                  1   COMMIT was answered with another word: nothing stands
-├─ MirrorFailed                   1   Kafka's group offsets could not be set equal to the ledger
-├─ JobFailed                      1   the Spark job (a task, Spark itself) failed
-├─ NotStarted                     1   a part of the local stack did not start
-├─ InvalidSettings                2   configuration: file, line, key
-├─ Fenced                        10   a newer epoch holds the region
-├─ TargetRefused                 11   a constraint of the target refuses a row
-├─ IncompleteRead                12   the transform let Spark skip or cut the read
-├─ DataLost                      13   Kafka no longer holds a needed offset; a person must decide
-├─ SchemaMismatch                14   the rows do not fit the target table
-├─ Superseded                    15   a reset names an epoch that has passed
-├─ Refused                       16   not allowed in this state; the text says what would allow it
-├─ LedgerInconsistent            17   the ledger holds what Tidemark never writes
-├─ ClaimsLost                    18   staged rows of a claim that stands are gone: the epoch ends
-├─ CorruptRecord                 19   Kafka holds a record batch that can't be read; may pass
-├─ TransformFailed               20   the transform raises, and would raise again
-├─ TooManyDeadLetters            21   more of a batch's records are dead letters than allowed
-└─ OutputTooLarge                22   a batch's rows can't be sent in one Kafka transaction
+The classes of this file are the codes. Each has its facts in its class line: the table in
+docs/operating.md, the page's remedies and the exit codes of `--help` are made from them. What a
+room can meet are its cases: subclasses in the room's errors.py, whose fields are annotations and
+whose text is `__str__`, fact first, then the remedy.
+
+    class GroupIsTaken(Refused):
+        region: str
+        group: str
+
+        def __str__(self) -> str:
+            return f"region {self.region}: group {self.group} is another region's. Give it one"
+
+    raise GroupIsTaken(region="flights", group="g")
 """
 
-from typing import Any, ClassVar
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, dataclass_transform
 
 
+def _in_capitals(name: str) -> str:
+    return "".join(f"_{c}" if c.isupper() and i else c for i, c in enumerate(name)).upper()
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
 class TidemarkError(Exception):
-    """Base of all errors with a text for the person on call: fact first, then remedy."""
+    """Base of all errors with a text for the person on call."""
 
+    code: ClassVar[str] = "TIDEMARK_ERROR"
+    """As documentation, logs and `-o json` show it: INCOMPLETE_READ."""
     exit_code: ClassVar[int] = 1
-    retry_may_help: ClassVar[bool] = False
-    """Of errors whose exit code is not 1, for which it is always so."""
+    retry_may_help: ClassVar[bool] = True
+    hint: ClassVar[str] = ""
+    """What a person does about it, whatever the case: a sentence or two."""
+    see: ClassVar[str] = ""
+    """The heading of docs/operating.md that tells more, as an anchor."""
+
+    def __init_subclass__(
+        cls, *, hint: str = "", exit_code: int = 1, retry: bool | None = None, see: str = ""
+    ) -> None:
+        """Make a code of the class if it has a hint, a case of its code otherwise."""
+        super().__init_subclass__()
+        if hint:
+            cls.code = _in_capitals(cls.__name__)
+            cls.exit_code, cls.hint, cls.see = exit_code, hint, see
+            cls.retry_may_help = exit_code == 1 if retry is None else retry
+        dataclass(kw_only=True, eq=False)(cls)
+        if hint:  # SHIM until every raise names a case
+            made: Any = cls.__init__
+            cls.__init__ = lambda self, *args, **values: made(self, **values)  # type: ignore[method-assign]
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else self.hint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (type(self), self.args, dict(vars(self)))
 
     @property
-    def code(self) -> str:
-        """The error's name as documentation, logs and `-o json` show it: INCOMPLETE_READ."""
-        name = type(self).__name__
-        return "".join(f"_{c}" if c.isupper() and i else c for i, c in enumerate(name)).upper()
+    def case(self) -> str:
+        """The name of its class: GroupIsTaken. A code alone has its own name."""
+        return type(self).__name__
+
+    def fields(self) -> dict[str, object]:
+        """What the case is made of, by name, in plain values as JSON takes them."""
+        return {one.name: _plain(getattr(self, one.name)) for one in fields(self)}  # type: ignore[arg-type]
 
 
-class Unreachable(TidemarkError):
-    """Kafka or Postgres does not answer, refuses the login, or gave up what was asked."""
+class Unreachable(
+    TidemarkError,
+    hint="Check that the server which the text names answers, and the login. Nothing half-done is"
+    " visible.",
+):
+    """Kafka or Postgres does not answer, refuses the login, or gave up what was asked.
+
+    Also: a read made no progress for `no_progress_seconds`; a lock that somebody held, a time-out,
+    a deadlock, a full disk. A wrong password or an unknown database is meant too, because Postgres'
+    client library gives no code for it. In an open run a short outage of Kafka is waited out.
+    """
 
 
-class StagingLost(TidemarkError):
-    """Staged rows are gone: the counts of the publish differ from the contributed ones."""
+class StagingLost(
+    TidemarkError, hint="Nothing: a retry, or the next run, drains the records again."
+):
+    """Rows that were staged are gone: their number differs from what was contributed.
+
+    Postgres crashed (staging tables are not logged), or a newer epoch discarded the batch.
+    """
 
 
-class NoProgress(TidemarkError):
-    """Nothing was planned, or no span was claimed, for no_progress_seconds."""
+class NoProgress(
+    TidemarkError,
+    hint="The text names the spans and who holds them, and so does `tidemark group`. Stop a foreign"
+    " consumer, or give the region a `kafka.group` of its own; look at the job of a member that is"
+    " stuck.",
+):
+    """Nothing was planned, or no span was claimed, for `no_progress_seconds`.
+
+    If a consumer that is no member of the region holds one of the partitions, 15 s are enough.
+    """
 
 
-class RunNotDone(TidemarkError):
-    """The ledger does not say that the run is done."""
+class RunNotDone(
+    TidemarkError,
+    hint="The text names each reason; the log of the drain task says more. The next run goes on"
+    " from the ledger: nothing is lost or doubled.",
+):
+    """The ledger does not say that the run is done.
+
+    A target offset is not reached, a batch is unpublished, or Kafka's group offsets differ.
+    """
 
 
-class OutcomeUnknown(TidemarkError):
-    """COMMIT was sent and its answer never came; only the ledger knows."""
+class OutcomeUnknown(TidemarkError, hint="Nothing: a retry finds what was committed."):
+    """COMMIT was sent and its answer never came; only the ledger knows.
+
+    Of a plan, of staging or of a close. After a publish, an open or a reset, Tidemark looks up in
+    the ledger what happened.
+    """
 
 
-class CommitRefused(TidemarkError):
-    """Postgres answered COMMIT with ROLLBACK: an earlier statement had failed unseen."""
+class CommitRefused(
+    TidemarkError,
+    hint="Nothing of it was kept. If it happens again, read Postgres' log.",
+):
+    """Postgres answered COMMIT with ROLLBACK: the transaction was rolled back."""
 
 
-class MirrorFailed(TidemarkError):
+class MirrorFailed(
+    TidemarkError,
+    hint="Find who else commits in this group, and stop it. The rows are safe; open, close and"
+    " reset write the offsets again.",
+):
     """Kafka's group offsets do not read back as the merged checkpoint."""
 
 
-class JobFailed(TidemarkError):
-    """The job of a batch failed: a task, or Spark itself."""
+class JobFailed(
+    TidemarkError, hint="Look at Spark's log and its master. Nothing of the batch is visible."
+):
+    """The job of a batch failed: a task, or Spark itself.
+
+    A worker died, memory ran out, a file or a service that the transform uses did not answer.
+    """
 
     is_of_dead_worker: bool = False
     """A process that read or wrote ended without a word; what it read may have killed it."""
@@ -80,104 +149,224 @@ class JobFailed(TidemarkError):
     """What the job had to read."""
 
 
-class NotStarted(TidemarkError):
-    """A part of the local stack cannot be fetched or did not start."""
+class NotStarted(TidemarkError, hint="Read the log that the text names.", retry=False):
+    """`tidemark local` could not fetch or start a part of the local stack."""
 
 
-class InvalidSettings(TidemarkError, ValueError):
-    """A configuration value is wrong; the text names file, line and key."""
-
-    exit_code = 2
-
-
-class Fenced(TidemarkError):
-    """A newer epoch holds the region: this process may write nothing more."""
-
-    exit_code = 10
+class InvalidSettings(
+    TidemarkError,
+    ValueError,
+    exit_code=2,
+    hint="Correct the file, the connection or the topic that the text names.",
+):
+    """The pipeline file, a connection or an argument is wrong, or a topic does not exist."""
 
 
-class TargetRefused(TidemarkError):
-    """A constraint of the target refuses a row of the batch."""
+class Fenced(
+    TidemarkError,
+    exit_code=10,
+    hint="Nothing, if the newer run or the reset was meant. If not, `tidemark.runs` and"
+    " `tidemark.resets` say who started it.",
+):
+    """A newer epoch holds the region: this process may write nothing more.
 
-    exit_code = 11
-
-
-class IncompleteRead(TidemarkError):
-    """The transform cuts its rows, or not all of them were read and taken by the job."""
-
-    exit_code = 12
-
-
-class DataLost(TidemarkError):
-    """Kafka no longer holds a needed offset, or holds other data there."""
-
-    exit_code = 13
+    Another run, a reset, a rewind or a cleared task took over.
+    """
 
 
-class SchemaMismatch(TidemarkError):
-    """The rows' columns do not fit the target table."""
+class TargetRefused(
+    TidemarkError,
+    exit_code=11,
+    hint="Correct the rows in the transform, or change the table or its trigger. Until then every"
+    " run stops at this batch, unless `on_refused` says otherwise.",
+    see="rows-that-the-target-refuses",
+):
+    """A constraint, trigger or type of the target refuses a row, or a trigger drops it silently.
 
-    exit_code = 14
-
-
-class Superseded(TidemarkError):
-    """A reset names an epoch that has passed: there is nothing left for it to do."""
-
-    exit_code = 15
-
-
-class Refused(TidemarkError):
-    """An action is not allowed in this state; the text says what would allow it."""
-
-    exit_code = 16
+    In a rewind: a trigger, or a table that refers to the target, keeps a row; nothing was changed.
+    Or the target's name now belongs to another table. The text names the constraint, trigger or
+    table, and never quotes the row.
+    """
 
 
-class LedgerInconsistent(TidemarkError):
-    """A constraint of the ledger refuses what is always right where only Tidemark writes it."""
+class IncompleteRead(
+    TidemarkError,
+    exit_code=12,
+    hint="Remove `limit()`, `first()`, `head()` and always-false filters from the transform;"
+    " `batch.max_records` limits a batch. `tidemark check` finds them before a run does.",
+):
+    """The transform cuts its rows, or not all of them were read and taken by the job.
 
-    exit_code = 17
+    It has `limit`, `offset` or `tail`; it returns rows that do not come from those it was given
+    (`rdd`, `checkpoint`, `take`); or after the job some records were not read.
+    """
 
 
-class ClaimsLost(TidemarkError):
+class DataLost(
+    TidemarkError,
+    exit_code=13,
+    hint="A person decides: the text names the ranges that Kafka no longer holds. To go on without"
+    " them, start a run with Accept data loss. Tidemark never skips records by itself.",
+    see="when-kafka-has-lost-records",
+):
+    """Kafka no longer holds a needed offset, or holds other data there.
+
+    Retention took it, the topic was created again, the log ends before the ledger's offset, or the
+    connection leads to another cluster.
+    """
+
+
+class SchemaMismatch(
+    TidemarkError,
+    exit_code=14,
+    hint="The text lists every difference, and the `ALTER TABLE` that mends it. Nothing was"
+    " written.",
+):
+    """The rows' columns do not fit the target, have a type that Postgres lacks, or have changed."""
+
+
+class Superseded(
+    TidemarkError,
+    exit_code=15,
+    hint="Nothing: another open or reset came first. Airflow's reset task counts it as success."
+    " Rewind again if you still want it.",
+):
+    """A reset names an epoch that has passed: there is nothing left for it to do.
+
+    Or another open or reset overtook this one. A rewind that was overtaken removed nothing.
+    """
+
+
+class Refused(
+    TidemarkError, exit_code=16, hint="The text says what would allow it.", see="overrides"
+):
+    """An action is not allowed in this state.
+
+    Such as: another run is at work; a new region's group already has commits; the settings differ
+    from the checkpoint's; too many resets in a row; a rewind's records can't be read again, or it
+    would remove more or fewer rows than were published; the target is another table, or hides rows;
+    a right is missing; the ledger's schema is older or newer than this version; what was sent to
+    the output topic is not known.
+    """
+
+
+class LedgerInconsistent(
+    TidemarkError,
+    exit_code=17,
+    hint="Nothing of it was written. `tidemark verify` names gaps and overlaps; restore ledger and"
+    " target from one backup.",
+    see="backups",
+):
+    """A constraint of the ledger was violated: it was edited by hand, or restored in part."""
+
+
+class ClaimsLost(
+    TidemarkError,
+    exit_code=18,
+    hint="Nothing: the reset that follows ends the epoch, and the next run drains the records"
+    " again.",
+):
     """Staged rows are gone while claims of the batch stand: only the next epoch drains again."""
 
-    exit_code = 18
+
+class CorruptRecord(
+    TidemarkError,
+    exit_code=19,
+    retry=True,
+    hint="Restore the records, or leave out exactly the offsets that the text names by Accept"
+    " corrupt records.",
+    see="when-kafka-holds-a-corrupt-batch",
+):
+    """Kafka holds a record batch that can't be read.
+
+    Its checksum is wrong, or its format or its offsets are impossible.
+    """
+
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
 
 
-class CorruptRecord(TidemarkError):
-    """Kafka gives a record batch that can't be read; a person must decide if it stays so."""
+class TransformFailed(
+    TidemarkError,
+    exit_code=20,
+    hint="Correct the transform: the text has the exception with file and line. If it came from a"
+    " service that the transform calls, the next run is the retry.",
+):
+    """The transform can't be imported or raises: a retry would raise again.
 
-    exit_code = 19
-    retry_may_help = True
-
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
-
-    @property
-    def where(self) -> tuple[Any, ...]:
-        """Topic, partition and offset, if they were given after the text."""
-        return self.args[1:]
+    While it builds its plan, with the empty batch that tells its columns, or in a task, which Spark
+    has tried again. Nothing of the batch is visible.
+    """
 
 
-class TransformFailed(TidemarkError):
-    """The transform can't be imported or raises: a retry would raise again."""
+class TooManyDeadLetters(
+    TidemarkError,
+    exit_code=21,
+    hint="Look at the reasons: correct the producer, `decode.schema` or the topic, or raise the"
+    " limit under `dead_letters` in the pipeline file.",
+    see="too-many-dead-letters",
+):
+    """More records of a batch could not become rows than its run allows.
 
-    exit_code = 20
+    The text has the numbers and the commonest reasons. Nothing of the batch is published.
+    """
 
 
-class TooManyDeadLetters(TidemarkError):
-    """More records of a batch could not become rows than its run allows."""
+class OutputTooLarge(
+    TidemarkError,
+    exit_code=22,
+    hint="Raise `output.max_seconds`, up to the brokers' `transaction.max.timeout.ms`. For batches"
+    " to come, lower `batch.max_records`.",
+):
+    """The rows of a batch do not fit into a Kafka transaction of the output topic.
 
-    exit_code = 21
-
-
-class OutputTooLarge(TidemarkError):
-    """The rows of one batch do not fit into a Kafka transaction of the output topic."""
-
-    exit_code = 22
+    They could not be sent within `output.max_seconds`. Nothing of the batch was sent; it is
+    published.
+    """
 
 
 def by_code() -> dict[str, type[TidemarkError]]:
-    """Every error of this tree by its code: {"FENCED": Fenced}."""
-    kinds = TidemarkError.__subclasses__()
-    return {kind().code: kind for kind in kinds if kind.__module__ == __name__}
+    """Every code with its class, in the order of this file: {"FENCED": Fenced}."""
+    return {kind.code: kind for kind in TidemarkError.__subclasses__() if "hint" in vars(kind)}
+
+
+def cases() -> Iterator[type[TidemarkError]]:
+    """Every class of an error that is imported, codes before their cases."""
+    waiting: list[type[TidemarkError]] = [*by_code().values()]
+    while waiting:
+        kind = waiting.pop(0)
+        yield kind
+        waiting += kind.__subclasses__()
+
+
+def told(error: TidemarkError) -> dict[str, object]:
+    """The error for another process or a program: code, case, text and fields, all plain."""
+    return {"code": error.code, "case": error.case, "text": str(error), "fields": error.fields()}
+
+
+def retold(found: Mapping[str, Any]) -> TidemarkError:
+    """The error of which another process told: its code, with the text and fields that it had."""
+    kind = by_code()[found["code"]]
+    known = {one.name for one in fields(kind)}  # type: ignore[arg-type]
+    error = kind(**{name: value for name, value in found["fields"].items() if name in known})
+    error.args = (found["text"],)
+    return error
+
+
+def _plain(value: object) -> object:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, Collection) and not isinstance(value, str | bytes):
+        return [_plain(one) for one in value]
+    return str(value)
+
+
+def _rebuilt(
+    kind: type[TidemarkError], args: tuple[Any, ...], state: dict[str, Any]
+) -> TidemarkError:
+    error = kind.__new__(kind, *args)
+    vars(error).update(state)
+    return error
