@@ -482,7 +482,7 @@ def machine(warehouse: dict[str, Any]) -> Iterator[type[LedgerMachine]]:
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
-    "examples", [EXAMPLES, pytest.param(200, marks=pytest.mark.whole_table)], ids=["some", "many"]
+    "examples", [EXAMPLES, pytest.param(200, marks=pytest.mark.long)], ids=["some", "many"]
 )
 def test_nothing_is_lost_or_doubled_whatever_happens(
     machine: type[LedgerMachine], examples: int
