@@ -1,6 +1,8 @@
 """Errors are data: a code with its facts, a case with its fields, a text that is made of them."""
 
 import pickle
+import subprocess
+import sys
 
 import pytest
 from scripts import error_docs
@@ -9,9 +11,11 @@ from tidemark.errors import (
     CorruptRecord,
     Fenced,
     InvalidSettings,
+    MissingExtra,
     Refused,
     TidemarkError,
     by_code,
+    packages_of,
     retold,
     told,
 )
@@ -65,6 +69,26 @@ def test_an_error_is_told_to_a_program_and_retold_by_its_code() -> None:
     again = retold(told(CorruptRecord(topic="t", partition=1, offset=5)))
     assert isinstance(again, CorruptRecord)
     assert (again.topic, again.partition, again.offset) == ("t", 1, 5)
+
+
+def test_a_missing_package_is_named_with_the_extra_that_brings_it() -> None:
+    with pytest.raises(MissingExtra) as caught, packages_of("testing", "a check of DDL"):
+        import no_such_package  # type: ignore[import-not-found]  # noqa: F401
+    assert caught.value.fields() == {
+        "feature": "a check of DDL",
+        "extra": "testing",
+        "cause": "No module named 'no_such_package'",
+    }
+
+
+def test_a_task_learns_that_postgres_is_gone_without_an_orm() -> None:
+    """Spark starts a Python process for each task."""
+    asked = "import sys, tidemark.spark.writer, tidemark.spark.journal; print(*sys.modules)"
+    found = subprocess.run(
+        [sys.executable, "-c", asked], capture_output=True, text=True, check=True
+    )
+    assert "tidemark.postgres.errors" in found.stdout.split()
+    assert "sqlalchemy" not in found.stdout.split()
 
 
 def test_wrong_settings_are_values_that_are_wrong() -> None:
