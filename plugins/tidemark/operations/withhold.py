@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from tidemark.errors import Refused
 from tidemark.ledger.actions import Order
 from tidemark.member.retire import retire
 from tidemark.model.output import Topics
+from tidemark.operations.errors import NothingToWithhold
 from tidemark.operations.region import Connections, Region, mirror_seen, region_of, topics_gone
 from tidemark.protocol.output import refuse_other_output
 from tidemark.protocol.output_ports import Output
@@ -46,7 +46,7 @@ def withhold_batch(
     with region_of(pipeline, connections) as region:
         output = region.group.output
         if output is None:
-            raise Refused(f"region {region.name} sends nothing to a topic")
+            raise NothingToWithhold(region=region.name)
         report = _dry_run(region, output, seq)
         if order is None:
             return report
