@@ -117,7 +117,7 @@ class PackageNotInstalled(InvalidSettings):
 
 
 class TransformNotFound(InvalidSettings):
-    """There is no such module or function."""
+    """The module or function that the pipeline names as its transform does not exist."""
 
     transform: str
     cause: str
