@@ -11,7 +11,7 @@ from enum import StrEnum
 from tidemark import failpoints
 from tidemark.errors import ClaimsLost, Fenced, OutcomeUnknown, StagingLost
 from tidemark.model.batch import Batch, Moved
-from tidemark.model.dead_letters import too_many
+from tidemark.model.errors import DeadLettersOverLimit
 from tidemark.protocol.ports import DecidingT, Ledger, Target
 
 
@@ -91,8 +91,17 @@ def publish(tx: DecidingT, target: Target[DecidingT], batch: Batch) -> Outcome:
     dead_letters = target.move_dead_letters(tx, batch) + moved.dead_letters
     failpoints.hit("publish.moved")
     if not counted.allows(moved.refused_records):
-        reasons = tx.commonest_reasons(batch)
-        raise too_many(batch.region, batch.seq, counted, moved.refused_records, reasons)
+        raise DeadLettersOverLimit(
+            region=batch.region,
+            seq=batch.seq,
+            records=counted.records,
+            dead_letters=counted.dead_letters,
+            refused=moved.refused_records,
+            most=counted.most,
+            max_ratio=counted.limits.max_ratio,
+            max_count=counted.limits.max_count,
+            reasons=tuple(tx.commonest_reasons(batch)),
+        )
     tx.advance_partitions(batch)
     tx.publish_batch(batch, by_target, dead_letters)
     if tx.advance_head(batch) != 1:
