@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tidemark import failpoints
-from tidemark.errors import ClaimsLost, Fenced, OutcomeUnknown, StagingLost
+from tidemark.errors import OutcomeUnknown, StagingLost
 from tidemark.model.batch import Batch, Moved
 from tidemark.model.errors import DeadLettersOverLimit
+from tidemark.protocol.errors import BatchNotNextHead, ClaimedRowsLost
 from tidemark.protocol.ports import DecidingT, Ledger, Target
 
 
@@ -54,7 +55,7 @@ def publish_complete(
     try:
         return _publish_or_look_again(ledger, target, region, epoch)
     except StagingLost as error:
-        raise claims_lost(region, epoch, error) from error
+        raise ClaimedRowsLost(region=region, epoch=epoch, cause=str(error)) from error
 
 
 def _publish_or_look_again(
@@ -105,13 +106,5 @@ def publish(tx: DecidingT, target: Target[DecidingT], batch: Batch) -> Outcome:
     tx.advance_partitions(batch)
     tx.publish_batch(batch, by_target, dead_letters)
     if tx.advance_head(batch) != 1:
-        raise Fenced(f"region {batch.region}: batch {batch.seq} can't become the head")
+        raise BatchNotNextHead(region=batch.region, seq=batch.seq)
     return Outcome(Result.published, moved.rows, dead_letters, moved.refused_records, seq=batch.seq)
-
-
-def claims_lost(region: str, epoch: int, error: StagingLost) -> ClaimsLost:
-    """The error for a batch whose claims can't be met any more."""
-    return ClaimsLost(
-        f"region {region}, epoch {epoch}: {error}. Some are claimed and can't be drained again in"
-        " this epoch; a reset, or the next run, ends it"
-    )
