@@ -16,7 +16,7 @@ from tidemark.model.bounds import Bounds
 from tidemark.model.contribution import Contribution
 from tidemark.model.offsets import Span
 from tidemark.postgres.transaction import connect
-from tidemark.protocol.contribute import SpanAlreadyClaimed
+from tidemark.protocol.errors import SpanAlreadyClaimed
 from tidemark.protocol.publish import Outcome
 
 Subject = Desk | FakeDesk
@@ -204,7 +204,7 @@ class Walk:
         try:
             said = step()
         except TidemarkError as error:
-            said = type(error).__name__
+            said = error.code
         return step.__name__, said
 
     def seen(self) -> tuple[Any, ...]:

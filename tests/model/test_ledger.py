@@ -36,6 +36,7 @@ from tidemark.errors import (
     StagingLost,
     Superseded,
     Unreachable,
+    by_code,
 )
 from tidemark.failpoints import FailpointHit
 from tidemark.ledger.migrate import migrate
@@ -432,7 +433,7 @@ class LedgerMachine(RuleBasedStateMachine):
         try:
             result: object = self.desk.publish(batch, contribution).result
         except (Fenced, StagingLost, ClaimsLost) as error:
-            result = type(error)
+            result = by_code()[error.code]
         assert result in expected, (result, expected)
 
     def _expected(self, batch: Batch, contribution: Contribution) -> set[object]:
