@@ -21,6 +21,7 @@ from scripts.markdown_pieces import table
 
 import tidemark
 from tidemark.errors import TidemarkError, by_code, cases
+from tidemark.protocol.removal import Removal
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "operating.md"
@@ -70,8 +71,10 @@ def _modules() -> Iterator[str]:
 
 
 def _sample_of(kind: type[Any]) -> Any:
-    hints = typing.get_type_hints(kind)
-    return kind(**{one.name: _sample(hints[one.name], one.name) for one in fields(kind)})
+    is_error = issubclass(kind, TidemarkError)
+    names = kind._fields if is_error else [one.name for one in fields(kind)]
+    hints = typing.get_type_hints(kind, localns={"Removal": Removal})
+    return kind(**{name: _sample(hints[name], name) for name in names})
 
 
 def _sample(wanted: Any, name: str) -> Any:
@@ -102,6 +105,8 @@ def _plain(wanted: Any, name: str) -> Any:
         return next(iter(wanted))
     if isinstance(wanted, type) and issubclass(wanted, BaseException):
         return wanted(name)
+    if typing.is_typeddict(wanted):
+        return {key: _sample(kind, key) for key, kind in typing.get_type_hints(wanted).items()}
     if hasattr(wanted, "_fields"):
         hints = typing.get_type_hints(wanted)
         return wanted(**{one: _sample(hints[one], one) for one in wanted._fields})
