@@ -27,7 +27,15 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "operating.md"
 TEXTS = ROOT / "tests" / "unit" / "error_texts.txt"
 MARKS = ("<!-- errors:start -->\n", "<!-- errors:end -->")
-PLAIN = {int: 7, float: 1.5, bool: True, bytes: b"bytes", object: "value", type(None): None}
+PLAIN = {
+    int: 7,
+    float: 1.5,
+    bool: True,
+    bytes: b"bytes",
+    object: "value",
+    type(None): None,
+    datetime: datetime(2026, 1, 31, 12, tzinfo=UTC),
+}
 NUMBERS = {"start": 10, "end": 20, "start_offset": 10, "end_offset": 20}
 
 
@@ -97,22 +105,24 @@ def _sample(wanted: Any, name: str) -> Any:
 def _plain(wanted: Any, name: str) -> Any:
     if wanted in PLAIN:
         return NUMBERS.get(name, PLAIN[wanted]) if wanted is int else PLAIN[wanted]
-    if wanted is datetime:
-        return datetime(2026, 1, 31, 12, tzinfo=UTC)
-    if wanted is Path:
-        return Path(name)
-    if isinstance(wanted, type) and issubclass(wanted, Enum):
+    if not isinstance(wanted, type):
+        return f"<{name}>"
+    if issubclass(wanted, Enum):
         return next(iter(wanted))
-    if isinstance(wanted, type) and issubclass(wanted, BaseException):
+    if issubclass(wanted, BaseException | Path):
         return wanted(name)
-    if typing.is_typeddict(wanted):
-        return {key: _sample(kind, key) for key, kind in typing.get_type_hints(wanted).items()}
-    if hasattr(wanted, "_fields"):
-        hints = typing.get_type_hints(wanted)
-        return wanted(**{one: _sample(hints[one], one) for one in wanted._fields})
+    return _of_parts(wanted) if _has_parts(wanted) else f"<{name}>"
+
+
+def _has_parts(wanted: type[Any]) -> bool:
+    return typing.is_typeddict(wanted) or hasattr(wanted, "_fields") or is_dataclass(wanted)
+
+
+def _of_parts(wanted: type[Any]) -> Any:
     if is_dataclass(wanted):
-        return _sample_of(wanted)  # type: ignore[arg-type]
-    return f"<{name}>"
+        return _sample_of(wanted)
+    hints = typing.get_type_hints(wanted)
+    return wanted(**{name: _sample(kind, name) for name, kind in hints.items()})
 
 
 if __name__ == "__main__":
