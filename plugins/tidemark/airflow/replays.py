@@ -32,7 +32,7 @@ _children: list[subprocess.Popen[str]] = []
 """Of this task: one while it waits, and none else."""
 
 
-class ReplayOperator(PythonOperator):
+class ReplayOperator(PythonOperator):  # type: ignore[misc]
     """Replays in a child, which ends with the task: nothing is published after it."""
 
     def on_kill(self) -> None:
