@@ -35,6 +35,7 @@ from tidemark.operations.output import OutputSnapshot
 from tidemark.operations.region import region_of
 from tidemark.operations.replay import replay_letters
 from tidemark.operations.withhold import withhold_batch
+from tidemark.protocol.errors import OutputMarkUnknown
 from tidemark.protocol.mirror import mirror
 
 Hook = Callable[[], Any]
@@ -390,6 +391,26 @@ def test_two_partitions_that_name_different_batches_stop_it(region: World) -> No
         writer.commit({region.partition(1): 0}, f"{region.region}/1/1/{NOTHING_SENT}")
     with pytest.raises(Refused, match="name different batches as sent"):
         region.open("second")
+
+
+def test_a_mark_older_than_what_the_ledger_knows_as_sent_is_refused(region: World) -> None:
+    """B9, G112: Kafka has lost offsets that it had acknowledged; nothing comes twice."""
+    region.produce(2)
+    region.run("first")
+    older = region.group.committed_metadata(region.ledger_offsets())
+    region.produce(2, start=2)
+    region.run("second")
+    [mark] = {metadata for _, metadata in older.values()}
+    with region.group.writer() as writer:
+        writer.commit({at: offset for at, (offset, _) in older.items()}, mark)
+    with pytest.raises(OutputMarkUnknown) as refused:
+        region.open("third")
+    found = refused.value
+    assert ([one.seq for one in found.marks], found.sent_seq, found.is_too_old) == ([1], 2, True)
+    region.settings["output"]["resume_after"] = 2
+    region.produce(1, start=4)
+    region.run("fourth")
+    assert words(region) == numbers(5)
 
 
 def test_a_foreign_commit_on_one_partition_is_put_right(region: World, admin: AdminClient) -> None:
