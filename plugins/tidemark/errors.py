@@ -16,6 +16,7 @@ whose text is `__str__`, fact first, then the remedy.
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, dataclass_transform
 
@@ -160,6 +161,36 @@ class InvalidSettings(
     hint="Correct the file, the connection or the topic that the text names.",
 ):
     """The pipeline file, a connection or an argument is wrong, or a topic does not exist."""
+
+
+class MissingExtra(InvalidSettings):
+    """Packages that only some installations need are not there."""
+
+    feature: str
+    """What needs them: format avro."""
+    extra: str
+    """That Tidemark is to be installed with."""
+    cause: str
+    """Python's own text, or the package."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.feature} needs packages that are missing ({self.cause}):"
+            f" install tidemark[{self.extra}]"
+        )
+
+
+@contextmanager
+def packages_of(extra: str, feature: str) -> Iterator[None]:
+    """Within, packages of an extra are imported, which a feature needs.
+
+    Raises:
+        MissingExtra: one is not there.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra(feature=feature, extra=extra, cause=str(error)) from error
 
 
 class Fenced(

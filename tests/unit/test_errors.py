@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from tidemark import errors
-from tidemark.errors import TidemarkError, by_code
+from tidemark.errors import MissingExtra, TidemarkError, by_code, packages_of
 
 PACKAGE = Path(errors.__file__).parent
 TREE = [
     found for found in vars(errors).values()
-    if isinstance(found, type) and issubclass(found, TidemarkError)
+    if isinstance(found, type) and issubclass(found, TidemarkError) and "code" in vars(found)
 ]  # fmt: skip
 DOCUMENTED = {
     name: int(code) for name, code in re.findall(r"─ (\w+) +(\d+) ", errors.__doc__ or "")
@@ -49,6 +49,20 @@ def test_an_exit_code_is_a_retry_wrong_usage_or_final(kind: type[TidemarkError])
 )
 def test_the_code_is_the_name_in_capitals(kind: type[TidemarkError], code: str) -> None:
     assert kind("x").code == code
+
+
+def test_a_missing_package_is_named_with_the_extra_that_brings_it() -> None:
+    with pytest.raises(MissingExtra) as caught, packages_of("testing", "a check of DDL"):
+        import no_such_package  # noqa: F401
+    assert caught.value.fields() == {
+        "feature": "a check of DDL",
+        "extra": "testing",
+        "cause": "No module named 'no_such_package'",
+    }
+    assert str(caught.value) == (
+        "a check of DDL needs packages that are missing (No module named 'no_such_package'):"
+        " install tidemark[testing]"
+    )
 
 
 def test_a_task_learns_that_postgres_is_gone_without_an_orm() -> None:
