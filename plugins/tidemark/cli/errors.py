@@ -9,8 +9,9 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from tidemark.cli.faults import KafkaClientFailed
 from tidemark.cli.project import whence
-from tidemark.errors import TidemarkError, Unreachable, by_code
+from tidemark.errors import TidemarkError, by_code
 
 INTERRUPTED = 130
 TERMINATED = 143
@@ -89,7 +90,7 @@ def in_our_words(error: Exception) -> TidemarkError | None:
         if isinstance(cause, psycopg2.Error):
             return refusal(cause)
         if isinstance(cause, KafkaException):
-            return Unreachable(f"Kafka: {cause.args[0].str()}; check the Kafka connection")
+            return KafkaClientFailed(cause=cause.args[0].str())
     return None
 
 
