@@ -13,6 +13,7 @@ import httpx
 import psutil
 
 from tidemark.local.daemon import Daemon, family
+from tidemark.local.errors import ServiceNotReady
 from tidemark.local.folder import Folder
 from tidemark.local.jars import fetched, named_in
 from tidemark.local.java import java
@@ -65,7 +66,8 @@ class Yarn:
                 f"org.apache.hadoop.yarn.server.{kind}",
             ]
             self._daemons[name].start(argv, cwd=self._home, env=_environment(self.configuration))
-        watch.until(self._is_complete, within=120, otherwise=f"see {self._folder.log('*-manager')}")
+        log = self._folder.log("*-manager")
+        watch.until(self._is_complete, ServiceNotReady(service="YARN", log=log, seconds=120))
 
     def stop(self) -> None:
         """Neither daemon runs."""

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
+from tests.support.schemas import validate
 from typer.testing import CliRunner
 
 from tidemark import errors
@@ -154,11 +156,49 @@ def test_an_unknown_region_names_the_known_ones(cli: CliRunner, dags: Path) -> N
     assert "known: clicks, orders." in told.stderr
 
 
+@pytest.mark.parametrize(
+    "command", [["status", "click"], ["region", "rename", "click", "new"], ["verify", "click"]]
+)
+def test_json_of_a_command_that_fails_is_its_error(
+    cli: CliRunner, dags: Path, command: list[str]
+) -> None:
+    """B22: stderr and the exit code are those of a command without it, whose stdout is empty."""
+    bare, told = cli.invoke(app, command), cli.invoke(app, [*command, "-o", "json"])
+    assert (told.stderr, told.exit_code, bare.stdout) == (bare.stderr, bare.exit_code, "")
+    found = json.loads(told.stdout)
+    validate(command, found)
+    assert told.stderr == f"{found['error']['code']}: {found['error']['text']}\n"
+    assert found["error"]["case"] == "RegionWithoutFile"
+    assert found["error"]["fields"] == {
+        "region": "click",
+        "folder": "dags",
+        "known": ["clicks", "orders"],
+        "unreadable": [],
+    }
+    assert found["error"]["hint"] == InvalidSettings.hint
+
+
+def test_an_error_of_a_library_is_json_too(
+    cli: CliRunner, dags: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B22"""
+
+    def refuse(*_: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN, "all are down"))
+
+    monkeypatch.setattr("tidemark.cli.offsets.find_pipeline", refuse)
+    told = cli.invoke(app, ["offsets", "clicks", "-o", "json"])
+    found = json.loads(told.stdout)
+    validate(["offsets"], found)
+    assert (told.exit_code, found["error"]["code"]) == (1, "UNREACHABLE")
+    assert found["error"]["fields"] == {"cause": "all are down"}
+
+
 @pytest.mark.parametrize("output", ["table", "json"])
 def test_a_folder_without_pipelines_is_told(cli: CliRunner, tmp_path: Path, output: str) -> None:
     (tmp_path / "notes.yaml").write_text("mood: fine")
     told = cli.invoke(app, ["status", "--pipelines", str(tmp_path), "-o", output])
-    assert (told.exit_code, told.stdout) == (2, "")
+    assert (told.exit_code, bool(told.stdout)) == (2, output == "json")
     assert "not a pipeline: " in told.stderr
     assert f"INVALID_SETTINGS: no pipeline file in {tmp_path}" in told.stderr
 

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
+from tidemark.cli.faults import ServicesUnknown
 from tidemark.cli.output import Format, Output, print_json, print_line, print_table
-from tidemark.errors import InvalidSettings
 from tidemark.local.stack import DEFAULT, SERVICES, LocalStack
 from tidemark.local.watch import Tell
 
@@ -121,8 +121,7 @@ def _progress() -> Iterator[Tell]:
 def _chosen(services: str) -> list[str]:
     names = [name.strip() for name in services.split(",") if name.strip()]
     if not names or set(names) - set(SERVICES):
-        known = ", ".join(SERVICES)
-        raise InvalidSettings(f"--services {services!r}: choose among {known}, with commas")
+        raise ServicesUnknown(given=services, known=SERVICES)
     return names
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg2
 
 from tidemark.local.daemon import Daemon, end, family
+from tidemark.local.errors import ServiceNotReady
 from tidemark.local.folder import Folder, write_private
 from tidemark.local.java import java
 from tidemark.local.page import answer_of
@@ -96,8 +97,9 @@ class Airflow:
         for name, words in COMMANDS.items():
             argv = [sys.executable, "-m", "airflow", *words]
             self._daemons[name].start(argv, env=env, cwd=self._home)
-        silent = f"Airflow is not healthy, see {self._folder.log('airflow-*')}"
-        watch.until(self._is_healthy, within=300, otherwise=silent)
+        log = self._folder.log("airflow-*")
+        ill = ServiceNotReady(service="Airflow", symptom="is not healthy", log=log, seconds=300)
+        watch.until(self._is_healthy, ill)
         return True
 
     def stop(self) -> None:

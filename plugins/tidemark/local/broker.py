@@ -11,6 +11,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tidemark.local.daemon import Daemon
+from tidemark.local.errors import ServiceNotReady
 from tidemark.local.folder import Folder
 from tidemark.local.jars import kafka_jars
 from tidemark.local.java import java
@@ -108,7 +109,8 @@ class Broker:
             self._format(command, properties, watch)
         watch.tell("kafka", "starting the broker")
         self._daemon.start([*command, "kafka.Kafka", properties])
-        watch.until(self._answers, within=120, otherwise=f"Kafka is silent, see {self._daemon.log}")
+        silent = ServiceNotReady(service="Kafka", log=self._daemon.log, seconds=120)
+        watch.until(self._answers, silent)
         return True
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:

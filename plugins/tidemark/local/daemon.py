@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from tidemark.errors import NotStarted
+from tidemark.local.errors import ServiceEnded
 from tidemark.local.folder import Folder, write_private
 from tidemark.local.watch import reason, start_logged
 
@@ -71,9 +71,9 @@ class Daemon:
         write_private(self._pid_file, json.dumps(note))
 
     def must_run(self) -> None:
-        """Raises NotStarted with the reason from the log when the process has ended."""
+        """Raises ServiceEnded with the reason from the log when the process has ended."""
         if self.process is None:
-            raise NotStarted(f"{self.name} ended: {reason(self.log)} (all of it: {self.log})")
+            raise ServiceEnded(service=self.name, cause=reason(self.log), log=self.log)
 
     def clear(self) -> None:
         """Nothing that an earlier process of this name started runs, if its pid file is stale."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import pooch
 from filelock import FileLock
 
-from tidemark.errors import NotStarted
+from tidemark.local.errors import JarNotFetched
 from tidemark.local.watch import Watch
 
 KAFKA_VERSION = "4.1.0"
@@ -109,9 +109,8 @@ def _fetch(store: pooch.Pooch, jar: Jar) -> None:
     try:
         store.fetch(jar.file)
     except (ValueError, OSError) as error:
-        raise NotStarted(
-            f"{jar} cannot be fetched from {_repository()} or differs from its SHA-256;"
-            f" check the network or set TIDEMARK_MAVEN to a mirror ({type(error).__name__})"
+        raise JarNotFetched(
+            jar=str(jar), repository=_repository(), cause=type(error).__name__
         ) from error
 
 

@@ -16,6 +16,7 @@ from psycopg2 import sql
 from tidemark.errors import MissingExtra
 from tidemark.local.account import Account, binaries_for, home_for, unprivileged
 from tidemark.local.daemon import Daemon, end
+from tidemark.local.errors import ServiceNotReady
 from tidemark.local.folder import Folder, write_private
 from tidemark.local.watch import Watch
 
@@ -102,8 +103,8 @@ class Postgres:
         self._folder.free_port(self.name)
         watch.tell(self.name, "starting the server")
         self._launch(programs, home / "data", account)
-        silent = f"Postgres is silent, see {self._daemon.log}"
-        watch.until(self._answers, within=60, otherwise=silent)
+        silent = ServiceNotReady(service="Postgres", log=self._daemon.log, seconds=60)
+        watch.until(self._answers, silent)
         self._provide()
         return True
 

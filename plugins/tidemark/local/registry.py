@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from filelock import FileLock
 
 from tidemark.local.daemon import Daemon
+from tidemark.local.errors import ServiceNotReady
 from tidemark.local.folder import Folder
 from tidemark.local.jars import LOCK_SECONDS, Jar, fetched
 from tidemark.local.java import java
@@ -56,8 +57,8 @@ class LocalRegistry:
         watch.tell("registry", "starting it")
         argv: list[str | Path] = [runtime, *OPTIONS, "-jar", program]
         self._daemon.start(argv, env=self._environment(), cwd=self._home)
-        silent = f"the registry is silent, see {self._daemon.log}"
-        watch.until(self._answers, within=120, otherwise=silent)
+        silent = ServiceNotReady(service="the registry", log=self._daemon.log, seconds=120)
+        watch.until(self._answers, silent)
         return True
 
     def stop(self) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tidemark.errors import MissingExtra
 from tidemark.local.daemon import Daemon
+from tidemark.local.errors import ServiceNotReady
 from tidemark.local.folder import Folder, write_private
 from tidemark.local.java import java
 from tidemark.local.page import answer_of
@@ -78,8 +79,13 @@ class Spark:
         for worker in self.workers:
             if worker.process is None:
                 self._start_worker(worker)
-        silent = f"Spark's workers do not register, see {self._folder.log('spark-*')}"
-        watch.until(self._is_complete, within=120, otherwise=silent)
+        strange = ServiceNotReady(
+            service="Spark's workers",
+            symptom="do not register",
+            log=self._folder.log("spark-*"),
+            seconds=120,
+        )
+        watch.until(self._is_complete, strange)
         return True
 
     def stop(self) -> None:
