@@ -9,13 +9,13 @@ from typing import Any
 
 import psycopg2
 import yaml
-from attempt import Attempt
-from bench import EXAMPLE, ROOT, Bench, console
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
-from flight_data import create_topic, replay
-from flight_formats import avro_flights
 from psycopg2 import sql
-from usage import Usage
+from scripts.attempt import Attempt
+from scripts.bench import EXAMPLE, ROOT, Bench, console
+from scripts.flight_data import create_topic, replay
+from scripts.flight_formats import avro_flights
+from scripts.usage import Usage
 
 from tidemark.local.jars import fetched, kafka_jars, named_in
 from tidemark.local.watch import Watch

@@ -88,10 +88,10 @@ class Environment:
         shutil.rmtree(self.folder, ignore_errors=True)
         run(["uv", "venv", "--quiet", "--python", self.interpreter, self.folder])
         wanted = f"tidemark[{','.join(self.extras)}] @ {self.package.as_uri()}"
-        constraint = ["--constraint", ROOT / "requirements.txt"]
-        python = ["--python", self.folder / "bin" / "python"]
-        command = ["uv", "pip", "install", "--quiet", *python, *constraint, wanted]
-        fetch(f"what {self.package.name} depends on", command)
+        constraint: tuple[str, Path] = ("--constraint", ROOT / "requirements.txt")
+        python: tuple[str, Path] = ("--python", self.folder / "bin" / "python")
+        command = ["uv", "pip", "install", "--quiet"]
+        fetch(f"what {self.package.name} depends on", [*command, *python, *constraint, wanted])
 
     def try_out(self) -> None:
         """Version, help, every module."""

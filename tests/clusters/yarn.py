@@ -69,7 +69,10 @@ def test_no_record_is_lost_or_doubled_on_yarn_though_an_executor_is_killed_and_n
     }
     monkeypatch.setenv("HADOOP_CONF_DIR", yarn.configuration)
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "")  # AES needs the second compiler
-    told = lambda: flights.log.read_text() + flights.words.read_text()[-3000:]  # noqa: E731
+
+    def told() -> str:
+        return flights.log.read_text() + flights.words.read_text()[-3000:]
+
     with flights.run(spark, CONF | own, "read.middle=stop") as driver:
         until(lambda: driver.poll() or stopped(yarn.containers()), 400, told, pause=0.5)
         shown = command_lines() + yarn.applications() + _environment_page(page)

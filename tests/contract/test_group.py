@@ -2,12 +2,13 @@
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Protocol
 from uuid import UUID
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from tests.support.failpoint import failpoint
@@ -23,14 +24,22 @@ from tidemark.kafka.member import Member
 from tidemark.model.membership import GroupProtocol, Membership
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.output import Sent
-from tidemark.protocol.mirror import Group
+from tidemark.protocol.ports import Group
 from tidemark.settings.connections import Connection
+
+
+class ToldGroup(Group, Protocol):
+    """A group that tells the metadata beside its offsets."""
+
+    def committed_metadata(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, str]]: ...
 
 
 class Subject(ABC):
     """A group under the contract, with what the contract needs to know beside it."""
 
-    group: Group
+    group: ToldGroup
     topic: str
 
     def at(self, first: int, second: int) -> Offsets:
@@ -318,10 +327,10 @@ def test_a_writer_in_use_is_given_to_nobody_else(
 def producers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The producers that are made from now on."""
     made: list[object] = []
-    producer = group_module.Producer
-    monkeypatch.setattr(
-        group_module,
-        "Producer",
-        lambda *config, **options: made.append(config) or producer(*config, **options),
-    )
+
+    def producer(*config: Any, **options: Any) -> Producer:
+        made.append(config)
+        return Producer(*config, **options)
+
+    monkeypatch.setattr(group_module, "Producer", producer)
     return made

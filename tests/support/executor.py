@@ -18,7 +18,7 @@ from tidemark.spark.specs import read_spec, specs_of_batch
 BAD = b"bad"
 """A value that becomes a dead letter."""
 
-Hook = Callable[["LocalExecutor", Batch, Sequence[Span]], None]
+Hook = Callable[["LocalExecutor", Batch, Sequence[Span]], object]
 
 
 def nothing(executor: "LocalExecutor", batch: Batch, spans: Sequence[Span]) -> None:

@@ -94,6 +94,9 @@ class FakeLedger:
     def find_settled(self, kind: str, uuid: UUID, region: str) -> int | None:
         raise NotImplementedError  # the model's opens and resets are answered
 
+    def reset_state(self, uuid: UUID, region: str) -> str | None:
+        raise NotImplementedError  # and it rewinds nothing
+
 
 class FakeTarget:
     """Staging and target, in the same tables."""

@@ -57,7 +57,7 @@ class Yarn:
         self._write("capacity-scheduler.xml", SCHEDULER)
         path = f"{self._home}:{jars}/*:{spark_home()}/jars/*"
         for name, kind in DAEMONS.items():
-            argv = [
+            argv: list[str | Path] = [
                 java(),
                 *OPTIONS,
                 *_opened(),

@@ -1,3 +1,4 @@
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -41,7 +42,7 @@ class Asked:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses between rounds, which pass at once."""
     found: list[float] = []
-    monkeypatch.setattr(admin.time, "sleep", found.append)
+    monkeypatch.setattr(time, "sleep", found.append)
     return found
 
 
@@ -86,7 +87,7 @@ def test_the_patience_is_one_for_all_and_begins_anew_with_each_progress(
 ) -> None:
     """The first that still moves is named when it is over."""
     monkeypatch.setattr(admin, "SECONDS", 1.5)
-    monkeypatch.setattr(admin.time, "monotonic", lambda: len(pauses))
+    monkeypatch.setattr(time, "monotonic", lambda: len(pauses))
     broker = Asked({"a": answers, "b": [MOVES]})
     with pytest.raises(Unreachable, match=r"question [ab]: Kafka answers NOT_LEADER"):
         broker.all()

@@ -1,5 +1,6 @@
 """An outage is waited out up to a bound, and every round of it is named."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,7 +14,7 @@ from tidemark.member.outage import Outage, waited_out
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look at the clock is a second later; pauses take none."""
     seconds: Iterator[int] = iter(range(100))
-    monkeypatch.setattr(outage_module.time, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr(time, "monotonic", lambda: next(seconds))
     monkeypatch.setattr(outage_module, "PAUSE_SECONDS", 0)
 
 

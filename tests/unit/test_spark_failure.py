@@ -3,7 +3,8 @@
 import pytest
 
 from tidemark.errors import DataLost, JobFailed, TransformFailed
-from tidemark.spark.failure import WorkerError, cause, failed, marked, new_token
+from tidemark.spark.cause import cause
+from tidemark.spark.failure import WorkerError, failed, marked, new_token
 
 
 @pytest.mark.parametrize(

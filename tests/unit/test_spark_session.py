@@ -1,6 +1,7 @@
 """How the JVM of a driver is started."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ def not_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
     monkeypatch.setattr(SparkContext, "_gateway", None)
     monkeypatch.setattr(words, "launch_gateway", start)
-    monkeypatch.setattr(archive.sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "")
     monkeypatch.delenv("SPARK_SUBMIT_OPTS")
 

@@ -441,7 +441,9 @@ def test_two_members_share_batches_smaller_than_a_range_and_batches_that_it_cuts
     good = {(0, at) for at in range(30) if at not in left_out} | {(1, at) for at in range(9)}
     assert desk.rows() == sorted(one for one in good if is_good(one[1]))
     assert desk.offsets() == desk.group.offsets == desk.ends
-    assert [*desk.ledger.run_at(desk.region, epoch).remarks] == [
+    run = desk.ledger.run_at(desk.region, epoch)
+    assert run
+    assert [*run.remarks] == [
         f"accepted: {Span(*PASSED, *one)} is corrupt in Kafka and was left out" for one in ranges
     ]
 
@@ -454,7 +456,9 @@ def test_a_bound_that_ends_a_run_before_a_range_leaves_it_for_the_next_one(desk:
     while desk.plan(epoch):
         desk.work(epoch)
     desk.close("first")
-    assert (desk.offsets(), desk.ledger.run_at(desk.region, epoch).remarks) == ({PASSED: 15}, [])
+    run = desk.ledger.run_at(desk.region, epoch)
+    assert run
+    assert (desk.offsets(), run.remarks) == ({PASSED: 15}, [])
     desk.work(desk.open("second", overrides=told).epoch)
     assert [at for _, at in desk.rows()] == [
         at for at in (*range(15), *range(20, 30)) if is_good(at)

@@ -319,7 +319,7 @@ def test_a_fenced_member_cancels_its_job_and_publishes_nothing(
 def test_a_zombie_that_finished_its_job_cannot_publish(world: World) -> None:
     world.produce(3)
     world.open("first")
-    world.after = lambda *_: world.reset() and None
+    world.after = lambda *_: world.reset()
     with pytest.raises(Fenced):
         world.drain("first")
     assert world.rows() == []

@@ -62,7 +62,10 @@ def test_no_record_is_lost_or_doubled_though_executor_and_worker_are_killed_and_
     python = str(flights.project / "environment" / "bin" / "python")
     spark = cluster.connection | {"extra": {"python": python}}
     conf = SHORT_LIVED | {"spark.ui.enabled": "true", "spark.ui.port": str(page)}
-    told = lambda: flights.log.read_text() + flights.words.read_text()[-3000:]  # noqa: E731
+
+    def told() -> str:
+        return flights.log.read_text() + flights.words.read_text()[-3000:]
+
     with flights.run(spark, conf, "read.middle=stop") as driver:
         until(lambda: driver.poll() or len(stopped(marked(folder))) == 2, 400, told, pause=0.5)
         shown = command_lines() + _pages(cluster, page)
