@@ -14,7 +14,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import StagingLost, TargetRefused
-from tidemark.postgres.errors import staging_discarded
+from tidemark.postgres.cases import StagingDiscarded
 from tidemark.staging.column import KEYS
 
 _PIECE_BYTES = 64 << 20
@@ -73,7 +73,7 @@ class CopyStream:
         if self._failure is not None:
             raise self._failure from self._failure.__cause__
         if isinstance(error, psycopg2.errors.UndefinedTable):
-            raise staging_discarded() from error
+            raise StagingDiscarded from error
         if isinstance(error, psycopg2.DataError):
             # not chained: the server's CONTEXT quotes the row
             raise TargetRefused(_refused_value(error, self._schema.names)) from None
