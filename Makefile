@@ -1,5 +1,6 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-yarn quick check docs faults up down lock release-check clean \
+.PHONY: help demo test test-rest test-all test-yarn servers flakes generated quick check docs faults \
+	up down lock release-check clean \
 	bench bench-decode bench-in-flight bench-ledger bench-small bench-start bench-width \
 	bench-upsert bench-workers
 
@@ -21,10 +22,21 @@ EXAMPLE := flights
 demo: $(READY) ## Replay flights into Kafka, kill drivers, prove the result; EXAMPLE=orders_cdc, payments_avro
 	@$(BIN)/python scripts/demo.py $(EXAMPLE)
 
-test: check ## Check the code, then run every test on real Kafka, Postgres, Spark and Airflow
+test: check servers ## Check the code, then prove every feature on real Kafka, Postgres, Spark and Airflow
+	@$(PYTEST)
+
+test-rest: $(READY) servers ## Run what test leaves out: the whole fault table, large models, clusters, outages
+	@$(PYTEST) --tier rest
+
+test-all: test test-rest ## Run every test there is
+
+servers: $(READY)
 	@scripts/postgres15
 	@scripts/chromium
-	@$(PYTEST)
+
+MINUTES := 60
+flakes: $(READY) servers ## Run the tests in random order again and again; print each that was ever red
+	@$(BIN)/python -m scripts.flakes $(MINUTES)
 
 quick: check ## Check the code, then run the tests that need no server: a minute
 	@$(BIN)/python -m pytest -n 2 -q --quick tests/unit tests/property
@@ -42,6 +54,11 @@ check: $(READY) ## Check format, lint, types, imports, images, the compose file 
 	@$(BIN)/compose-lint check --quiet --skip-suppressed --strict-config --fail-on low docker-compose.yml
 	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@$(BIN)/zizmor --quiet --offline .github/workflows
+
+generated: $(READY) ## Write what is made from the code: configuration.md, the errors, schemas
+	@$(BIN)/python -m scripts.configuration_docs --write
+	@$(BIN)/python -m scripts.error_docs --write
+	@$(BIN)/python -m scripts.output_schemas --write
 
 REPOSITORY :=
 docs: $(READY) ## Build the docs site; any link or anchor that leads nowhere is an error
@@ -78,7 +95,7 @@ bench-start: $(READY) ## Measure runs that have little or nothing to read
 	@$(BIN)/python scripts/start_bench.py
 
 faults: $(READY) ## Break every step in every way and print the whole table of results
-	@$(PYTEST) --fault-table
+	@$(PYTEST) --tier all tests/faults
 
 up: $(READY) ## Start Kafka, Postgres and Airflow on this machine
 	@$(BIN)/tidemark local up

@@ -65,14 +65,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 def drain(path: str) -> dict[str, object]:
     """Run the member's loop of the run that the environment names; return what it did."""
-    from tidemark.errors import InvalidSettings
     from tidemark.operations.drain import drain_run
+    from tidemark.operations.errors import DriverHasNoRun
     from tidemark.settings.connections import Connection
     from tidemark.settings.pipeline import Pipeline
 
     run_id = os.environ.get("TIDEMARK_RUN_ID")
     if not run_id:
-        raise InvalidSettings("TIDEMARK_RUN_ID is not set: it names the open run to drain")
+        raise DriverHasNoRun(variable="TIDEMARK_RUN_ID")
     pipeline = Pipeline.load(path)
     drained = drain_run(
         pipeline,
@@ -87,11 +87,11 @@ def drain(path: str) -> dict[str, object]:
 
 def _slot() -> int:
     """Which of the run's members this is, from 1: its static name in the group."""
-    from tidemark.errors import InvalidSettings
+    from tidemark.operations.errors import DriverHasNoSlot
 
     text = os.environ.get("TIDEMARK_MEMBER_SLOT", "1")
     if not text.isdecimal() or int(text) < 1:
-        raise InvalidSettings(f"TIDEMARK_MEMBER_SLOT is {text!r}: it numbers members from 1")
+        raise DriverHasNoSlot(variable="TIDEMARK_MEMBER_SLOT", value=text)
     return int(text)
 
 

@@ -15,6 +15,7 @@ from tidemark.model import membership, table_name
 from tidemark.postgres import parameters, transaction
 from tidemark.settings import connections, field_types, fields
 from tidemark.settings.decode import Metadata
+from tidemark.settings.errors import ALLOWED
 from tidemark.spark import cluster
 from tidemark.spark import postgres as task_sessions
 from tidemark.spark.records import row_schema
@@ -64,7 +65,7 @@ def parts() -> Iterator[str]:
 
 def _types() -> str:
     rows = []
-    for name in field_types.ALLOWED.split(", "):
+    for name in ALLOWED.split(", "):
         example, words = JSON_OF_TYPES[name]
         schema = fields.arrow_schema({"f": SAMPLES.get(name, name)})
         [column] = columns_of(schema)

@@ -4,18 +4,16 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import typer.main
+from scripts.error_docs import errors_table
 from scripts.markdown_pieces import filled, table
 
 from tidemark.cli.errors import exit_codes
 from tidemark.cli.main import app
-from tidemark.errors import by_code
 from tidemark.operations.metrics import metrics_of
 
-OPERATING = Path(__file__).resolve().parents[1] / "docs" / "operating.md"
 PACKAGES = {
     "tidemark.airflow": "For DAG files.",
     "tidemark.testing": "For the tests of your own pipelines.",
@@ -79,30 +77,11 @@ def _prose(text: str) -> str:
 
 
 def _errors() -> str:
-    remedies = dict(_remedies())
-    rows = [
-        (
-            f"`{code}`",
-            str(kind.exit_code),
-            "yes" if kind.exit_code == 1 or kind.retry_may_help else "no",
-            inspect.getdoc(kind) or "",
-            remedies[code],
-        )
-        for code, kind in by_code().items()
-    ]
-    head = ("code", "exit", "may a retry help?", "what it means", "what to do")
     return (
         "# Errors\n\nEvery error has a code, an exit code and a remedy. [When a run is red]"
-        f"(operating.md#when-a-run-is-red) says where to look first.\n\n{table(head, rows)}"
+        "(operating.md#when-a-run-is-red) says where to look first.\n\n"
+        f"{errors_table('operating.md')}"
     )
-
-
-def _remedies() -> Iterator[tuple[str, str]]:
-    """What docs/operating.md says to do: a test holds its rows to the code."""
-    text = OPERATING.read_text()
-    for line in text[text.index("| code | exit |") :].split("\n\n")[0].splitlines()[2:]:
-        cells = re.split(r"(?<!\\)\|", line.strip("|"))
-        yield cells[0].strip(" `"), re.sub(r"\]\(#", "](operating.md#", cells[-1].strip())
 
 
 def _metrics() -> str:

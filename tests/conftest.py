@@ -25,7 +25,6 @@ from tidemark.local.stack import LocalStack
 from tidemark.spark.archive import OPTIONS, with_archive
 
 PROJECT = Path(__file__).resolve().parent.parent
-FAULTS = PROJECT / "tests" / "faults"
 OLD_POSTGRES = Path("/usr/lib/postgresql/15/bin")
 """Where Debian and Ubuntu install PostgreSQL 15."""
 
@@ -50,7 +49,13 @@ def _old_postgres(local: LocalStack) -> Postgres:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="leave out what needs a server")
-    parser.addoption("--fault-table", action="store_true", help="try every fault, print the table")
+    parser.addoption(
+        "--tier",
+        choices=("test", "rest", "all"),
+        default="test",
+        help="test leaves out what is marked long, rest has nothing else, all has both",
+    )
+    parser.addoption("--shuffle", help="a seed: random order, random distribution")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -61,20 +66,19 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(plugin)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests marked `whole_table` run with `--fault-table`, and beside them only tests/faults."""
-    if config.getoption("--fault-table"):
-        chosen = [one for one in items if FAULTS in one.path.parents or _is_for_the_table(one)]
-        config.hook.pytest_deselected(items=[one for one in items if one not in chosen])
-        items[:] = chosen
-        return
-    reason = "takes long: `make faults` runs it; shorter tests stand beside it"
-    for one in filter(_is_for_the_table, items):
-        one.add_marker(pytest.mark.skip(reason=reason))
+    """Leave out the tests of the other tier."""
+    tier = config.getoption("--tier")
+    if tier != "all":
+        out = [one for one in items if is_long(one) != (tier == "rest")]
+        config.hook.pytest_deselected(items=out)
+        items[:] = [one for one in items if is_long(one) == (tier == "rest")]
 
 
-def _is_for_the_table(test: pytest.Item) -> bool:
-    return test.get_closest_marker("whole_table") is not None
+def is_long(test: pytest.Item) -> bool:
+    """`make test` leaves it out."""
+    return test.get_closest_marker("long") is not None
 
 
 def running(local: LocalStack, server: Postgres) -> bool:

@@ -16,8 +16,8 @@ whose text is `__str__`, fact first, then the remedy.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, dataclass_transform
+from contextlib import contextmanager
+from typing import Any, ClassVar, dataclass_transform, get_origin
 
 
 def _in_capitals(name: str) -> str:
@@ -36,6 +36,7 @@ class TidemarkError(Exception):
     """What a person does about it, whatever the case: a sentence or two."""
     see: ClassVar[str] = ""
     """The heading of docs/operating.md that tells more, as an anchor."""
+    _fields: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(
         cls, *, hint: str = "", exit_code: int = 1, retry: bool | None = None, see: str = ""
@@ -46,10 +47,27 @@ class TidemarkError(Exception):
             cls.code = _in_capitals(cls.__name__)
             cls.exit_code, cls.hint, cls.see = exit_code, hint, see
             cls.retry_may_help = exit_code == 1 if retry is None else retry
-        dataclass(kw_only=True, eq=False)(cls)
-        if hint:  # SHIM until every raise names a case
-            made: Any = cls.__init__
-            cls.__init__ = lambda self, *args, **values: made(self, **values)  # type: ignore[method-assign]
+        own = (
+            name
+            for name, kind in vars(cls).get("__annotations__", {}).items()
+            if get_origin(kind) is not ClassVar
+        )
+        cls._fields = tuple(dict.fromkeys((*cls._fields, *own)))
+
+    def __init__(self, *shim: Any, **values: Any) -> None:
+        """Take a value for each field that has no default; by hand, for processes start quickly.
+
+        Raises:
+            TypeError: a field is missing, or unknown.
+        """
+        super().__init__(*shim)
+        missing = [
+            one for one in self._fields if one not in values and not hasattr(type(self), one)
+        ]
+        unknown = [one for one in values if one not in self._fields]
+        if missing or unknown:
+            raise TypeError(f"{type(self).__name__}: missing {missing}, unknown {unknown}")
+        vars(self).update(values)
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else self.hint
@@ -64,7 +82,7 @@ class TidemarkError(Exception):
 
     def fields(self) -> dict[str, object]:
         """What the case is made of, by name, in plain values as JSON takes them."""
-        return {one.name: _plain(getattr(self, one.name)) for one in fields(self)}  # type: ignore[arg-type]
+        return {name: _plain(getattr(self, name)) for name in self._fields}
 
 
 class Unreachable(
@@ -160,6 +178,36 @@ class InvalidSettings(
     hint="Correct the file, the connection or the topic that the text names.",
 ):
     """The pipeline file, a connection or an argument is wrong, or a topic does not exist."""
+
+
+class MissingExtra(InvalidSettings):
+    """Packages that only some installations need are not there."""
+
+    feature: str
+    """What needs them: format avro."""
+    extra: str
+    """That Tidemark is to be installed with."""
+    cause: str
+    """Python's own text, or the package."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.feature} needs packages that are missing ({self.cause}):"
+            f" install tidemark[{self.extra}]"
+        )
+
+
+@contextmanager
+def packages_of(extra: str, feature: str) -> Iterator[None]:
+    """Within, packages of an extra are imported, which a feature needs.
+
+    Raises:
+        MissingExtra: one is not there.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra(feature=feature, extra=extra, cause=str(error)) from error
 
 
 class Fenced(
@@ -348,8 +396,7 @@ def told(error: TidemarkError) -> dict[str, object]:
 def retold(found: Mapping[str, Any]) -> TidemarkError:
     """The error of which another process told: its code, with the text and fields that it had."""
     kind = by_code()[found["code"]]
-    known = {one.name for one in fields(kind)}  # type: ignore[arg-type]
-    error = kind(**{name: value for name, value in found["fields"].items() if name in known})
+    error = kind(**{name: one for name, one in found["fields"].items() if name in kind._fields})
     error.args = (found["text"],)
     return error
 

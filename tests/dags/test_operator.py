@@ -87,7 +87,7 @@ def test_a_driver_that_ends_well_leaves_the_task_green(driver: Driver) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("code", "name"),
-    [("10", "FENCED"), pytest.param("2", "INVALID_SETTINGS", marks=pytest.mark.whole_table)],
+    [("10", "FENCED"), pytest.param("2", "INVALID_SETTINGS", marks=pytest.mark.long)],
 )
 def test_what_no_retry_can_help_is_not_retried(driver: Driver, code: str, name: str) -> None:
     from airflow.sdk.exceptions import AirflowFailException
@@ -99,7 +99,7 @@ def test_what_no_retry_can_help_is_not_retried(driver: Driver, code: str, name: 
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("then", "code"),
-    [pytest.param("1", 1, marks=pytest.mark.whole_table), ("killed", 137)],
+    [pytest.param("1", 1, marks=pytest.mark.long), ("killed", 137)],
 )
 def test_a_driver_that_failed_or_was_killed_is_retried(
     driver: Driver, then: str, code: int

@@ -17,10 +17,12 @@ from tidemark.local.stack import LocalStack
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "cell" in metafunc.fixturenames:
-        whole = metafunc.config.getoption("--fault-table")
-        chosen = [cell for cell in cells() if whole or is_in_cut(*cell)]
-        ids = [f"{fault.name}-{case}" for fault, case in chosen]
-        metafunc.parametrize("cell", chosen, ids=ids)
+        of_cut = {True: (), False: pytest.mark.long}
+        tried = [
+            pytest.param(cell, id=f"{cell[0].name}-{cell[1]}", marks=of_cut[is_in_cut(*cell)])
+            for cell in cells()
+        ]
+        metafunc.parametrize("cell", tried)
 
 
 @pytest.fixture

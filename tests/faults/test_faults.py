@@ -38,7 +38,7 @@ def test_after_any_fault_one_more_run_leaves_everything_exactly_once(
         pytest.param(
             case,
             id=str(case),
-            marks=() if case.step in ("6 publish", "9 rewind") else pytest.mark.whole_table,
+            marks=() if case.step in ("6 publish", "9 rewind") else pytest.mark.long,
         )
         for case in LOST_ANSWERS
     ],

@@ -151,7 +151,7 @@ def away(
     broker.start()
 
 
-@pytest.mark.whole_table
+@pytest.mark.long
 @pytest.mark.parametrize(("seconds", "point"), OUTAGES)
 def test_two_drivers_outlive_an_outage(
     broker: Broker, away: FaultRegion, seconds: int, point: str

@@ -17,7 +17,7 @@ from tests.support.fake_tables import (
 )
 from tests.support.fakes import FakeGroup
 
-from tidemark.errors import RunNotDone, TidemarkError
+from tidemark.errors import RunNotDone, TidemarkError, by_code
 from tidemark.model.batch import ONLY, Batch
 from tidemark.model.bounds import Bounds
 from tidemark.model.facts import Facts
@@ -56,8 +56,10 @@ class Calls:
             ledger = FakeLedger(self.tables[at], self.without, fates)
             try:
                 found = function(self, ledger, *values)
-            except (TidemarkError, Asleep) as error:
-                found = type(error)
+            except Asleep:
+                found = Asleep
+            except TidemarkError as error:
+                found = by_code()[error.code]
             self._calls[key] = found, self.number(ledger.tables)
         return self._calls[key]
 

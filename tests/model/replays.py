@@ -20,7 +20,7 @@ from tests.support.fake_letters import (
 from tests.support.fake_tables import CLUSTER, REGION, TARGET
 from tests.support.fakes import FakeGroup
 
-from tidemark.errors import ClaimsLost, Fenced, StagingLost, TidemarkError
+from tidemark.errors import ClaimsLost, Fenced, StagingLost, TidemarkError, by_code
 from tidemark.model.batch import ONLY, Batch
 from tidemark.model.contribution import Attempt, Contribution, SpanRead
 from tidemark.model.dead_letters import LetterFilter
@@ -110,8 +110,10 @@ class Replays:
         function: Callable[..., Any] = getattr(self, f"_{process.kind}_{step}")
         try:
             told = function(ledger, process)
-        except (TidemarkError, Asleep) as error:
-            told = type(error)
+        except Asleep:
+            told = Asleep
+        except TidemarkError as error:
+            told = by_code()[error.code]
         return told, ledger.tables
 
     def _told(self, process: Process, told: Any, tables: Tables, *, is_emptied: bool) -> Process:

@@ -55,7 +55,7 @@ def test_all_promises_hold_in_every_order(
     assert searched(world, faults).wrong == ""
 
 
-@pytest.mark.whole_table
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("world", "faults"),
     [*((TOGETHER, pair) for pair in PAIRS), *((WIDE, alone) for alone in ALONE)],

@@ -26,7 +26,7 @@ def test_each_row_is_sent_once_whatever_happens(faults: Faults) -> None:
     assert wrong == ""
 
 
-@pytest.mark.whole_table
+@pytest.mark.long
 @pytest.mark.parametrize("faults", [*ALONE, *PAIRS], ids=str)
 def test_each_row_is_sent_once_whatever_happens_twice(faults: Faults) -> None:
     states, wrong = searched(World(faults, batches=3))

@@ -28,7 +28,7 @@ from tidemark.model.dead_letters import Counted, Limits, Reason
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import KnownTarget, Mirrored, Partition, RegionState
-from tidemark.protocol.contribute import SpanAlreadyClaimed
+from tidemark.protocol.errors import SpanAlreadyClaimed
 from tidemark.protocol.ports import NewReset, NewRun
 
 
@@ -145,12 +145,12 @@ class FakeDeciding(Transaction):
     def _refuse_plan(self, batch: Planned) -> None:
         most = self.bounds().in_flight
         if any(one.seq % most == batch.seq % most for one in self.tables.planned):
-            self._refuse("in flight", Fenced)
+            self._refuse("in flight", Fenced())
         for span in batch.spans:
             begun = [self.tables.offsets[span.partition]]
             begun += [s.end for b in self.tables.planned for s in b.spans if _beside(s, span)]
             if span.start < max(begun):
-                self._refuse("overlap", LedgerInconsistent)
+                self._refuse("overlap", LedgerInconsistent())
 
     def is_unpublished(self, batch: Batch) -> bool:
         return any(one[:2] == (batch.seq, batch.epoch) for one in self.tables.planned)
@@ -162,7 +162,7 @@ class FakeDeciding(Transaction):
         place, planned = self._planned(batch)
         spans = tuple(read.span for read in contribution.reads)
         if not {*planned.spans} >= {*spans} or {*planned.claimed} & {*spans}:
-            self._refuse("claims", SpanAlreadyClaimed)
+            self._refuse("claims", SpanAlreadyClaimed(seq=batch.seq))
         [winner] = contribution.winners
         claims = (*planned.claims, Claim(winner.member, winner.attempt, spans))
         self._replace(place, planned._replace(claims=claims))
@@ -178,7 +178,7 @@ class FakeDeciding(Transaction):
         offsets, claimed = [*self.tables.offsets], self._planned(batch)[1].claimed
         for span in self._planned(batch)[1].spans:
             if span not in claimed or offsets[span.partition] != span.start:
-                self._refuse("offsets", Fenced)
+                self._refuse("offsets", Fenced())
             offsets[span.partition] = span.end
         self._set(offsets=tuple(offsets))
 
@@ -194,9 +194,9 @@ class FakeDeciding(Transaction):
         moved = Moved.total(by_target.values())
         place, planned = self._planned(batch)
         if not as_batch(planned).is_complete:
-            self._refuse("claimed", LedgerInconsistent)
+            self._refuse("claimed", LedgerInconsistent())
         if moved.rows != sum(claim.rows for claim in planned.claims):
-            self._refuse("counts", StagingLost)
+            self._refuse("counts", StagingLost())
         published = Published(*planned[:3], moved.rows)
         rest = self.tables.planned[:place] + self.tables.planned[place + 1 :]
         self._set(planned=rest, published=(*self.tables.published, published))
@@ -225,9 +225,9 @@ class FakeDeciding(Transaction):
         every = self.tables.planned
         self._set(planned=(*every[:place], planned, *every[place + 1 :]))
 
-    def _refuse(self, guard: str, error: type[Exception]) -> None:
+    def _refuse(self, guard: str, error: Exception) -> None:
         if guard not in self.without:
-            raise error(f"refused: {guard}")
+            raise error
 
 
 def _beside(one: Span, other: Span) -> bool:

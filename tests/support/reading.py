@@ -6,17 +6,17 @@ import subprocess
 import sys
 from dataclasses import astuple
 
-from tidemark.errors import TidemarkError
+from tidemark.errors import TidemarkError, retold, told
 from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import Span
 
 
 def read_apart(
     kafka: str, *spans: Span, then: Span | None = None
-) -> tuple[list[int], str | None, list[object]]:
-    """The offsets that came, the code of the error that ended the read, and its arguments.
+) -> tuple[list[int], TidemarkError | None]:
+    """The offsets that came, and the error that ended the read.
 
-    `then` is read after that, in the same process.
+    `then` is read after that, in the same process, which must live to its end.
     """
     readings = [spans, [then] if then else []]
     question = json.dumps([kafka, *([astuple(one) for one in some] for some in readings)])
@@ -30,24 +30,23 @@ def read_apart(
         env={**os.environ, "PYTHONPATH": paths},
         check=False,
     )
-    if done.returncode:
-        return [], f"exit {done.returncode}", [done.stderr]
-    offsets, code, arguments = json.loads(done.stdout)
-    return offsets, code, arguments
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    offsets, error = json.loads(done.stdout)
+    return offsets, error and retold(error)
 
 
 def _main() -> None:
     kafka, *readings = json.loads(sys.argv[1])
     found: list[int] = []
-    code, arguments = None, []
+    met = None
     for places in filter(None, readings):
         spans = [Span(*place) for place in places]
         try:
             for records in read_spans({"bootstrap.servers": kafka}, spans):
                 found += [record.offset() for record in records]
         except TidemarkError as error:
-            code, arguments = error.code, list(error.args)
-    print(json.dumps([found, code, arguments]), flush=True)
+            met = told(error)
+    print(json.dumps([found, met]), flush=True)
     os._exit(0)
 
 

@@ -1,7 +1,12 @@
-"""How workers of pytest-xdist share the tests: by file, long files first, some test by test."""
+"""How workers of pytest-xdist share the tests: by file, long files first, some test by test.
+
+With `--shuffle SEED` files and the tests of a file come in a random order, and some files are
+shared test by test: what a test leaves, or needs to be left, shows.
+"""
 
 import gc
 import os
+import random
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -75,7 +80,17 @@ class Sharing(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0].removeprefix("tests/")
-        return nodeid if file in SPREAD else TOGETHER.get(file, file)
+        if file in TOGETHER:
+            return TOGETHER[file]
+        return nodeid if file in SPREAD or self._is_scattered(file) else file
+
+    def _is_scattered(self, file: str) -> bool:
+        seed = self.config.getoption("--shuffle")
+        return seed is not None and random.Random(f"{seed} {file}").random() < SCATTERED
+
+
+SCATTERED = 0.2
+"""The share of files that `--shuffle` gives away test by test."""
 
 
 def worker() -> str:
@@ -104,9 +119,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Sharing:
     return Sharing(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if worker():
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if seed := config.getoption("--shuffle"):
+        _shuffle(items, random.Random(seed))
+    elif worker():
         items.sort(key=_place)
+
+
+def _shuffle(items: list[pytest.Item], chance: random.Random) -> None:
+    """Files in a random order, and the tests of each; alike in each worker."""
+    places: dict[Path, float] = {}
+    for item in items:
+        places.setdefault(item.path, chance.random())
+    order = {item.nodeid: (places[item.path], chance.random()) for item in items}
+    items.sort(key=lambda item: order[item.nodeid])
 
 
 def _place(item: pytest.Item) -> int:

@@ -149,7 +149,7 @@ def test_what_it_raises_is_told_with_the_line(
     """B17: a retry helps only where the machine or the network failed."""
     with pytest.raises(Exception, match=says) as caught:
         rows(function, batch(1))
-    assert type(caught.value) is kind
+    assert isinstance(caught.value, kind)
     assert "\n" not in str(caught.value)
 
 

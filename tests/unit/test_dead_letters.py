@@ -2,7 +2,8 @@
 
 import pytest
 
-from tidemark.model.dead_letters import Counted, Limits, Reason, too_many
+from tidemark.model.dead_letters import Counted, Limits, Reason
+from tidemark.model.errors import DeadLettersOverLimit
 
 
 @pytest.mark.parametrize(
@@ -36,9 +37,18 @@ def test_a_small_batch_within_the_ratio_is_not_refused_for_what_came_before_it()
 
 
 def test_what_is_too_many_is_told_with_reasons_and_a_record() -> None:
-    counted = Counted(1000, 812, 0, 0, Limits())
-    reasons = [Reason("NOT_AN_OBJECT", 800, "t[0]@17"), Reason("INVALID_JSON", 12, "t[1]@3")]
-    error = too_many("flights", 7, counted, 0, reasons)
+    reasons = (Reason("NOT_AN_OBJECT", 800, "t[0]@17"), Reason("INVALID_JSON", 12, "t[1]@3"))
+    error = DeadLettersOverLimit(
+        region="flights",
+        seq=7,
+        records=1000,
+        dead_letters=812,
+        refused=0,
+        most=500,
+        max_ratio=0.5,
+        max_count=None,
+        reasons=reasons,
+    )
     assert (error.code, error.exit_code) == ("TOO_MANY_DEAD_LETTERS", 21)
     assert str(error).startswith(
         "region flights, batch 7: 812 of 1000 records are dead letters, at most 500 are allowed"

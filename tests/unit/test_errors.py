@@ -1,65 +1,105 @@
-import re
+"""Errors are data: a code with its facts, a case with its fields, a text that is made of them."""
+
+import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from scripts import error_docs
 
-from tidemark import errors
-from tidemark.errors import TidemarkError, by_code
+from tidemark.errors import (
+    CorruptRecord,
+    Fenced,
+    InvalidSettings,
+    MissingExtra,
+    Refused,
+    TidemarkError,
+    by_code,
+    packages_of,
+    retold,
+    told,
+)
 
-PACKAGE = Path(errors.__file__).parent
-TREE = [
-    found for found in vars(errors).values()
-    if isinstance(found, type) and issubclass(found, TidemarkError)
-]  # fmt: skip
-DOCUMENTED = {
-    name: int(code) for name, code in re.findall(r"─ (\w+) +(\d+) ", errors.__doc__ or "")
-}
-
-
-def test_the_tree_in_the_docstring_is_the_tree() -> None:
-    assert {kind.__name__: kind.exit_code for kind in TREE if kind is not TidemarkError} == (
-        DOCUMENTED
-    )
+WRITE = "run: make generated"
 
 
-def test_all_of_the_tree_are_found_by_their_codes() -> None:
-    """A tree that is listed in part would lose an error on its way out of a task."""
-    assert set(by_code().values()) == {*TREE} - {TidemarkError}
+class GroupIsTaken(Refused):
+    """The case of these tests."""
+
+    region: str
+    groups: tuple[str, ...]
+    limit: int | None = None
+
+    def __str__(self) -> str:
+        return f"region {self.region}: {', '.join(self.groups)}"
 
 
-def test_what_a_retry_cannot_help_has_a_code_of_its_own() -> None:
-    codes = [kind.exit_code for kind in TREE if kind.exit_code >= 10]
-    assert len(codes) == len(set(codes)) == 13
-
-
-@pytest.mark.parametrize("kind", TREE)
+@pytest.mark.parametrize("kind", by_code().values())
 def test_an_exit_code_is_a_retry_wrong_usage_or_final(kind: type[TidemarkError]) -> None:
     assert kind.exit_code in (1, 2) or 10 <= kind.exit_code < 64
 
 
-@pytest.mark.parametrize(
-    ("kind", "code"),
-    [
-        (errors.Fenced, "FENCED"),
-        (errors.IncompleteRead, "INCOMPLETE_READ"),
-        (errors.TidemarkError, "TIDEMARK_ERROR"),
-    ],
-)
-def test_the_code_is_the_name_in_capitals(kind: type[TidemarkError], code: str) -> None:
-    assert kind("x").code == code
+def test_what_a_retry_cannot_help_has_a_code_of_its_own() -> None:
+    codes = [kind.exit_code for kind in by_code().values() if kind.exit_code >= 10]
+    assert len(codes) == len(set(codes))
+
+
+def test_a_code_is_the_name_of_its_class_in_capitals() -> None:
+    assert by_code()["INCOMPLETE_READ"].__name__ == "IncompleteRead"
+    assert by_code()["FENCED"] is Fenced
+
+
+def test_a_case_has_the_facts_of_its_code_and_its_own_fields() -> None:
+    error = GroupIsTaken(region="flights", groups=("a", "b"))
+    assert (error.code, error.exit_code, error.case) == ("REFUSED", 16, "GroupIsTaken")
+    assert error.fields() == {"region": "flights", "groups": ["a", "b"], "limit": None}
+    assert str(error) == "region flights: a, b"
+
+
+def test_a_case_survives_a_process_of_pythons_pool() -> None:
+    error = pickle.loads(pickle.dumps(GroupIsTaken(region="flights", groups=("a",))))
+    assert isinstance(error, GroupIsTaken)
+    assert error.groups == ("a",)
+
+
+def test_an_error_is_told_to_a_program_and_retold_by_its_code() -> None:
+    error = retold(told(GroupIsTaken(region="flights", groups=("a",))))
+    assert type(error) is Refused
+    assert str(error) == "region flights: a"
+    again = retold(told(CorruptRecord(topic="t", partition=1, offset=5)))
+    assert isinstance(again, CorruptRecord)
+    assert (again.topic, again.partition, again.offset) == ("t", 1, 5)
+
+
+def test_a_missing_package_is_named_with_the_extra_that_brings_it() -> None:
+    with pytest.raises(MissingExtra) as caught, packages_of("testing", "a check of DDL"):
+        import no_such_package  # type: ignore[import-not-found]  # noqa: F401
+    assert caught.value.fields() == {
+        "feature": "a check of DDL",
+        "extra": "testing",
+        "cause": "No module named 'no_such_package'",
+    }
 
 
 def test_a_task_learns_that_postgres_is_gone_without_an_orm() -> None:
-    """What that means is listed once; Spark starts a Python process for each task."""
+    """Spark starts a Python process for each task."""
     asked = "import sys, tidemark.spark.writer, tidemark.spark.journal; print(*sys.modules)"
     found = subprocess.run(
         [sys.executable, "-c", asked], capture_output=True, text=True, check=True
     )
     assert "tidemark.postgres.errors" in found.stdout.split()
     assert "sqlalchemy" not in found.stdout.split()
-    listed = [
-        path for path in PACKAGE.rglob("*.py") if "psycopg2.OperationalError," in path.read_text()
-    ]
-    assert [path.name for path in listed] == ["errors.py"]
+
+
+def test_wrong_settings_are_values_that_are_wrong() -> None:
+    """Pydantic takes a ValueError of a check for a fault of the file."""
+    assert issubclass(InvalidSettings, ValueError)
+
+
+def test_the_table_of_errors_is_what_the_code_says() -> None:
+    page = error_docs.PAGE.read_text()
+    assert page == error_docs.with_table(page), WRITE
+
+
+def test_the_text_of_each_case_is_the_one_in_the_snapshot() -> None:
+    assert error_docs.TEXTS.read_text() == error_docs.texts(), WRITE

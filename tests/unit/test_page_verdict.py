@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tidemark.errors import Unreachable, by_code
+from tidemark.errors import TidemarkError, Unreachable, by_code
 from tidemark.ledger.past import DAY_PARTS, Standing
-from tidemark.page.log_error import error_in
-from tidemark.page.remedies import REMEDIES
+from tidemark.page.html import page
+from tidemark.page.log_error import error_in, remedy
 from tidemark.page.seen import AirflowRun, SeenRegion
 from tidemark.page.sparkline import sparkline
 from tidemark.page.verdict import Level, verdict
@@ -59,7 +59,7 @@ def test_a_ledger_that_cannot_be_asked_is_told_with_the_remedy() -> None:
     found = verdict(seen(), None, Unreachable("no route to it"))
     assert (found.level, found.code) == (Level.unknown, "UNREACHABLE")
     assert "no route to it" in found.sentence
-    assert found.remedy == REMEDIES["UNREACHABLE"]
+    assert found.remedy == Unreachable.hint
 
 
 def test_a_run_that_is_on_says_how_far_it_is() -> None:
@@ -109,8 +109,22 @@ def test_records_wait_only_if_no_run_will_read_them(others: Any, level: Level) -
     assert verdict(seen(**others), standing(), lag=0).level is Level.well
 
 
-def test_every_error_has_a_remedy() -> None:
-    assert set(REMEDIES) == set(by_code())
+@pytest.mark.parametrize("kind", by_code().values())
+def test_a_remedy_is_the_errors_hint_with_its_code_as_code(kind: type[TidemarkError]) -> None:
+    assert remedy(kind.code) == kind.hint
+    shown = page("problem.html", code=kind.code, text="x", remedy=kind.hint)
+    assert "`" not in shown
+    assert shown.count("<code>") == 1 + kind.hint.count("`") / 2
+
+
+@pytest.mark.parametrize("code", [None, "OF_A_NEWER_VERSION"])
+def test_of_an_error_that_is_not_known_the_log_tells_more(code: str | None) -> None:
+    assert remedy(code) == "Read its log."
+
+
+def test_what_stands_between_backticks_is_text_too() -> None:
+    shown = page("problem.html", code="REFUSED", text="x", remedy="Remove `<b>` & <i>.")
+    assert "Remove <code>&lt;b&gt;</code> &amp; &lt;i&gt;." in shown
 
 
 def test_a_log_tells_the_last_error_and_not_the_operators_word() -> None:

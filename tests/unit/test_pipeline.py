@@ -7,6 +7,7 @@ import yaml
 from tidemark.errors import InvalidSettings
 from tidemark.model.bounds import Bounds
 from tidemark.settings.decode import Metadata
+from tidemark.settings.errors import PipelineFaults
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.kafka import FromTimestamp
 from tidemark.settings.pipeline import Pipeline
@@ -234,6 +235,22 @@ def test_a_file_in_another_encoding_is_named_with_its_line(tmp_path: Path) -> No
     path.write_bytes((MINIMAL + "# Zürich\n").encode("latin-1"))
     with pytest.raises(InvalidSettings, match=r"p\.yaml:10: not UTF-8"):
         Pipeline.load(path)
+
+
+def test_the_faults_of_a_file_are_data(tmp_path: Path) -> None:
+    """Of pydantic's own checks and of ours, which name what is wrong in the same words."""
+    with pytest.raises(PipelineFaults) as refused:
+        load(tmp_path, MINIMAL.replace("int", "foo") + "membrs: 2\n")
+    path = tmp_path / "p.yaml"
+    ours, unknown = refused.value.faults
+    assert (ours["line"], ours["key"]) == (6, "decode.schema.year")
+    assert unknown == {
+        "line": 10, "key": "membrs", "problem": "unknown key; did you mean 'members'?"
+    }  # fmt: skip
+    assert refused.value.fields() == {"file": str(path), "faults": [ours, unknown]}
+    assert str(refused.value).splitlines()[1] == (
+        f"{path}:10: membrs: unknown key; did you mean 'members'?"
+    )
 
 
 def test_a_missing_file(tmp_path: Path) -> None:

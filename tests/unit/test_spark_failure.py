@@ -16,7 +16,7 @@ from tidemark.spark.failure import WorkerError, cause, failed, marked, new_token
 )
 def test_only_what_would_raise_again_is_final(error: Exception, kind: type[Exception]) -> None:
     found = failed(error, new_token())
-    assert type(found) is kind
+    assert isinstance(found, kind)
     assert not getattr(found, "is_of_dead_worker", False)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
 
+from tidemark.airflow.errors import ParamsOfForm
 from tidemark.airflow.link import RegionLink
-from tidemark.errors import InvalidSettings
 from tidemark.settings.described import Described, Role
 from tidemark.settings.pipeline import Pipeline
 
@@ -44,12 +44,8 @@ def _beside(form: Params, others: Params) -> Params:
     Raises:
         InvalidSettings: one of them would replace one of the form's.
     """
-    taken = sorted(set(form) & set(others))
-    if taken:
-        raise InvalidSettings(
-            f"params: {', '.join(taken)} of the form can't be replaced; give yours another name."
-            " Bounds for every run are in the pipeline file, under batch"
-        )
+    if taken := tuple(sorted(set(form) & set(others))):
+        raise ParamsOfForm(names=taken)
     return {**form, **others}
 
 

@@ -12,12 +12,15 @@ from tidemark.settings.described import ERROR
 
 log = logging.getLogger(__name__)
 
-RETRY_MAY_HELP = 1
-
 
 def names_by_exit_code() -> dict[int, str]:
-    """The errors that no retry can help, by the exit code a driver ends with: {10: "FENCED"}."""
-    return {kind.exit_code: code for code, kind in by_code().items() if not _may_help(kind)}
+    """The errors that no retry can help, by the exit code a driver ends with: {10: "FENCED"}.
+
+    An exit code that several errors have is left out if a retry may help one of them.
+    """
+    kinds = by_code()
+    retried = {kind.exit_code for kind in kinds.values() if kind.retry_may_help}
+    return {kind.exit_code: code for code, kind in kinds.items() if kind.exit_code not in retried}
 
 
 @contextmanager
@@ -33,7 +36,7 @@ def as_airflow_failure(*final: type[TidemarkError]) -> Iterator[None]:
     except TidemarkError as error:
         keep_code(error.code)
         text = f"{error.code}: {error}"
-        if not _may_help(type(error)) or isinstance(error, final):
+        if not error.retry_may_help or isinstance(error, final):
             raise AirflowFailException(text) from error
         raise AirflowException(text) from error
 
@@ -44,7 +47,3 @@ def keep_code(code: str) -> None:
         get_current_context()["ti"].xcom_push(ERROR, code)
     except Exception as error:  # the task's own error is what counts
         log.info("the run's note will not tell %s: %s", code, error)
-
-
-def _may_help(kind: type[TidemarkError]) -> bool:
-    return kind.exit_code == RETRY_MAY_HELP or kind.retry_may_help

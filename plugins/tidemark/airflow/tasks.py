@@ -9,9 +9,10 @@ from airflow.sdk import Asset, Context, get_current_context
 
 from tidemark.airflow import events, results
 from tidemark.airflow.credentials import resolve
+from tidemark.airflow.errors import AssetOfNoTarget
 from tidemark.airflow.failures import as_airflow_failure
 from tidemark.airflow.forms import BOUNDS, OVERRIDES, REWIND_OVERRIDES
-from tidemark.errors import InvalidSettings, RunNotDone, Superseded
+from tidemark.errors import RunNotDone, Superseded
 from tidemark.model.batch import ONLY
 from tidemark.model.bounds import Bounds
 from tidemark.model.plain import plain
@@ -136,8 +137,7 @@ def target_asset(pipeline: Pipeline, target: str = ONLY) -> Asset:
         InvalidSettings: there is no such target.
     """
     if target not in pipeline.tables:
-        names = ", ".join(filter(None, pipeline.tables)) or "one target without a name"
-        raise InvalidSettings(f"region {pipeline.region} has the targets {names}: name one of them")
+        raise AssetOfNoTarget(region=pipeline.region, targets=tuple(pipeline.tables))
     connection, table = pipeline.warehouse, pipeline.tables[target]
     return Asset(
         name=f"{connection}/{table}",

@@ -31,7 +31,7 @@ from tidemark.decode.outcome import (
 from tidemark.decode.plans import Plans
 from tidemark.decode.registry import Registry
 from tidemark.decode.written import Written, flattened
-from tidemark.errors import InvalidSettings
+from tidemark.errors import packages_of
 
 FEW = 16
 """Fewer values of a schema are read one by one."""
@@ -148,14 +148,10 @@ def parsed(written: Written) -> tuple[Any, dict[str, Any]]:
 
     Raises:
         Refusal: it is no schema of Avro.
-        InvalidSettings: fastavro is not installed.
+        MissingExtra: fastavro is not installed.
     """
-    try:
+    with packages_of("registry", "format avro"):
         from fastavro.schema import parse_schema
-    except ImportError as error:
-        raise InvalidSettings(
-            f"format avro needs packages that are missing ({error}): install tidemark[registry]"
-        ) from error
     written.refuse_other_than("AVRO")
     named: dict[str, Any] = {}
     try:

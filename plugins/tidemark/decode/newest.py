@@ -1,11 +1,12 @@
 """Newest: the columns that a subject's newest schema has, for `schema: registry`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from tidemark.decode.errors import SubjectUnreadable, SubjectWithoutField
 from tidemark.decode.outcome import Refusal
 from tidemark.decode.registry import PROTOBUF, SERIALIZED, Registry
 from tidemark.decode.written import Written, flattened
@@ -56,14 +57,13 @@ def newest(registry: Registry, format_name: str, subject: str, asked: Asked) -> 
     """
     form, read = _FORMATS[format_name]
     version, written = registry.latest(subject, form)
-    found = Newest(subject, version, {})
     try:
         fields, message = read(written, asked)
     except Refusal as refusal:
-        raise InvalidSettings(f"{found} can't be read: {refusal.detail}") from refusal
+        raise SubjectUnreadable(subject=subject, version=version, cause=refusal.detail) from refusal
     if not fields:
-        raise InvalidSettings(f"{found} has no field: name the subject of a record")
-    return replace(found, fields=fields, message=message)
+        raise SubjectWithoutField(subject=subject, version=version)
+    return Newest(subject, version, fields, message)
 
 
 def _of_avro(written: Written, asked: Asked) -> Found:

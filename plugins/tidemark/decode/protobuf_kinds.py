@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from tidemark.decode.errors import DescriptorUnfit
 from tidemark.decode.framing import SchemaId, message_path, unframed
 from tidemark.decode.outcome import Reason, Refusal
 from tidemark.decode.plans import Plans
@@ -11,7 +12,6 @@ from tidemark.decode.protobuf_messages import Messages
 from tidemark.decode.protobuf_schema import Schema, message_of_set, path_of
 from tidemark.decode.registry import Registry
 from tidemark.decode.written import flattened
-from tidemark.errors import InvalidSettings
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -107,10 +107,7 @@ class Described:
             message = message_of_set(descriptors, name)
             self._messages = reading(message)
         except Refusal as refusal:
-            raise InvalidSettings(
-                f"decode.descriptor, message {name}: {refusal.detail}. Write the file with all"
-                " that it imports: protoc --include_imports --descriptor_set_out"
-            ) from refusal
+            raise DescriptorUnfit(message=name, cause=refusal.detail) from refusal
 
         self.may_be_empty = not is_framed
         self._path = path_of(message.DESCRIPTOR) if is_framed else None

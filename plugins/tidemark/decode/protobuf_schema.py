@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidemark.decode.outcome import Reason, Refusal
 from tidemark.decode.protobuf_parts import chosen
-from tidemark.errors import InvalidSettings
+from tidemark.errors import packages_of
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
@@ -37,7 +37,7 @@ class Schema:
 
         Raises:
             Refusal: these are no schemas of Protobuf.
-            InvalidSettings: the library is not installed.
+            MissingExtra: the library is not installed.
         """
         descriptors = _library()
         files = []
@@ -71,19 +71,15 @@ def message_of_set(descriptors: bytes, name: str) -> "type[Message]":
     """The class of a message by its full name, of a serialized FileDescriptorSet.
 
     Raises:
-        Refusal, InvalidSettings: as `Schema`.
+        Refusal, MissingExtra: as `Schema`.
     """
     found = _parsed(_library().FileDescriptorSet, descriptors, bytes)
     return _named(_pool_of(found.file), name)
 
 
 def _library() -> Any:
-    try:
+    with packages_of("registry", "format protobuf"):
         return import_module("google.protobuf.descriptor_pb2")
-    except ImportError as error:
-        raise InvalidSettings(
-            f"format protobuf needs packages that are missing ({error}): install tidemark[registry]"
-        ) from error
 
 
 def _parsed(kind: Any, data: Any, decoded: Callable[[Any], bytes]) -> Any:

@@ -11,10 +11,19 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tidemark.decode.errors import (
+    RegistryClientRefused,
+    RegistryFailed,
+    RegistryGaveNoId,
+    RegistryGaveNoSchema,
+    RegistrySilent,
+    RowSchemaNotTaken,
+    SubjectNotKnown,
+)
 from tidemark.decode.framing import SchemaId
 from tidemark.decode.outcome import Reason, Refusal
 from tidemark.decode.written import Written
-from tidemark.errors import InvalidSettings, Refused, Unreachable
+from tidemark.errors import packages_of
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import (
@@ -35,10 +44,6 @@ FIRST_NO_ID = 1 << 31
 PROTOBUF = "PROTOBUF"
 SERIALIZED = "serialized"
 """The form of a Protobuf schema that needs no parser: its descriptor, in base64."""
-TEXT_INSTEAD = (
-    "a text instead, as it was registered: register it as a descriptor, as Confluent's clients for"
-    " Python and .NET do, or see decode.descriptor"
-)
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 T = TypeVar("T")
@@ -49,6 +54,7 @@ class Registry:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._config = dict(config)
+        self._url = str(config["url"])
         self._clients: dict[str | None, SchemaRegistryClient] = {}
 
     def schema(self, schema_id: SchemaId) -> Written:
@@ -92,7 +98,7 @@ class Registry:
         """
         found = self._registered(subject, text)
         if not 0 <= found < FIRST_NO_ID:
-            raise self._unreachable(f"answered with the id {found}")
+            raise RegistryGaveNoId(url=self._url, found=found)
         return found
 
     def _registered(self, subject: str, text: str) -> int:
@@ -106,18 +112,17 @@ class Registry:
                 with suppress(Exception):
                     return int(client.lookup_schema(subject, schema).schema_id)
             if error.http_status_code in NOT_TAKEN:
-                raise Refused(
-                    f"the schema registry {self._config['url']} does not take the schema of the"
-                    f" rows under subject {subject}: {error}. Nothing was sent. The schema: {text}"
+                raise RowSchemaNotTaken(
+                    url=self._url, subject=subject, schema=text, cause=str(error)
                 ) from error
-            raise self._unreachable(f"answered {error}") from error
+            raise RegistryFailed(url=self._url, cause=str(error)) from error
         except Exception as error:
-            raise self._unreachable(f"did not answer: {type(error).__name__}: {error}") from error
+            raise self._silent(error) from error
 
     def ping(self) -> str:
         """Where the registry is, once it has answered; raises as `schema`."""
         self._asked(self._client().get_schema_types)
-        return str(self._config["url"])
+        return self._url
 
     def _client(self, form: str | None = None) -> "SchemaRegistryClient":
         """The client for schemas in this form: it keeps them without a look at their form."""
@@ -145,10 +150,11 @@ class Registry:
 
     def _written(self, schema: "Schema", form: str | None = None) -> Written:
         text = schema.schema_str
-        hint = f" ({TEXT_INSTEAD})" if form and text else ""
         if not isinstance(text, str) or (form and not _BASE64.fullmatch(text)):
             self._client(form).clear_caches()  # it keeps whatever was answered
-            raise self._unreachable(f"answered without a{f' {form}' if form else ''} schema{hint}")
+            raise RegistryGaveNoSchema(
+                url=self._url, form=form, is_text_instead=bool(form and text)
+            )
         return Written(schema.schema_type or "AVRO", text)
 
     def _referred(self, to: "SchemaReference", form: str | None) -> Written:
@@ -163,39 +169,24 @@ class Registry:
             return ask()
         except SchemaRegistryError as error:
             if subject and error.http_status_code == NOT_FOUND and error.error_code in NO_SUBJECT:
-                raise self._without(subject) from error
+                raise SubjectNotKnown(url=self._url, subject=subject) from error
             if (error.http_status_code, error.error_code) == (NOT_FOUND, NO_SUCH_SCHEMA):
                 raise Refusal(Reason.UNKNOWN_SCHEMA, "the registry knows no such schema") from error
-            raise self._unreachable(f"answered {error}") from error
+            raise RegistryFailed(url=self._url, cause=str(error)) from error
         except Exception as error:
-            raise self._unreachable(f"did not answer: {type(error).__name__}: {error}") from error
+            raise self._silent(error) from error
 
-    def _without(self, subject: str) -> InvalidSettings:
-        return InvalidSettings(
-            f"the schema registry {self._config['url']} knows no subject {subject}: nobody has"
-            " registered a schema under it yet, or the writers' subject has another name: set"
-            " subject beside schema: registry"
-        )
-
-    def _unreachable(self, fact: str) -> Unreachable:
-        return Unreachable(
-            f"the schema registry {self._config['url']} {fact}. Look at the registry and at its"
-            " connection; no record becomes a dead letter for this"
-        )
+    def _silent(self, error: Exception) -> RegistrySilent:
+        return RegistrySilent(url=self._url, cause=f"{type(error).__name__}: {error}")
 
 
 def _opened(config: Mapping[str, Any]) -> "SchemaRegistryClient":
-    try:
+    with packages_of("registry", "a schema registry"):
         from confluent_kafka.schema_registry import SchemaRegistryClient
-    except ImportError as error:
-        raise InvalidSettings(
-            f"a schema registry needs packages that are missing ({error}): install"
-            " tidemark[registry]"
-        ) from error
     try:
         return SchemaRegistryClient(dict(config))
     except (ValueError, TypeError, OSError) as error:  # OSError: a certificate's file
-        raise InvalidSettings(f"the schema registry's connection: {error}") from error
+        raise RegistryClientRefused(cause=str(error)) from error
 
 
 def registry_of(config: Mapping[str, Any]) -> Registry:

@@ -3,7 +3,12 @@
 from typing import Any
 from urllib.parse import urlsplit
 
-from tidemark.errors import InvalidSettings
+from tidemark.decode.errors import (
+    RegistryExtraNested,
+    RegistryExtraUnused,
+    RegistryLoginInHost,
+    RegistryWithoutAddress,
+)
 from tidemark.settings.connections import Connection
 
 DEFAULTS: dict[str, Any] = {"timeout": 10, "max.retries": 3}
@@ -39,9 +44,9 @@ def registry_config(connection: Connection) -> dict[str, Any]:
     """
     unknown = sorted(set(connection.extra) - set(TAKEN))
     if unknown:
-        raise _wrong(connection, f"has {', '.join(unknown)} in its extra, which is not used")
+        raise RegistryExtraUnused(conn_id=connection.conn_id, keys=tuple(unknown))
     if not all(isinstance(value, str | int | float) for value in connection.extra.values()):
-        raise _wrong(connection, "has something else than texts and numbers in its extra")
+        raise RegistryExtraNested(conn_id=connection.conn_id)
     found = DEFAULTS | dict(connection.extra) | {"url": _url(connection)}
     if connection.login:
         found["basic.auth.user.info"] = f"{connection.login}:{connection.password or ''}"
@@ -57,11 +62,7 @@ def _url(connection: Connection) -> str:
     url = host if "://" in host else f"{connection.schema or 'http'}://{host}"
     parts = urlsplit(url)
     if not parts.hostname or parts.scheme not in ("http", "https"):
-        raise _wrong(connection, "has no address: set its host, such as https://registry:8081")
+        raise RegistryWithoutAddress(conn_id=connection.conn_id)
     if parts.username or parts.password:
-        raise _wrong(connection, "has a login in its host: use the fields login and password")
+        raise RegistryLoginInHost(conn_id=connection.conn_id)
     return f"{url.rstrip('/')}:{connection.port}" if connection.port else url.rstrip("/")
-
-
-def _wrong(connection: Connection, fact: str) -> InvalidSettings:
-    return InvalidSettings(f"registry connection {connection.conn_id!r} {fact}")

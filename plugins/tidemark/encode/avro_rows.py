@@ -13,14 +13,11 @@ from typing import Any
 
 from tidemark.encode import avro_values
 from tidemark.encode.avro_values import Encode
-from tidemark.errors import Refused
+from tidemark.encode.errors import ColumnNotOfAvro, JsonTooDeep, ValueNotOfAvro
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMERIC = re.compile(r"numeric\(([0-9]+),([0-9]+)\)")
 _PRECISION = re.compile(r"\([0-9]+\)")
-_INSTEAD = (
-    "use output.format: json. If its consumers can miss the batch, `tidemark withhold` lets it pass"
-)
 
 _PLAIN: dict[str, tuple[Any, Encode]] = {
     "boolean": ("boolean", avro_values.boolean),
@@ -63,10 +60,7 @@ class AvroRows:
         """
         for name, _ in columns:
             if not _NAME.fullmatch(name):
-                raise Refused(
-                    f"column {name!r}: a field of Avro has a name of letters, digits and _, and no"
-                    " digit first. Rename the column, or use output.format: json"
-                )
+                raise ColumnNotOfAvro(column=name)
         types = [(name, *_type(kind)) for name, kind in columns]
         fields = [
             {"name": name, "type": ["null", avro], "default": None} for name, avro, _ in types
@@ -87,8 +81,8 @@ class AvroRows:
             try:
                 parts.append(encode(found.get(name)))
             except (ValueError, TypeError, OverflowError, RecursionError) as error:
-                told = f"column {name}: Avro can't hold {str(found[name])[:40]!r} ({error})"
-                raise Refused(f"{told}. Correct the value, or {_INSTEAD}") from error
+                begins = str(found[name])[:40]
+                raise ValueNotOfAvro(column=name, value=begins, cause=str(error)) from error
         return b"".join(parts)
 
 
@@ -96,9 +90,7 @@ def _loaded(row: bytes) -> Any:
     try:
         return avro_values.loaded(row)
     except RecursionError as error:
-        raise Refused(
-            f"a column's JSON is nested too deep to be read ({error}): {_INSTEAD}"
-        ) from error
+        raise JsonTooDeep(cause=str(error)) from error
 
 
 def _type(kind: str) -> tuple[Any, Encode]:

@@ -8,7 +8,13 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException
 
-from tidemark.errors import InvalidSettings, Refused, TidemarkError, Unreachable
+from tidemark.errors import TidemarkError
+from tidemark.kafka.errors import (
+    BrokersSilent,
+    KafkaAnswersError,
+    KafkaForbids,
+    KafkaTopicMissing,
+)
 
 SECONDS = 15
 AGAIN_SECONDS = 0.2
@@ -84,7 +90,7 @@ def _answer(ask: Callable[[], Any], what: str, none_if: str | None, deadline: fl
         if name not in MOVING or time.monotonic() > deadline:
             raise translated(error, what) from error
     except TimeoutError as error:
-        raise Unreachable(f"{what}: no broker answered in {SECONDS} s") from error
+        raise BrokersSilent(what=what, seconds=SECONDS) from error
     return _MOVES
 
 
@@ -93,10 +99,7 @@ def translated(error: KafkaException, what: str) -> TidemarkError:
     fault = error.args[0]
     name = fault.name()
     if name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC"):
-        return InvalidSettings(f"{what} does not exist; create it or correct kafka.topics")
+        return KafkaTopicMissing(what=what)
     if name.endswith("AUTHORIZATION_FAILED"):
-        return Refused(
-            f"{what}: Kafka answers {name}; grant READ and DESCRIBE on the topics, READ on the"
-            " group, WRITE and DESCRIBE on the transactional id (docs/operating.md)"
-        )
-    return Unreachable(f"{what}: Kafka answers {name}: {fault.str()}; check the Kafka connection")
+        return KafkaForbids(what=what, answer=name)
+    return KafkaAnswersError(what=what, answer=name, cause=fault.str())

@@ -2,10 +2,9 @@
 
 from confluent_kafka import KafkaError, Message
 
-from tidemark.errors import DataLost, Unreachable
 from tidemark.kafka.corrupt import PASSING, Unreadable
+from tidemark.kafka.errors import OffsetNotHeld, PartitionGone, SpanNotRead
 from tidemark.kafka.partition_log import PartitionLog
-from tidemark.model.facts import GO_ON
 from tidemark.model.offsets import TopicPartition
 
 GONE = {
@@ -45,32 +44,35 @@ class Complaints:
         """
         error = event.error()
         if error.code() in GONE:
-            raise DataLost(
-                f"{log.partition}@{position} is needed, but Kafka does not hold it:"
-                f" {log.range_in_words()} ({error.str()}). Nothing was skipped. Restore the"
-                f" records; {GO_ON}"
+            raise OffsetNotHeld(
+                topic_partition=log.partition,
+                offset=position,
+                log_range=log.range(),
+                cause=error.str(),
             )
         if error.code() in _REFUSED or error.fatal():
             self.note(error, log.partition)
-            raise self._unreachable(log, position, "Kafka refuses the read")
+            raise self._not_read(log, position)
         if error.code() in PASSING or event.topic() is None:
             self.note(error, None if event.topic() is None else log.partition)
             return None
         return Unreadable(f"{error.name()}: {error.str()}", event.offset())
 
-    def silence(self, log: PartitionLog, position: int, seconds: float) -> DataLost | Unreachable:
+    def silence(
+        self, log: PartitionLog, position: int, seconds: float
+    ) -> PartitionGone | SpanNotRead:
         """The error of a span whose position has not moved for so long."""
         if log.is_gone():
-            return DataLost(
-                f"{log.partition}@{position} is gone: the topic or the partition no longer"
-                " exists. If the topic was created again, its offsets name other records;"
-                f" {GO_ON}"
-            )
-        return self._unreachable(log, position, f"no progress for {seconds:g} s")
+            return PartitionGone(topic_partition=log.partition, offset=position)
+        return self._not_read(log, position, seconds)
 
-    def _unreachable(self, log: PartitionLog, position: int, fact: str) -> Unreachable:
-        last = self._last.get(log.partition, self._last[None])
-        return Unreachable(
-            f"{log.partition}@{position}: {fact}, brokers {self._brokers}: {last};"
-            " check the brokers and the Kafka connection, then run again"
+    def _not_read(
+        self, log: PartitionLog, position: int, seconds: float | None = None
+    ) -> SpanNotRead:
+        return SpanNotRead(
+            topic_partition=log.partition,
+            offset=position,
+            brokers=self._brokers,
+            seconds=seconds,
+            cause=self._last.get(log.partition, self._last[None]),
         )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidemark.errors import InvalidSettings
+from tidemark.kafka.errors import BootstrapServersMissing, KafkaConnectionRunsCode
 from tidemark.model.membership import GroupProtocol, Membership
 from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection
@@ -83,17 +83,10 @@ def kafka_config(connection: Connection) -> dict[str, str]:
     Raises:
         InvalidSettings: no bootstrap.servers, or a key that would run foreign code.
     """
-    refused = [key for key in REFUSED if key in connection.extra]
-    if refused:
-        raise InvalidSettings(
-            f"connection {connection.conn_id!r}: {', '.join(refused)} can run code of its own;"
-            " remove it from the connection's extra"
-        )
+    if refused := tuple(key for key in REFUSED if key in connection.extra):
+        raise KafkaConnectionRunsCode(connection=connection.conn_id, keys=refused)
     if not connection.extra.get("bootstrap.servers"):
-        raise InvalidSettings(
-            f"connection {connection.conn_id!r}: extra has no bootstrap.servers;"
-            ' add "bootstrap.servers": "host:9092"'
-        )
+        raise BootstrapServersMissing(connection=connection.conn_id)
     return {
         key: str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in connection.extra.items()

@@ -15,9 +15,10 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from tidemark.errors import TidemarkError, Unreachable, by_code
+from tidemark.errors import TidemarkError, retold, told
 from tidemark.kafka.admin import SECONDS, request
 from tidemark.kafka.config import quiet
+from tidemark.kafka.errors import GroupDescriptionDied, GroupNotDescribed
 from tidemark.kafka.holders import GroupState, Holder, group_state
 from tidemark.model.offsets import TopicPartition
 
@@ -45,20 +46,16 @@ def describe_group(config: Mapping[str, str], group_id: str) -> GroupState:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise _silent(group_id, f"no answer in {LONGEST_SECONDS} s") from None
+        raise GroupNotDescribed(group=group_id, seconds=LONGEST_SECONDS) from None
     if asked.returncode or not asked.stdout:
         last = asked.stderr.strip().rpartition("\n")[2]
-        raise _silent(group_id, f"the process that asked ended with {asked.returncode}: {last}")
-    return _told(json.loads(asked.stdout))
+        raise GroupDescriptionDied(group=group_id, status=asked.returncode, last_words=last)
+    return _state(json.loads(asked.stdout))
 
 
-def _silent(group_id: str, why: str) -> Unreachable:
-    return Unreachable(f"group {group_id}: {why}; check the brokers and the Kafka connection")
-
-
-def _told(found: dict[str, Any]) -> GroupState:
+def _state(found: dict[str, Any]) -> GroupState:
     if "error" in found:
-        raise by_code()[found["error"]](found["text"])
+        raise retold(found["error"])
     holders = tuple(_holder(**one) for one in found.pop("holders"))
     return GroupState(**found | {"granted": tuple(found["granted"])}, holders=holders)
 
@@ -78,7 +75,7 @@ def _ask(config: Mapping[str, str], group_id: str, seconds: float) -> dict[str, 
             none_if="GROUP_ID_NOT_FOUND",
         )
     except TidemarkError as error:
-        return {"error": error.code, "text": str(error)}
+        return {"error": told(error)}
     return asdict(group_state(found))
 
 

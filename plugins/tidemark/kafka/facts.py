@@ -9,9 +9,9 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from tidemark.errors import InvalidSettings, Unreachable
 from tidemark.kafka.admin import SECONDS, request, request_each
 from tidemark.kafka.config import quiet
+from tidemark.kafka.errors import NoTopicMatches, PartitionsUnlisted
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.topics import is_pattern, takes_in
@@ -36,16 +36,12 @@ class Broker:
         Raises:
             InvalidSettings: there are patterns alone, and none of them matches a topic.
         """
-        patterns = [text for text in names_and_patterns if is_pattern(text)]
+        patterns = tuple(text for text in names_and_patterns if is_pattern(text))
         found = set(names_and_patterns) - set(patterns)
         if patterns:
             found |= self._matching(patterns)
         if not found:
-            raise InvalidSettings(
-                f"no topic matches {', '.join(patterns)}: create one or correct"
-                " kafka.topics (the pattern must match the whole name, and the user must be"
-                " allowed to describe the topic)"
-            )
+            raise NoTopicMatches(patterns=patterns)
         return tuple(sorted(found))
 
     def facts(self, topics: Sequence[str]) -> Facts:
@@ -119,7 +115,7 @@ class Broker:
         descriptions = self._found(topics, none_if=None)
         for topic, description in descriptions.items():
             if not description.partitions:
-                raise Unreachable(f"topic {topic}: the broker listed no partitions; try again")
+                raise PartitionsUnlisted(topic=topic)
         return descriptions
 
     def _found(

@@ -8,10 +8,10 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidemark import failpoints
-from tidemark.errors import Fenced
 from tidemark.kafka.admin import SECONDS, request, translated
 from tidemark.kafka.config import quiet
 from tidemark.kafka.description import describe_group
+from tidemark.kafka.errors import MirrorWriterFenced
 from tidemark.kafka.holders import GroupState, Holder
 from tidemark.kafka.kept import taken
 from tidemark.kafka.sender import FENCED_CODES, SENDING, Sender
@@ -60,7 +60,7 @@ class Group:
             Unreachable: Kafka does not answer.
             Fenced: a newer writer took over.
         """
-        with _kafka_errors(f"mirror of group {self.group_id}"), self._onlooker() as onlooker:
+        with _kafka_errors(self.group_id), self._onlooker() as onlooker:
             writer = taken(self._writers) or self._new_writer(onlooker)
             yield writer
             self._writers.append(writer)
@@ -173,10 +173,10 @@ class MirrorWriter:
 
 
 @contextmanager
-def _kafka_errors(what: str) -> Iterator[None]:
+def _kafka_errors(group_id: str) -> Iterator[None]:
     try:
         yield
     except KafkaException as error:
         if error.args[0].name() in FENCED_CODES:
-            raise Fenced(f"{what}: a newer mirror writer took over") from error
-        raise translated(error, what) from error
+            raise MirrorWriterFenced(group=group_id) from error
+        raise translated(error, f"mirror of group {group_id}") from error

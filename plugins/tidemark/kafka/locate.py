@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tidemark.errors import CorruptRecord, JobFailed, Refused
+from tidemark.errors import CorruptRecord, JobFailed
 from tidemark.kafka.corrupt import DIED, UNTOLD, extent
+from tidemark.kafka.errors import BatchUnreadable, CorruptRange, RangeNotLeftOut
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.probe import BATCH_BY_BATCH, Look, looking, probing
-from tidemark.model.corruption import leave_out
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -28,9 +28,10 @@ def located(config: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except CorruptRecord as error:
-        if not error.where:
+        if error.topic is None or error.partition is None or error.offset is None:
             raise
-        raise _with_range(config, error) from error
+        partition = TopicPartition(error.topic, error.partition)
+        raise _with_range(config, partition, error.offset, str(error)) from error
     except JobFailed as error:
         if found := _killer(config, error):
             raise found from error
@@ -45,22 +46,25 @@ def confirm_corrupt(config: Mapping[str, Any], ranges: Sequence[Span], ends: Off
     """
     for span in ranges:
         if fault := _fault(config, span, ends.get(span.topic_partition, span.end)):
-            raise Refused(
-                f"{span} is not left out: {fault}. Nothing was changed. Run without"
-                " --accept-corrupt: CORRUPT_RECORD then names the range, if it is still corrupt"
-            )
+            raise fault
 
 
-def _with_range(config: Mapping[str, Any], error: CorruptRecord) -> CorruptRecord:
-    topic, number, offset = error.where
-    partition = TopicPartition(topic, number)
-    log_end = Broker(config).facts([topic]).ends[partition]
+def _with_range(
+    config: Mapping[str, Any], partition: TopicPartition, offset: int, found: str
+) -> CorruptRange:
+    log_end = Broker(config).facts([partition.topic]).ends[partition]
     with probing(config, partition) as met_at:
         span = Span(*partition, offset, extent(met_at, offset, log_end))
-    return CorruptRecord(f"{error}; {leave_out(span)}", *error.where)
+    return CorruptRange(
+        topic=partition.topic,
+        partition=partition.partition,
+        offset=offset,
+        span=span,
+        found=found,
+    )
 
 
-def _killer(config: Mapping[str, Any], error: JobFailed) -> CorruptRecord | None:
+def _killer(config: Mapping[str, Any], error: JobFailed) -> CorruptRange | None:
     """What the worker died of, if that is something in Kafka. Raises nothing: `error` stands."""
     if not error.is_of_dead_worker or not error.spans:
         return None
@@ -69,17 +73,9 @@ def _killer(config: Mapping[str, Any], error: JobFailed) -> CorruptRecord | None
         if (where := _first_unreadable(config, error.spans)) is None:
             log.warning("nothing was found that can't be read: the worker died of something else")
             return None
-        partition, offset = where
-        return _with_range(
-            config,
-            CorruptRecord(
-                f"{partition}@{offset} is corrupt in Kafka: a worker died, and reading there ends"
-                " the process or gives no record. Nothing was skipped. Restore the records, then"
-                " run again",
-                *partition,
-                offset,
-            ),
-        )
+        (topic, number), offset = where
+        found = BatchUnreadable(topic=topic, partition=number, offset=offset)
+        return _with_range(config, TopicPartition(topic, number), offset, str(found))
     except Exception as fault:
         log.warning("what the worker could not read was not found", exc_info=fault)
         return None
@@ -121,15 +117,15 @@ def _stuck_at(look: Look, partition: TopicPartition, start: int, end: int) -> in
     return at
 
 
-def _fault(config: Mapping[str, Any], span: Span, log_end: int) -> str | None:
+def _fault(config: Mapping[str, Any], span: Span, log_end: int) -> RangeNotLeftOut | None:
     """Why the range is not exactly what can't be read; None if it is, or a part from its start."""
     with probing(config, span.topic_partition) as met_at:
         first, last = met_at(span.start), met_at(span.end - 1)
         after = None if span.end >= log_end else met_at(span.end)
     if first is None or last is None:
-        return f"offset {span.start if first is None else span.end - 1} can be read"
+        return RangeNotLeftOut(span=span, readable=span.start if first is None else span.end - 1)
     if first == UNTOLD or (min(first, last) < 0 and after is not None):
-        return "Kafka neither tells which batch lies there nor gives a record behind it"
+        return RangeNotLeftOut(span=span)
     if last != first and last not in (UNTOLD, DIED):
-        return f"it holds two corrupt batches, one begins at {last}; name each"
+        return RangeNotLeftOut(span=span, second=last)
     return None

@@ -14,9 +14,9 @@ from typing import Self
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from tidemark.errors import Unreachable
 from tidemark.kafka.assignment import NOTHING, Assignment, Partitions
 from tidemark.kafka.config import member_config
+from tidemark.kafka.errors import MemberEnded
 from tidemark.kafka.events import Event, note
 from tidemark.kafka.refused import REFUSALS, refusal
 from tidemark.model.membership import Membership
@@ -102,7 +102,10 @@ class Member:
                 self._obey(consumer)
             consumer.close()
         except Exception as error:
-            self._assignment.fail(Unreachable(self._cannot(f"{type(error).__name__}: {error}")))
+            cause = f"{type(error).__name__}: {error}"
+            self._assignment.fail(
+                MemberEnded(client_id=self.client_id, group=self._group_id, cause=cause)
+            )
 
     def _poll(self, consumer: Consumer) -> None:
         message = consumer.poll(POLL_SECONDS)
@@ -183,13 +186,10 @@ class Member:
 
     def _fail(self, error: KafkaError) -> None:
         self._ended = True
-        text = self._cannot(f"Kafka answers {error.name()}: {error.str()}")
-        failure = refusal(error, self._connection, self._membership, text)
+        who = self.client_id, self._group_id
+        failure = refusal(error, self._connection, self._membership, *who)
         log.error("%s", failure)
         self._assignment.fail(failure)
-
-    def _cannot(self, why: str) -> str:
-        return f"group member {self.client_id} of {self._group_id} can't take part: {why}"
 
     def _note(self, event: Event, what: str | Partitions) -> None:
         note(self.client_id, event, what)

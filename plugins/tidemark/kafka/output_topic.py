@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Message
 
-from tidemark.errors import InvalidSettings
+from tidemark.kafka.errors import OutputTopicMissing
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.headers import headers_of
 from tidemark.kafka.spans import read_spans
@@ -31,10 +31,7 @@ class OutputTopics:
         """
         broker = Broker(self.config)
         for name in sorted(broker.gone(self.names)):
-            raise InvalidSettings(
-                f"topic {name} does not exist; create it, with as many partitions as its"
-                " consumers need, or correct output.topic or dead_letters.topic"
-            )
+            raise OutputTopicMissing(topic=name)
         return broker.facts(self.names)
 
     def newest_seq(self, region: str) -> int | None:

@@ -35,12 +35,6 @@ class PartitionLog:
         except KafkaException:
             return None
 
-    def range_in_words(self) -> str:
-        """The same for an error."""
-        if (known := self.range()) is None:
-            return "its log range is unknown"
-        return f"the log begins at {known[0]} and ends at {known[1]}"
-
     def is_gone(self) -> bool:
         """Whether the broker says that there is no such topic or partition."""
         topic, number = self.partition

@@ -4,55 +4,55 @@ from collections.abc import Mapping
 
 from confluent_kafka import KafkaError, KafkaException
 
-from tidemark.errors import InvalidSettings, TidemarkError, Unreachable
+from tidemark.errors import TidemarkError
 from tidemark.kafka.admin import translated
+from tidemark.kafka.errors import (
+    GroupSharesOtherwise,
+    MemberEnded,
+    SessionOutOfBounds,
+    StaticNameTaken,
+)
 from tidemark.kafka.sessions import session_bounds
 from tidemark.model.membership import GroupProtocol, Membership
+
+_FORBIDDEN = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED}
 
 REFUSALS = {
     KafkaError._FATAL,
     KafkaError._AUTHENTICATION,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    *_FORBIDDEN,
     KafkaError.INVALID_SESSION_TIMEOUT,
     KafkaError.INCONSISTENT_GROUP_PROTOCOL,
 }
 
 
 def refusal(
-    error: KafkaError, config: Mapping[str, str], membership: Membership, text: str
+    error: KafkaError, config: Mapping[str, str], membership: Membership, client_id: str, group: str
 ) -> TidemarkError:
-    """What is said to a member that Kafka answered so; `text` says who and what."""
+    """What is said to a member that Kafka answered so."""
+    cause = f"Kafka answers {error.name()}: {error.str()}"
     match error.code():
         case KafkaError.INVALID_SESSION_TIMEOUT:
-            return InvalidSettings(f"{text}; {_session(config, membership.session_timeout_ms)}")
+            return SessionOutOfBounds(
+                client_id=client_id,
+                group=group,
+                cause=cause,
+                session_timeout_ms=membership.session_timeout_ms,
+                bounds=session_bounds(config),
+            )
         case KafkaError.INCONSISTENT_GROUP_PROTOCOL:
-            return InvalidSettings(
-                f"{text}; the other members of the group do not support its {_shares(membership)}:"
-                " give all members of the region the same kafka.group_protocol and"
-                " kafka.assignment_strategy"
+            is_classic = membership.group_protocol is GroupProtocol.classic
+            return GroupSharesOtherwise(
+                client_id=client_id,
+                group=group,
+                cause=cause,
+                assignment_strategy=membership.assignment_strategy if is_classic else (),
             )
         case KafkaError._FATAL if membership.instance_id:
-            return Unreachable(
-                f"{text}; another process took over its name {membership.instance_id}: two drivers"
-                " with one static name are running, and the newer one goes on"
+            return StaticNameTaken(
+                client_id=client_id, group=group, cause=cause, instance_id=membership.instance_id
             )
-        case KafkaError.GROUP_AUTHORIZATION_FAILED | KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            return translated(KafkaException(error), text)
-    return Unreachable(text)
-
-
-def _session(config: Mapping[str, str], asked: int) -> str:
-    bounds = session_bounds(config)
-    allowed = f"{bounds[0]} to {bounds[1]} ms" if bounds else "another range"
-    return (
-        f"its session time-out is {asked} ms and the broker allows {allowed}"
-        " (group.min.session.timeout.ms, group.max.session.timeout.ms):"
-        " set kafka.session_timeout_seconds within it"
-    )
-
-
-def _shares(membership: Membership) -> str:
-    if membership.group_protocol is GroupProtocol.consumer:
-        return "group_protocol consumer"
-    return f"assignment_strategy {', '.join(membership.assignment_strategy)}"
+    ended = MemberEnded(client_id=client_id, group=group, cause=cause)
+    if error.code() in _FORBIDDEN:
+        return translated(KafkaException(error), str(ended))
+    return ended

@@ -7,9 +7,9 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from tidemark.errors import Unreachable
 from tidemark.kafka.config import reader_config
-from tidemark.model.offsets import LogPosition, TopicPartition, in_ranges
+from tidemark.kafka.errors import LeadersSilent
+from tidemark.model.offsets import LogPosition, TopicPartition
 
 SECONDS = 30.0
 """How long the leaders of all partitions may take to answer."""
@@ -36,9 +36,7 @@ def rewritten(
         consumer.assign([KafkaPartition(*tp, at, "", epoch) for tp, (at, epoch) in waiting.items()])
         while waiting:
             if monotonic() > deadline:
-                raise Unreachable(
-                    f"Kafka: no answer for {in_ranges(waiting)} within {SECONDS:g} s; try again"
-                )
+                raise LeadersSilent(partitions=tuple(waiting), seconds=SECONDS)
             event = consumer.poll(0.5)
             if event is None or event.topic() is None:
                 continue

@@ -7,8 +7,14 @@ from contextlib import contextmanager
 from confluent_kafka import KafkaException, Producer
 
 from tidemark import failpoints
-from tidemark.errors import OutputTooLarge, Refused, TidemarkError
+from tidemark.errors import TidemarkError
 from tidemark.kafka.config import Settings
+from tidemark.kafka.errors import (
+    OutputForbidden,
+    OutputNotSentInTime,
+    OutputRecordInvalid,
+    OutputRecordTooLarge,
+)
 from tidemark.model.output import OutputRecord, Topics
 
 SENDING: Settings = {"partitioner": "murmur2_random"}
@@ -94,28 +100,12 @@ class Sender:
         if self._is_late and failed.name() in FENCED_CODES:  # the brokers have ended it themselves
             return self._too_slow()
         if failed.name() in ("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"):
-            return Refused(
-                f"a record is larger than Kafka takes in {self._topics.named} ({failed.str()}):"
-                " raise max.message.bytes of the topic, and message.max.bytes in the connection's"
-                " extra"
-            )
+            return OutputRecordTooLarge(topics=self._topics, cause=failed.str())
         if failed.name() == "INVALID_RECORD":
-            return Refused(
-                f"{self._topics.named}: Kafka does not take a record ({failed.str()}). A compacted"
-                " topic takes none without a key: set output.key, or cleanup.policy=delete on a"
-                " topic of dead letters. Nothing was sent"
-            )
+            return OutputRecordInvalid(topics=self._topics, cause=failed.str())
         if failed.name() == "TOPIC_AUTHORIZATION_FAILED":
-            return Refused(
-                f"{self._topics.named}: Kafka answers {failed.name()}; grant WRITE and DESCRIBE"
-            )
+            return OutputForbidden(topics=self._topics, answer=failed.name())
         return None
 
-    def _too_slow(self) -> OutputTooLarge:
-        return OutputTooLarge(
-            f"the rows could not be sent to {self._topics.named} in one transaction of"
-            f" {self._seconds} s; nothing of them was. Raise output.max_seconds (up to the brokers'"
-            " transaction.max.timeout.ms), or lower output.max_rows if they are of several batches;"
-            " lower batch.max_records for batches to come. One that stays too large can be"
-            " withheld by `tidemark withhold`"
-        )
+    def _too_slow(self) -> OutputNotSentInTime:
+        return OutputNotSentInTime(topics=self._topics, seconds=self._seconds)

@@ -5,8 +5,9 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from tidemark.errors import CorruptRecord, DataLost, Unreachable
+from tidemark.errors import DataLost, Unreachable
 from tidemark.kafka.corrupt import UNTOLD, Unreadable
+from tidemark.kafka.errors import BatchUnreadable
 from tidemark.kafka.progress import Progress
 from tidemark.kafka.reading import Reading
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
@@ -44,12 +45,11 @@ def read_spans(
         yield from reading.lists()
     except Unreadable as error:
         stuck = next(part for part in parts if part.unreadable is error)
-        where = stuck.span.topic_partition
-        raise CorruptRecord(
-            f"{where}@{stuck.position} is corrupt in Kafka: {error}. Nothing was"
-            " skipped. Restore the records, then run again",
-            *where,
-            stuck.position,
+        raise BatchUnreadable(
+            topic=stuck.span.topic,
+            partition=stuck.span.partition,
+            offset=stuck.position,
+            cause=str(error),
         ) from error
 
 

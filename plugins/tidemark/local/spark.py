@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from tidemark.errors import NotStarted
+from tidemark.errors import MissingExtra
 from tidemark.local.daemon import Daemon
 from tidemark.local.folder import Folder, write_private
 from tidemark.local.java import java
@@ -64,7 +64,8 @@ class Spark:
         """The master knows its workers; False if all ran already.
 
         Raises:
-            NotStarted: Java or PySpark is missing, or a process ended; says where its log is.
+            NotStarted: Java is missing, or a process ended; says where its log is.
+            MissingExtra: PySpark is not installed.
         """
         if all(self.pids):
             return False
@@ -121,11 +122,11 @@ def spark_home() -> Path:
     """The folder of the installed PySpark, whose daemons are Spark's own.
 
     Raises:
-        NotStarted: it is not installed.
+        MissingExtra: it is not installed.
     """
     found = find_spec("pyspark")
     if found is None or found.origin is None:
-        raise NotStarted("PySpark is not installed: install Tidemark with its extra `spark`")
+        raise MissingExtra(feature="a local Spark", extra="spark", cause="pyspark")
     return Path(found.origin).parent
 
 

@@ -62,6 +62,7 @@ class LocalStack:
 
         Raises:
             NotStarted: a service did not start; says why, in one line.
+            MissingExtra: its package is not installed.
         """
         wanted = set(services) | ({"postgres"} if "airflow" in services else set())
         with self.folder.locked(self._waiting):

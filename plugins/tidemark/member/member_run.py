@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidemark.errors import Fenced, TidemarkError
+from tidemark.errors import TidemarkError
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.kafka.member import Member
 from tidemark.ledger.ledger import Ledger
+from tidemark.member.errors import MemberFenced
 from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -52,9 +53,6 @@ class MemberRun:
             log.warning("epoch unknown: %s", error)
             return False
 
-    def fenced(self) -> Fenced:
+    def fenced(self) -> MemberFenced:
         """The error of a member whose epoch has passed."""
-        return Fenced(
-            f"region {self.region}: epoch {self.epoch} has passed, another run or a reset took"
-            " over; the job was cancelled, and nothing of it became visible"
-        )
+        return MemberFenced(region=self.region, epoch=self.epoch)

@@ -1,15 +1,15 @@
 """How long a member waits for the others: bounded, and judged by what the ledger shows."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidemark.errors import NoProgress, Unreachable
+from tidemark.errors import Unreachable
 from tidemark.kafka.holders import Holder
 from tidemark.ledger.reader import Progress
+from tidemark.member.errors import RunStalled
 from tidemark.member.member_run import MemberRun
 from tidemark.member.outage import Outage
-from tidemark.model.offsets import Span, spans_in_ranges
+from tidemark.model.offsets import Span
 
 FOREIGN_SECONDS = 15.0
 """For spans that a consumer holds which is no member of the region: it will never drain them."""
@@ -24,9 +24,9 @@ and members that come and go hold no run for ever."""
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What nobody has done, and the spans that wait for it."""
+    """The batch of which no span was claimed, None where none was planned; and what waits."""
 
-    what: str
+    seq: int | None
     spans: tuple[Span, ...]
 
 
@@ -89,7 +89,15 @@ class StallDetector:
         strangers = [one for one in in_the_way if not self._is_ours(one)]
         is_too_long = bool(strangers) or waited > self._patience
         if is_too_long and progress == self._ledger.progress(self._region, self._epoch):
-            raise self._no_progress(waiting, strangers or in_the_way, waited)
+            raise RunStalled(
+                region=self._region,
+                epoch=self._epoch,
+                seq=waiting.seq,
+                seconds=waited,
+                spans=waiting.spans,
+                group=self._group.group_id,
+                holders=tuple(strangers or in_the_way),
+            )
 
     def _holders(self) -> list[Holder] | None:
         """Who holds what; None while Kafka is away, and when it has just come back.
@@ -109,7 +117,7 @@ class StallDetector:
         """The unclaimed spans of the lowest batch; without one, what the run has yet to plan."""
         for batch in self._ledger.unpublished_batches(self._region)[:1]:
             spans = tuple(planned.span for planned in batch.unclaimed)
-            return Waiting(f"batch {batch.seq}: no span was claimed", spans)
+            return Waiting(batch.seq, spans)
         targets = self._ledger.target_offsets(self._region, self._epoch)
         known = self._ledger.merged_checkpoint(self._region).offsets
         left = (
@@ -117,7 +125,7 @@ class StallDetector:
             for partition, target in sorted(targets.items())
             if known.get(partition, target) < target
         )
-        return Waiting("no batch was planned", tuple(left))
+        return Waiting(None, tuple(left))
 
     def _is_ours(self, holder: Holder) -> bool:
         """Whether it is a member of the region, of this run or of one before.
@@ -126,16 +134,3 @@ class StallDetector:
         member's first client id: its name tells that it is ours.
         """
         return holder.number(self._region) is not None or holder.is_static(self._group.group_id)
-
-    def _no_progress(
-        self, waiting: Waiting, holders: Sequence[Holder], waited: float
-    ) -> NoProgress:
-        held = "; ".join(map(str, holders)) or "nobody"
-        return NoProgress(
-            f"region {self._region}, epoch {self._epoch}, {waiting.what} for {waited:.0f} s."
-            f" Waiting: {spans_in_ranges(waiting.spans)}. In group {self._group.group_id} they are"
-            f" held by: {held}."
-            " Stop foreign consumers of this group, or give the region a group of its own. If a"
-            " member of the run holds them, look at its job; if it is only slow, raise"
-            " no_progress_seconds"
-        )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-from tidemark.errors import InvalidSettings
+from tidemark.model.errors import BoundOutOfRange, TooManyInFlight
 
 MOST = 2**63 - 1
 """The largest number that the ledger holds: of a limit, and of a seq."""
@@ -29,12 +29,10 @@ class Bounds:
     def __post_init__(self) -> None:
         for name in (field.name for field in fields(self)):
             value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise InvalidSettings(f"{name} must be positive, got {value}")
-            if value is not None and value > MOST:
-                raise InvalidSettings(f"{name} must be at most {MOST}, got {value}")
+            if value is not None and not 0 < value <= MOST:
+                raise BoundOutOfRange(name=name, value=value, limit=MOST)
         if self.in_flight > MOST_IN_FLIGHT:
-            raise InvalidSettings(f"in_flight must be 1 or 2, got {self.in_flight}")
+            raise TooManyInFlight(in_flight=self.in_flight)
 
 
 SLOW_START = 4

@@ -4,7 +4,12 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from tidemark.errors import InvalidSettings, Refused
+from tidemark.model.errors import (
+    AcceptedRangeImpossible,
+    AcceptedRangeNotDue,
+    AcceptedRangesOverlap,
+    AcceptedTextHasNoRange,
+)
 from tidemark.model.offsets import Offsets, Span
 
 ACCEPT_CORRUPT = "accept_corrupt"
@@ -46,19 +51,11 @@ def check_accepted(
     """
     for one, other in pairwise(sorted(ranges)):
         if one.topic_partition == other.topic_partition and other.start < one.end:
-            raise Refused(
-                f"region {region}: {one} and {other} overlap. Give each corrupt batch once, with"
-                " the range that CORRUPT_RECORD named"
-            )
+            raise AcceptedRangesOverlap(region=region, one=one, other=other)
     for span in ranges:
         at, end = next_offsets.get(span.topic_partition), ends.get(span.topic_partition)
         if at is None or end is None or not at <= span.start < span.end <= end:
-            there = "is not read" if at is None else f"has to be read from {at} to {end}"
-            raise Refused(
-                f"region {region}: {span} can't be left out: {span.topic_partition} {there}. Give"
-                " the range that CORRUPT_RECORD named; one that was left out before is not"
-                " given again"
-            )
+            raise AcceptedRangeNotDue(region=region, span=span, next_offset=at, end=end)
 
 
 def reached(ranges: Iterable[Span], next_offsets: Offsets) -> list[Span]:
@@ -86,10 +83,8 @@ def stopped(targets: Offsets, next_offsets: Offsets, ranges: Iterable[Span]) -> 
 def _ranges(text: str) -> list[Span]:
     found = _RANGE.findall(text)
     if not found or _RANGE.sub("", text).strip(" ,;\r\n\t"):
-        raise InvalidSettings(
-            f"{text!r} is not a range of offsets: write it as in the error, topic[0]@[10, 20)"
-        )
+        raise AcceptedTextHasNoRange(given=text)
     try:
         return [Span(topic, int(partition), int(a), int(b)) for topic, partition, a, b in found]
     except ValueError as error:
-        raise InvalidSettings(f"{text!r}: {error}") from None
+        raise AcceptedRangeImpossible(given=text, cause=str(error)) from None

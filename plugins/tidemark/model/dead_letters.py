@@ -1,11 +1,9 @@
 """Dead letters: how many of a batch's records may become one."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 
-from tidemark.errors import TooManyDeadLetters
 from tidemark.model.offsets import TopicPartition
 
 JUDGED_FROM = 100
@@ -28,6 +26,9 @@ class Reason:
     count: int
     example: str
     """As topic[partition]@offset."""
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.text}, the first {self.example}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +79,3 @@ class Counted:
 
     def _part(self, records: int) -> int:
         return int(records * Fraction(str(self.limits.max_ratio)))
-
-
-def too_many(
-    region: str, seq: int, counted: Counted, refused: int, reasons: Iterable[Reason]
-) -> TooManyDeadLetters:
-    """Say how many of a batch's records are dead letters, why, and what to do.
-
-    `refused` of them are those of the target, as far as they were looked for.
-    """
-    found, limits = list(reasons), counted.limits
-    why = "; ".join(f"{one.count} {one.text}, the first {one.example}" for one in found)
-    at_least = "at least " if refused else ""
-    count = "no max_count" if limits.max_count is None else f"max_count {limits.max_count}"
-    return TooManyDeadLetters(
-        f"region {region}, batch {seq}: {at_least}{counted.dead_letters + refused} of"
-        f" {counted.records} records are dead letters, at most {counted.most} are allowed"
-        f" (dead_letters: max_ratio {limits.max_ratio}, {count}). {why or 'No reason is left'}."
-        " Nothing of the batch is published. Correct the producer, decode.schema or the topic;"
-        " or raise the limit in the pipeline file if these records are to be dead letters; then"
-        " run again"
-    )

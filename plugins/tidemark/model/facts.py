@@ -4,13 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tidemark.errors import DataLost
-from tidemark.model.offsets import Offsets, Span, TopicPartition
-
-GO_ON = (
-    "to continue without these records, start the next run with --accept-data-loss (also in the"
-    " DAG's form); the ledger records it"
+from tidemark.model.errors import GO_ON as GO_ON
+from tidemark.model.errors import (
+    LeftTopicsGone,
+    NextOffsetsNotHeld,
+    NotHeld,
+    OtherCluster,
+    TopicNotThatOfTheLedger,
 )
+from tidemark.model.offsets import Offsets, TopicPartition
 
 RECHECK_SECONDS = 10.0
 """A leader that has just been elected may not have its last stable offset yet: so long, facts that
@@ -70,11 +72,7 @@ def check_cluster(region: str, known: str, facts: Facts) -> None:
         DataLost: offsets of one cluster mean nothing on another.
     """
     if facts.cluster_id != known:
-        raise DataLost(
-            f"region {region}: the ledger's offsets belong to Kafka cluster {known}, but the"
-            f" connection leads to {facts.cluster_id}. Correct the connection; or, if this is"
-            f" meant, {GO_ON}"
-        )
+        raise OtherCluster(region=region, known=known, found=facts.cluster_id)
 
 
 def check_left(region: str, facts: Facts) -> None:
@@ -84,10 +82,7 @@ def check_left(region: str, facts: Facts) -> None:
         DataLost: the pipeline left them, and Kafka no longer has them.
     """
     if facts.gone:
-        raise DataLost(
-            f"region {region}: {', '.join(sorted(facts.gone))} is no longer read, and was deleted"
-            f" from Kafka: its offsets can no longer be mirrored; {GO_ON}"
-        )
+        raise LeftTopicsGone(region=region, topics=tuple(sorted(facts.gone)))
 
 
 def check_topic_ids(
@@ -101,10 +96,8 @@ def check_topic_ids(
     for topic, topic_id in sorted(set(planned)):
         found = topic_ids.get(topic)
         if found != topic_id:
-            became = "is gone" if found is None else f"was created again as {found}"
-            raise DataLost(
-                f"region {region}: topic {topic} (id {topic_id}) {became}; the ledger's"
-                f" offsets name records that no longer exist; {GO_ON}"
+            raise TopicNotThatOfTheLedger(
+                region=region, topic=topic, topic_id=topic_id, found_id=found
             )
 
 
@@ -114,22 +107,15 @@ def check_retained(region: str, next_offsets: Offsets, facts: Facts) -> None:
     Raises:
         DataLost: names every missing range.
     """
-    faults = list(_missing(next_offsets, facts))
-    if faults:
-        raise DataLost(
-            f"region {region}: {'; '.join(faults)}. Nothing was skipped. Restore the"
-            f" records; {GO_ON}"
-        )
+    if missing := tuple(_missing(next_offsets, facts)):
+        raise NextOffsetsNotHeld(region=region, partitions=missing)
 
 
-def _missing(next_offsets: Offsets, facts: Facts) -> Iterable[str]:
-    for partition, offset in sorted(next_offsets.items()):
-        if partition not in facts.ends:
-            yield f"{partition} is gone from Kafka; the ledger's next offset is {offset}"
-        elif offset < (start := facts.log_starts[partition]):
-            yield f"{Span(*partition, offset, start)} is below the log start: retention took it"
-        elif offset > (end := facts.ends[partition]):
-            yield f"{partition} ends at {end}, before the ledger's offset {offset}: truncated"
+def _missing(next_offsets: Offsets, facts: Facts) -> Iterable[NotHeld]:
+    for tp, offset in sorted(next_offsets.items()):
+        held = (facts.log_starts[tp], facts.ends[tp]) if tp in facts.ends else None
+        if held is None or not held[0] <= offset <= held[1]:
+            yield NotHeld(tp, offset, held)
 
 
 def backlog(next_offsets: Offsets, targets: Offsets) -> int:

@@ -2,7 +2,7 @@
 
 import re
 
-from tidemark.errors import InvalidSettings
+from tidemark.model.errors import TableInOwnSchema, TableNameMalformed, TableNameTooLong
 
 NAME_BYTES = 63
 """NAMEDATALEN - 1: longer names would be cut."""
@@ -23,16 +23,11 @@ def parse_table(text: str) -> tuple[str, str]:
     """
     match = _NAME.fullmatch(text)
     if match is None:
-        raise InvalidSettings(
-            f"{text!r} is not a table name: write schema.table, such as public.flights; a name with"
-            ' other characters or capitals needs double quotes, such as public."Flights 2"'
-        )
+        raise TableNameMalformed(name=text)
     schema, table = map(_unquoted, match.groups())
     for part in (schema, table):
         if (size := len(part.encode())) > NAME_BYTES:
-            raise InvalidSettings(
-                f"{part!r} has {size} bytes, Postgres allows {NAME_BYTES} for a name"
-            )
+            raise TableNameTooLong(name=part, size=size, limit=NAME_BYTES)
     return schema, table
 
 
@@ -44,10 +39,7 @@ def spelled(text: str) -> str:
     """
     schema, table = parse_table(text)
     if schema in OURS:
-        raise InvalidSettings(
-            f"schema {schema} is Tidemark's own, for its ledger and its staging tables: name a"
-            " table of another schema"
-        )
+        raise TableInOwnSchema(schema=schema)
     return ".".join(map(_quoted, (schema, table)))
 
 

@@ -5,13 +5,13 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from tidemark.errors import RunNotDone
 from tidemark.kafka.locate import located
 from tidemark.kafka.member import Member
 from tidemark.kafka.names import client_id_of, static_name
 from tidemark.member.drain import Drain, Drained
 from tidemark.member.member_run import MemberRun
 from tidemark.model.state import Run
+from tidemark.operations.errors import RunNotOpen
 from tidemark.operations.region import Connections, Region, region_of
 from tidemark.operations.schemas import kept
 from tidemark.protocol.changes import check_member
@@ -49,7 +49,7 @@ def drain_run(
     ):
         run = region.ledger.run_of(region.name, run_id)
         if run is None:
-            raise RunNotDone(f"region {region.name}: run {run_id} is not open; open it first")
+            raise RunNotOpen(region=region.name, run_id=run_id)
         made_with = _as_opened(region, run)
         number = region.ledger.register_member(region.name, run.epoch, uuid4(), member_name)
         part.tell({"tidemark.epoch": run.epoch, "tidemark.member": number})

@@ -9,10 +9,10 @@ from pathlib import Path
 from tempfile import mkstemp
 from typing import Any, TextIO
 
-from tidemark.errors import InvalidSettings, LedgerInconsistent
 from tidemark.ledger.letters import KeptLetter, export
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.plain import plain
+from tidemark.operations.errors import ExportFileExists, ExportFileUnwritable, LettersMiscounted
 from tidemark.operations.region import Connections, region_of
 from tidemark.settings.pipeline import Pipeline
 
@@ -41,10 +41,7 @@ def export_letters(
                 if done % _SHOWN_EVERY == 0:
                     move(done, found.count)
             if done != found.count:
-                raise LedgerInconsistent(
-                    f"region {region.name}: {done} dead letters came and {found.count} were"
-                    " counted; nothing was written. Export again"
-                )
+                raise LettersMiscounted(region=region.name, came=done, counted=found.count)
         return done
 
 
@@ -74,11 +71,11 @@ def as_line(one: KeptLetter) -> dict[str, Any]:
 def _new(file: Path) -> Iterator[TextIO]:
     """A file for our eyes alone that takes the name once it is whole and on disk."""
     if os.path.lexists(file):
-        raise _taken(file)
+        raise ExportFileExists(file=file)
     try:
         descriptor, unfinished = mkstemp(dir=file.parent, prefix=f".{file.name}.")
     except OSError as error:
-        raise InvalidSettings(f"{file} can't be written: {error.strerror}") from error
+        raise ExportFileUnwritable(file=file, cause=error.strerror) from error
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as out:
             yield out
@@ -86,16 +83,12 @@ def _new(file: Path) -> Iterator[TextIO]:
             os.fsync(out.fileno())
         os.link(unfinished, file)  # unlike a rename it overwrites nothing
     except FileExistsError:
-        raise _taken(file) from None
+        raise ExportFileExists(file=file) from None
     except OSError as error:
-        raise InvalidSettings(f"{file} can't be written: {error.strerror}") from error
+        raise ExportFileUnwritable(file=file, cause=error.strerror) from error
     finally:
         with suppress(OSError):
             os.unlink(unfinished)
-
-
-def _taken(file: Path) -> InvalidSettings:
-    return InvalidSettings(f"{file} exists and is not overwritten; name another file")
 
 
 def _utf8(data: bytes | None) -> str | None:

@@ -5,12 +5,13 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Event
 
-from tidemark.errors import CorruptRecord, DataLost, Refused
+from tidemark.errors import CorruptRecord, DataLost
 from tidemark.kafka.retention import Retention, oldest_timestamp, retentions
 from tidemark.kafka.spans import read_spans
 from tidemark.ledger.looks import Looks
 from tidemark.ledger.rewinds import ReadAgain
 from tidemark.model.offsets import Span, TopicPartition
+from tidemark.operations.errors import RewindWouldLose
 from tidemark.operations.region import Region
 from tidemark.protocol.rewind_plan import RewindPlan
 
@@ -59,13 +60,9 @@ def refuse_losses(region: str, found: Mapping[TopicPartition, Held]) -> None:
     Raises:
         Refused: with the ranges and the numbers.
     """
-    faults = [fault for _, one in sorted(found.items()) for fault in one.faults]
+    faults = tuple(fault for _, one in sorted(found.items()) for fault in one.faults)
     if faults:
-        raise Refused(
-            f"region {region} can't be rewound: {'; '.join(faults)}. Not all of the rows removed"
-            " would come again. Nothing was changed. Rewind to a newer checkpoint, or accept the"
-            " loss with --accept-data-loss"
-        )
+        raise RewindWouldLose(region=region, faults=faults)
 
 
 @dataclass(slots=True)

@@ -6,10 +6,17 @@ Nothing proves that the rows of what lies before them are anywhere: who exported
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tidemark.errors import MirrorFailed, Refused
 from tidemark.ledger.owners import refuse_shared
 from tidemark.model.facts import Facts
-from tidemark.model.offsets import Offsets, TopicPartition, told
+from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.operations.errors import (
+    ImportIntoUsedGroup,
+    ImportOverCommits,
+    ImportPassedOver,
+    ImportReadsBackOthers,
+    ImportTooLate,
+    ImportUnfit,
+)
 from tidemark.operations.region import Connections, Region, region_of
 from tidemark.protocol.mirror import differences
 from tidemark.settings.exported import ExportedOffsets
@@ -48,11 +55,8 @@ def import_offsets(
         _refuse_begun(region)
         offsets = exported.by_partition
         facts = region.broker.facts(region.broker.topics(pipeline.kafka.topics))
-        if faults := list(_faults(exported, facts)):
-            raise Refused(
-                f"region {region.name} can't begin at these offsets: {'; '.join(faults[:10])}."
-                " Nothing was written"
-            )
+        if faults := tuple(_faults(exported, facts)):
+            raise ImportUnfit(region=region.name, faults=faults)
         _refuse_used(region, offsets)
         if apply:
             _write(region, offsets)
@@ -65,30 +69,19 @@ def _refuse_begun(region: Region) -> None:
     if region.ledger.ledger_is_there():
         refuse_shared(region.name, region.others())
     if region.is_known():
-        raise Refused(
-            f"region {region.name} has opened: the ledger says where it goes on, and no offsets"
-            " are imported into it. `tidemark reset` goes back to a checkpoint of its own"
-        )
-    if region.pipeline.kafka.start is not StartPosition.committed:
-        raise Refused(
-            f"region {region.name} begins at {region.pipeline.kafka.start}, whatever its group has:"
-            " set kafka.start: committed"
-        )
+        raise ImportTooLate(region=region.name)
+    start = region.pipeline.kafka.start
+    if start is not StartPosition.committed:
+        raise ImportPassedOver(region=region.name, start=str(start))
 
 
 def _refuse_used(region: Region, offsets: Offsets) -> None:
     group = region.group
     if holders := group.holders():
-        raise Refused(
-            f"group {group.group_id} is in use: in it are {'; '.join(map(str, holders))}. Stop"
-            " them, or name another kafka.group"
-        )
+        raise ImportIntoUsedGroup(group=group.group_id, holders=tuple(map(str, holders)))
     committed = group.committed(offsets)
     if committed and differences(offsets, committed):
-        raise Refused(
-            f"group {group.group_id} has other commits: {told(committed)}. Name another"
-            " kafka.group, or delete them"
-        )
+        raise ImportOverCommits(group=group.group_id, committed=committed)
 
 
 def _faults(exported: ExportedOffsets, facts: Facts) -> Iterator[str]:
@@ -111,4 +104,4 @@ def _write(region: Region, offsets: Offsets) -> None:
     with region.group.writer() as writer:
         writer.commit(offsets, "")
     if drift := differences(offsets, region.group.committed(offsets)):
-        raise MirrorFailed(f"group {region.group.group_id}: {'; '.join(drift)}")
+        raise ImportReadsBackOthers(group=region.group.group_id, drift=tuple(drift))

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from tidemark.errors import Refused
 from tidemark.model.offsets import Offsets
+from tidemark.operations.errors import MirrorDuringRewind, MirrorDuringWithholding
 from tidemark.operations.region import (
     Connections,
     Region,
@@ -51,17 +51,9 @@ def mirror_region(pipeline: Pipeline, connections: Connections, *, check: bool) 
         checkpoint = region.ledger.merged_checkpoint(region.name)
         # After the epoch was read: a rewind that begins later fences this mirror.
         if not check and region.ledger.rewind_is_under_way(region.name):
-            raise Refused(
-                f"region {region.name}: a rewind has moved Kafka's offsets back but not the"
-                f" ledger's; wait for it. If it died, the next run or `tidemark reset"
-                f" {region.name} --apply` sets Kafka's offsets again"
-            )
+            raise MirrorDuringRewind(region=region.name)
         if not check and region.ledger.withholding_is_under_way(region.name):
-            raise Refused(
-                f"region {region.name}: a batch is being withheld from the output topic, and might"
-                " be sent meanwhile; wait for it. If it died, withhold the batch again, or start"
-                " the next run"
-            )
+            raise MirrorDuringWithholding(region=region.name)
         before = _drift(region, checkpoint.offsets, check=check)
         if not check:
             gone = topics_gone(region, checkpoint.offsets)

@@ -2,12 +2,17 @@
 
 from dataclasses import dataclass
 
-from tidemark.errors import Refused
 from tidemark.ledger import moving
 from tidemark.ledger.actions import Order
 from tidemark.ledger.moving import Place
 from tidemark.model.offsets import Offsets
 from tidemark.model.state import NEVER_MIRRORED, Mirrored
+from tidemark.operations.errors import (
+    MoveFromSent,
+    MoveIntoCommits,
+    MoveIntoUsedGroup,
+    NothingToMove,
+)
 from tidemark.operations.region import Connections, Region, mirror_seen, region_of, topics_gone
 from tidemark.protocol.mirror import mirror
 from tidemark.settings.pipeline import Pipeline
@@ -41,9 +46,8 @@ def move_region(pipeline: Pipeline, connections: Connections, order: Order | Non
         if state.group_id != pipeline.group:
             seen = _seen_in_unused_group(region, offsets)
         elif tables == pipeline.tables:
-            raise Refused(
-                f"region {region.name} has group {state.group_id} and target {state.tables}, as the"
-                " pipeline file says: there is nothing to move"
+            raise NothingToMove(
+                region=region.name, group=state.group_id, tables=tuple(tables.values())
             )
         to = Place(pipeline.group, pipeline.tables)
         epoch = moving.move(region.ledger.engine, state, to, seen, order)
@@ -69,19 +73,12 @@ def _seen_in_unused_group(region: Region, offsets: Offsets) -> Mirrored:
     """
     group = region.group
     if region.pipeline.sending:
-        raise Refused(
-            f"region {region.name} can't be moved to group {group.group_id}: it has an output"
-            " topic, and what was sent to it stands with the offsets of its group"
-        )
+        raise MoveFromSent(region=region.name, group=group.group_id)
     if holders := group.holders():
-        raise Refused(
-            f"region {region.name} can't be moved to group {group.group_id}: in it are"
-            f" {'; '.join(map(str, holders))}. Stop them, or name another group"
+        raise MoveIntoUsedGroup(
+            region=region.name, group=group.group_id, holders=tuple(map(str, holders))
         )
     seen = mirror_seen(region, offsets).mirrored
     if group.committed(offsets) and seen == NEVER_MIRRORED:
-        raise Refused(
-            f"region {region.name} can't be moved to group {group.group_id}: it has commits that no"
-            " region has written. Name a group without commits, or delete them"
-        )
+        raise MoveIntoCommits(region=region.name, group=group.group_id)
     return seen

@@ -4,19 +4,17 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
-from tidemark.errors import InvalidSettings, Refused
 from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
-from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.looks import Looks
 from tidemark.ledger.naming import Size
 from tidemark.member.retire import retire
 from tidemark.model.batch import Staging
+from tidemark.operations.errors import NewNameMalformed, NewNameUnfit, NotInLedger, StagingInUse
 from tidemark.operations.region import Connections, ledger_of, region_of, topics_gone
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.mirror import mirror
 from tidemark.settings.connections import Connection
-from tidemark.settings.fault_words import did_you_mean
 from tidemark.settings.pipeline import Pipeline, is_region
 from tidemark.settings.target import refuse_unfit
 from tidemark.staging.tables import staged_batches
@@ -57,21 +55,13 @@ def drop_region(warehouse: Connection, name: str, order: Order | None) -> DropRe
     with ledger_of(warehouse) as ledger:
         state = ledger.region_state(name)
         if state is None:
-            raise unknown(ledger, name)
+            known = tuple(one.region for one in Looks(ledger.engine).regions())
+            raise NotInLedger(region=name, known=known)
         if order:
             _retire_all(ledger.engine, name)
         size = naming.drop_region(ledger.engine, state, order)
         applied, group = order is not None, state.group_id
         return DropReport(name, applied, state.epoch, state.head_seq, size, state.tables, group)
-
-
-def unknown(ledger: Ledger, name: str) -> Refused:
-    """The error for a region that is not in the ledger; names those that are."""
-    known = [one.region for one in Looks(ledger.engine).regions()]
-    return Refused(
-        f"region {name!r} is not in the ledger{did_you_mean(name, known) or ';'}"
-        f" known: {', '.join(known) or 'none'}"
-    )
 
 
 def rename_region(
@@ -86,13 +76,11 @@ def rename_region(
         Superseded, Refused: see `naming.rename`; or the region never opened.
     """
     if not is_region(new):
-        raise InvalidSettings(
-            f"{new!r} is not a region's name: 1 to 40 small letters, digits and _, a letter first"
-        )
+        raise NewNameMalformed(name=new)
     try:
         refuse_unfit(pipeline.all_targets, new)
     except ValueError as error:
-        raise InvalidSettings(f"region {new}: {error}") from error
+        raise NewNameUnfit(region=new, cause=str(error)) from error
     with region_of(pipeline, connections) as region:
         state, engine = region.state(), region.ledger.engine
         if order:
@@ -114,8 +102,4 @@ def _retire_all(engine: Engine, region: str) -> None:
     with autocommit(engine) as cursor:
         left = staged_batches(cursor, Staging.of(region, 0).schema, region)
     if left:
-        raise Refused(
-            f"region {region}: staging of batches {', '.join(map(str, left))} is still there: a"
-            " run is at work, or a process that it has left behind. Nothing was changed. Try again;"
-            f" if a run died, `tidemark reset {region} --apply` ends it"
-        )
+        raise StagingInUse(region=region, batches=tuple(left))

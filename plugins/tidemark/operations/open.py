@@ -12,6 +12,7 @@ from tidemark.model.bounds import Bounds
 from tidemark.model.corruption import accepted_ranges
 from tidemark.model.facts import Facts, backlog
 from tidemark.model.offsets import Offsets
+from tidemark.operations.errors import DataLostWithoutSpent, RefusedWithoutSpent
 from tidemark.operations.opening_facts import opening_facts
 from tidemark.operations.output_pause import pause_remarks
 from tidemark.operations.region import Connections, Region, mirror_seen, region_of
@@ -130,10 +131,11 @@ def _settle(region: Region, request: OpenRequest) -> Settled:
     try:
         return settle(region.ledger, region.group, region.name, request)
     except (DataLost, Refused) as error:
-        spent = list(request.spent())
+        spent = tuple(request.spent())
         if not spent:
             raise
-        raise type(error)(f"{error}. {'; '.join(spent)}") from error
+        case = DataLostWithoutSpent if isinstance(error, DataLost) else RefusedWithoutSpent
+        raise case(cause=str(error), spent=spent) from error
 
 
 def open_request(

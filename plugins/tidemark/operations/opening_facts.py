@@ -4,11 +4,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tidemark.errors import Refused
 from tidemark.kafka.rewritten import rewritten
 from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, Facts
-from tidemark.model.offsets import LogPosition, Offsets, TopicPartition, told
+from tidemark.model.offsets import LogPosition, Offsets, TopicPartition
 from tidemark.model.state import Partition
+from tidemark.operations.errors import NewRegionHasCommits, NewRegionLacksCommits
 from tidemark.operations.region import Region, unsubscribed
 from tidemark.protocol.open import ACCEPT_DATA_LOSS
 from tidemark.settings.kafka import FromTimestamp, StartPosition
@@ -69,11 +69,11 @@ def _first_facts(region: Region, facts: Facts, overrides: Sequence[str]) -> Fact
     start = region.pipeline.kafka.start
     committed = region.group.committed(facts.ends)
     if committed and start is not StartPosition.committed and ADOPT_GROUP not in overrides:
-        raise Refused(
-            f"region {region.name}: group {region.group.group_id} already has commits"
-            f" ({told(committed)}) and the region is"
-            f" new with start position {start}. Use start: committed to go on from them, another"
-            " kafka.group, or --adopt-group to replace them"
+        raise NewRegionHasCommits(
+            region=region.name,
+            group=region.group.group_id,
+            committed=committed,
+            start=str(start),
         )
     return replace(facts, starts=_starts(region, facts, committed))
 
@@ -85,11 +85,10 @@ def _starts(region: Region, facts: Facts, committed: Offsets) -> Offsets:
         case StartPosition.end:
             return facts.ends
         case StartPosition.committed:
-            missing = sorted(facts.ends.keys() - committed.keys())
+            missing = tuple(sorted(facts.ends.keys() - committed.keys()))
             if missing:
-                raise Refused(
-                    f"region {region.name}: start position is committed, but group"
-                    f" {region.group.group_id} has no commit for {', '.join(map(str, missing))}"
+                raise NewRegionLacksCommits(
+                    region=region.name, group=region.group.group_id, partitions=missing
                 )
             return committed
         case FromTimestamp() as moment:

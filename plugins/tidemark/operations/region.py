@@ -19,6 +19,7 @@ from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition, without
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
 from tidemark.model.topics import takes_in
+from tidemark.operations.errors import ConnectionUnreachable
 from tidemark.operations.output import output_of
 from tidemark.operations.schemas import kept
 from tidemark.postgres.parameters import postgres_parameters
@@ -118,9 +119,9 @@ def named(brokers: Connection, warehouse: Connection) -> Iterator[None]:
             found = warehouse
         elif isinstance(error.__cause__, (KafkaException, TimeoutError)):
             found = brokers
-        if found and found.place not in str(error):
-            error.args = (f"{error} [{found.place}]",)
-        raise
+        if found is None or found.place in str(error):
+            raise
+        raise ConnectionUnreachable(place=found.place, cause=str(error)) from error
 
 
 def unsubscribed(region: Region, known: Iterable[TopicPartition]) -> frozenset[str]:

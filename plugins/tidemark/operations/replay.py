@@ -6,6 +6,7 @@ from tidemark.errors import TargetRefused
 from tidemark.ledger.actions import Order
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.operations.drain import ExecutorOf
+from tidemark.operations.errors import ReplayedRowRefused
 from tidemark.operations.region import Connections, Region, region_of
 from tidemark.operations.replay_report import ReplayReport, dry_run
 from tidemark.operations.replay_request import refusal
@@ -13,11 +14,6 @@ from tidemark.operations.replaying import Replay, refuse_upserts, replaying
 from tidemark.protocol.replay import Replayed, plan_replay, publish_replay
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.replay import ReplayMover
-
-CHOOSE = (
-    "A replay publishes all that it has chosen, or nothing. Correct the table, or choose without"
-    " that record: by --partition, --reason, --since or --until"
-)
 
 
 def replay_letters(
@@ -38,11 +34,7 @@ def replay_letters(
         Fenced, Superseded: another open or a reset came; nothing was published.
         TargetRefused: a constraint of the target refuses a row; nothing was published.
     """
-    refuse_upserts(
-        pipeline,
-        "a dead letter is older than the rows that came after it: a replay could put an old row in"
-        " the place of a newer one. Produce the records again, or correct the rows by hand",
-    )
+    refuse_upserts(pipeline, "dead letters")
     with region_of(pipeline, connections) as found:
         region = found.with_kept_columns()
         report = dry_run(region, connections, meant, limit)
@@ -66,7 +58,7 @@ def _replayed(
         with replaying(region, connections, order, "dead letters", executor_of) as replay:
             done = _published(replay, meant, limit)
     except TargetRefused as error:
-        raise TargetRefused(f"{error}. {CHOOSE}") from error
+        raise ReplayedRowRefused(cause=str(error)) from error
     if done is None:
         return replace(report, epoch=replay.epoch, chosen=0, replayed=0, kept={})
     is_alike = sum(report.kept.values()) == done.kept

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, replace
 
-from tidemark.errors import Refused
 from tidemark.ledger.actions import Order
 from tidemark.ledger.again import refuse_again
 from tidemark.ledger.looks import Looks
 from tidemark.model.contribution import Contribution
 from tidemark.operations.drain import ExecutorOf
+from tidemark.operations.errors import ReplayLacksRecords, ReplayOfCompacted, ReplayOfSent
 from tidemark.operations.region import Connections, Region, facts_left, region_of
 from tidemark.operations.replay_request import refusal
 from tidemark.operations.replaying import refuse_upserts, replaying
@@ -57,16 +57,9 @@ def replay_batch(
         Fenced, Superseded: another open or a reset came; nothing was changed.
         TargetRefused: a constraint of the target refuses a row, or keeps one; nothing was changed.
     """
-    refuse_upserts(
-        pipeline,
-        "later batches have changed the same keys: rewind to the checkpoint before the batch, and"
-        " run again",
-    )
+    refuse_upserts(pipeline, "batch")
     if pipeline.sending:
-        raise Refused(
-            f"region {pipeline.region} sends {pipeline.sent_to}, and what was sent can't be"
-            " replaced: rewind to the checkpoint before the batch, and run again"
-        )
+        raise ReplayOfSent(region=pipeline.region, output=pipeline.sent_to)
     with region_of(pipeline, connections) as found:
         region = found.with_kept_columns()
         report = _looked(region, seq)
@@ -97,11 +90,8 @@ def _looked(region: Region, seq: int) -> BatchReport:
         refuse_again(cursor, region.name, seq)
     spans = looks.published_spans(region.name, seq)
     facts = facts_left(region.broker, {one.span.topic for one in spans})
-    if lost := list(missing(spans, facts)):
-        raise Refused(
-            f"region {region.name}: batch {seq} can't be replayed: {'; '.join(lost)}. Its rows stay"
-            " as they are"
-        )
+    if lost := tuple(missing(spans, facts)):
+        raise ReplayLacksRecords(region=region.name, seq=seq, faults=lost)
     [published] = [one for one in looks.checkpoints(region.name) if one.seq == seq]
     return BatchReport(
         region.name,
@@ -118,7 +108,4 @@ def _looked(region: Region, seq: int) -> BatchReport:
 def _refuse_shrunk(region: str, report: BatchReport, staged: Contribution) -> None:
     found = sum(read.records for read in staged.reads)
     if found != report.records:
-        raise Refused(
-            f"region {region}: batch {report.seq} can't be replayed: {report.records} records made"
-            f" it, and Kafka now gives {found}: some were compacted away. Its rows stay as they are"
-        )
+        raise ReplayOfCompacted(region=region, seq=report.seq, records=report.records, found=found)

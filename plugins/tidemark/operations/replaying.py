@@ -4,9 +4,10 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import Literal
 from uuid import uuid4
 
-from tidemark.errors import Refused, TidemarkError
+from tidemark.errors import TidemarkError
 from tidemark.ledger.actions import Order
 from tidemark.member.job import Job, start_job
 from tidemark.member.retire import retire
@@ -14,6 +15,7 @@ from tidemark.model.batch import Batch
 from tidemark.model.contribution import Contribution
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.operations.drain import ExecutorOf
+from tidemark.operations.errors import ReplayOfUpserts
 from tidemark.operations.region import Connections, Region, mirror_seen, topics_gone
 from tidemark.operations.replay_request import check, replay_request
 from tidemark.postgres.transaction import transaction
@@ -61,14 +63,14 @@ class Replay:
         return Contribution(self.member, reads, given)
 
 
-def refuse_upserts(pipeline: Pipeline, why: str) -> None:
+def refuse_upserts(pipeline: Pipeline, of: Literal["dead letters", "batch"]) -> None:
     """Refuse a replay into targets that are upserted.
 
     Raises:
         Refused: one of them is.
     """
     if any(one.upsert for one in pipeline.all_targets.values()):
-        raise Refused(f"region {pipeline.region}: a target of it is upserted, and {why}")
+        raise ReplayOfUpserts(region=pipeline.region, of=of)
 
 
 @contextmanager

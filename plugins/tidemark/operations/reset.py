@@ -3,7 +3,8 @@
 import logging
 from collections.abc import Sequence
 
-from tidemark.errors import Fenced, Superseded
+from tidemark.errors import Fenced
+from tidemark.operations.errors import ResetOfNoRun, ResetOvertaken
 from tidemark.operations.held import Tell
 from tidemark.operations.region import Connections, Region, region_of, topics_gone
 from tidemark.operations.reset_report import ResetReport, completed, dry_run, reported_again
@@ -61,7 +62,7 @@ def reset_region(
             return report
         run = region.ledger.run_of(region.name, run_id) if run_id else None
         if run_id and run is None:
-            raise Superseded(f"region {region.name}: run {run_id} never opened; nothing to reset")
+            raise ResetOfNoRun(region=region.name, run_id=run_id)
         epoch = run.epoch if run else None
         gone = topics_gone(region, report.offsets)
         request = ResetRequest(
@@ -70,10 +71,7 @@ def reset_region(
         try:
             settled = _reset(region, request)
         except Fenced as error:
-            raise Superseded(
-                f"{error}. It came after this reset and has set Kafka's offsets: nothing is"
-                " left to do"
-            ) from error
+            raise ResetOvertaken(cause=str(error)) from error
         region.ledger.finish_reset(region.name, settled.epoch)
         return completed(region, report, settled)
 

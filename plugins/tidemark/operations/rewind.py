@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tidemark.errors import Refused
 from tidemark.model.contribution import Rows
 from tidemark.model.facts import Facts
 from tidemark.model.state import RegionState
 from tidemark.model.upsert import Upsert
+from tidemark.operations.errors import RewindIntoOtherTable, RewindTooFar
 from tidemark.operations.held import Tell, held, refuse_losses
 from tidemark.operations.region import Region, facts_left, topics_gone
 from tidemark.operations.reset_report import Removed, ResetReport, completed, dry_run
@@ -91,11 +91,8 @@ def _refuse_other_table(region: Region, state: RegionState) -> None:
         found = region.ledger.target_oid(table)
         oid = state.targets[name].oid if name in state.targets else None
         if found is not None and found != (oid or found):
-            raise Refused(
-                f"region {region.name} can't be rewound: it published to the table with oid"
-                f" {oid}, but {table} is now another table, with oid {found}. Nothing was changed."
-                " Put the old table back. If the database was restored from a dump, or the new"
-                " table is meant, first start a run with --accept-changes"
+            raise RewindIntoOtherTable(
+                region=region.name, table=table, published_oid=oid, oid=found
             )
 
 
@@ -137,8 +134,5 @@ def seq_of(region: Region, to: int | datetime) -> int:
     seq = region.ledger.checkpoint_before(region.name, offsets)
     oldest = region.state().oldest_seq
     if seq < oldest:
-        raise Refused(
-            f"region {region.name}: {to.isoformat()} lies before the oldest retained checkpoint"
-            f" {oldest}; rewind to a later time, or to the initial state"
-        )
+        raise RewindTooFar(region=region.name, moment=to, oldest_seq=oldest)
     return seq

@@ -5,12 +5,13 @@ import time
 from collections.abc import Sequence
 from uuid import uuid4
 
-from tidemark.errors import Fenced, Refused, TidemarkError, Unreachable
+from tidemark.errors import Fenced, TidemarkError, Unreachable
 from tidemark.ledger.looks import Counted, Looks
 from tidemark.member.outage import waited_out
 from tidemark.member.retire import green, prune, retire
 from tidemark.model.bounds import Bounds
 from tidemark.operations.drain import ExecutorOf, drain_run
+from tidemark.operations.errors import GroupIsAtWork
 from tidemark.operations.open import open_run
 from tidemark.operations.region import Connections, Region, region_of
 from tidemark.operations.reset import reset_region
@@ -102,25 +103,22 @@ def _let_the_dead_leave(region: Region) -> None:
     seconds = region.pipeline.kafka.session_seconds + EVICTION_SECONDS
     deadline = time.monotonic() + seconds
     while holders := _holders(region):
-        at_work = f"another run is at work in group {region.group.group_id}: {holders}"
+        at_work = GroupIsAtWork(region=region.name, group=region.group.group_id, holders=holders)
         if time.monotonic() > deadline:
-            raise Refused(
-                f"region {region.name}: {at_work}. Wait for it, or take over with --take-over,"
-                " which fences it"
-            )
+            raise at_work
         log.warning(
             "region %s: %s. If it was killed, Kafka removes it from the group: waiting up to"
             " %.0f s",
             region.name,
-            at_work,
+            at_work.fact,
             deadline - time.monotonic(),
         )
         time.sleep(LEAVE_PAUSE)
 
 
-def _holders(region: Region) -> str:
+def _holders(region: Region) -> tuple[str, ...]:
     """Who holds partitions; one without may be on its way out: it left before it had joined."""
-    return "; ".join(str(holder) for holder in region.group.holders() if holder.partitions)
+    return tuple(str(holder) for holder in region.group.holders() if holder.partitions)
 
 
 def _give_up(

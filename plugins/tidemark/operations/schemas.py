@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidemark.errors import InvalidSettings, Refused
 from tidemark.ledger.ledger import Ledger
 from tidemark.model.state import RegionState
+from tidemark.operations.errors import ColumnsNotKept, FieldsWithoutType
 from tidemark.settings.connections import Connection
 from tidemark.settings.format import FormatSettings
 from tidemark.settings.pipeline import Pipeline
@@ -44,10 +44,7 @@ def kept(pipeline: Pipeline, state: RegionState) -> Pipeline:
     columns = {name: kept_columns(state.fingerprint, name) for name in registered(pipeline)}
     for section, found in columns.items():
         if not found.fields:
-            raise Refused(
-                f"region {state.region}: {section}.schema is registry, and the newest run kept no"
-                " columns for it. Start a run: it takes them from the registry"
-            )
+            raise ColumnsNotKept(region=state.region, section=section)
     return with_columns(pipeline, columns) if columns else pipeline
 
 
@@ -124,11 +121,8 @@ def _fields(
     is_closed = bool(known) and part.on_new_field is OnNewField.ignore
     names = [name for name in known if found.fields.get(name)]
     names += [name for name in found.fields if name not in known and not is_closed]
-    if odd := [name for name in names if not found.fields[name]]:
-        raise InvalidSettings(
-            f"{section}.schema: registry: {found} has {', '.join(odd)}, which no type holds whole."
-            " Declare the fields that you want, with their types"
-        )
+    if odd := tuple(name for name in names if not found.fields[name]):
+        raise FieldsWithoutType(section=section, schema=str(found), names=odd)
     return {name: found.fields[name] or "" for name in names}
 
 

@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass, replace
 
-from tidemark.errors import Refused
 from tidemark.ledger.actions import Order
 from tidemark.member.retire import retire
 from tidemark.model.output import Topics
+from tidemark.operations.errors import NothingToWithhold
 from tidemark.operations.region import Connections, Region, mirror_seen, region_of, topics_gone
+from tidemark.protocol.errors import BatchNotNextToSend
 from tidemark.protocol.output import refuse_other_output
 from tidemark.protocol.output_ports import Output
 from tidemark.protocol.output_start import begin
-from tidemark.protocol.withhold import not_the_lowest, withhold
+from tidemark.protocol.withhold import withhold
 from tidemark.protocol.withhold_request import WithholdRequest
 from tidemark.settings.pipeline import Pipeline
 
@@ -46,7 +47,7 @@ def withhold_batch(
     with region_of(pipeline, connections) as region:
         output = region.group.output
         if output is None:
-            raise Refused(f"region {region.name} sends nothing to a topic")
+            raise NothingToWithhold(region=region.name)
         report = _dry_run(region, output, seq)
         if order is None:
             return report
@@ -74,7 +75,7 @@ def _dry_run(region: Region, output: Output, seq: int) -> WithholdReport:
         sent = begin(region.name, output, snapshot, marks)
         unsent = [one for one in snapshot.unsent(sent) if not one.is_withheld]
     if not unsent or unsent[0].seq != seq:
-        raise not_the_lowest(region.name, seq, sent.seq)
+        raise BatchNotNextToSend(region=region.name, seq=seq, sent_seq=sent.seq)
     return WithholdReport(
         region.name,
         False,

@@ -19,7 +19,6 @@ from tidemark.page.ledgers import impatient, next_offsets, standings
 from tidemark.page.letters import readable, shown
 from tidemark.page.region import RegionView, region_view
 from tidemark.page.regions import seen_regions
-from tidemark.page.remedies import REMEDIES
 from tidemark.page.seen import SeenRegion
 from tidemark.page.verdict import Verdict, verdict
 
@@ -57,7 +56,7 @@ TheRegion = Annotated[SeenRegion, Depends(_region)]
 @app.exception_handler(TidemarkError)
 def _problem(request: Request, error: TidemarkError) -> Response:
     """What can't be asked, where a part of a page was wanted."""
-    body = page("problem.html", code=error.code, text=str(error), remedy=REMEDIES.get(error.code))
+    body = page("problem.html", code=error.code, text=str(error), remedy=error.hint)
     return HTMLResponse(body, 200, HEADERS)
 
 

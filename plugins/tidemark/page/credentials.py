@@ -5,7 +5,7 @@ from dataclasses import replace
 from airflow.sdk import Connection as AirflowConnection
 from airflow.sdk.exceptions import AirflowException
 
-from tidemark.errors import InvalidSettings
+from tidemark.page.errors import ConnectionNotOnServer
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
 
@@ -22,10 +22,7 @@ def connection(conn_id: str) -> Connection:
     try:
         found = AirflowConnection.get(conn_id)
     except (AirflowException, PermissionError) as error:
-        raise InvalidSettings(
-            f"connection {conn_id!r} is not known to Airflow's api-server: create it in Airflow, or"
-            f" set AIRFLOW_CONN_{conn_id.upper()} there as it is set for the workers"
-        ) from error
+        raise ConnectionNotOnServer(conn_id=conn_id) from error
     return _impatient(Connection.from_airflow(found))
 
 

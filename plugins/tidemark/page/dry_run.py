@@ -3,8 +3,8 @@
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from tidemark.errors import Refused
 from tidemark.page.credentials import connections_of
+from tidemark.page.errors import DryRunTooLong
 from tidemark.page.seen import SeenRegion
 from tidemark.protocol.destination import destination
 
@@ -38,7 +38,4 @@ def dry_run(seen: SeenRegion, to: str) -> "ResetReport":
     try:
         return answer.result(SECONDS)
     except TimeoutError:
-        raise Refused(
-            f"the dry run takes longer than {SECONDS} s: Kafka's records are counted. Run the reset"
-            f" DAG without Apply, or: tidemark reset {seen.name} --to {to}"
-        ) from None
+        raise DryRunTooLong(region=seen.name, to=to, seconds=SECONDS) from None

@@ -13,8 +13,7 @@ from airflow.utils.log.log_reader import TaskLogReader
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from tidemark.page.log_error import error_in
-from tidemark.page.remedies import REMEDIES
+from tidemark.page.log_error import error_in, remedy
 from tidemark.page.seen import AirflowRun
 
 
@@ -35,7 +34,7 @@ class Failure:
     @property
     def remedy(self) -> str:
         """What to do."""
-        return REMEDIES.get(self.code or "", "Read its log.")
+        return remedy(self.code)
 
 
 def may_read_logs(dag_id: str, user: Any) -> bool:

@@ -70,6 +70,15 @@ def _time(moment: datetime | None) -> Markup | str:
     return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(exact, told, told)
 
 
+def _prose(text: str) -> Markup:
+    """Text in which `code` stands between backticks."""
+    parts = text.split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else part
+        for number, part in enumerate(parts)
+    )
+
+
 def _as_json(value: Any) -> str:
     return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False)
 
@@ -87,6 +96,7 @@ _environment.filters |= {
     "seconds": _seconds,
     "time": _time,
     "as_json": _as_json,
+    "prose": _prose,
     "sparkline": sparkline,
 }
 _environment.globals["version"] = __version__

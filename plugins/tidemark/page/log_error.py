@@ -1,4 +1,4 @@
-"""The error that a task's log ends with."""
+"""The error that a task ends with: found in its log, and what a person does about it."""
 
 import re
 from collections import deque
@@ -11,6 +11,12 @@ _LINES = 2000
 _CHARS = 1500
 _ERROR = re.compile(rf"\b({'|'.join(sorted(by_code()))}): (.+)", re.DOTALL)
 _NOT_TOLD = "no retry can help"  # the operator's word: the driver's own line stands before it
+
+
+def remedy(code: str | None) -> str:
+    """What to do about the error, in Markdown; of a code that is not ours its log tells more."""
+    known = by_code()
+    return known[code].hint if code in known else "Read its log."
 
 
 def error_in(lines: Iterable[str]) -> tuple[str, str] | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.listeners import hookimpl
 
-from tidemark.page.remedies import REMEDIES
+from tidemark.page.log_error import remedy
 from tidemark.settings.described import ERROR
 
 OURS = "Tidemark: "
@@ -30,8 +30,8 @@ def on_dag_run_success(dag_run: Any, msg: str) -> None:
 
 
 def note(task_id: str, code: str) -> str:
-    """The error in one sentence, or two."""
-    return f"{OURS}{code} in the task {task_id}. {REMEDIES.get(code, 'Read its log.')}"
+    """The error in one sentence, or two; Airflow shows notes as Markdown."""
+    return f"{OURS}{code} in the task {task_id}. {remedy(code)}"
 
 
 def _write(dag_run: Any, text: str | None) -> None:

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tidemark.errors import TidemarkError
+from tidemark.errors import RunNotDone, TidemarkError
 from tidemark.ledger.past import Standing
-from tidemark.page.remedies import REMEDIES
 from tidemark.page.seen import SeenRegion
 
 
@@ -51,8 +50,8 @@ def _verdicts(
     seen: SeenRegion, standing: Standing | None, problem: TidemarkError | None, lag: int | None
 ) -> Iterator[Verdict]:
     if problem:
-        yield Verdict(Level.unknown, f"The ledger can't be asked: {problem}",
-                      REMEDIES.get(problem.code, ""), problem.code)  # fmt: skip
+        sentence = f"The ledger can't be asked: {problem}"
+        yield Verdict(Level.unknown, sentence, problem.hint, problem.code)
         return
     if standing is None:
         yield Verdict(Level.new, "It has not run yet.", "Start its first run.")
@@ -99,10 +98,8 @@ def _failed(seen: SeenRegion, standing: Standing | None) -> Iterator[Verdict]:
     name = run.run_id if run and failed else standing.run_id if standing else ""
     unsaid = "it did not close" if standing else "it did not open"
     reason = standing.reason if standing and standing.reason else unsaid
-    yield Verdict(
-        Level.red, f"The newest run failed ({name}): {reason}.", REMEDIES["RUN_NOT_DONE"],
-        "RUN_NOT_DONE",
-    )  # fmt: skip
+    sentence = f"The newest run failed ({name}): {reason}."
+    yield Verdict(Level.red, sentence, RunNotDone.hint, RunNotDone.code)
 
 
 def _is_newest(seen: SeenRegion, standing: Standing | None) -> bool:

@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from tidemark import failpoints
-from tidemark.errors import Fenced, OutcomeUnknown
+from tidemark.errors import OutcomeUnknown
 from tidemark.model.batch import Batch, Moved
 from tidemark.model.contribution import Contribution, Rows
+from tidemark.protocol.errors import BatchReplayEnded
 from tidemark.protocol.removal import Removal
 
 # ruff: noqa: D102 -- what a method does stands where it is done: in the ledger, in staging
@@ -117,10 +118,10 @@ def _publish(
 ) -> ReadAgain:
     with ledger.deciding(batch.region, batch.epoch, "again") as tx:
         if tx.take_again(batch) != 1:
-            raise Fenced(f"region {batch.region}: the replay of batch {batch.seq} has ended")
+            raise BatchReplayEnded(region=batch.region, seq=batch.seq)
         published = tx.published_of(batch)
         removed = Removal(target.remove_batch(tx, batch), tx.remove_letters(batch))
-        published.check(batch.region, removed, f"can't replay batch {batch.seq}")
+        published.check(batch.region, removed, batch.seq)
         tx.claim_again(batch, contribution)
         moved = target.move_rows(tx, batch, None)
         letters = target.move_letters(tx, batch)

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidemark import failpoints
-from tidemark.errors import MirrorFailed, OutputTooLarge, Refused, RunNotDone
+from tidemark.errors import MirrorFailed, OutputTooLarge, Refused
 from tidemark.model.batch import Checkpoint
 from tidemark.model.state import Run
+from tidemark.protocol.errors import RunNeverOpened, RunUnfinished
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.ports import Deciding, Group, Ledger
 
@@ -37,7 +38,7 @@ def close(ledger: Ledger[Deciding], group: Group, region: str, run_id: str) -> C
     failpoints.hit("close.before")
     run = ledger.run_of(region, run_id)
     if run is None:
-        raise RunNotDone(f"region {region}: run {run_id} never opened; look at its open task")
+        raise RunNeverOpened(region=region, run_id=run_id)
     unmirrored, checkpoint = _mirrored(ledger, group, run)
     with ledger.deciding(region, run.epoch, "close") as tx:
         head = tx.head_seq
@@ -46,7 +47,7 @@ def close(ledger: Ledger[Deciding], group: Group, region: str, run_id: str) -> C
         tx.close_run("failed" if reasons else "closed", "; ".join(reasons) or None)
     failpoints.hit("close.after")
     if reasons or checkpoint is None:
-        raise RunNotDone(f"region {region}, epoch {run.epoch}: {'; '.join(reasons)}")
+        raise RunUnfinished(region=region, epoch=run.epoch, reasons=tuple(reasons))
     if checkpoint.seq != head:  # a member published the last batch after the mirror was written
         checkpoint = mirror(ledger, group, region, run.epoch)
     return Closed(checkpoint, batches, rows, dead_letters, records)

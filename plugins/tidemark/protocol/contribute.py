@@ -18,19 +18,17 @@
 from collections import Counter
 
 from tidemark import failpoints
-from tidemark.errors import Fenced, OutcomeUnknown, StagingLost, TidemarkError
+from tidemark.errors import OutcomeUnknown, StagingLost
 from tidemark.model.batch import Batch
 from tidemark.model.contribution import Contribution
+from tidemark.protocol.errors import (
+    BatchDied,
+    ClaimedRowsLost,
+    OwnRowsLost,
+    SpanAlreadyClaimed,
+)
 from tidemark.protocol.ports import DecidingT, Ledger, Target
-from tidemark.protocol.publish import Outcome, Result, claims_lost, publish
-
-
-class SpanAlreadyClaimed(TidemarkError):
-    """Another contribution was accepted for one of the spans: this one never was."""
-
-
-class OwnRowsLost(TidemarkError):
-    """What the contribution has staged is not all there: nothing of it was claimed."""
+from tidemark.protocol.publish import Outcome, Result, publish
 
 
 def contribute_and_publish(
@@ -54,12 +52,10 @@ def contribute_and_publish(
         return _contribute_or_look_up(ledger, target, batch, contribution)
     except SpanAlreadyClaimed:
         return Outcome(Result.refused)
-    except OwnRowsLost as error:
-        raise StagingLost(str(error)) from error
     except StagingLost as error:
-        if _is_whole(batch, contribution):
+        if isinstance(error, OwnRowsLost) or _is_whole(batch, contribution):
             raise
-        raise claims_lost(batch.region, batch.epoch, error) from error
+        raise ClaimedRowsLost(region=batch.region, epoch=batch.epoch, cause=str(error)) from error
 
 
 def _contribute_or_look_up(
@@ -76,7 +72,7 @@ def _contribute(
 ) -> Outcome:
     with ledger.deciding(batch.region, batch.epoch, "publish") as tx:
         if not tx.is_unpublished(batch):
-            raise SpanAlreadyClaimed(f"batch {batch.seq} is no longer unpublished")
+            raise SpanAlreadyClaimed(seq=batch.seq)
         tx.claim(batch, contribution)
         failpoints.hit("publish.claimed")
         is_due = tx.is_lowest(batch) and not tx.has_unclaimed(batch)
@@ -97,10 +93,13 @@ def _refuse_lost(
     found, contributed = Counter(rows), Counter(contribution.rows)
     if (found, dead_letters) != (contributed, contribution.dead_letters):
         raise OwnRowsLost(
-            f"region {batch.region}, epoch {batch.epoch}, batch {batch.seq}: {found.total()} of"
-            f" {contributed.total()} staged rows and {dead_letters} of"
-            f" {contribution.dead_letters} staged dead letters are there, as after a crash of"
-            " Postgres. Nothing of them was claimed; a retry or the next run drains them again"
+            region=batch.region,
+            epoch=batch.epoch,
+            seq=batch.seq,
+            rows=found.total(),
+            contributed_rows=contributed.total(),
+            dead_letters=dead_letters,
+            contributed_dead_letters=contribution.dead_letters,
         )
 
 
@@ -117,4 +116,4 @@ def _look_up(
             # Definitely not committed: the lock was free and the contribution is not there.
             return _contribute(ledger, target, batch, contribution)
         case _:
-            raise Fenced(f"region {batch.region}: batch {batch.seq} died with its epoch")
+            raise BatchDied(region=batch.region, seq=batch.seq)

@@ -5,9 +5,10 @@ Kafka transaction: see `output.py`.
 """
 
 from tidemark import failpoints
-from tidemark.errors import Fenced, MirrorFailed
+from tidemark.errors import Fenced
 from tidemark.model.batch import Checkpoint
 from tidemark.model.offsets import Offsets
+from tidemark.protocol.errors import MirrorOvertaken, MirrorReadBackDiffers, MirrorsTookOver
 from tidemark.protocol.output import Due, due
 from tidemark.protocol.ports import Deciding, Group, Ledger
 
@@ -55,9 +56,7 @@ def mirror(
                 raise
             overtaken += 1
             if overtaken == ATTEMPTS:
-                raise MirrorFailed(
-                    f"region {region}: other mirrors of epoch {epoch} took over each time"
-                ) from error
+                raise MirrorsTookOver(region=region, epoch=epoch) from error
         else:
             if done.is_all:
                 return done.checkpoint
@@ -81,13 +80,9 @@ def _mirror(
     drift = differences(wanted.offsets, group.committed(wanted.offsets))
     drift += _unlike(group, wanted)
     if drift and _is_overtaken(ledger, region, at, wanted):
-        raise Fenced(f"region {region}: a newer mirror was written meanwhile")
+        raise MirrorOvertaken(region=region)
     if drift:
-        raise MirrorFailed(
-            f"region {region}: Kafka's group offsets differ from the ledger's after the mirror:"
-            f" {'; '.join(drift)}. Another process commits in this group; give the region a group"
-            " of its own"
-        )
+        raise MirrorReadBackDiffers(region=region, differences=tuple(drift))
     if group.output and wanted.sent:
         group.output.confirm(region, wanted.sent)
     return wanted

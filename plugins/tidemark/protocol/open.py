@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from uuid import UUID, uuid4
 
-from tidemark.errors import Refused, Superseded
 from tidemark.model.bounds import Bounds
 from tidemark.model.corruption import accepted_ranges, ahead, check_accepted
 from tidemark.model.dead_letters import Limits
@@ -26,6 +25,12 @@ from tidemark.model.facts import (
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
 from tidemark.protocol.changes import Tables, changes, check_targets
+from tidemark.protocol.errors import (
+    Change,
+    ChangedSinceCheckpoint,
+    OpenOvertaken,
+    RunsResetTooOften,
+)
 from tidemark.protocol.histories import end_left, end_lost
 from tidemark.protocol.ports import KnownRegion, Settling
 from tidemark.protocol.remarks import hanging, restored
@@ -140,30 +145,23 @@ class OpenRequest:
 
     def _check_epoch(self, state: RegionState) -> None:
         if state.epoch != self.epoch:
-            raise Superseded(
-                f"region {state.region}: epoch {self.epoch} passed while run {self.run_id} was"
-                f" opened, the region is now at {state.epoch}: another open or a reset took over"
+            raise OpenOvertaken(
+                region=state.region, run_id=self.run_id, epoch=self.epoch, now_at=state.epoch
             )
 
     def _check_resets(self, state: RegionState) -> None:
         most = self.max_consecutive_resets
         if most is not None and state.consecutive_resets >= most:
-            raise Refused(
-                f"region {state.region}: {state.consecutive_resets} runs in a row were reset and"
-                f" published nothing, max_consecutive_resets is {most}. Find the cause in the log"
-                f" of the last run; then `tidemark reset {state.region} --apply` clears the count"
+            raise RunsResetTooOften(
+                region=state.region, resets=state.consecutive_resets, limit=most
             )
 
     def _check_changes(self, tx: KnownRegion) -> None:
-        found = [*self._changes(tx)]
+        found = tuple(self._changes(tx))
         if found and ACCEPT_CHANGES not in self.overrides:
-            raise Refused(
-                f"region {tx.state.region}: {'; '.join(found)}. The checkpoint was made with the"
-                " old values. Restore them, use a new region, or start a run with --accept-changes:"
-                " new rows are made with the new values, old rows stay as they are"
-            )
+            raise ChangedSinceCheckpoint(region=tx.state.region, changes=found)
 
-    def _changes(self, tx: KnownRegion) -> Iterator[str]:
+    def _changes(self, tx: KnownRegion) -> Iterator[Change]:
         return changes(tx, self.fingerprint, self.targets, self.added)
 
     def _check_losses(self, state: RegionState, known: Mapping[TopicPartition, Partition]) -> None:

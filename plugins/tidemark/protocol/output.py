@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tidemark.errors import Fenced, Refused
 from tidemark.model.batch import Checkpoint
 from tidemark.model.offsets import Offsets, without
 from tidemark.model.output import OutputRecord, Sent, Unsent
 from tidemark.protocol.changes import differing
+from tidemark.protocol.errors import MirrorEpochPassed, OutputChangedSinceRun
 from tidemark.protocol.output_ports import Output, Snapshot
 from tidemark.protocol.output_start import begin
 from tidemark.protocol.ports import Deciding, Group, Ledger
@@ -108,11 +108,7 @@ def refuse_other_output(checkpoint: Checkpoint, output: Output | None) -> None:
     """
     known, now = checkpoint.sends, output.sends if output else {}
     if checkpoint.offsets and known != now:
-        raise Refused(
-            f"region {checkpoint.region}: {'; '.join(differing(known, now).values())} since its"
-            " newest run. Nothing is sent, and no offset written. Use the file of that run, or"
-            " start a run with this one first"
-        )
+        raise OutputChangedSinceRun(region=checkpoint.region, changes=differing(known, now))
 
 
 def _records(snapshot: Snapshot, batches: Sequence[Unsent]) -> Iterator[OutputRecord]:
@@ -123,7 +119,4 @@ def _records(snapshot: Snapshot, batches: Sequence[Unsent]) -> Iterator[OutputRe
 
 def _refuse_other_epoch(checkpoint: Checkpoint, epoch: int) -> None:
     if checkpoint.epoch != epoch:
-        raise Fenced(
-            f"region {checkpoint.region}: epoch {epoch} has passed, the region is at"
-            f" {checkpoint.epoch}"
-        )
+        raise MirrorEpochPassed(region=checkpoint.region, epoch=epoch, now_at=checkpoint.epoch)

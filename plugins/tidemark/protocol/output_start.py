@@ -2,8 +2,14 @@
 
 from collections.abc import Collection
 
-from tidemark.errors import Refused
 from tidemark.model.output import NOTHING_SENT, Sent
+from tidemark.protocol.errors import (
+    OutputMarkUnknown,
+    OutputResumeAfterWrong,
+    OutputStartPruned,
+    OutputStartUnsaid,
+    ResumeFault,
+)
 from tidemark.protocol.output_ports import Output, Snapshot
 
 
@@ -25,7 +31,13 @@ def begin(region: str, output: Output, snapshot: Snapshot, marks: Collection[Sen
         output.raise_next_seq(region, max(held or 0, output.resume_after))
         return found
     if marks or held is not None:
-        raise _unknown(region, output, marks, held, snapshot.history().sent_seq)
+        raise OutputMarkUnknown(
+            region=region,
+            marks=tuple(sorted(marks, key=str)),
+            topics=output.topics,
+            held=held,
+            sent_seq=snapshot.history().sent_seq,
+        )
     return _first(region, output, snapshot)
 
 
@@ -37,51 +49,26 @@ def _resumed(region: str, output: Output, snapshot: Snapshot, held: int | None) 
     at_least = history.sent_seq or 0
     # The newest batches may have sent no record.
     is_known = seq == at_least and (held or 0) <= seq
+    fault: ResumeFault
     if held is not None and held != seq and not is_known and not (is_oldest and held < seq):
-        fault = f"the newest record of the region in {output.topics.named} is of batch {held}"
+        fault = "held"
     elif seq < at_least:
-        fault = f"the ledger knows that batch {at_least} was sent"
+        fault = "sent"
     elif seq < history.oldest_seq - 1:
-        fault = f"batches before {history.oldest_seq} are pruned, and can't be sent any more"
+        fault = "pruned"
     elif held is None and found.seq != seq and not is_oldest and not is_known:
-        fault = "the ledger holds no such batch"
+        fault = "unknown"
     else:
         return found
-    best = max(at_least, history.oldest_seq - 1, held or 0)
-    raise Refused(
-        f"region {region}: output.resume_after is {seq}, but {fault}. Nothing was sent. Set"
-        f" output.resume_after: {best}"
+    raise OutputResumeAfterWrong(
+        region=region,
+        seq=seq,
+        fault=fault,
+        topics=output.topics,
+        held=held,
+        sent_seq=at_least,
+        oldest_seq=history.oldest_seq,
     )
-
-
-def _unknown(
-    region: str,
-    output: Output,
-    marks: Collection[Sent],
-    held: int | None,
-    at_least: int | None,
-) -> Refused:
-    if not marks:
-        found = "the offsets of the group do not say what was sent: Kafka has lost them"
-    elif len(marks) > 1:
-        found = f"the offsets of the group name different batches as sent: {_named(marks)}"
-    else:
-        found = (
-            f"{_named(marks)} was sent, and is no batch of this ledger: it was restored from a"
-            " backup, or the region was dropped and made again"
-        )
-    there = f"batch {held}" if held is not None else "none"
-    known = [seq for seq in (held, at_least) if seq is not None]
-    seq = max(known) if known else "SEQ"
-    return Refused(
-        f"region {region}: {found}. Nothing was sent. The newest batch of the region in"
-        f" {output.topics.named} is {there}: to send what was published after it, set"
-        f" output.resume_after: {seq}"
-    )
-
-
-def _named(marks: Collection[Sent]) -> str:
-    return ", ".join(f"batch {one.seq} ({one.uuid})" for one in sorted(marks, key=str))
 
 
 def _first(region: str, output: Output, snapshot: Snapshot) -> Sent:
@@ -90,19 +77,9 @@ def _first(region: str, output: Output, snapshot: Snapshot) -> Sent:
     if not history.was_published and history.sent_seq is None:
         return NOTHING_SENT
     if history.sent_seq is not None or output.start is None:
-        raise Refused(
-            f"region {region}: nothing says which of its batches were sent to"
-            f" {output.topics.named}: none of them is there. If none ever was, set output.start:"
-            " beginning (all batches) or end (later ones alone). If Kafka has lost the group's"
-            " offsets, set output.resume_after to the newest batch that was sent"
-            + (f": the ledger knows of {history.sent_seq}" if history.sent_seq is not None else "")
-        )
+        raise OutputStartUnsaid(region=region, topics=output.topics, sent_seq=history.sent_seq)
     if output.start == "end":
         return history.head
     if history.oldest_seq:
-        raise Refused(
-            f"region {region}: output.start is beginning, but batches before {history.oldest_seq}"
-            " are pruned: their rows can't be counted. Set output.start: end, or"
-            f" output.resume_after: {history.oldest_seq - 1}"
-        )
+        raise OutputStartPruned(region=region, oldest_seq=history.oldest_seq)
     return NOTHING_SENT

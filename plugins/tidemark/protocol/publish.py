@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tidemark import failpoints
-from tidemark.errors import ClaimsLost, Fenced, OutcomeUnknown, StagingLost
+from tidemark.errors import OutcomeUnknown, StagingLost
 from tidemark.model.batch import Batch, Moved
-from tidemark.model.dead_letters import too_many
+from tidemark.model.errors import DeadLettersOverLimit
+from tidemark.protocol.errors import BatchNotNextHead, ClaimedRowsLost
 from tidemark.protocol.ports import DecidingT, Ledger, Target
 
 
@@ -54,7 +55,7 @@ def publish_complete(
     try:
         return _publish_or_look_again(ledger, target, region, epoch)
     except StagingLost as error:
-        raise claims_lost(region, epoch, error) from error
+        raise ClaimedRowsLost(region=region, epoch=epoch, cause=str(error)) from error
 
 
 def _publish_or_look_again(
@@ -91,18 +92,19 @@ def publish(tx: DecidingT, target: Target[DecidingT], batch: Batch) -> Outcome:
     dead_letters = target.move_dead_letters(tx, batch) + moved.dead_letters
     failpoints.hit("publish.moved")
     if not counted.allows(moved.refused_records):
-        reasons = tx.commonest_reasons(batch)
-        raise too_many(batch.region, batch.seq, counted, moved.refused_records, reasons)
+        raise DeadLettersOverLimit(
+            region=batch.region,
+            seq=batch.seq,
+            records=counted.records,
+            dead_letters=counted.dead_letters,
+            refused=moved.refused_records,
+            most=counted.most,
+            max_ratio=counted.limits.max_ratio,
+            max_count=counted.limits.max_count,
+            reasons=tuple(tx.commonest_reasons(batch)),
+        )
     tx.advance_partitions(batch)
     tx.publish_batch(batch, by_target, dead_letters)
     if tx.advance_head(batch) != 1:
-        raise Fenced(f"region {batch.region}: batch {batch.seq} can't become the head")
+        raise BatchNotNextHead(region=batch.region, seq=batch.seq)
     return Outcome(Result.published, moved.rows, dead_letters, moved.refused_records, seq=batch.seq)
-
-
-def claims_lost(region: str, epoch: int, error: StagingLost) -> ClaimsLost:
-    """The error for a batch whose claims can't be met any more."""
-    return ClaimsLost(
-        f"region {region}, epoch {epoch}: {error}. Some are claimed and can't be drained again in"
-        " this epoch; a reset, or the next run, ends it"
-    )

@@ -3,8 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from tidemark.errors import Refused
 from tidemark.model.contribution import Rows
+from tidemark.protocol.errors import RemovalDiffers
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,21 +21,17 @@ class Removal:
         """Rows of all targets."""
         return sum(self.rows.values())
 
-    def check(self, region: str, found: "Removal", what: str = "can't be rewound") -> None:
+    def check(self, region: str, found: "Removal", batch: int | None = None) -> None:
         """Refuse to remove anything but exactly what was published, of each target.
+
+        `batch` is the seq that is replayed; None where the region is rewound.
 
         Raises:
             Refused: rows or dead letters are missing, or there are more; with the numbers.
         """
         if replace(found, rows=Counter(found.rows)) == replace(self, rows=Counter(self.rows)):
             return
-        raise Refused(
-            f"region {region} {what}: the ledger published {self}, but {found} would be"
-            " removed. Somebody else deleted or inserted rows, or detached a partition of the"
-            " table. Nothing was removed. `tidemark verify` names the rows; correct them, or go on"
-            " with --accept-changes: what is there is removed and read again. Rows that are now in"
-            " another table or a detached partition stay there, and arrive twice"
-        )
+        raise RemovalDiffers(region=region, batch=batch, published=self, found=found)
 
     def __str__(self) -> str:
         rows = (f"{count} rows{f' of {name}' * bool(name)}" for name, count in self.rows.items())

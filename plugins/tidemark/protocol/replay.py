@@ -22,11 +22,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidemark import failpoints
-from tidemark.errors import Fenced, OutcomeUnknown, Refused
+from tidemark.errors import OutcomeUnknown
 from tidemark.model.batch import Batch
 from tidemark.model.contribution import Contribution
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.protocol.changes import changes, check_targets
+from tidemark.protocol.errors import BatchDied, BatchNotNextHead, ChangedBeforeReplay
 from tidemark.protocol.ports import LetterKeeper, ReplayingT, ReplayLedger, Settling
 from tidemark.protocol.reset import ResetRequest
 
@@ -49,11 +50,8 @@ class ReplayRequest(ResetRequest):
         """
         ResetRequest.check(self, tx)
         check_targets(tx.state, self.targets)
-        if found := [*changes(tx, self.fingerprint, self.targets)]:
-            raise Refused(
-                f"region {tx.state.region}: {'; '.join(found)}. The checkpoint was made with the"
-                " old values. Start a run with --accept-changes first, then replay"
-            )
+        if found := tuple(changes(tx, self.fingerprint, self.targets)):
+            raise ChangedBeforeReplay(region=tx.state.region, changes=found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +111,7 @@ def _publish(
 ) -> Replayed:
     with ledger.deciding(batch.region, batch.epoch, "replay") as tx:
         if not tx.is_unpublished(batch):
-            raise Fenced(f"region {batch.region}: batch {batch.seq} died with its epoch")
+            raise BatchDied(region=batch.region, seq=batch.seq)
         tx.write_contribution(batch, contribution)
         moved = target.move_rows(tx, batch, None)
         kept = target.keep_dead_letters(tx, batch, contribution)
@@ -121,5 +119,5 @@ def _publish(
         failpoints.hit("replay.moved")
         tx.publish_replay(batch, contribution, moved, replayed, kept)
         if tx.advance_head(batch) != 1:
-            raise Fenced(f"region {batch.region}: batch {batch.seq} can't become the head")
+            raise BatchNotNextHead(region=batch.region, seq=batch.seq)
         return Replayed(batch.seq, replayed, kept, sum(one.rows for one in moved.values()))

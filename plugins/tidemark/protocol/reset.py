@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID, uuid4
 
-from tidemark.errors import Refused, Superseded
 from tidemark.model.facts import Facts
 from tidemark.model.output import NOWHERE, Topics
 from tidemark.model.state import NEVER_MIRRORED, Mirrored
 from tidemark.protocol.changes import check_targets
+from tidemark.protocol.errors import AlreadyReset, NothingLeftToReset, RewindLookedTooEarly
 from tidemark.protocol.ports import Settling
 
 
@@ -40,9 +40,8 @@ class ResetRequest:
         """Do nothing where another epoch holds the region."""
         _refuse_to_repeat(tx, self.request_id)
         if self.epoch is not None and tx.state.epoch != self.epoch:
-            raise Superseded(
-                f"region {tx.state.region}: the run's epoch {self.epoch} has passed, the region is"
-                f" at {tx.state.epoch}; there is nothing left to reset"
+            raise NothingLeftToReset(
+                region=tx.state.region, epoch=self.epoch, now_at=tx.state.epoch
             )
 
     def write(self, tx: Settling, epoch: int, discarded: tuple[int, ...]) -> None:
@@ -86,10 +85,8 @@ class RewindRequest:
         """Refuse what cannot be undone or read again, before anyone is fenced."""
         _refuse_to_repeat(tx, self.request_id)
         if tx.state.epoch != self.epoch:
-            raise Superseded(
-                f"region {tx.state.region}: epoch {self.epoch} passed while the rewind was"
-                f" prepared, the region is now at {tx.state.epoch}. Nothing was changed. Rewind"
-                " again if it is still wanted"
+            raise RewindLookedTooEarly(
+                region=tx.state.region, epoch=self.epoch, now_at=tx.state.epoch
             )
         check_targets(tx.state, self.targets)
         plan = tx.rewind_plan(self.to_seq)
@@ -104,9 +101,5 @@ class RewindRequest:
 def _refuse_to_repeat(tx: Settling, request_id: str | None) -> None:
     """A request resets once; one that died, or was superseded, before it was done may go on."""
     finished = tx.finished_reset(request_id) if request_id else None
-    if finished:
-        raise Refused(
-            f"region {tx.state.region}: {request_id} has already reset it ({finished}). A cleared"
-            " run does not reset again: nothing was changed. To reset once more, trigger a new run"
-            " of the DAG"
-        )
+    if request_id and finished:
+        raise AlreadyReset(region=tx.state.region, request_id=request_id, finished=finished)

@@ -1,13 +1,17 @@
 """The plan of a rewind: where each partition goes back to, and whether it can be read again."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from tidemark.errors import Refused
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.output import Topics
 from tidemark.model.state import RegionState
+from tidemark.protocol.errors import (
+    RewindNotReadable,
+    RewindOfSentBatches,
+    RewindPlaceUnknown,
+)
 from tidemark.protocol.removal import Removal
 
 ACCEPT_RESEND = "accept_resend"
@@ -48,22 +52,17 @@ class RewindPlan:
         Raises:
             Refused: there is no such checkpoint, or Kafka no longer holds what would be read.
         """
-        where = f"region {state.region} can't be rewound to {self.to_seq or 'its initial state'}"
         if not self.is_checkpoint or 0 < self.to_seq < state.oldest_seq:
-            oldest = f"; the oldest retained one is {state.oldest_seq}" if state.oldest_seq else ""
-            raise Refused(
-                f"{where}: there is no such checkpoint{oldest}, the head is {state.head_seq}"
-                " (`tidemark checkpoints` lists them)"
+            raise RewindPlaceUnknown(
+                region=state.region,
+                to_seq=self.to_seq,
+                oldest_seq=state.oldest_seq,
+                head_seq=state.head_seq,
             )
-        faults = [
-            f"the history of {name} has ended since: offsets were left out or lost there, and no"
-            " rewind goes back behind them"
-            for name in self.beyond
-        ]
-        faults += self._not_held(facts)
-        if faults:
-            raise Refused(
-                f"{where}: {'; '.join(faults)}. Nothing was changed. Rewind to a newer checkpoint"
+        ended, not_held = tuple(self.beyond), tuple(self._not_held(facts))
+        if ended or not_held:
+            raise RewindNotReadable(
+                region=state.region, to_seq=self.to_seq, ended=ended, not_held=not_held
             )
 
     def check_sent(self, region: str, topics: Topics, overrides: Collection[str]) -> None:
@@ -73,12 +72,7 @@ class RewindPlan:
             Refused: the region has an output topic, or sends its dead letters.
         """
         if topics.names and self.batches and ACCEPT_RESEND not in overrides:
-            raise Refused(
-                f"region {region}: {self.batches} batches were sent, {topics}, and what was sent"
-                " stays there. What is read again is sent again, under new seqs."
-                " Nothing was changed. If the consumers of the topic can bear that, rewind with"
-                " --accept-resend"
-            )
+            raise RewindOfSentBatches(region=region, batches=self.batches, topics=topics)
 
     @property
     def offsets(self) -> Offsets:
@@ -89,14 +83,11 @@ class RewindPlan:
         """Offsets between Kafka's log start and where reading would begin again."""
         return {tp: p.offset - facts.log_starts[tp] for tp, p in self.places.items()}
 
-    def _not_held(self, facts: Facts) -> list[str]:
-        faults = []
+    def _not_held(self, facts: Facts) -> Iterator[TopicPartition | Span]:
         for tp, place in sorted(self.places.items()):
             if place.offset == place.next_offset:
                 continue  # nothing of it is read again
             if facts.topic_ids.get(tp.topic) != place.topic_id or tp not in facts.ends:
-                faults.append(f"{tp} is gone from Kafka or was created again")
+                yield tp
             elif place.offset < (start := facts.log_starts[tp]):
-                lost = Span(*tp, place.offset, start)
-                faults.append(f"{lost} is below Kafka's log start and can't be read again")
-        return faults
+                yield Span(*tp, place.offset, start)

@@ -12,11 +12,10 @@ from tidemark.errors import (
     LedgerInconsistent,
     OutcomeUnknown,
     Refused,
-    Superseded,
     TargetRefused,
     TidemarkError,
-    Unreachable,
 )
+from tidemark.protocol.errors import RewindOvertaken, SettleDidNotHappen
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.open import ACCEPT_CHANGES, OpenRequest
 from tidemark.protocol.ports import Deciding, DecidingT, Group, Ledger, PublishedRows
@@ -85,13 +84,10 @@ def rewind(
         settled = settle(ledger, group, region, request)
         _rewind_or_stay(ledger, group, target, region, settled.epoch, request)
     except Fenced as error:
-        raise Superseded(
-            f"region {region}: another open or reset took over, and nothing was removed. The other"
-            " one sets Kafka's offsets. Rewind again if it is still wanted"
-        ) from error
+        raise RewindOvertaken(region=region) from error
     except OutcomeUnknown as error:
         if ledger.reset_state(request.uuid, region) != "finished":
-            raise Unreachable(f"region {region}: {error}; it did not happen, try again") from error
+            raise SettleDidNotHappen(region=region, cause=str(error)) from error
     failpoints.hit("rewind.done")
     return settled
 
@@ -108,7 +104,7 @@ def _decide(ledger: Ledger[Deciding], region: str, request: Request) -> Settled:
     except OutcomeUnknown as error:
         found = ledger.find_settled(request.kind, request.uuid, region)
         if found is None:
-            raise Unreachable(f"region {region}: {error}; it did not happen, try again") from error
+            raise SettleDidNotHappen(region=region, cause=str(error)) from error
         return Settled(found)
 
 

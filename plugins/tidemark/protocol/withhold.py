@@ -11,8 +11,14 @@ If it crashes: before the COMMIT of 2 nothing is withheld; after it every mirror
 """
 
 from tidemark import failpoints
-from tidemark.errors import Fenced, OutcomeUnknown, Refused, Superseded, Unreachable
+from tidemark.errors import Fenced, OutcomeUnknown
 from tidemark.model.offsets import without
+from tidemark.protocol.errors import (
+    BatchNotNextToSend,
+    SettleDidNotHappen,
+    WithholdOvertaken,
+    WithholdSentUnknown,
+)
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.ports import Deciding, Group, Ledger
 from tidemark.protocol.removal import Removal
@@ -34,13 +40,10 @@ def withhold(
         settled = settle(ledger, group, region, request)
         _withhold(ledger, group, region, settled.epoch, request)
     except Fenced as error:
-        raise Superseded(
-            f"region {region}: another open or reset took over, and nothing was withheld. Do it"
-            " again if it is still wanted"
-        ) from error
+        raise WithholdOvertaken(region=region) from error
     except OutcomeUnknown as error:
         if ledger.reset_state(request.uuid, region) != "finished":
-            raise Unreachable(f"region {region}: {error}; it did not happen, try again") from error
+            raise SettleDidNotHappen(region=region, cause=str(error)) from error
     failpoints.hit("withhold.done")
     mirror(ledger, group, region, settled.epoch, gone=request.gone)
     return settled
@@ -52,7 +55,7 @@ def _withhold(
     offsets = without(request.gone, ledger.merged_checkpoint(region).offsets)
     marks = group.sent(offsets)
     if len(marks) != 1:
-        raise Refused(f"region {region}: Kafka does not tell what was sent. Nothing was withheld")
+        raise WithholdSentUnknown(region=region)
     [sent] = marks
     with ledger.deciding(region, epoch, "withhold") as tx:
         is_withheld = tx.withhold(request.seq, sent.seq, request)
@@ -61,13 +64,4 @@ def _withhold(
         else:
             tx.abandon_reset()
     if not is_withheld:
-        raise not_the_lowest(region, request.seq, sent.seq)
-
-
-def not_the_lowest(region: str, seq: int, sent_seq: int) -> Refused:
-    """The error for a batch that is sent, rewound, or has others before it."""
-    return Refused(
-        f"region {region}: batch {seq} is not the lowest one that is published and not sent: batch"
-        f" {sent_seq} was sent last. Nothing was withheld. `tidemark status {region}` shows what is"
-        " not sent"
-    )
+        raise BatchNotNextToSend(region=region, seq=request.seq, sent_seq=sent.seq)

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID, uuid4
 
-from tidemark.errors import Superseded
 from tidemark.model.state import NEVER_MIRRORED, Mirrored
+from tidemark.protocol.errors import WithholdLookedTooEarly
 from tidemark.protocol.ports import Settling
 
 
@@ -36,9 +36,8 @@ class WithholdRequest:
     def check(self, tx: Settling) -> None:
         """What was looked at is so still."""
         if tx.state.epoch != self.epoch:
-            raise Superseded(
-                f"region {tx.state.region}: epoch {self.epoch} passed meanwhile, the region is now"
-                f" at {tx.state.epoch}. Nothing was withheld. Look again"
+            raise WithholdLookedTooEarly(
+                region=tx.state.region, epoch=self.epoch, now_at=tx.state.epoch
             )
 
     def write(self, tx: Settling, epoch: int, discarded: tuple[int, ...]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from tidemark.errors import InvalidSettings
+from tidemark.settings.errors import ConnectionNotKnown, ConnectionUnreadable
 
 PREFIX = "AIRFLOW_CONN_"
 
@@ -54,16 +54,12 @@ class Connection:
         name = PREFIX + conn_id.upper()
         text = environ.get(name, "").strip()
         if not text:
-            raise InvalidSettings(
-                f"connection {conn_id!r} is not known: set {name} to a connection; one of Postgres"
-                " is such as postgres://user:password@host:5432/database, one of Kafka such as"
-                ' {"conn_type": "kafka", "extra": {"bootstrap.servers": "host:9092"}}'
-            )
+            raise ConnectionNotKnown(conn_id=conn_id, variable=name)
         try:
             return cls._from_json(conn_id, text) if text[0] == "{" else cls._from_uri(conn_id, text)
         except (ValueError, TypeError) as error:
             # The text itself holds secrets: name the variable, not its content.
-            raise InvalidSettings(f"{name} is neither connection JSON nor a URI") from error
+            raise ConnectionUnreadable(conn_id=conn_id, variable=name) from error
 
     @classmethod
     def from_airflow(cls, connection: AirflowConnection) -> Self:

@@ -6,12 +6,11 @@ from typing import Any, Self
 
 from pydantic import model_validator
 
-from tidemark.errors import InvalidSettings
 from tidemark.model.topics import is_pattern
+from tidemark.settings.errors import ColumnAddedTwice
 from tidemark.settings.field_types import check_names
 from tidemark.settings.format import FormatSettings
 from tidemark.settings.schema import OnNewField
-from tidemark.settings.section import valid
 
 KEY_PREFIX = "key_"
 SOURCE_PREFIX = "source_"
@@ -97,7 +96,7 @@ class DecodeSettings(FormatSettings):
             raise ValueError(
                 "on_new_field: refuse is not for an envelope: events have other fields than rows"
             )
-        valid(refuse_twice)(self)
+        refuse_twice(self)
         return self
 
 
@@ -112,9 +111,7 @@ def refuse_twice(decode: DecodeSettings) -> None:
     if decode.envelope:
         added.append("deleted")
     if twice := sorted({*map(str.lower, decode.declared)} & {*map(str.lower, added)}):
-        raise InvalidSettings(
-            f"envelope, source or key adds a column {', '.join(twice)}: name the field otherwise"
-        )
+        raise ColumnAddedTwice(columns=tuple(twice))
     check_names(added)
 
 

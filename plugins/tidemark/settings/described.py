@@ -7,7 +7,7 @@ from typing import Self
 
 from pydantic import ValidationError
 
-from tidemark.errors import InvalidSettings
+from tidemark.settings.errors import DagOfOtherVersion
 from tidemark.settings.pipeline import Pipeline
 
 KEY = "tidemark"
@@ -62,7 +62,4 @@ class Described:
             pipeline = Pipeline.model_validate(found["pipeline"])
             return cls(Role(found["role"]), found["file"], found["format"], pipeline)
         except (ValidationError, ValueError, KeyError, TypeError) as error:
-            raise InvalidSettings(
-                "the DAG was parsed by another version of Tidemark: let the dag-processor run with"
-                " the api-server's version"
-            ) from error
+            raise DagOfOtherVersion from error

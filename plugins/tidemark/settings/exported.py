@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError, model_validator
 
-from tidemark.errors import InvalidSettings
 from tidemark.model.bounds import MOST
 from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.settings.errors import Fault, FileUnreadable, NotExportedOffsets
 from tidemark.settings.section import Strict
 
 Whole = Annotated[int, Field(ge=0, le=MOST, strict=True)]
@@ -65,12 +65,10 @@ def read_exported(file: Path) -> ExportedOffsets:
     try:
         return ExportedOffsets.model_validate_json(file.read_bytes())
     except OSError as error:
-        raise InvalidSettings(f"{file}: {error.strerror}") from error
+        raise FileUnreadable(file=file, cause=str(error.strerror)) from error
     except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(map(str, one['loc'])) or 'file'}: {one['msg']}"
+        faults = tuple(
+            Fault(key=".".join(map(str, one["loc"])), problem=one["msg"])
             for one in error.errors()[:5]
         )
-        raise InvalidSettings(
-            f"{file} is not what `tidemark offsets REGION -o json` prints: {faults}"
-        ) from error
+        raise NotExportedOffsets(file=file, faults=faults) from error

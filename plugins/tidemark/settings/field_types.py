@@ -7,13 +7,18 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tidemark.errors import InvalidSettings
 from tidemark.model.table_name import NAME_BYTES
-
-ALLOWED = (
-    "boolean, smallint, int, bigint, float, double, decimal(p,s), string, binary, date, "
-    "timestamp, array<type>, struct<name:type,...>"
+from tidemark.settings.errors import (
+    DecimalOutOfBounds,
+    FieldNotOfJson,
+    FieldNotPlain,
+    FieldReserved,
+    FieldsOfOneName,
+    FieldTooLong,
+    TypeProblem,
+    TypeUnreadable,
 )
+
 UNREAD = frozenset('\\"')
 RESERVED_PREFIX = "kafka_"
 MAX_PRECISION = 38
@@ -71,13 +76,13 @@ class Struct:
 FieldType = Simple | Decimal | Array | Struct
 
 
-def parse_type(text: str) -> FieldType:
-    """Read one type.
+def parse_type(text: str, field: str | None = None) -> FieldType:
+    """Read one type; `field` is for the error alone.
 
     Raises:
         InvalidSettings: the text is not one type; names it and what is allowed.
     """
-    return _Parser(text).parse()
+    return _Parser(text, field).parse()
 
 
 def check_names(names: Iterable[str]) -> None:
@@ -90,42 +95,33 @@ def check_names(names: Iterable[str]) -> None:
     for name in names:
         _check_name(name)
         if other := seen.get(name.lower()):
-            raise InvalidSettings(
-                f"fields {other!r} and {name!r} have one name: Spark ignores case; rename one"
-            )
+            raise FieldsOfOneName(names=(other, name))
         seen[name.lower()] = name
 
 
 def _check_name(name: str) -> None:
     if not name or not name.isprintable():
-        raise InvalidSettings(f"field {name!r} is empty or not printable; give it a plain name")
+        raise FieldNotPlain(field=name)
     if not UNREAD.isdisjoint(name):
-        raise InvalidSettings(
-            f"field {name!r} has a backslash or a double quote, which the decoder of JSON can't"
-            " read; leave it out, or take values with format: raw"
-        )
+        raise FieldNotOfJson(field=name)
     if (size := len(name.encode())) > NAME_BYTES:
-        raise InvalidSettings(
-            f"field {name!r} is {size} bytes long; a Postgres column has at most {NAME_BYTES}"
-        )
+        raise FieldTooLong(field=name, size=size, limit=NAME_BYTES)
     if name.lower().startswith(RESERVED_PREFIX):
-        raise InvalidSettings(
-            f"field {name!r} starts with {RESERVED_PREFIX!r}, which is kept for the record's "
-            "coordinates; rename it"
-        )
+        raise FieldReserved(field=name, prefix=RESERVED_PREFIX)
 
 
 class _Parser:
     """Reads one type from its tokens, left to right."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, field: str | None) -> None:
         self._text = text
+        self._field = field
         self._tokens = _TOKEN.findall(text)[::-1]
 
     def parse(self) -> FieldType:
         parsed = self._type()
         if self._tokens:
-            raise self._error(f"has {self._tokens[-1]!r} after its end")
+            raise self._error(TypeProblem.goes_on, self._tokens[-1])
         return parsed
 
     def _type(self) -> FieldType:
@@ -139,8 +135,8 @@ class _Parser:
         if name == "struct":
             return self._struct()
         if name == "map":
-            raise self._error("is a map, which is not read from JSON; declare a struct")
-        raise self._error(f"names {name!r}, which is no type")
+            raise self._error(TypeProblem.is_map)
+        raise self._error(TypeProblem.unknown, name)
 
     def _decimal(self) -> FieldType:
         precision, scale = 10, 0
@@ -149,7 +145,13 @@ class _Parser:
             scale = self._number() if self._accept(",") else 0
             self._expect(")")
         if not (1 <= precision <= MAX_PRECISION and scale <= precision):
-            raise self._error(f"needs 1 <= precision <= {MAX_PRECISION} and scale <= precision")
+            raise DecimalOutOfBounds(
+                field=self._field,
+                declared=self._text,
+                precision=precision,
+                scale=scale,
+                limit=MAX_PRECISION,
+            )
         return Decimal(precision, scale)
 
     def _array(self) -> FieldType:
@@ -166,22 +168,22 @@ class _Parser:
         self._expect(">")
         names = [name.lower() for name, _ in members]
         if len(set(names)) < len(names):
-            raise self._error("has a struct that names a member twice (Spark ignores case)")
+            raise self._error(TypeProblem.member_twice)
         return Struct(tuple(members))
 
     def _member(self) -> tuple[str, FieldType]:
         name = self._next()
         if not re.fullmatch(r"\w+|`.+`", name):
-            raise self._error(f"has {name!r} where a member's name should be")
+            raise self._error(TypeProblem.no_member, name)
         if not UNREAD.isdisjoint(name):
-            raise self._error(f"has the member {name} with a backslash or a double quote")
+            raise self._error(TypeProblem.unread_member, name)
         self._expect(":")
         return name.strip("`"), self._type()
 
     def _number(self) -> int:
         token = self._next()
         if not re.fullmatch(r"[0-9]{1,2}", token):
-            raise self._error(f"has {token!r} where a small number should be")
+            raise self._error(TypeProblem.no_number, token)
         return int(token)
 
     def _accept(self, token: str) -> bool:
@@ -192,13 +194,17 @@ class _Parser:
 
     def _expect(self, token: str) -> None:
         if not self._accept(token):
-            found = repr(self._tokens[-1]) if self._tokens else "its end"
-            raise self._error(f"has {found} where {token!r} should be")
+            found = self._tokens[-1] if self._tokens else None
+            raise self._error(TypeProblem.no_token, found, token)
 
     def _next(self) -> str:
         if not self._tokens:
-            raise self._error("ends too early")
+            raise self._error(TypeProblem.ends_early)
         return str(self._tokens.pop())
 
-    def _error(self, fact: str) -> InvalidSettings:
-        return InvalidSettings(f"the type {self._text!r} {fact}; allowed: {ALLOWED}")
+    def _error(
+        self, problem: TypeProblem, word: str | None = None, wanted: str | None = None
+    ) -> TypeUnreadable:
+        return TypeUnreadable(
+            field=self._field, declared=self._text, problem=problem, word=word, wanted=wanted
+        )

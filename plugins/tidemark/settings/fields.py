@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from tidemark.errors import InvalidSettings
+from tidemark.settings.errors import NoFieldDeclared
 from tidemark.settings.field_types import Array, Decimal, FieldType, Struct, check_names, parse_type
 
 _SIMPLE = {
@@ -31,7 +31,7 @@ def arrow_schema(fields: Mapping[str, str]) -> pa.Schema:
         InvalidSettings: no field, a name that cannot be a column, or a type that is not known.
     """
     if not fields:
-        raise InvalidSettings("the schema declares no field; declare at least one")
+        raise NoFieldDeclared
     check_names(fields)
     return pa.schema([pa.field(name, arrow_type(name, text)) for name, text in fields.items()])
 
@@ -42,10 +42,7 @@ def arrow_type(field: str, text: str) -> pa.DataType:
     Raises:
         InvalidSettings: the text is not one type; names the field, the text and what is allowed.
     """
-    try:
-        return _arrow(parse_type(text))
-    except InvalidSettings as error:
-        raise InvalidSettings(f"field {field!r}: {error}") from error
+    return _arrow(parse_type(text, field))
 
 
 def _arrow(declared: FieldType) -> pa.DataType:

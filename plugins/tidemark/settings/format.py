@@ -17,7 +17,7 @@ from pydantic import (
 
 from tidemark.settings.field_types import check_names, parse_type
 from tidemark.settings.schema import OnNewField, Schema, refuse_registry
-from tidemark.settings.section import CONNECTION, Strict, valid
+from tidemark.settings.section import CONNECTION, Strict
 
 
 def _declared(text: str) -> str:
@@ -25,7 +25,7 @@ def _declared(text: str) -> str:
     return text
 
 
-Declared = Annotated[str, AfterValidator(valid(_declared))]
+Declared = Annotated[str, AfterValidator(_declared)]
 """A field's type, by a name of Spark SQL's DDL."""
 
 
@@ -135,7 +135,7 @@ class FormatSettings(Strict):
     @model_validator(mode="after")
     def _from_a_registry(self) -> Self:
         if self.is_registered:
-            valid(refuse_registry)(self.format)
+            refuse_registry(self.format)
             if not self.registry:
                 raise ValueError(
                     "schema: registry needs a registry: name it, or declare the fields"
@@ -202,5 +202,5 @@ class FormatSettings(Strict):
     @classmethod
     def _named(cls, fields: dict[str, str] | Schema) -> dict[str, str] | Schema:
         if not isinstance(fields, Schema):
-            valid(check_names)(fields)
+            check_names(fields)
         return fields

@@ -14,7 +14,6 @@ from pydantic import (
     model_validator,
 )
 
-from tidemark.errors import InvalidSettings
 from tidemark.model.batch import ONLY
 from tidemark.model.membership import MOST_MEMBERS
 from tidemark.model.output import Parts, Topics
@@ -22,6 +21,7 @@ from tidemark.settings import yaml_file
 from tidemark.settings.batch import BatchSettings
 from tidemark.settings.dead_letters import DeadLetterSettings
 from tidemark.settings.decode import DecodeSettings, refuse_unnamed
+from tidemark.settings.errors import FieldsNotInferred, PipelineFaults
 from tidemark.settings.format import FOLDER, FORMAT, MESSAGE, Format
 from tidemark.settings.kafka import KafkaSettings
 from tidemark.settings.output import OUTPUT, OutputSettings, refuse_unfit_letters
@@ -202,13 +202,11 @@ class Pipeline(Strict):
         try:
             loaded = cls.model_validate(found, context={FOLDER: path.parent})
         except ValidationError as error:
-            raise InvalidSettings(yaml_file.faults(path, root, error, cls, MATCHES)) from error
+            faults = yaml_file.faults(root, error, cls, MATCHES)
+            raise PipelineFaults(file=path, faults=faults) from error
         loaded._file = path
         if loaded.decode.infers_any and not may_infer:
-            raise InvalidSettings(
-                f"{path}: schema: infer declares no field. Paste the schema that `tidemark preview"
-                f" {path}` prints; a run needs fields that a person has seen"
-            )
+            raise FieldsNotInferred(file=path)
         return loaded
 
     @property

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from tidemark.errors import InvalidSettings
 from tidemark.settings.decode import refuse_twice
+from tidemark.settings.errors import RegisteredColumnsUnfit
 from tidemark.settings.field_types import check_names
 from tidemark.settings.format import FormatSettings
 from tidemark.settings.pipeline import Pipeline
@@ -65,7 +66,7 @@ def with_columns(pipeline: Pipeline, columns: Mapping[str, Columns]) -> Pipeline
     try:
         refuse_twice(decode)
     except InvalidSettings as error:
-        raise InvalidSettings(f"{', '.join(columns)}.schema: registry: {error}") from error
+        raise RegisteredColumnsUnfit(sections=tuple(columns), problem=error) from error
     return pipeline.model_copy(update={"decode": decode})
 
 

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from tidemark.errors import InvalidSettings
+from tidemark.settings.errors import FormatNotRegistered
 
 
 class Schema(StrEnum):
@@ -31,7 +31,4 @@ def refuse_registry(format_name: str) -> None:
         InvalidSettings: for any other format.
     """
     if format_name not in FORMATS:
-        raise InvalidSettings(
-            f"schema: registry is for the formats {' and '.join(FORMATS)}: only there a registry's"
-            " schema says what a record has; declare the fields"
-        )
+        raise FormatNotRegistered(format=format_name, allowed=FORMATS)

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from tidemark.model.table_name import spelled
 from tidemark.model.upsert import Upsert
-from tidemark.settings.section import CONNECTION, Strict, valid
+from tidemark.settings.section import CONNECTION, Strict
 
 
 class Mode(StrEnum):
@@ -49,7 +49,7 @@ class TargetSettings(Strict):
 
     connection: Annotated[str, Field(pattern=CONNECTION)]
     """Airflow connection of type postgres; the ledger lives in the same database."""
-    table: Annotated[str, AfterValidator(valid(spelled))]
+    table: Annotated[str, AfterValidator(spelled)]
     """Table with its schema: public.flights. Only this region may use it."""
     mode: Mode = Mode.append
     """append: every record adds its rows; upsert: a key has its last row, or none."""

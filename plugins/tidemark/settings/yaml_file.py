@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from tidemark.errors import InvalidSettings
+from tidemark.settings.errors import FaultAtLine, FileNotUtf8, FileNotYaml, FileUnreadable
 from tidemark.settings.fault_words import did_you_mean, words
 
 if TYPE_CHECKING:
@@ -29,12 +29,15 @@ def read(path: Path) -> tuple[yaml.Node | None, Any]:
     try:
         return _parsed(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InvalidSettings(f"{path}: {error.strerror}") from error
+        raise FileUnreadable(file=path, cause=str(error.strerror)) from error
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise InvalidSettings(f"{path}:{line}: not UTF-8: save the file as UTF-8") from error
+        raise FileNotUtf8(file=path, line=line) from error
     except yaml.YAMLError as error:
-        raise InvalidSettings(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+        mark = getattr(error, "problem_mark", None)
+        raise FileNotYaml(
+            file=path, line=mark.line + 1 if mark else None, cause=" ".join(str(error).split())
+        ) from error
 
 
 def _parsed(text: str) -> tuple[yaml.Node | None, Any]:
@@ -47,17 +50,16 @@ def _parsed(text: str) -> tuple[yaml.Node | None, Any]:
 
 
 def faults(
-    path: Path,
     root: yaml.Node | None,
     error: ValidationError,
     model: type[BaseModel],
     patterns: Mapping[str, str],
-) -> str:
-    """All faults that pydantic found in a file of this model, a line each, in our words."""
+) -> tuple[FaultAtLine, ...]:
+    """All faults that pydantic found in a file of this model, in our words."""
     found = [fault for fault in error.errors() if not _is_of_the_other_branch(fault)]
     places = [fault["loc"] for fault in found]
-    return "\n".join(
-        _fault(path, root, dict(fault), model, patterns)
+    return tuple(
+        _fault(root, dict(fault), model, patterns)
         for fault in found
         # A list whose entries are wrong counts as empty.
         if not (fault["type"] == "too_short" and any(_is_in(fault["loc"], at) for at in places))
@@ -65,19 +67,19 @@ def faults(
 
 
 def _fault(
-    path: Path,
     root: yaml.Node | None,
     fault: dict[str, Any],
     model: type[BaseModel],
     patterns: Mapping[str, str],
-) -> str:
+) -> FaultAtLine:
     keys = [part for part in fault["loc"] if not _is_union_branch(part) and part != _NAME]
     message = words(fault, patterns)
     if fault["type"] == "extra_forbidden":
         message += did_you_mean(keys[-1], _known_keys(model, keys[:-1]))
     elif fault["input"] and len(keys) < len(fault["loc"]) and fault["type"] == "enum":
         message += "; or keys: timestamp" if keys[-1] == "start" else "; or field: type"
-    return f"{path}:{_line(root, keys)}: {'.'.join(map(str, keys)) or 'file'}: {message}"
+    key = ".".join(map(str, keys))
+    return FaultAtLine(line=_line(root, keys), key=key, problem=message)
 
 
 def _is_of_the_other_branch(fault: "ErrorDetails") -> bool:

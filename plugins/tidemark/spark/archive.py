@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from tidemark.errors import JobFailed
+from tidemark.spark.errors import SparkArchiveRefused
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +75,7 @@ def try_archive(path: Path) -> None:
     if tried.returncode or not path.exists():
         path.unlink(missing_ok=True)
         last = tried.stderr.strip().rpartition("\n")[2]
-        raise JobFailed(f"Spark does not start from the archive {path}, so it was deleted: {last}")
+        raise SparkArchiveRefused(path=str(path), cause=last)
 
 
 def _run_spark() -> None:

@@ -9,17 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemark.errors import InvalidSettings, JobFailed, TransformFailed
 from tidemark.model.batch import ONLY
 from tidemark.spark.by_target import by_target
 from tidemark.spark.cause import cause
 from tidemark.spark.columns import refuse_other_columns
-
-_REMEDIES = {
-    "Table": "; of a table make a batch by pyarrow.RecordBatch.from_arrays("
-    "[column.combine_chunks() for column in table.columns], schema=table.schema)",
-    "NoneType": "; is a return missing?",
-}
+from tidemark.spark.errors import (
+    TransformRaised,
+    TransformRaisedForNow,
+    TransformReturnedOther,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class ArrowTransform:
             InvalidSettings: it returns no record batch, or not one for each target.
         """
         empty = pa.RecordBatch.from_pylist([], schema=given)
-        made = self._made(empty, " with the empty batch that tells its columns")
+        made = self._made(empty, with_empty=True)
         return {name: batch.schema for name, batch in made.items()}
 
     def rows(
@@ -54,29 +52,22 @@ class ArrowTransform:
         for batch in batches:
             made = self._made(batch)
             for name, part in made.items():
-                of = f"{what}, target {name}" if name else what
-                refuse_other_columns(part.schema, schemas[name], of)
+                refuse_other_columns(part.schema, schemas[name], what, name)
             yield made
 
-    def _made(self, batch: pa.RecordBatch, where: str = "") -> dict[str, pa.RecordBatch]:
+    def _made(
+        self, batch: pa.RecordBatch, *, with_empty: bool = False
+    ) -> dict[str, pa.RecordBatch]:
         try:
             made = self.function(batch)
         except Exception as error:
             may_pass = isinstance(error, (OSError, MemoryError))
-            raise (JobFailed if may_pass else TransformFailed)(
-                f"the transform failed{where}: {cause(error)}. Correct it, then run again;"
-                " nothing of the batch became visible"
-            ) from None
+            kind = TransformRaisedForNow if may_pass else TransformRaised
+            raise kind(cause=cause(error), with_empty=with_empty) from None
         parts = by_target(made, self.targets, "pyarrow.RecordBatch")
         for name, part in parts.items():
-            _refuse_others(part, f" for target {name}" if name else "")
+            if not isinstance(part, pa.RecordBatch):
+                raise TransformReturnedOther(
+                    returned=type(part).__name__, wanted="pyarrow.RecordBatch", target=name
+                )
         return parts
-
-
-def _refuse_others(made: Any, where: str) -> None:
-    if not isinstance(made, pa.RecordBatch):
-        kind = type(made).__name__
-        raise InvalidSettings(
-            f"the transform returned {kind}{where}; it must return a pyarrow.RecordBatch"
-            f"{_REMEDIES.get(kind, '')}"
-        )

@@ -3,11 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidemark.errors import InvalidSettings
 from tidemark.model.batch import ONLY
+from tidemark.spark.errors import (
+    RowsKind,
+    TransformReturnedOne,
+    TransformReturnedOtherTargets,
+)
 
 
-def by_target(made: Any, targets: Sequence[str], kind: str) -> dict[str, Any]:
+def by_target(made: Any, targets: Sequence[str], kind: RowsKind) -> dict[str, Any]:
     """The parts of what a transform made, in the order of the targets; of one target the whole.
 
     Raises:
@@ -15,16 +19,10 @@ def by_target(made: Any, targets: Sequence[str], kind: str) -> dict[str, Any]:
     """
     if tuple(targets) == (ONLY,):
         return {ONLY: made}
-    names = ", ".join(targets)
+    names = tuple(targets)
     if not isinstance(made, Mapping):
-        raise InvalidSettings(
-            f"the transform returned {type(made).__name__}; with several targets it must return a"
-            f" dict with a {kind} for each of {names}"
-        )
+        raise TransformReturnedOne(returned=type(made).__name__, wanted=kind, targets=names)
     if set(made) != set(targets):
-        raise InvalidSettings(
-            f"the transform returned rows for {', '.join(map(str, made)) or 'no target'}; the"
-            f" pipeline names the targets {names}. Return a {kind} for each, an empty one where"
-            " there is nothing"
-        )
+        returned = tuple(map(str, made))
+        raise TransformReturnedOtherTargets(returned=returned, wanted=kind, targets=names)
     return {name: made[name] for name in targets}

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
 
-from tidemark.errors import InvalidSettings
 from tidemark.settings.connections import PREFIX, Connection
 from tidemark.settings.pipeline import Pipeline
+from tidemark.spark.errors import SparkEnvironmentMissing, SparkSecretMissing
 
 PACKAGE = Path(__file__).resolve().parents[1]
 UNPACKED = "environment"
@@ -87,10 +87,7 @@ class Cluster:
         if not packed:
             return {}
         if "://" not in packed and not Path(packed).is_file():
-            raise InvalidSettings(
-                f"{self._name} has the environment {packed}, which is not there: make it with"
-                f" `tidemark pack {packed}`"
-            )
+            raise SparkEnvironmentMissing(connection=self._name, path=packed)
         key = "spark.yarn.dist.archives" if master.startswith("yarn") else "spark.archives"
         return {key: ",".join(filter(None, [given.get(key), f"{packed}#{UNPACKED}"]))}
 
@@ -99,16 +96,12 @@ class Cluster:
         if not master.startswith("spark://") or SECRET in given:
             return {}
         if self.connection is None or not self.connection.password:
-            raise InvalidSettings(
-                f"{self._name} leads to {master} and has no password: set the cluster's"
-                f" {SECRET} as its password. A cluster without one needs {AUTHENTICATE}=false in"
-                " Spark's settings, and whoever reaches it reads the passwords in its tasks"
-            )
+            raise SparkSecretMissing(connection=self._name, master=master)
         return {SECRET: self.connection.password}
 
     @property
-    def _name(self) -> str:
-        return f"Spark connection {self.connection.conn_id!r}" if self.connection else "Spark"
+    def _name(self) -> str | None:
+        return self.connection.conn_id if self.connection else None
 
 
 def is_elsewhere(master: str) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from tidemark.errors import SchemaMismatch
+from tidemark.spark.errors import TransformColumnsVary
 
 
 def spelled(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -13,20 +13,19 @@ def spelled(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
         yield batch if batch.schema.equals(schema) else batch.cast(schema)
 
 
-def refuse_other_columns(found: pa.Schema, expected: pa.Schema, what: str) -> None:
+def refuse_other_columns(found: pa.Schema, expected: pa.Schema, what: str, target: str) -> None:
     """The transform has returned the columns that it returned at the start.
 
     Raises:
         SchemaMismatch: it has not; names both, and `what` was drained.
     """
     if found != expected:
-        raise SchemaMismatch(
-            f"{what}: the transform returned {_named(found)}, at the start {_named(expected)};"
-            " its columns must not depend on the data"
+        raise TransformColumnsVary(
+            what=what, target=target, found=_named(found), at_start=_named(expected)
         )
 
 
-def _named(schema: pa.Schema) -> str:
-    return ", ".join(
+def _named(schema: pa.Schema) -> tuple[str, ...]:
+    return tuple(
         f"{field.name} {field.type}{'' if field.nullable else ' not null'}" for field in schema
     )

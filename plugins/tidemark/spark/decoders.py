@@ -7,9 +7,13 @@ import pyarrow as pa
 
 from tidemark.decode.formats import FORMATS
 from tidemark.decode.port import Decoder, Decoding
-from tidemark.errors import InvalidSettings
 from tidemark.settings.field_types import check_names
 from tidemark.spark.cause import cause
+from tidemark.spark.errors import (
+    OwnDecoderHasNoColumns,
+    OwnDecoderNotMade,
+    OwnDecoderNotNullable,
+)
 from tidemark.spark.guarded import GuardedDecoder
 
 
@@ -25,11 +29,7 @@ def decoder_of(decoding: Decoding) -> Decoder:
         own = _class(decoding.format)(decoding.declared, **decoding.options)
         schema = own.schema
     except Exception as error:
-        raise InvalidSettings(
-            f"decoder {decoding.format} can't be made: {cause(error)}. Name an importable"
-            " module:Class whose folder is on PYTHONPATH (that of transforms is), which takes the"
-            " declared columns and decode.options, and has a schema"
-        ) from None
+        raise OwnDecoderNotMade(decoder=decoding.format, cause=cause(error)) from None
     _refuse_columns(decoding.format, schema)
     return GuardedDecoder(own, schema, decoding.format)
 
@@ -41,10 +41,7 @@ def _class(path: str) -> Any:
 
 def _refuse_columns(name: str, schema: Any) -> None:
     if not isinstance(schema, pa.Schema) or not len(schema):
-        raise InvalidSettings(f"decoder {name}: its schema must be a pyarrow.Schema with columns")
+        raise OwnDecoderHasNoColumns(decoder=name)
     check_names(schema.names)
-    if never_null := [field.name for field in schema if not field.nullable]:
-        raise InvalidSettings(
-            f"decoder {name}: its columns {', '.join(never_null)} are not nullable: every column"
-            " of a decoder may be null"
-        )
+    if never_null := tuple(field.name for field in schema if not field.nullable):
+        raise OwnDecoderNotNullable(decoder=name, columns=never_null)

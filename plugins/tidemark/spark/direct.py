@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidemark.errors import IncompleteRead
 from tidemark.model.batch import ONLY
 from tidemark.model.contribution import Attempt
-from tidemark.model.offsets import Span, spans_in_ranges
+from tidemark.model.offsets import Span
 from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.columns import spelled
+from tidemark.spark.errors import RowsNotTransformed
 from tidemark.spark.reader import ReadSpec, read
 from tidemark.spark.writer import Parts, WriteSpec, stage
 
@@ -75,10 +75,6 @@ def refuse_untransformed(what: str, done: Iterable[Done], read: Rows) -> None:
     """
     for one in done:
         counts = [read.get((*span.topic_partition, one.attempt.attempt)) for span in one.spans]
-        if None in counts or sum(filter(None, counts)) != one.taken:
-            raise IncompleteRead(
-                f"{what}: the transform was given {one.taken} rows of"
-                f" {spans_in_ranges(one.spans)}, and {sum(filter(None, counts))} were read;"
-                " nothing of the batch became visible. No transform can cause this: it is a"
-                " defect of Tidemark, report it"
-            )
+        known = sum(filter(None, counts))
+        if None in counts or known != one.taken:
+            raise RowsNotTransformed(what=what, spans=one.spans, given=one.taken, read=known)

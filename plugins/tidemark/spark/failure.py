@@ -16,9 +16,9 @@ from secrets import token_hex
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import QueryExecutionException, UnknownException
 
-from tidemark import errors
-from tidemark.errors import JobFailed, TidemarkError, TransformFailed
+from tidemark.errors import TidemarkError, retold, told
 from tidemark.spark.cause import cause
+from tidemark.spark.errors import SparkJobFailed, TaskRaised, TransformRaised
 from tidemark.spark.words import words_file
 
 _MAY_PASS = (OSError, MemoryError, Py4JError, QueryExecutionException, UnknownException)
@@ -49,20 +49,18 @@ def marked(token: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, TidemarkError):
-            told = {"code": error.code, "args": list(error.args)}
-        else:
-            told = {"code": JobFailed().code, "args": [f"{type(error).__name__}: {error}"]}
-        raise WorkerError(f"TIDEMARK {token} {json.dumps(told)}") from error
+        ours = (
+            error
+            if isinstance(error, TidemarkError)
+            else TaskRaised(kind=type(error).__name__, cause=str(error))
+        )
+        raise WorkerError(f"TIDEMARK {token} {json.dumps(told(ours))}") from error
 
 
 def recognised(text: str, token: str) -> TidemarkError | None:
     """The error of ours that a failed job's text carries, if it carries one."""
     found = re.search(rf"TIDEMARK {token} (\{{.*\}})$", text, re.MULTILINE)
-    if found is None:
-        return None
-    told = json.loads(found[1])
-    return errors.by_code().get(told["code"], JobFailed)(*told["args"])
+    return retold(json.loads(found[1])) if found else None
 
 
 def failed(error: Exception, token: str) -> TidemarkError:
@@ -70,16 +68,12 @@ def failed(error: Exception, token: str) -> TidemarkError:
     if ours := recognised(str(error), token):
         return ours
     if isinstance(error, _MAY_PASS):
-        told = JobFailed(
-            f"the job failed: {cause(error)}. Correct the cause, then run again; nothing of the"
-            f" batch became visible. Spark's log is {words_file()}"
+        return SparkJobFailed(
+            cause=cause(error),
+            log=str(words_file()),
+            is_of_dead_worker=_is_of_dead_worker(error),
         )
-        told.is_of_dead_worker = _is_of_dead_worker(error)
-        return told
-    return TransformFailed(
-        f"the transform failed: {cause(error)}. Correct it, then run again; nothing of the batch"
-        " became visible"
-    )
+    return TransformRaised(cause=cause(error))
 
 
 def _is_of_dead_worker(error: Exception) -> bool:

@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from tidemark.errors import InvalidSettings
 from tidemark.model.batch import ONLY
 from tidemark.model.contribution import Attempt
 from tidemark.spark.by_target import by_target
 from tidemark.spark.columns import refuse_other_columns
+from tidemark.spark.errors import TransformReturnedOther, TransformRowsVary
 from tidemark.spark.failure import marked
 from tidemark.spark.plans import is_by_record, refuse_cuts, varying
 from tidemark.spark.source import Arrow, attempt_id
@@ -79,9 +79,8 @@ def transformed(
     parts = by_target(transform(frame), targets, "DataFrame")
     for name, rows in parts.items():
         if not isinstance(rows, DataFrame):
-            raise InvalidSettings(
-                f"the transform returned {type(rows).__name__}"
-                f"{f' for target {name}' if name else ''}; it must return a DataFrame"
+            raise TransformReturnedOther(
+                returned=type(rows).__name__, wanted="DataFrame", target=name
             )
     _refuse_varying(parts)
     return parts
@@ -96,8 +95,7 @@ def staged(parts: Frames, spec: WriteSpec, token: str, what: str) -> DataFrame:
         SchemaMismatch: it returned other columns than at the start.
     """
     for name, rows in parts.items():
-        of = f"{what}, target {name}" if name else what
-        refuse_other_columns(columns(rows), spec.schemas[name], of)
+        refuse_other_columns(columns(rows), spec.schemas[name], what, name)
     return _together(parts).mapInArrow(_staging(spec, token), from_arrow_schema(_WINNER))
 
 
@@ -110,14 +108,8 @@ def attempts(told: Iterable[Row]) -> list[Attempt]:
 
 
 def _refuse_varying(parts: Frames) -> None:
-    if len(found := [name for name, rows in parts.items() if varying(rows)]) > 1:
-        raise InvalidSettings(
-            f"the transform asks for values that are others each time (rand, uuid and the like) in"
-            f" the rows of {' and '.join(found)}: Spark computes each DataFrame by itself, so what"
-            " one record gets need not agree from table to table. Make such a value of the record:"
-            " of its coordinates, say; or write the transform as a function of pyarrow.RecordBatch"
-            " (docs/targets.md)"
-        )
+    if len(found := tuple(name for name, rows in parts.items() if varying(rows))) > 1:
+        raise TransformRowsVary(targets=found)
 
 
 def _together(parts: Frames) -> DataFrame:

@@ -8,8 +8,20 @@ import pyarrow as pa
 
 from tidemark.decode.outcome import MAX_DETAIL, Decoded, Rejected
 from tidemark.decode.port import Decoder
-from tidemark.errors import JobFailed, TidemarkError
+from tidemark.errors import TidemarkError
 from tidemark.spark.cause import cause
+from tidemark.spark.errors import (
+    AnswerPart,
+    OwnDecoderColumnsDiffer,
+    OwnDecoderIndicesOdd,
+    OwnDecoderMiscounted,
+    OwnDecoderRaised,
+    OwnDecoderReasonOdd,
+    OwnDecoderReordered,
+    OwnDecoderReturnedOther,
+    OwnDecoderRowsInvalid,
+    OwnDecoderRowsMiscounted,
+)
 
 _REASON = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
 
@@ -33,53 +45,51 @@ class GuardedDecoder:
         except TidemarkError:
             raise
         except Exception as error:
-            raise self._failed(f"raised: {cause(error)}") from None
+            raise OwnDecoderRaised(decoder=self._name, cause=cause(error)) from None
 
     def _believed(self, found: Any, count: int) -> Decoded:
         if not isinstance(found, Decoded):
-            raise self._failed(f"returned {type(found).__name__} in place of Decoded")
+            raise self._other("answer", found)
         kept, rejected = self._indices(found.kept), [self._checked(one) for one in found.rejected]
         self._refuse_rows(found.rows, len(kept))
         refused = [one.index for one in rejected]
         if sorted([*kept, *refused]) != list(range(count)):
-            raise self._failed(
-                f"was given {count} values and named {len(kept)} as rows and {len(refused)}"
-                " as rejected: each must be named once, by its index"
+            raise OwnDecoderMiscounted(
+                decoder=self._name, given=count, kept=len(kept), rejected=len(refused)
             )
         if kept != sorted(kept):
-            raise self._failed("gave rows in another order than their values")
+            raise OwnDecoderReordered(decoder=self._name)
         rejected.sort(key=lambda one: one.index)
         return Decoded(found.rows, pa.array(kept, pa.int64()), rejected)
 
     def _refuse_rows(self, rows: Any, kept: int) -> None:
         if not isinstance(rows, pa.RecordBatch):
-            raise self._failed(f"returned rows as {type(rows).__name__}, not as a RecordBatch")
+            raise self._other("rows", rows)
         if not rows.schema.equals(self.schema):
-            raise self._failed(f"returned the columns\n{rows.schema}\nand told\n{self.schema}")
+            raise OwnDecoderColumnsDiffer(
+                decoder=self._name, returned=str(rows.schema), told=str(self.schema)
+            )
         if rows.num_rows != kept:
-            raise self._failed(f"returned {rows.num_rows} rows and named {kept} values as kept")
+            raise OwnDecoderRowsMiscounted(decoder=self._name, rows=rows.num_rows, kept=kept)
         try:
             rows.validate(full=True)
         except pa.ArrowException as error:
-            raise self._failed(f"returned rows that Arrow finds invalid: {error}") from None
+            raise OwnDecoderRowsInvalid(decoder=self._name, cause=str(error)) from None
 
     def _indices(self, kept: Any) -> list[int]:
         indices = kept.to_pylist() if isinstance(kept, pa.Array) else list(kept)
         if not all(type(index) is int for index in indices):
-            raise self._failed("named kept values by something else than whole numbers")
+            raise OwnDecoderIndicesOdd(decoder=self._name)
         return indices
 
     def _checked(self, one: Any) -> Rejected:
         """The rejection, in words that the ledger can keep."""
         if not isinstance(one, Rejected) or type(one.index) is not int:
-            raise self._failed(f"rejected by {type(one).__name__}, not by Rejected with an index")
+            raise self._other("rejection", one)
         if not _REASON.fullmatch(str(one.reason)):
-            raise self._failed(f"rejected for {one.reason!r}: a reason is like WRONG_TYPE")
+            raise OwnDecoderReasonOdd(decoder=self._name, reason=repr(one.reason))
         detail = str(one.detail).encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
         return Rejected(one.index, one.reason, detail[:MAX_DETAIL])
 
-    def _failed(self, fact: str) -> JobFailed:
-        return JobFailed(
-            f"the decoder {self._name} {fact}. Correct it, then run again; nothing of the batch"
-            " became visible"
-        )
+    def _other(self, part: AnswerPart, found: Any) -> OwnDecoderReturnedOther:
+        return OwnDecoderReturnedOther(decoder=self._name, part=part, returned=type(found).__name__)

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from pyspark import SparkContext
 
-from tidemark.errors import JobFailed
+from tidemark.spark.errors import SparkJobCancelled
 
 CANCEL_SECONDS = 0.2
 
@@ -60,7 +60,7 @@ class Jobs:
             JobFailed: they were cancelled.
         """
         if self._cancelled:
-            raise JobFailed("the job was cancelled; nothing of the batch became visible")
+            raise SparkJobCancelled()
 
     def _stop(self) -> None:
         if self._spark is not None:

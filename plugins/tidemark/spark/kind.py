@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, get_args, get_origin
 
-from tidemark.errors import InvalidSettings
 from tidemark.settings.transform import TransformKind
+from tidemark.spark.errors import TransformAnnotatedOtherwise, TransformAnnotatedTwice
 
 _KINDS = {
     ("pyarrow", "RecordBatch"): TransformKind.arrow,
@@ -27,15 +27,11 @@ def kind_of(
     """
     told = set(filter(None, map(_kind, _annotations(function))))
     if len(told) > 1:
-        raise InvalidSettings(
-            f"transform {name} is annotated with a DataFrame and with a RecordBatch: it returns"
-            " what it takes, the one or the other; correct its annotations"
-        )
+        raise TransformAnnotatedTwice(transform=name)
     found = next(iter(told), declared or TransformKind.dataframe)
     if declared not in (None, found):
-        raise InvalidSettings(
-            f"transform_kind is {declared}, and transform {name} is annotated as {found}: correct"
-            " the setting, or the annotations"
+        raise TransformAnnotatedOtherwise(
+            transform=name, declared=str(declared), annotated=str(found)
         )
     return found
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
-from tidemark.errors import InvalidSettings
 from tidemark.spark.cluster import PACKAGE
+from tidemark.spark.errors import PackageNotInstalled
 
 NEEDED = ("tidemark", "pyspark", "pandas")
 LEFT_OUT = re.compile(
@@ -78,9 +78,7 @@ def _installed(name: str) -> Distribution:
     try:
         return distribution(name)
     except PackageNotFoundError:
-        raise InvalidSettings(
-            f"package {name} is not installed here: there is nothing to pack"
-        ) from None
+        raise PackageNotInstalled(package=name) from None
 
 
 def _files(packages: Iterable[Distribution]) -> Iterator[tuple[Path, str]]:

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.errors import IncompleteRead
+from tidemark.spark.errors import TransformCutsRows, TransformLeftSource
 from tidemark.staging.refused_records import COORDINATES
 
 SOURCE = "tidemark"
@@ -68,11 +68,6 @@ _KEEPS_NONE = {"Inner", "Cross", "LeftSemi", "LeftAnti"}
 _KEEPS = ({"LeftOuter"}, {"RightOuter"})
 """Joins that give no row without a record, with the source on the left and on the right."""
 
-_REMEDY = (
-    "A batch's offsets pass all of its records, so those rows would be lost. Remove it from the"
-    " transform; batch.max_records limits a batch, where() picks rows"
-)
-
 
 def as_source(rows: DataFrame, *seen: Column) -> DataFrame:
     """The same rows from a source as `refuse_cuts` knows it; Spark computes `seen` as they pass."""
@@ -88,13 +83,9 @@ def refuse_cuts(rows: DataFrame) -> tuple[str, ...]:
     query = rows._jdf.queryExecution()
     asked, planned = _above_source(query.analyzed()), _above_source(query.optimizedPlan())
     if asked is None:
-        raise IncompleteRead(
-            "the rows that the transform returns do not come from the rows that it was given:"
-            " rdd, checkpoint, collect and take break the connection, so it is not known"
-            " whether all records were read. Use DataFrame functions or mapInArrow instead"
-        )
+        raise TransformLeftSource()
     if cuts := sorted({CUTS[name] for name in asked | (planned or set()) if name in CUTS}):
-        raise IncompleteRead(f"the transform cuts its rows: {', '.join(cuts)}. {_REMEDY}")
+        raise TransformCutsRows(cuts=tuple(cuts))
     return tuple(_remarks(asked))
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from tidemark.errors import JobFailed, TidemarkError
+from tidemark.errors import TidemarkError
 from tidemark.spark.archive import OPTIONS, with_archive
 from tidemark.spark.cluster import Cluster, is_elsewhere, zip_project
+from tidemark.spark.errors import SparkNotStarted
 from tidemark.spark.words import start_jvm, words_file
 
 DEFAULTS = {
@@ -68,10 +69,7 @@ def context(name: str, *, for_rows: bool = True, cluster: Cluster | None = None)
         raise
     except Exception as error:
         line = str(error).strip().partition("\n")[0]
-        raise JobFailed(
-            f"Spark did not start: {line}. Spark's log is {words_file()}; correct the cause,"
-            " then run again"
-        ) from error
+        raise SparkNotStarted(cause=line, log=str(words_file())) from error
 
 
 def _context(conf: SparkConf, cluster: Cluster) -> SparkContext:

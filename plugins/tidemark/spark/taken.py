@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.model.batch import Batch
-from tidemark.model.incomplete_read import incomplete_read
+from tidemark.model.errors import RowsNotTaken
 from tidemark.model.offsets import Span
 from tidemark.spark.direct import Rows
 from tidemark.spark.plans import as_source, is_source, nodes
@@ -61,7 +61,7 @@ def refuse_untaken(batch: Batch, spans: Sequence[Span], read: Rows, places: Sequ
         span for span in spans if not places or not all(_took(one, span, read) for one in places)
     ]
     if left:
-        raise incomplete_read(batch, "Spark did not take all rows of", left)
+        raise RowsNotTaken(region=batch.region, seq=batch.seq, spans=tuple(left))
 
 
 def _took(place: Rows, span: Span, read: Rows) -> bool:

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from tidemark.errors import InvalidSettings, TransformFailed
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.transform import TransformKind
 from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.cause import cause
+from tidemark.spark.errors import TransformNotFound, TransformNotImported
 from tidemark.spark.kind import kind_of
 
 if TYPE_CHECKING:
@@ -33,9 +33,8 @@ def transform_of(pipeline: Pipeline) -> Transform | None:
     try:
         found: Any = getattr(_imported(module, pipeline.transform), name)
     except (ModuleNotFoundError, AttributeError) as error:
-        raise InvalidSettings(
-            f"transform {pipeline.transform}: {error}; name an importable module:function"
-            f" (its project, {pipeline.project}, must be on PYTHONPATH)"
+        raise TransformNotFound(
+            transform=pipeline.transform, cause=str(error), project=str(pipeline.project)
         ) from error
     kind = kind_of(found, pipeline.transform, pipeline.transform_kind)
     if kind is TransformKind.arrow:
@@ -50,6 +49,4 @@ def _imported(module: str, transform: str) -> ModuleType:
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
             raise
-        raise TransformFailed(
-            f"transform {transform} cannot be imported: {cause(error)}. Correct it, then run again"
-        ) from None
+        raise TransformNotImported(transform=transform, cause=cause(error)) from None

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidemark.errors import InvalidSettings
+from tidemark.errors import InvalidSettings, packages_of
 from tidemark.staging.catalog import TableColumn
 from tidemark.staging.target import Target
 from tidemark.testing.ddl_column import ASK, column_of, name_of, unjudged
@@ -31,13 +31,9 @@ def statements_of(ddl: str) -> Sequence[Any]:
     Raises:
         InvalidSettings: sqlglot is missing, or can't read it.
     """
-    try:
+    with packages_of("testing", "a check of DDL"):
         import sqlglot
         from sqlglot.errors import SqlglotError
-    except ImportError as error:
-        raise InvalidSettings(
-            f"DDL is read by sqlglot ({error}): install tidemark[testing]"
-        ) from error
     try:
         return [one for one in sqlglot.parse(ddl, dialect="postgres") if one]
     except SqlglotError as error:

@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import Span, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from tidemark.errors import TidemarkError
 from tidemark.tracing.steps import Attributes, Past, Step
 
 FLUSH_SECONDS = 5.0
@@ -25,6 +26,9 @@ FLUSH_SECONDS = 5.0
 
 EXPORTERS = "opentelemetry_traces_exporter"
 """The entry points by which OpenTelemetry's exporters are known."""
+
+SAFE_TEXTS = frozenset({"region", "run_id", "topic", "group", "table", "constraint", "partition"})
+"""Fields of errors that are names of a pipeline's own things, never of what a record says."""
 
 _trace_of_run: ContextVar[int | None] = ContextVar("trace_of_run", default=None)
 
@@ -101,11 +105,27 @@ class _Spanned(Step):
         if not self.span.is_recording():
             return
         if error is not None:
-            # Its code alone: a text can hold what a record said.
-            code = str(getattr(error, "code", type(error).__name__))
-            self.span.set_attribute("error.type", code)
-            self.span.set_status(Status(StatusCode.ERROR, code))
+            told = _told(error)
+            self.span.set_attributes(told)
+            self.span.set_status(Status(StatusCode.ERROR, str(told["error.type"])))
         self.span.end()
+
+
+def _told(error: BaseException) -> Attributes:
+    """Code, case and fields of an error, and never what a record or a row said.
+
+    That can stand in its text, and in fields that are texts or lists of them: a foreign library's
+    words, a reason. So a trace has numbers, which are offsets and counts, and the texts of
+    SAFE_TEXTS alone.
+    """
+    if not isinstance(error, TidemarkError):
+        return {"error.type": type(error).__name__}
+    fields = {
+        f"tidemark.error.{name}": value
+        for name, value in error.fields().items()
+        if isinstance(value, int | float) or (isinstance(value, str) and name in SAFE_TEXTS)
+    }
+    return {"error.type": error.code, "tidemark.error.case": error.case, **fields}
 
 
 class _TraceOfRun(RandomIdGenerator):

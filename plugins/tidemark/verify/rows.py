@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import SchemaMismatch
 from tidemark.model.batch import ONLY, SET_ASIDE
 from tidemark.model.contribution import Attempt, SpanRead
 from tidemark.postgres.queries import query
@@ -16,6 +15,7 @@ from tidemark.staging.move import move_rows
 from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.refused_records import missing_coordinates, rows_of_records
 from tidemark.staging.target import Target
+from tidemark.verify.errors import TransformIsAnother
 from tidemark.verify.multiset import Multisets
 from tidemark.verify.scratch import Again
 
@@ -173,9 +173,5 @@ def refuse_other_transform(
     target: Target, columns: Sequence[Column], table: dict[str, TableColumn]
 ) -> None:
     """Raise SchemaMismatch if the target lacks a column that the transform returns."""
-    missing = [column.name for column in columns if column.name not in table]
-    if missing:
-        raise SchemaMismatch(
-            f"{target} lacks the columns {', '.join(missing)} that the transform returns:"
-            " another transform wrote the table; verify with the pipeline file that wrote it"
-        )
+    if missing := tuple(column.name for column in columns if column.name not in table):
+        raise TransformIsAnother(target=str(target), columns=missing)

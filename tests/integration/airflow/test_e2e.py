@@ -294,7 +294,7 @@ def test_no_secret_is_shown_or_kept_anywhere(
         assert not found, f"{place}: the password of {found}"
 
 
-@pytest.mark.whole_table
+@pytest.mark.long
 def test_the_next_run_goes_on_though_it_is_cleared_in_the_middle(world: World, red: str) -> None:
     """S31, H5: both drivers of the old epoch end; what they published stays, the rest follows."""
     world.sql("ALTER TABLE public.flights DROP CONSTRAINT no_more_flights")

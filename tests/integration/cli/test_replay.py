@@ -488,9 +488,9 @@ def test_a_doctored_dead_letter_that_was_replayed_is_named(region: World) -> Non
 @pytest.mark.parametrize(
     "point",
     [
-        pytest.param("replay.staged", marks=pytest.mark.whole_table),
+        pytest.param("replay.staged", marks=pytest.mark.long),
         "replay.moved",
-        pytest.param("replay.commit.after", marks=pytest.mark.whole_table),
+        pytest.param("replay.commit.after", marks=pytest.mark.long),
     ],
 )
 def test_a_replay_that_is_killed_is_whole_or_nothing(region: World, point: str) -> None:

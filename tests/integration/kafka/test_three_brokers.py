@@ -71,7 +71,7 @@ def member(
         yield joined
 
 
-@pytest.mark.whole_table
+@pytest.mark.long
 def test_members_join_though_their_coordinators_broker_dies_meanwhile(
     cluster: Cluster, config: dict[str, str], group: str, whole: frozenset[TopicPartition]
 ) -> None:
@@ -105,7 +105,7 @@ def test_a_member_keeps_its_partitions_while_its_coordinator_fails_over(
         assert (one.assigned(), one.taken_away(whole)) == (whole, frozenset())
 
 
-@pytest.mark.whole_table
+@pytest.mark.long
 def test_a_member_tries_round_and_round_while_all_brokers_are_away(
     cluster: Cluster,
     config: dict[str, str],
@@ -177,7 +177,7 @@ def test_an_unclean_election_that_took_records_away_stops_the_run(
     assert [offset for _, offset in world.rows()] == list(range(10))
 
 
-@pytest.mark.whole_table
+@pytest.mark.long
 def test_a_commit_marker_of_a_newer_leader_is_no_lost_data(
     cluster: Cluster, config: dict[str, str], group: str, warehouse: dict[str, Any]
 ) -> None:

@@ -9,7 +9,7 @@ from tidemark.local.folder import Folder
 from tidemark.local.registry import LocalRegistry
 
 
-@pytest.mark.whole_table
+@pytest.mark.long
 def test_schemas_outlive_a_restart(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.create()

@@ -11,7 +11,7 @@ from tests.support.executor import BAD
 from tests.support.produce import produce
 from tests.support.world import World, fail
 
-from tidemark.errors import JobFailed
+from tidemark.errors import JobFailed, TargetRefused
 from tidemark.model.bounds import Bounds
 from tidemark.operations.run import run
 from tidemark.tracing import otel, traced
@@ -112,6 +112,51 @@ def test_what_fails_says_its_code(world: World, collector: Collector, in_flight:
     failed = {one.name: one.error for one in collector.spans() if one.error}
     assert failed == dict.fromkeys(("drain", "batch", "member"), "JOB_FAILED")
     assert b"as the test wants it" not in b"".join(collector.bodies)
+
+
+class RowTooWide(TargetRefused):
+    """An error as a room has them, with a field of each kind."""
+
+    region: str
+    table: str
+    constraint: str
+    epoch: int
+    seconds: float
+    is_last: bool
+    cause: str
+    values: tuple[str, ...]
+    counts: tuple[int, ...]
+    column: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.table}: {self.cause}"
+
+
+def test_what_fails_says_its_case_and_where_and_nothing_of_a_row(collector: Collector) -> None:
+    """B22: numbers, and texts that are names of the pipeline's own things."""
+    with pytest.raises(RowTooWide), traced.traced_run("open", "flights", "one"):
+        raise RowTooWide(
+            region="flights", table="public.records", constraint="wide", epoch=3, seconds=0.5,
+            is_last=True, cause="SECRET", values=("SECRET",), counts=(1,),
+        )  # fmt: skip
+    [span] = collector.spans()
+    assert (span.error, span.told["error.type"]) == ("TARGET_REFUSED", "TARGET_REFUSED")
+    prefix = "tidemark.error."
+    told = {n.removeprefix(prefix): v for n, v in span.told.items() if n.startswith(prefix)}
+    assert told == {
+        "case": "RowTooWide", "region": "flights", "table": "public.records", "constraint": "wide",
+        "epoch": 3, "seconds": 0.5, "is_last": True,
+    }  # fmt: skip
+    assert b"SECRET" not in b"".join(collector.bodies)
+
+
+def test_an_error_of_another_library_says_its_class_alone(collector: Collector) -> None:
+    """B22: its code may be anything, as that of SystemExit is."""
+    with pytest.raises(SystemExit), traced.traced_run("open", "flights", "one"):
+        raise SystemExit("SECRET")
+    [span] = collector.spans()
+    assert (span.error, span.told["error.type"]) == ("SystemExit", "SystemExit")
+    assert b"SECRET" not in b"".join(collector.bodies)
 
 
 @pytest.mark.parametrize("fault", ["hangs", "refuses", "is gone"])

@@ -128,7 +128,7 @@ def test_two_in_flight_are_left_out_where_there_is_one_batch(peers: Peers) -> No
     "kind",
     [
         "Avro, 50,000",
-        pytest.param("upsert, Arrow, 50,000", marks=pytest.mark.whole_table),
+        pytest.param("upsert, Arrow, 50,000", marks=pytest.mark.long),
     ],
 )
 def test_tidemark_in_other_ways_writes_each_record(peers: Peers, kind: str) -> None:

@@ -188,7 +188,7 @@ ALWAYS = {
 @pytest.mark.parametrize(
     ("transform", "point"),
     [
-        pytest.param(kind, point, marks=() if point in ALWAYS[kind] else pytest.mark.whole_table)
+        pytest.param(kind, point, marks=() if point in ALWAYS[kind] else pytest.mark.long)
         for kind in KINDS
         for point in READER + WRITER
     ],
@@ -226,7 +226,7 @@ def test_a_killed_worker_leaves_only_the_winners_rows(
 
 @pytest.mark.parametrize(
     "transform",
-    [identity, *(pytest.param(kind, marks=pytest.mark.whole_table) for kind in (None, ARROW))],
+    [identity, *(pytest.param(kind, marks=pytest.mark.long) for kind in (None, ARROW))],
     ids=KINDS.get,
 )
 def test_a_job_whose_workers_die_on_every_try_says_so(

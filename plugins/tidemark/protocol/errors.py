@@ -1,0 +1,638 @@
+"""What the steps can meet: an epoch that has passed, a change that nobody meant, a loss."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+
+from tidemark.errors import (
+    ClaimsLost,
+    Fenced,
+    InvalidSettings,
+    MirrorFailed,
+    Refused,
+    RunNotDone,
+    StagingLost,
+    Superseded,
+    TidemarkError,
+    Unreachable,
+)
+from tidemark.model.offsets import Span, TopicPartition
+from tidemark.model.output import Sent, Topics
+from tidemark.model.state import FinishedReset
+
+if TYPE_CHECKING:
+    from tidemark.protocol.removal import Removal
+
+
+class BatchDied(Fenced):
+    """A batch was discarded with its epoch."""
+
+    region: str
+    seq: int
+
+    def __str__(self) -> str:
+        return f"region {self.region}: batch {self.seq} died with its epoch"
+
+
+class BatchNotNextHead(Fenced):
+    """The batch before it is not the region's head."""
+
+    region: str
+    seq: int
+
+    def __str__(self) -> str:
+        return f"region {self.region}: batch {self.seq} can't become the head"
+
+
+class BatchReplayEnded(Fenced):
+    """What was planned to read a batch again is no longer there."""
+
+    region: str
+    seq: int
+
+    def __str__(self) -> str:
+        return f"region {self.region}: the replay of batch {self.seq} has ended"
+
+
+class MirrorOvertaken(Fenced):
+    """Another mirror of the same epoch was written after this one."""
+
+    region: str
+
+    def __str__(self) -> str:
+        return f"region {self.region}: a newer mirror was written meanwhile"
+
+
+class MirrorEpochPassed(Fenced):
+    """The region has another epoch than the mirror was to be written under."""
+
+    region: str
+    epoch: int
+    now_at: int
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: epoch {self.epoch} has passed, the region is at {self.now_at}"
+        )
+
+
+class MirrorsTookOver(MirrorFailed):
+    """Other mirrors of the same epoch took over as often as one tries."""
+
+    region: str
+    epoch: int
+
+    def __str__(self) -> str:
+        return f"region {self.region}: other mirrors of epoch {self.epoch} took over each time"
+
+
+class MirrorReadBackDiffers(MirrorFailed):
+    """Kafka reads back other group offsets, or another batch as sent, than were written."""
+
+    region: str
+    differences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: Kafka's group offsets differ from the ledger's after the"
+            f" mirror: {'; '.join(self.differences)}. Another process commits in this group; give"
+            " the region a group of its own"
+        )
+
+
+class SpanAlreadyClaimed(TidemarkError):
+    """Another contribution was accepted for one of the spans: this one never was."""
+
+    seq: int
+
+    def __str__(self) -> str:
+        return f"batch {self.seq}: another contribution was accepted"
+
+
+class OwnRowsLost(StagingLost):
+    """What a contribution has staged is not all there: nothing of it was claimed."""
+
+    region: str
+    epoch: int
+    seq: int
+    rows: int
+    contributed_rows: int
+    dead_letters: int
+    contributed_dead_letters: int
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}, epoch {self.epoch}, batch {self.seq}: {self.rows} of"
+            f" {self.contributed_rows} staged rows and {self.dead_letters} of"
+            f" {self.contributed_dead_letters} staged dead letters are there, as after a crash of"
+            " Postgres. Nothing of them was claimed; a retry or the next run drains them again"
+        )
+
+
+class ClaimedRowsLost(ClaimsLost):
+    """What is staged under claims of a batch is not all there."""
+
+    region: str
+    epoch: int
+    cause: str
+    """What was found to be lost."""
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}, epoch {self.epoch}: {self.cause}. Some are claimed and can't be"
+            " drained again in this epoch; a reset, or the next run, ends it"
+        )
+
+
+class RunNeverOpened(RunNotDone):
+    """The ledger does not know the run that is to be closed."""
+
+    region: str
+    run_id: str
+
+    def __str__(self) -> str:
+        return f"region {self.region}: run {self.run_id} never opened; look at its open task"
+
+
+class RunUnfinished(RunNotDone):
+    """The ledger, or Kafka, has reasons not to call the run done."""
+
+    region: str
+    epoch: int
+    reasons: tuple[str, ...]
+    """As the ledger keeps them beside the run."""
+
+    def __str__(self) -> str:
+        return f"region {self.region}, epoch {self.epoch}: {'; '.join(self.reasons)}"
+
+
+class SettleDidNotHappen(Unreachable):
+    """A COMMIT had no answer, and the ledger shows nothing of what it was to write."""
+
+    region: str
+    cause: str
+
+    def __str__(self) -> str:
+        return f"region {self.region}: {self.cause}; it did not happen, try again"
+
+
+class OpenOvertaken(Superseded):
+    """Another epoch was taken after the open had looked at the region."""
+
+    region: str
+    run_id: str
+    epoch: int
+    now_at: int
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: epoch {self.epoch} passed while run {self.run_id} was opened,"
+            f" the region is now at {self.now_at}: another open or a reset took over"
+        )
+
+
+class NothingLeftToReset(Superseded):
+    """Another epoch than that of the run to be reset holds the region."""
+
+    region: str
+    epoch: int
+    now_at: int
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: the run's epoch {self.epoch} has passed, the region is at"
+            f" {self.now_at}; there is nothing left to reset"
+        )
+
+
+class RewindLookedTooEarly(Superseded):
+    """Another epoch was taken after the rewind had looked at the region."""
+
+    region: str
+    epoch: int
+    now_at: int
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: epoch {self.epoch} passed while the rewind was prepared, the"
+            f" region is now at {self.now_at}. Nothing was changed. Rewind again if it is still"
+            " wanted"
+        )
+
+
+class RewindOvertaken(Superseded):
+    """Another epoch was taken between a rewind's fence and its removal."""
+
+    region: str
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: another open or reset took over, and nothing was removed. The"
+            " other one sets Kafka's offsets. Rewind again if it is still wanted"
+        )
+
+
+class WithholdLookedTooEarly(Superseded):
+    """Another epoch was taken after the withholding had looked at the region."""
+
+    region: str
+    epoch: int
+    now_at: int
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: epoch {self.epoch} passed meanwhile, the region is now at"
+            f" {self.now_at}. Nothing was withheld. Look again"
+        )
+
+
+class WithholdOvertaken(Superseded):
+    """Another epoch was taken between a withholding's fence and its mark."""
+
+    region: str
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: another open or reset took over, and nothing was withheld. Do"
+            " it again if it is still wanted"
+        )
+
+
+class WithholdSentUnknown(Refused):
+    """A batch is to be withheld, and Kafka does not tell which were sent."""
+
+    region: str
+
+    def __str__(self) -> str:
+        return f"region {self.region}: Kafka does not tell what was sent. Nothing was withheld"
+
+
+class BatchNotNextToSend(Refused):
+    """A batch that is to be withheld is sent, rewound, or has others before it."""
+
+    region: str
+    seq: int
+    sent_seq: int
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: batch {self.seq} is not the lowest one that is published and"
+            f" not sent: batch {self.sent_seq} was sent last. Nothing was withheld. `tidemark"
+            f" status {self.region}` shows what is not sent"
+        )
+
+
+class RunsResetTooOften(Refused):
+    """As many runs in a row as are allowed were reset and published nothing."""
+
+    region: str
+    resets: int
+    limit: int
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: {self.resets} runs in a row were reset and published nothing,"
+            f" max_consecutive_resets is {self.limit}. Find the cause in the log of the last run;"
+            f" then `tidemark reset {self.region} --apply` clears the count"
+        )
+
+
+class AlreadyReset(Refused):
+    """A request that resets once has done so."""
+
+    region: str
+    request_id: str
+    finished: FinishedReset
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: {self.request_id} has already reset it ({self.finished}). A"
+            " cleared run does not reset again: nothing was changed. To reset once more, trigger a"
+            " new run of the DAG"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SettingDiffers:
+    """A setting with its value of before and of now."""
+
+    name: str
+    was: object
+    now: object
+
+    def __str__(self) -> str:
+        return f"{self.name} was {self.was!r} and is {self.now!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableDiffers:
+    """A target whose name belongs to another table, or to none."""
+
+    table: str
+    oid: int
+    found: int | None
+
+    def __str__(self) -> str:
+        now = "is not there" if self.found is None else f"has {self.found}"
+        return (
+            f"target.table {self.table} had oid {self.oid} and {now}: it was renamed, dropped or"
+            " made anew, or the database was restored from a dump, which gives tables new oids"
+        )
+
+
+Change = SettingDiffers | TableDiffers
+
+
+class ChangedSinceCheckpoint(Refused):
+    """Rows would be made with other settings, or go to another table, than the checkpoint's."""
+
+    region: str
+    changes: tuple[Change, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: {'; '.join(map(str, self.changes))}. The checkpoint was made"
+            " with the old values. Restore them, use a new region, or start a run with"
+            " --accept-changes: new rows are made with the new values, old rows stay as they are"
+        )
+
+
+class ChangedBeforeReplay(Refused):
+    """A replay would make rows with other settings, or for another table, than the checkpoint's."""
+
+    region: str
+    changes: tuple[Change, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: {'; '.join(map(str, self.changes))}. The checkpoint was made"
+            " with the old values. Start a run with --accept-changes first, then replay"
+        )
+
+
+class ChangedSinceOpen(Refused):
+    """A member's settings are not those that its run was opened with."""
+
+    region: str
+    epoch: int
+    changes: tuple[Change, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: {'; '.join(map(str, self.changes))} since the run of epoch"
+            f" {self.epoch} was opened. This member read nothing. Restore the file, or start a new"
+            " run: it asks whether the change is meant"
+        )
+
+
+class OutputChangedSinceRun(Refused):
+    """The region's newest run sends elsewhere, otherwise, or nothing."""
+
+    region: str
+    changes: tuple[Change, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: {'; '.join(map(str, self.changes))} since its newest run."
+            " Nothing is sent, and no offset written. Use the file of that run, or start a run with"
+            " this one first"
+        )
+
+
+class TargetsChanged(Refused):
+    """The names or the tables of the targets are not those of the checkpoint."""
+
+    region: str
+    known: Mapping[str, str]
+    given: Mapping[str, str]
+
+    def __str__(self) -> str:
+        known, given = tables_by_name(self.known), tables_by_name(self.given)
+        return (
+            f"region {self.region} has target {known}, the pipeline says {given}. A region with a"
+            " checkpoint keeps its target: use a new region for another one. If the same table has"
+            " a new name, `tidemark region move` carries the region over"
+        )
+
+
+def tables_by_name(targets: Mapping[str, str]) -> str:
+    """The tables, with their names where they have one, in the order of these."""
+    named = sorted(targets.items())
+    return ", ".join(f"{name}: {table}" if name else table for name, table in named)
+
+
+class RewindPlaceUnknown(Refused):
+    """There is no such checkpoint to rewind to, or it is pruned."""
+
+    region: str
+    to_seq: int
+    oldest_seq: int
+    head_seq: int
+
+    def __str__(self) -> str:
+        oldest = f"; the oldest retained one is {self.oldest_seq}" if self.oldest_seq else ""
+        return (
+            f"{_no_rewind(self.region, self.to_seq)}: there is no such checkpoint{oldest}, the head"
+            f" is {self.head_seq} (`tidemark checkpoints` lists them)"
+        )
+
+
+class RewindNotReadable(Refused):
+    """What a rewind would take back can't be read again."""
+
+    region: str
+    to_seq: int
+    ended: tuple[str, ...]
+    """Partitions whose history has ended since."""
+    not_held: tuple[TopicPartition | Span, ...]
+    """Partitions that are not those that were read, and spans below the log start."""
+
+    def __str__(self) -> str:
+        faults = [
+            f"the history of {name} has ended since: offsets were left out or lost there, and no"
+            " rewind goes back behind them"
+            for name in self.ended
+        ]
+        faults += [
+            f"{one} is below Kafka's log start and can't be read again"
+            if isinstance(one, Span)
+            else f"{one} is gone from Kafka or was created again"
+            for one in self.not_held
+        ]
+        where = _no_rewind(self.region, self.to_seq)
+        return f"{where}: {'; '.join(faults)}. Nothing was changed. Rewind to a newer checkpoint"
+
+
+def _no_rewind(region: str, to_seq: int) -> str:
+    return f"region {region} can't be rewound to {to_seq or 'its initial state'}"
+
+
+class RewindOfSentBatches(Refused):
+    """A rewind would take back what was sent to the output topic."""
+
+    region: str
+    batches: int
+    topics: Topics
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: {self.batches} batches were sent, {self.topics}, and what was"
+            " sent stays there. What is read again is sent again, under new seqs. Nothing was"
+            " changed. If the consumers of the topic can bear that, rewind with --accept-resend"
+        )
+
+
+class RemovalDiffers(Refused):
+    """Rows or dead letters that would be removed are not exactly those that were published."""
+
+    region: str
+    batch: int | None
+    """The seq that is replayed; None: the region is rewound."""
+    published: "Removal"
+    found: "Removal"
+
+    def __str__(self) -> str:
+        what = "be rewound" if self.batch is None else f"replay batch {self.batch}"
+        return (
+            f"region {self.region} can't {what}: the ledger published {self.published}, but"
+            f" {self.found} would be removed. Somebody else deleted or inserted rows, or detached a"
+            " partition of the table. Nothing was removed. `tidemark verify` names the rows;"
+            " correct them, or go on with --accept-changes: what is there is removed and read"
+            " again. Rows that are now in another table or a detached partition stay there, and"
+            " arrive twice"
+        )
+
+
+ResumeFault = Literal["held", "sent", "pruned", "unknown"]
+
+
+class OutputResumeAfterWrong(Refused):
+    """The batch that output.resume_after names can't be the newest one that was sent."""
+
+    region: str
+    seq: int
+    fault: ResumeFault
+    """What speaks against it: the topics' records, what was sent, what is pruned, or nothing known
+    of such a batch."""
+    topics: Topics
+    held: int | None
+    """The newest batch that the topics' own records name."""
+    sent_seq: int
+    """The newest batch that the ledger knows as sent; 0: none."""
+    oldest_seq: int
+
+    def __str__(self) -> str:
+        fault = {
+            "held": f"the newest record of the region in {self.topics.named} is of batch"
+            f" {self.held}",
+            "sent": f"the ledger knows that batch {self.sent_seq} was sent",
+            "pruned": f"batches before {self.oldest_seq} are pruned, and can't be sent any more",
+            "unknown": "the ledger holds no such batch",
+        }[self.fault]
+        best = max(self.sent_seq, self.oldest_seq - 1, self.held or 0)
+        return (
+            f"region {self.region}: output.resume_after is {self.seq}, but {fault}. Nothing was"
+            f" sent. Set output.resume_after: {best}"
+        )
+
+
+class OutputMarkUnknown(Refused):
+    """The group's offsets do not name one batch of this ledger as sent."""
+
+    region: str
+    marks: tuple[Sent, ...]
+    """What they name, in order."""
+    topics: Topics
+    held: int | None
+    """The newest batch that the topics' own records name."""
+    sent_seq: int | None
+    """The newest batch that the ledger knows as sent."""
+
+    def __str__(self) -> str:
+        named = ", ".join(f"batch {one.seq} ({one.uuid})" for one in self.marks)
+        if not self.marks:
+            found = "the offsets of the group do not say what was sent: Kafka has lost them"
+        elif len(self.marks) > 1:
+            found = f"the offsets of the group name different batches as sent: {named}"
+        else:
+            found = (
+                f"{named} was sent, and is no batch of this ledger: it was restored from a backup,"
+                " or the region was dropped and made again"
+            )
+        there = f"batch {self.held}" if self.held is not None else "none"
+        known = [seq for seq in (self.held, self.sent_seq) if seq is not None]
+        return (
+            f"region {self.region}: {found}. Nothing was sent. The newest batch of the region in"
+            f" {self.topics.named} is {there}: to send what was published after it, set"
+            f" output.resume_after: {max(known, default='SEQ')}"
+        )
+
+
+class OutputStartUnsaid(Refused):
+    """Nothing says which batches were sent, and the topics hold none of them."""
+
+    region: str
+    topics: Topics
+    sent_seq: int | None
+
+    def __str__(self) -> str:
+        known = self.sent_seq
+        return (
+            f"region {self.region}: nothing says which of its batches were sent to"
+            f" {self.topics.named}: none of them is there. If none ever was, set output.start:"
+            " beginning (all batches) or end (later ones alone). If Kafka has lost the group's"
+            " offsets, set output.resume_after to the newest batch that was sent"
+            + (f": the ledger knows of {known}" if known is not None else "")
+        )
+
+
+class OutputStartPruned(Refused):
+    """All batches are to be sent, and the first of them are pruned."""
+
+    region: str
+    oldest_seq: int
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: output.start is beginning, but batches before {self.oldest_seq}"
+            " are pruned: their rows can't be counted. Set output.start: end, or"
+            f" output.resume_after: {self.oldest_seq - 1}"
+        )
+
+
+class ResetPlaceMalformed(InvalidSettings):
+    """A text names no place that a reset can go to."""
+
+    given: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.given!r} is not a place to reset to: use last, initial, the seq of a checkpoint"
+            " (`tidemark checkpoints`), or a time such as 2026-01-31T12:00:00Z"
+        )
+
+
+class ResetSeqTooLarge(InvalidSettings):
+    """A number is larger than the ledger can give to a checkpoint."""
+
+    given: str
+    limit: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.given} is not the seq of a checkpoint: the largest possible one is"
+            f" {self.limit}. `tidemark checkpoints` lists those that exist"
+        )
+
+
+class ResetTimeTooEarly(InvalidSettings):
+    """A time lies before those that Kafka knows."""
+
+    moment: datetime
+
+    def __str__(self) -> str:
+        return (
+            f"{self.moment.isoformat()} lies before 1970, where Kafka's times begin: use initial"
+            " for the initial state"
+        )

@@ -1,0 +1,291 @@
+"""What the settings room can meet: a pipeline file, a field, a connection that can't be used."""
+
+from enum import StrEnum, auto
+from pathlib import Path
+from typing import TypedDict
+
+from tidemark.errors import InvalidSettings
+
+ALLOWED = (
+    "boolean, smallint, int, bigint, float, double, decimal(p,s), string, binary, date, "
+    "timestamp, array<type>, struct<name:type,...>"
+)
+
+
+class Fault(TypedDict):
+    """What is wrong with one value of a file."""
+
+    key: str
+    """Its place, such as kafka.topics.0; empty: the whole file."""
+    problem: str
+
+
+class FaultAtLine(Fault):
+    """The same, of a file that a person wrote."""
+
+    line: int
+
+
+class FileUnreadable(InvalidSettings):
+    """A file of settings can't be read from its disk."""
+
+    file: Path
+    cause: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.cause}"
+
+
+class FileNotUtf8(InvalidSettings):
+    """A pipeline file is not in UTF-8."""
+
+    file: Path
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: not UTF-8: save the file as UTF-8"
+
+
+class FileNotYaml(InvalidSettings):
+    """A pipeline file is no YAML."""
+
+    file: Path
+    line: int | None
+    """None if it has a character that YAML forbids."""
+    cause: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: not YAML: {self.cause}"
+
+
+class PipelineFaults(InvalidSettings):
+    """A pipeline file has faults: all of them at once."""
+
+    file: Path
+    faults: tuple[FaultAtLine, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{self.file}:{one['line']}: {one['key'] or 'file'}: {one['problem']}"
+            for one in self.faults
+        )
+
+
+class FieldsNotInferred(InvalidSettings):
+    """A pipeline file says `schema: infer` where fields are needed."""
+
+    file: Path
+
+    def __str__(self) -> str:
+        return (
+            f"{self.file}: schema: infer declares no field. Paste the schema that `tidemark preview"
+            f" {self.file}` prints; a run needs fields that a person has seen"
+        )
+
+
+class NotExportedOffsets(InvalidSettings):
+    """A file is not what `tidemark offsets` prints."""
+
+    file: Path
+    faults: tuple[Fault, ...]
+
+    def __str__(self) -> str:
+        told = "; ".join(f"{one['key'] or 'file'}: {one['problem']}" for one in self.faults)
+        return f"{self.file} is not what `tidemark offsets REGION -o json` prints: {told}"
+
+
+class DagOfOtherVersion(InvalidSettings):
+    """What a DAG carries of its pipeline was written by another version of Tidemark."""
+
+    def __str__(self) -> str:
+        return (
+            "the DAG was parsed by another version of Tidemark: let the dag-processor run with"
+            " the api-server's version"
+        )
+
+
+class ConnectionNotKnown(InvalidSettings):
+    """No environment variable holds a connection."""
+
+    conn_id: str
+    variable: str
+
+    def __str__(self) -> str:
+        return (
+            f"connection {self.conn_id!r} is not known: set {self.variable} to a connection; one of"
+            " Postgres is such as postgres://user:password@host:5432/database, one of Kafka such as"
+            ' {"conn_type": "kafka", "extra": {"bootstrap.servers": "host:9092"}}'
+        )
+
+
+class ConnectionUnreadable(InvalidSettings):
+    """The text of a connection can't be read; it holds secrets, so only its variable is named."""
+
+    conn_id: str
+    variable: str
+
+    def __str__(self) -> str:
+        return f"{self.variable} is neither connection JSON nor a URI"
+
+
+class NoFieldDeclared(InvalidSettings):
+    """A schema declares no field."""
+
+    def __str__(self) -> str:
+        return "the schema declares no field; declare at least one"
+
+
+class FieldNotPlain(InvalidSettings):
+    """The name of a field is empty, or has a character that can't be seen."""
+
+    field: str
+
+    def __str__(self) -> str:
+        return f"field {self.field!r} is empty or not printable; give it a plain name"
+
+
+class FieldNotOfJson(InvalidSettings):
+    """The name of a field has a character that the decoder of JSON can't read."""
+
+    field: str
+
+    def __str__(self) -> str:
+        return (
+            f"field {self.field!r} has a backslash or a double quote, which the decoder of JSON"
+            " can't read; leave it out, or take values with format: raw"
+        )
+
+
+class FieldTooLong(InvalidSettings):
+    """The name of a field has more bytes than that of a column."""
+
+    field: str
+    size: int
+    limit: int
+
+    def __str__(self) -> str:
+        return (
+            f"field {self.field!r} is {self.size} bytes long; a Postgres column has at most"
+            f" {self.limit}"
+        )
+
+
+class FieldReserved(InvalidSettings):
+    """The name of a field begins as those of the record's coordinates do."""
+
+    field: str
+    prefix: str
+
+    def __str__(self) -> str:
+        return (
+            f"field {self.field!r} starts with {self.prefix!r}, which is kept for the record's "
+            "coordinates; rename it"
+        )
+
+
+class FieldsOfOneName(InvalidSettings):
+    """Two fields would be one column, because Spark ignores case."""
+
+    names: tuple[str, str]
+
+    def __str__(self) -> str:
+        one, other = self.names
+        return f"fields {one!r} and {other!r} have one name: Spark ignores case; rename one"
+
+
+class ColumnAddedTwice(InvalidSettings):
+    """A column that an envelope, its source or the key adds is a field already."""
+
+    columns: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"envelope, source or key adds a column {', '.join(self.columns)}: name the field"
+            " otherwise"
+        )
+
+
+class RegisteredColumnsUnfit(InvalidSettings):
+    """The columns of a registry's schema do not fit the rest of the pipeline file."""
+
+    sections: tuple[str, ...]
+    problem: InvalidSettings
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.sections)}.schema: registry: {self.problem}"
+
+
+class FormatNotRegistered(InvalidSettings):
+    """`schema: registry` stands beside a format whose schemas say no columns."""
+
+    format: str
+    allowed: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"schema: registry is for the formats {' and '.join(self.allowed)}: only there a"
+            " registry's schema says what a record has; declare the fields"
+        )
+
+
+class TypeProblem(StrEnum):
+    """Why a text is no type."""
+
+    is_map = auto()
+    unknown = auto()
+    ends_early = auto()
+    goes_on = auto()
+    no_number = auto()
+    no_member = auto()
+    no_token = auto()
+    unread_member = auto()
+    member_twice = auto()
+
+
+_PROBLEMS = {
+    TypeProblem.is_map: "is a map, which is not read from JSON; declare a struct",
+    TypeProblem.unknown: "names {found}, which is no type",
+    TypeProblem.ends_early: "ends too early",
+    TypeProblem.goes_on: "has {found} after its end",
+    TypeProblem.no_number: "has {found} where a small number should be",
+    TypeProblem.no_member: "has {found} where a member's name should be",
+    TypeProblem.no_token: "has {found} where {wanted!r} should be",
+    TypeProblem.unread_member: "has the member {word} with a backslash or a double quote",
+    TypeProblem.member_twice: "has a struct that names a member twice (Spark ignores case)",
+}
+
+
+class TypeUnreadable(InvalidSettings):
+    """The text of a field's type is not one of the types that a pipeline file knows."""
+
+    field: str | None
+    """None where the text stands for itself."""
+    declared: str
+    problem: TypeProblem
+    word: str | None = None
+    """Where it is; None: at the end."""
+    wanted: str | None = None
+
+    def __str__(self) -> str:
+        found = "its end" if self.word is None else repr(self.word)
+        fact = _PROBLEMS[self.problem].format(found=found, word=self.word, wanted=self.wanted)
+        return _of_type(self.field, self.declared, fact)
+
+
+class DecimalOutOfBounds(InvalidSettings):
+    """A decimal has more digits than can be stored, none, or fewer than stand behind its point."""
+
+    field: str | None
+    declared: str
+    precision: int
+    scale: int
+    limit: int
+
+    def __str__(self) -> str:
+        fact = f"needs 1 <= precision <= {self.limit} and scale <= precision"
+        return _of_type(self.field, self.declared, fact)
+
+
+def _of_type(field: str | None, declared: str, fact: str) -> str:
+    of = "" if field is None else f"field {field!r}: "
+    return f"{of}the type {declared!r} {fact}; allowed: {ALLOWED}"
