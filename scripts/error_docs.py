@@ -110,7 +110,7 @@ def _plain(wanted: Any, name: str) -> Any:
     if issubclass(wanted, Enum):
         return next(iter(wanted))
     if issubclass(wanted, BaseException | Path):
-        return wanted(name)
+        return wanted.__new__(wanted, name)
     return _of_parts(wanted) if _has_parts(wanted) else f"<{name}>"
 
 

@@ -104,7 +104,7 @@ def test_a_path_that_cannot_run_is_left_out_by_name(
 
     def without_large(batch: int) -> Attempt:
         if batch == LARGE:
-            raise NotStarted("no jar")
+            raise NotStarted()
         return consumer(batch)
 
     monkeypatch.setattr(peers, "consumer", without_large)
