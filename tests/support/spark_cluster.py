@@ -19,6 +19,7 @@ from tests.support.produce import produce
 from tests.support.region import kafka_connection, postgres_connection, rows_of
 
 from tidemark import failpoints
+from tidemark.local.page import answer_of
 
 PROJECT = Path(__file__).resolve().parents[2]
 ROWS = (
@@ -108,6 +109,22 @@ class Flights:
             "PYTHONPATH": str(PROJECT / "plugins"),
             "TIDEMARK_SPARK_LOG": str(self.words),
         }
+
+
+def driver_page(driver: "subprocess.Popen[bytes]") -> str:
+    """Where a driver shows what it knows, by `spark.ui.port` 0: on one of the ports it has."""
+    for port in sorted(_ports(driver.pid)):
+        page = f"http://127.0.0.1:{port}"
+        if answer_of(f"{page}/api/v1/applications"):
+            return page
+    raise AssertionError(f"driver {driver.pid} has no page")
+
+
+def _ports(pid: int) -> set[int]:
+    """Those at which a process or its children listen."""
+    driver = psutil.Process(pid)
+    found = [o for p in [driver, *driver.children(recursive=True)] for o in p.net_connections()]
+    return {one.laddr.port for one in found if one.status == psutil.CONN_LISTEN}
 
 
 def stopped(processes: list[psutil.Process]) -> list[psutil.Process]:

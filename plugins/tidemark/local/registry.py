@@ -12,6 +12,7 @@ from tidemark.local.folder import Folder
 from tidemark.local.jars import LOCK_SECONDS, Jar, fetched
 from tidemark.local.java import java
 from tidemark.local.page import answer_of
+from tidemark.local.serving import serve
 from tidemark.local.watch import Watch
 
 ARCHIVE = Jar(
@@ -24,6 +25,8 @@ OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 class LocalRegistry:
     """One process; its schemas lie in the stack's folder."""
+
+    ports = ("registry",)
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -50,14 +53,17 @@ class LocalRegistry:
             return False
         watch = watch or Watch()
         self._daemon.clear()
-        self._folder.free_port("registry")
         runtime, program = java(), unpacked(watch)
         self._home.mkdir(exist_ok=True)
-        watch.tell("registry", "starting it")
         argv: list[str | Path] = [runtime, *OPTIONS, "-jar", program]
-        self._daemon.start(argv, env=self._environment(), cwd=self._home)
-        silent = f"the registry is silent, see {self._daemon.log}"
-        watch.until(self._answers, within=120, otherwise=silent)
+
+        def launch() -> None:
+            watch.tell("registry", "starting it")
+            self._daemon.start(argv, env=self._environment(), cwd=self._home)
+            silent = f"the registry is silent, see {self._daemon.log}"
+            watch.until(self._answers, within=120, otherwise=silent)
+
+        serve(self._folder, self.ports, launch, self.stop, watch)
         return True
 
     def stop(self) -> None:
@@ -76,7 +82,8 @@ class LocalRegistry:
 
     def _answers(self) -> bool:
         self._daemon.must_run()
-        return answer_of(f"{self.url}/schemas/types") is not None
+        is_answered = answer_of(f"{self.url}/schemas/types") is not None
+        return is_answered and self._daemon.listens(self._folder.port("registry"))
 
 
 def unpacked(watch: Watch) -> Path:
