@@ -24,6 +24,7 @@ demo: $(READY) ## Replay flights into Kafka, kill drivers, prove the result; EXA
 test: check ## Check the code, then run every test on real Kafka, Postgres, Spark and Airflow
 	@scripts/postgres15
 	@scripts/chromium
+	@scripts/promtool
 	@$(PYTEST)
 
 quick: check ## Check the code, then run the tests that need no server: a minute
@@ -100,4 +101,3 @@ clean: ## Stop everything, then delete .tidemark with all data, .venv and caches
 
 $(READY): requirements.txt pyproject.toml scripts/bootstrap
 	@scripts/bootstrap
-	@touch $@

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import yaml
 from scripts.flight_data import PARTITIONS, Record, records
@@ -19,7 +20,6 @@ from tests.support.produce import produce
 from tests.support.region import kafka_connection, postgres_connection, rows_of
 
 from tidemark import failpoints
-from tidemark.local.page import answer_of
 
 PROJECT = Path(__file__).resolve().parents[2]
 ROWS = (
@@ -114,9 +114,11 @@ class Flights:
 def driver_page(driver: "subprocess.Popen[bytes]") -> str:
     """Where a driver shows what it knows, by `spark.ui.port` 0: on one of the ports it has."""
     for port in sorted(_ports(driver.pid)):
-        page = f"http://127.0.0.1:{port}"
-        if answer_of(f"{page}/api/v1/applications"):
-            return page
+        with suppress(httpx.HTTPError):  # the other ports do not speak it
+            page = f"http://127.0.0.1:{port}"
+            applications = httpx.get(f"{page}/api/v1/applications", timeout=60, trust_env=False)
+            if applications.is_success:
+                return page
     raise AssertionError(f"driver {driver.pid} has no page")
 
 

@@ -51,7 +51,7 @@ class Yarn:
     def start(self) -> None:
         """The resource manager knows its node."""
         watch = Watch()
-        jars = fetched("hadoop-3.5.0", named_in(JARS.read_text()), watch)
+        jars = fetched("hadoop-3.5.0", named_in(JARS.read_text()), 67, watch)
         self._home.mkdir()
         names = [f"yarn-{name}" for name in PORTS + PAGES]
         serve(self._folder, names, lambda: self._launch(jars, watch), self.stop, watch)

@@ -19,7 +19,8 @@ ARCHIVE = Jar(
     "2b28181501a20cbf6efcd77f9b7153908fc01f3d3a7c32024c0bd9e1b04c8a43",
     "io.apicurio", "apicurio-registry-app", "3.0.9", "-all.tar.gz",
 )  # fmt: skip
-"""109 MB; fetched when a registry is first asked for."""
+"""Fetched when a registry is first asked for."""
+ARCHIVE_MB = 109
 OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
@@ -93,8 +94,7 @@ def unpacked(watch: Watch) -> Path:
         NotStarted: it cannot be fetched; names it.
     """
     name = f"registry-{ARCHIVE.version}"
-    watch.tell("registry", f"fetching {ARCHIVE}, 109 MB, if it is not here")
-    cache = fetched(name, [ARCHIVE], watch)
+    cache = fetched(name, [ARCHIVE], ARCHIVE_MB, watch)
     program = cache / "program" / f"{ARCHIVE.module}-{ARCHIVE.version}-runner.jar"
     with FileLock(cache.with_name(f"{name}.unpack.lock"), timeout=LOCK_SECONDS):
         if not program.exists():

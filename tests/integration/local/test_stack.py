@@ -49,7 +49,7 @@ def test_up_again_starts_nothing(stack: LocalStack) -> None:
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc shows what is mapped")
 def test_the_broker_maps_the_archive_that_the_installation_made(stack: LocalStack) -> None:
     archive = archive_of(kafka_jars(Watch()))
-    assert archive.exists(), "make .venv/.ready makes it"
+    assert archive.exists(), "scripts/bootstrap makes it"
     again = "made by another Java: python -m tidemark.local.broker_archive"
     assert str(archive) in Path(f"/proc/{stack.kafka.pid}/maps").read_text(), again
 
