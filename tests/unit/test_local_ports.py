@@ -9,10 +9,12 @@ import pytest
 
 from tidemark.errors import NotStarted
 from tidemark.local import serving
+from tidemark.local.airflow import Airflow
 from tidemark.local.daemon import Daemon
 from tidemark.local.errors import PortTaken
 from tidemark.local.folder import Folder
 from tidemark.local.ports import candidates, reserved, unused
+from tidemark.local.stack import LocalStack
 from tidemark.local.watch import Watch
 
 SERVER = (
@@ -169,3 +171,14 @@ def test_a_port_that_clients_know_never_moves(folder: Folder) -> None:
     with taken(port), pytest.raises(PortTaken, match=rf"thing: port {port} is taken .*:{port}`"):
         Server(folder).start()
     assert folder.port("thing") == port
+
+
+def test_what_a_running_airflow_was_told_stays_when_more_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Airflow, "pids", [1])
+    stack = LocalStack(tmp_path / "state", tmp_path)
+    stack.up([])
+    told = ("kafka", "kafka-controller", "registry", "postgres", "spark", "spark-ui")
+    assert all(stack.folder.has_given(name) for name in told)
+    assert not stack.folder.has_given("airflow")
