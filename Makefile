@@ -20,7 +20,7 @@ help: ## Print this list
 
 EXAMPLE := flights
 demo: $(READY) ## Replay flights into Kafka, kill drivers, prove the result; EXAMPLE=orders_cdc, payments_avro
-	@$(BIN)/python scripts/demo.py $(EXAMPLE)
+	@$(BIN)/python -m scripts.demo $(EXAMPLE)
 
 test: check servers ## Check the code, then prove every feature on real Kafka, Postgres, Spark and Airflow
 	@$(PYTEST)
@@ -33,6 +33,7 @@ test-all: test test-rest ## Run every test there is
 servers: $(READY)
 	@scripts/postgres15
 	@scripts/chromium
+	@scripts/promtool
 
 MINUTES := 60
 flakes: $(READY) servers ## Run the tests in random order again and again; print each that was ever red
@@ -68,13 +69,13 @@ release-check: $(READY) ## Install the built packages in clean environments and 
 	@$(BIN)/python -m scripts.release_check
 
 bench: $(READY) ## Measure Tidemark beside what one would write instead: 25 minutes
-	@$(BIN)/python scripts/peers_bench.py
+	@$(BIN)/python -m scripts.peers_bench
 
 bench-decode: $(READY) ## Measure what decoding a record takes, also with bad ones among them
 	@$(BIN)/python -m scripts.decode_bench
 
 bench-in-flight: $(READY) ## Measure one batch in flight beside two, also with a distant Postgres
-	@$(BIN)/python scripts/in_flight_bench.py
+	@$(BIN)/python -m scripts.in_flight_bench
 
 bench-ledger: $(READY) ## Measure the ledger's own work by partitions and members: ten minutes
 	@$(BIN)/python -m scripts.ledger_bench
@@ -92,7 +93,7 @@ bench-small: $(READY) ## Measure batches of 1,000 and 50,000 records beside batc
 	@$(BIN)/python -m scripts.small_batches_bench
 
 bench-start: $(READY) ## Measure runs that have little or nothing to read
-	@$(BIN)/python scripts/start_bench.py
+	@$(BIN)/python -m scripts.start_bench
 
 faults: $(READY) ## Break every step in every way and print the whole table of results
 	@$(PYTEST) --tier all tests/faults
@@ -117,4 +118,3 @@ clean: ## Stop everything, then delete .tidemark with all data, .venv and caches
 
 $(READY): requirements.txt pyproject.toml scripts/bootstrap
 	@scripts/bootstrap
-	@touch $@

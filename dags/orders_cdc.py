@@ -5,10 +5,8 @@ from pathlib import Path
 from tidemark.airflow import pipeline_dag, reset_dag
 
 SETTINGS = Path(__file__).with_suffix(".yaml")
-OWNER = {
-    "default_args": {"owner": "data-platform"},
-    "owner_links": {"data-platform": "mailto:data-platform@example.com"},
-}
+OWNER = {"owner": "data-platform"}
+LINKS = {"data-platform": "mailto:data-platform@example.com"}
 
-dag = pipeline_dag(SETTINGS, schedule=None, **OWNER)
-reset = reset_dag(SETTINGS, **OWNER)
+dag = pipeline_dag(SETTINGS, schedule=None, default_args=OWNER, owner_links=LINKS)
+reset = reset_dag(SETTINGS, default_args=OWNER, owner_links=LINKS)

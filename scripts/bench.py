@@ -11,12 +11,12 @@ from typing import Any
 
 import psycopg2
 import yaml
-from attempt import Attempt, Run
 from confluent_kafka import Consumer, TopicPartition
-from flight_data import PARTITIONS, Record, create_topic, records, replay
 from psycopg2 import sql
 from rich.console import Console
-from usage import Usage, measure
+from scripts.attempt import Attempt, Run
+from scripts.flight_data import PARTITIONS, Record, create_topic, records, replay
+from scripts.usage import Usage, measure
 
 from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack

@@ -5,10 +5,10 @@ import subprocess
 import time
 from dataclasses import dataclass
 
-from attempt import Attempt
-from bench import ROOT, Bench
 from psycopg2 import sql
-from usage import end_tree
+from scripts.attempt import Attempt
+from scripts.bench import ROOT, Bench
+from scripts.usage import end_tree
 
 LOOK_SECONDS = 0.05
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
-from attempt import Attempt
-from peers import TRANSFORM, Peers
+from scripts.attempt import Attempt
+from scripts.peers import TRANSFORM, Peers
 
 SMALL, LARGE = 50_000, 1_000_000
 KEYED = "scripts.keyed_flights:of_each"

@@ -5,12 +5,12 @@ from functools import partial
 from statistics import median
 from typing import TypeVar
 
-from attempt import Run
-from bench import console
-from bench_kill import Killed, killed
-from bench_paths import Path, paths
-from bench_tables import costs, deaths, speeds
-from peers import Peers
+from scripts.attempt import Run
+from scripts.bench import console
+from scripts.bench_kill import Killed, killed
+from scripts.bench_paths import Path, paths
+from scripts.bench_tables import costs, deaths, speeds
+from scripts.peers import Peers
 
 Result = TypeVar("Result")
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from attempt import Run
-from bench_kill import Killed
-from bench_paths import Path
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
+from scripts.attempt import Run
+from scripts.bench_kill import Killed
+from scripts.bench_paths import Path
 
 ROLES = {
     "driver": "driver",

@@ -9,7 +9,7 @@ from scripts.markdown_pieces import assigned, filled, spelled, table
 
 from tidemark.decode import registry_config
 from tidemark.decode.outcome import MAX_VALUE_BYTES
-from tidemark.kafka import config, facts
+from tidemark.kafka import admin, config
 from tidemark.member import retire, watch
 from tidemark.model import membership, table_name
 from tidemark.postgres import parameters, transaction
@@ -266,7 +266,7 @@ def _timeouts() -> str:
             "the search in one batch for rows that the target refuses",
             _seconds(refused_rows.SEARCH_SECONDS),
         ),
-        ("a question to Kafka", _seconds(facts.SECONDS)),
+        ("a question to Kafka", _seconds(admin.SECONDS)),
         ("Kafka misses a killed driver", "`kafka.session_timeout_seconds`"),
         ("a driver looks whether it is fenced, every", _seconds(watch.WATCH_SECONDS)),
         (

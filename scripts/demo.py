@@ -9,13 +9,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import demo_flights
 import psycopg2
-from demo_example import tell
-from demo_steps import console
 
-from orders_cdc import OrdersCdc
-from payments_avro import PaymentsAvro
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # also without -m
+
+from scripts import demo_flights
+from scripts.demo_example import tell
+from scripts.demo_steps import console
+from scripts.orders_cdc import OrdersCdc
+from scripts.payments_avro import PaymentsAvro
+
 from tidemark.errors import TidemarkError
 from tidemark.local.stack import LocalStack
 

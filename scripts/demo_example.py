@@ -4,13 +4,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from airflow_api import AirflowApi
-from demo_drivers import kill_drivers
-from demo_steps import WAIT_SECONDS, console, step, wait_for
-from demo_warehouse import Warehouse
-from example_place import Place
 from rich.panel import Panel
 from rich.table import Table
+from scripts.airflow_api import AirflowApi
+from scripts.demo_drivers import kill_drivers
+from scripts.demo_steps import WAIT_SECONDS, console, step, wait_for
+from scripts.demo_warehouse import Warehouse
+from scripts.example_place import Place
 
 from tidemark.local.stack import LocalStack
 
@@ -23,9 +23,14 @@ class Example(Protocol):
     name: str
     """Of its DAG and its region."""
     topic: str
-    services: Sequence[str]
-    waves: Sequence[str]
-    """What each of its waves is."""
+
+    @property
+    def services(self) -> Sequence[str]:
+        """Of the local stack."""
+
+    @property
+    def waves(self) -> Sequence[str]:
+        """What each of its waves is."""
 
     def produce(self, place: Place, wave: int) -> int:
         """The records of this wave are in the topic; how many they are."""

@@ -8,14 +8,14 @@ merged checkpoint, rewinds to an older one, runs once more, and proves the resul
 import time
 from dataclasses import dataclass, field
 
-from airflow_api import DONE, AirflowApi
-from demo_drivers import drivers, kill_drivers
-from demo_steps import WAIT_SECONDS, console, step, wait_for
-from demo_warehouse import Warehouse
-from flight_data import create_topic, records, replay
-from proof import Proof, prove
 from rich.panel import Panel
 from rich.table import Table
+from scripts.airflow_api import DONE, AirflowApi
+from scripts.demo_drivers import drivers, kill_drivers
+from scripts.demo_steps import WAIT_SECONDS, console, step, wait_for
+from scripts.demo_warehouse import Warehouse
+from scripts.flight_data import create_topic, records, replay
+from scripts.proof import Proof, prove
 
 from tidemark.local.stack import LocalStack
 

@@ -31,4 +31,5 @@ class Place:
         with closing(psycopg2.connect(**self.warehouse)) as connection, connection:
             cursor = connection.cursor()
             cursor.execute(query)
-            return cursor.fetchall()
+            rows: list[tuple[Any, ...]] = cursor.fetchall()
+            return rows

@@ -90,6 +90,6 @@ def in_protobuf(flights: Iterable[bytes], schema: pa.Schema) -> tuple[Decoder, l
 
 
 def _read(flight: bytes) -> dict[str, Any]:
-    found = json.loads(flight)
+    found: dict[str, Any] = json.loads(flight)
     time = found["time_hour"]
     return found | {"time_hour": time and datetime.fromisoformat(time)}

@@ -8,10 +8,10 @@ import sys
 from statistics import median
 from typing import Any
 
-from bench import Bench, console
-from bench_stack import stack_of
 from rich.table import Table
-from slow_link import slow_link
+from scripts.bench import Bench, console
+from scripts.bench_stack import stack_of
+from scripts.slow_link import slow_link
 
 from tidemark.local.environment import connections
 
@@ -72,8 +72,8 @@ def row(bench: InFlight, size: int, repeat: int) -> tuple[str, str, str]:
         one.append(bench.seconds(size, 1))
         two.append(bench.seconds(size, 2))
         console.print(f"  {size:,} a batch: one in flight {one[-1]:.1f} s, two {two[-1]:.1f} s")
-    texts = (f"{median(s):.1f} ({min(s):.1f}-{max(s):.1f})" for s in (one, two))
-    return (*texts, f"{median(one) / median(two):.2f} x")
+    texts = [f"{median(s):.1f} ({min(s):.1f}-{max(s):.1f})" for s in (one, two)]
+    return texts[0], texts[1], f"{median(one) / median(two):.2f} x"
 
 
 if __name__ == "__main__":

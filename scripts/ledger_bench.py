@@ -115,7 +115,8 @@ def of_width(ledger: Ledger, partitions: int, members: int) -> Steps:
 
 def of_members(ledger: Ledger, partitions: int, members: Iterable[int]) -> dict[int, Steps]:
     """A batch of a region of this width, drained by so many members."""
-    region, found = MadeUp(ledger, partitions, 1), {}
+    region = MadeUp(ledger, partitions, 1)
+    found: dict[int, Steps] = {}
     region.fill()
     for batch, many in enumerate(members, 2):
         region.open(batch * WIDTH)

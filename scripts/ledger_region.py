@@ -19,6 +19,7 @@ from tidemark.model.bounds import Bounds
 from tidemark.model.contribution import Attempt, Contribution, SpanRead
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.output import OutputRecord, Sent
 from tidemark.operations.region import Region
 from tidemark.postgres.queries import query
 from tidemark.postgres.transaction import autocommit, transaction
@@ -53,13 +54,17 @@ class Group:
         """Nobody to fence."""
         yield self
 
-    def commit(self, offsets: Offsets, metadata: str, records: object) -> None:
+    def commit(self, offsets: Offsets, metadata: str, records: Iterable[OutputRecord] = ()) -> None:
         """Keep them."""
         self.offsets |= offsets
 
     def committed(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """What was kept."""
         return {one: self.offsets[one] for one in partitions}
+
+    def sent(self, partitions: Iterable[TopicPartition]) -> set[Sent]:
+        """Nothing: there is no topic to send rows to."""
+        return set()
 
     def describe(self) -> GroupState:
         """The group, stable."""

@@ -7,11 +7,11 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from example_place import Place
-from flight_data import create_topic, replay
 from rich.table import Table
-from shop import Shop
-from topic_reader import committed
+from scripts.example_place import Place
+from scripts.flight_data import create_topic, replay
+from scripts.shop import Shop
+from scripts.topic_reader import committed
 
 CHANGES = 100_000
 ORDERS = "SELECT order_id, customer, status, amount, updated_at FROM public.orders"

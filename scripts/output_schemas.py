@@ -1,7 +1,8 @@
 """Write docs/schemas from the code: `python -m scripts.output_schemas --write`.
 
 One JSON schema for the `-o json` output of each command: of the dataclasses that it prints, and
-what the command adds to them. Without --write they go to stdout.
+what the command adds to them; and one for the error in its place. Without --write they go to
+stdout.
 """
 
 import json
@@ -13,6 +14,7 @@ from scripts.json_types import Schema, Types, closed
 
 from tidemark.cli.findings import Finding
 from tidemark.cli.seen_fields import Field
+from tidemark.errors import by_code
 from tidemark.ledger.letters import KeptLetter
 from tidemark.ledger.looks import Action, KnownRegion, Published, ShownMember
 from tidemark.local.stack import ServiceStatus
@@ -143,7 +145,22 @@ def schemas() -> dict[str, Schema]:
     """Each output's schema, by its name."""
     found = {name: _schema(name, of) for name, of in PRINTED.items()}
     offsets = ExportedOffsets.model_json_schema(mode="serialization")
-    return dict(sorted((found | {"offsets": _titled("offsets", offsets)}).items()))
+    found |= {"offsets": _titled("offsets", offsets), "error": _of_errors()}
+    return dict(sorted(found.items()))
+
+
+def _of_errors() -> Schema:
+    """What any command prints in place of its output when it fails."""
+    text = {"type": "string"}
+    parts: dict[str, dict[str, Any]] = {
+        "code": {"enum": [*by_code()]},
+        "case": text,
+        "text": text,
+        "fields": {"type": "object"},
+        "hint": text,
+    }
+    title = {"title": "tidemark COMMAND -o json, of an error"}
+    return _titled("error", closed({"error": closed(parts)})) | title
 
 
 def _schema(name: str, of: Any) -> Schema:

@@ -9,13 +9,13 @@ from typing import Any
 
 import psycopg2
 import yaml
-from attempt import Attempt
-from bench import EXAMPLE, ROOT, Bench, console
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
-from flight_data import create_topic, replay
-from flight_formats import avro_flights
 from psycopg2 import sql
-from usage import Usage
+from scripts.attempt import Attempt
+from scripts.bench import EXAMPLE, ROOT, Bench, console
+from scripts.flight_data import create_topic, replay
+from scripts.flight_formats import avro_flights
+from scripts.usage import Usage
 
 from tidemark.local.jars import fetched, kafka_jars, named_in
 from tidemark.local.watch import Watch
@@ -126,7 +126,7 @@ class Peers:
 def jars() -> list[str]:
     """What Spark's own paths need beside Spark."""
     watch = Watch(lambda part, text: console.print(f"  {part}: {text}"))
-    folder = fetched("spark-peer", named_in(JARS.read_text()), watch)
+    folder = fetched("spark-peer", named_in(JARS.read_text()), 2, watch)
     own = [*folder.glob("*.jar"), *kafka_jars(watch).glob("kafka-clients-*.jar")]
     return [str(jar) for jar in own]
 

@@ -8,11 +8,11 @@ import os
 import signal
 import sys
 
-from bench import Bench, console
-from bench_memory import memory
-from bench_rounds import Rounds
-from bench_stack import stack_of
-from peers import Peers
+from scripts.bench import Bench, console
+from scripts.bench_memory import memory
+from scripts.bench_rounds import Rounds
+from scripts.bench_stack import stack_of
+from scripts.peers import Peers
 
 MILLION = 3
 """Replays of the flights that make 1,010,328 records."""

@@ -34,7 +34,7 @@ def build() -> tuple[Path, Path]:
     version = tidemark.__version__
     if f"\n## {version}" not in (ROOT / "CHANGELOG.md").read_text():
         raise Broken(f"CHANGELOG.md has no section {version}")
-    command = ["uv", "build", "--quiet", "--out-dir", WORK / "dist", ROOT]
+    command: list[str | Path] = ["uv", "build", "--quiet", "--out-dir", WORK / "dist", ROOT]
     fetch("the sdist and the wheel", command)
     return (
         WORK / "dist" / f"tidemark-{version}-py3-none-any.whl",

@@ -28,7 +28,7 @@ def run(
         Broken: it fails, with what it said; or it takes longer than `MINUTES`.
     """
     theirs = {key: value for key, value in os.environ.items() if not key.startswith(OURS)}
-    env = theirs | {"AIRFLOW_HOME": str(WORK / "airflow")} | (more or {})
+    env = {**theirs, "AIRFLOW_HOME": str(WORK / "airflow"), **(more or {})}
     words = [*map(str, command)]
     shown = " ".join(" ".join(words).split())[:200]
     words[0] = shutil.which(words[0], path=env["PATH"]) or words[0]

@@ -87,11 +87,11 @@ class Environment:
         """The package is in it, with what requirements.txt says of its dependencies."""
         shutil.rmtree(self.folder, ignore_errors=True)
         run(["uv", "venv", "--quiet", "--python", self.interpreter, self.folder])
-        wanted = f"tidemark[{','.join(self.extras)}] @ {self.package.as_uri()}"
-        constraint = ["--constraint", ROOT / "requirements.txt"]
-        python = ["--python", self.folder / "bin" / "python"]
-        command = ["uv", "pip", "install", "--quiet", *python, *constraint, wanted]
-        fetch(f"what {self.package.name} depends on", command)
+        wanted = f"airflow-provider-tidemark[{','.join(self.extras)}] @ {self.package.as_uri()}"
+        constraint: tuple[str, Path] = ("--constraint", ROOT / "requirements.txt")
+        python: tuple[str, Path] = ("--python", self.folder / "bin" / "python")
+        command = ["uv", "pip", "install", "--quiet"]
+        fetch(f"what {self.package.name} depends on", [*command, *python, *constraint, wanted])
 
     def try_out(self) -> None:
         """Version, help, every module."""

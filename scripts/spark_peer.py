@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 import time
 from typing import Any
 
@@ -69,4 +68,4 @@ def insert(frame: DataFrame, job: dict[str, Any], table: str, mode: str) -> None
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

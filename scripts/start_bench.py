@@ -16,11 +16,11 @@ from typing import Any
 
 import psycopg2
 import yaml
-from bench_stack import stack_of
-from flight_data import create_topic, records, replay
 from rich.console import Console
 from rich.table import Table
-from usage import Usage, measure
+from scripts.bench_stack import stack_of
+from scripts.flight_data import create_topic, records, replay
+from scripts.usage import Usage, measure
 
 from tidemark.local.stack import LocalStack
 

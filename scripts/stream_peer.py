@@ -6,7 +6,6 @@ and writes down its id. A batch whose id is there already is not moved again.
 
 import json
 import os
-import sys
 import time
 from contextlib import closing
 from functools import partial
@@ -15,7 +14,7 @@ from typing import Any
 import psycopg2
 from psycopg2 import sql
 from pyspark.sql import DataFrame
-from spark_peer import insert, rows, session, source
+from scripts.spark_peer import insert, rows, session, source
 
 TABLES = """
 CREATE UNLOGGED TABLE IF NOT EXISTS {staging} (LIKE {table});
@@ -70,4 +69,4 @@ def statement(text: str, table: str, **parts: sql.Composable) -> sql.Composed:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

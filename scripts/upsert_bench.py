@@ -27,7 +27,10 @@ KEYS = {
     "100,000": "scripts.keyed_flights:of_100_000",
     "1,000,000": "scripts.keyed_flights:of_1_000_000",
 }
-MODES = {"append": {"mode": "append"}, "upsert": {"mode": "upsert", "key": ["id"]}}
+MODES: dict[str, dict[str, object]] = {
+    "append": {"mode": "append"},
+    "upsert": {"mode": "upsert", "key": ["id"]},
+}
 _SPEED = """
 SELECT sum(records) / extract(epoch FROM max(published_at) - min(planned_at))
 FROM tidemark.batches b

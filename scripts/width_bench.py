@@ -66,9 +66,8 @@ class Bench:
         produce(self.stack.kafka.bootstrap, topic, partitions, count)
         file, pipeline = self.pipeline(topic)
         connections = connections_of(pipeline)
-        named = {"run_id": "bench"}
         bounds = Bounds(pipeline.batch.max_records)
-        self.timed("open", lambda: open_run(pipeline, connections, bounds=bounds, **named))
+        self.timed("open", lambda: open_run(pipeline, connections, bounds=bounds, run_id="bench"))
         of_spark = executor_of(pipeline)
 
         def start(*arguments: Any) -> Any:
@@ -79,10 +78,10 @@ class Bench:
         self.timed(
             "drain, with Spark's start",
             lambda: drain_run(
-                pipeline, connections, member_name="bench", executor_of=start, **named
+                pipeline, connections, run_id="bench", member_name="bench", executor_of=start
             ),
         )
-        closed = self.timed("close", lambda: close_run(pipeline, connections, **named))
+        closed = self.timed("close", lambda: close_run(pipeline, connections, run_id="bench"))
         if closed.records != count:
             raise RuntimeError(f"{closed.records} of {count} records were published")
         self.took["run without Spark's start"] = (self.without_spark(0), self.without_spark(1))

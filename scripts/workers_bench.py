@@ -70,8 +70,8 @@ def limited(pids: list[int | None], share: float) -> Iterator[None]:
         yield
     finally:
         for group in groups:
-            for pid in (group / "cgroup.procs").read_text().split():
-                (GROUPS / "cgroup.procs").write_text(pid)
+            for held in (group / "cgroup.procs").read_text().split():
+                (GROUPS / "cgroup.procs").write_text(held)
             group.rmdir()
 
 

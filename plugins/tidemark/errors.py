@@ -19,6 +19,8 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, dataclass_transform, get_origin
 
+from tidemark import DISTRIBUTION
+
 
 def _in_capitals(name: str) -> str:
     return "".join(f"_{c}" if c.isupper() and i else c for i, c in enumerate(name)).upper()
@@ -54,13 +56,13 @@ class TidemarkError(Exception):
         )
         cls._fields = tuple(dict.fromkeys((*cls._fields, *own)))
 
-    def __init__(self, *shim: Any, **values: Any) -> None:
+    def __init__(self, **values: Any) -> None:
         """Take a value for each field that has no default; by hand, for processes start quickly.
 
         Raises:
             TypeError: a field is missing, or unknown.
         """
-        super().__init__(*shim)
+        super().__init__()
         missing = [
             one for one in self._fields if one not in values and not hasattr(type(self), one)
         ]
@@ -193,7 +195,7 @@ class MissingExtra(InvalidSettings):
     def __str__(self) -> str:
         return (
             f"{self.feature} needs packages that are missing ({self.cause}):"
-            f" install tidemark[{self.extra}]"
+            f" install {DISTRIBUTION}[{self.extra}]"
         )
 
 
@@ -406,7 +408,9 @@ def _plain(value: object) -> object:
         return value
     if isinstance(value, Mapping):
         return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, Collection) and not isinstance(value, str | bytes):
+    if isinstance(value, Collection) and not (
+        isinstance(value, str | bytes) or hasattr(value, "_fields")
+    ):
         return [_plain(one) for one in value]
     return str(value)
 

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 import pytest
@@ -241,17 +241,19 @@ def newest_run(api: AirflowApi, dag_id: str) -> str:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_pages_are_whole_in_both_themes_and_at_any_width(
-    browser: "Browser", session: "Page", stack: LocalStack, theme: str
+    browser: "Browser", session: "Page", stack: LocalStack, theme: Literal["light", "dark"]
 ) -> None:
     """Also their pictures are kept, in the state folder of the tests."""
     folder = stack.folder.root / "screenshots"
     folder.mkdir(exist_ok=True)
     state = session.context.storage_state()
     for width in (1280, 400):
-        size = {"width": width, "height": 900}
         context = browser.new_context(
-            base_url=stack.airflow.url, storage_state=state, viewport=size, color_scheme=theme,
-        )  # fmt: skip
+            base_url=stack.airflow.url,
+            storage_state=state,
+            viewport={"width": width, "height": 900},
+            color_scheme=theme,
+        )
         one = context.new_page()
         for name, path in _PATHS.items():
             look(one, path, folder / f"{name}-{theme}-{width}.png")

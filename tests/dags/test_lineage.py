@@ -3,8 +3,9 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from email.message import Message
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +30,7 @@ def receiving() -> Iterator[tuple[str, list[Event]]]:
     """An HTTP receiver of events, at this address."""
     events: list[Event] = []
 
-    def take(body: bytes, headers: Mapping[str, str]) -> int:
+    def take(body: bytes, headers: Message) -> int:
         events.append(json.loads(body))
         return 200
 

@@ -192,7 +192,11 @@ def test_a_dag_is_scheduled_by_records_and_by_the_floor(tmp_path: Path) -> None:
 
 def test_airflows_own_ways_to_tell_are_handed_on() -> None:
     """What docs/schedules.md shows."""
-    from airflow.sdk import AsyncCallback, DeadlineAlert, DeadlineReference
+    from airflow.sdk import (  # type: ignore[attr-defined]  # its stub lacks them
+        AsyncCallback,
+        DeadlineAlert,
+        DeadlineReference,
+    )
     from airflow.serialization.serialized_objects import DagSerialization
 
     from tidemark.airflow import pipeline_dag

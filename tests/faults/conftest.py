@@ -17,10 +17,10 @@ from tidemark.local.stack import LocalStack
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "cell" in metafunc.fixturenames:
-        of_cut = {True: (), False: pytest.mark.long}
+        ids = {cell: f"{cell[0].name}-{cell[1]}" for cell in cells()}
         tried = [
-            pytest.param(cell, id=f"{cell[0].name}-{cell[1]}", marks=of_cut[is_in_cut(*cell)])
-            for cell in cells()
+            pytest.param(cell, id=name, marks=() if is_in_cut(*cell) else pytest.mark.long)
+            for cell, name in ids.items()
         ]
         metafunc.parametrize("cell", tried)
 

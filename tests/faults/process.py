@@ -10,6 +10,7 @@ forks each of them, and a program forks its pool before it has any client.
 import json
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
@@ -67,7 +68,7 @@ def main(program: str, world: str, library: Path) -> int:
     assert Path(tidemark.__file__).is_relative_to(library), tidemark.__file__
     fork_workers(FORKED_WORKERS)
     try:
-        {
+        programs: dict[str, Callable[[], object]] = {
             "run": partial(region.run, pool_executor),
             "retry": partial(region.retry, pool_executor),
             "member": partial(region.member, pool_executor),
@@ -76,7 +77,8 @@ def main(program: str, world: str, library: Path) -> int:
             "withhold": region.withhold,
             "replay": partial(region.replay, pool_executor),
             "again": partial(region.again, pool_executor),
-        }[program]()
+        }
+        programs[program]()
     except TidemarkError as error:
         print(f"{error.code}: {error}", file=sys.stderr)
         return error.exit_code

@@ -75,10 +75,11 @@ def submitted(
     folder.mkdir(exist_ok=True)
     pipeline, log = folder / "pipeline.yaml", folder / "submit.log"
     pipeline.write_text(json.dumps(region.file))  # JSON is YAML
-    command = [BIN / "spark-submit", "--master", MASTER, "--conf", "spark.log.level=WARN"]
+    spark: list[str | Path] = [BIN / "spark-submit", "--master", MASTER]
+    spark += ["--conf", "spark.log.level=WARN"]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*command, PROJECT / "jobs" / "drain.py", pipeline],
+            [*spark, PROJECT / "jobs" / "drain.py", pipeline],
             env=os.environ
             | _environment(region, run_id)
             | _own_words(folder / "spark.log")

@@ -75,7 +75,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ask_round_and_round(bootstrap: str, group_id: str, away: Event) -> None:
     """Ask who is in a group; after ten questions without an answer, until there is one."""
-    description.SECONDS = 0.3  # type: ignore[misc, assignment]
+    description.SECONDS = 0.3  # type: ignore[assignment, attr-defined]
     group, unanswered = Group({"bootstrap.servers": bootstrap}, group_id), 0
     while True:
         try:

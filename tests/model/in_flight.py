@@ -9,6 +9,7 @@ what happens inside a transaction, which Postgres keeps from others.
 """
 
 from collections.abc import Collection, Iterator
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -154,11 +155,11 @@ class World:
         step = member.hand.removeprefix("ask ")
         asks, verb = step != member.hand, f"{step}{'es' if step == 'publish' else 's'}"
         for fate, paid in [(("earlier",), state)] if asks else _fates(state, asleep=True):
+            call = partial(self.calls.call, state.tables, fates=fate)
             if step == "contribute":
-                call = (Calls.contribute, member.number, member.given)
+                told, after = call(Calls.contribute, member.number, member.given)
             else:
-                call = (Calls.publish, member.epoch)
-            told, after = self.calls.call(state.tables, *call, fates=fate)
+                told, after = call(Calls.publish, member.epoch)
             then = paid._replace(tables=after)
             if told is Asleep:
                 asking = member._replace(hand=f"ask {step}")

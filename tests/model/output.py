@@ -196,7 +196,7 @@ class World:
             found = frozenset({one.remembered})
             yield "remembers", _put(state, place, looked._replace(sent=found)), False
         elif not state.late or "stable" in self._without:
-            found = frozenset({state.sent} - {None})
+            found = frozenset({state.sent} if state.sent else ())
             yield f"looks: {found}", _put(state, place, looked._replace(sent=found)), False
 
     def _read(self, state: State, place: int, one: Mirror) -> Iterator[Step]:

@@ -83,8 +83,10 @@ class Replays:
             if process.step != "end":
                 yield from self._step(state, place, process)
         if state.postgres and (state.tables.staged or state.tables.staged_bad):
-            for table in ("staged", "staged_bad"):
-                emptied = state.tables._replace(**{table: frozenset()})
+            for table, emptied in (
+                ("staged", state.tables._replace(staged=frozenset())),
+                ("staged_bad", state.tables._replace(staged_bad=frozenset())),
+            ):
                 gone = state._replace(tables=emptied, postgres=state.postgres - 1, is_emptied=True)
                 yield f"Postgres crashes, {table} is empty", gone
 
@@ -105,7 +107,7 @@ class Replays:
             yield f"{process.kind} {place} {process.step} {fate}: {told}", then
 
     def _call(self, tables: Tables, process: Process, fate: tuple[str, ...]) -> Outcome:
-        ledger = LetterLedger(tables, self.without, fate)  # type: ignore[arg-type]
+        ledger = LetterLedger(tables, self.without, fate)  # type: ignore[arg-type]  # tables of its own
         step = "publish" if process.step == "ask" else process.step
         function: Callable[..., Any] = getattr(self, f"_{process.kind}_{step}")
         try:
@@ -138,7 +140,7 @@ class Replays:
     # --- a drain that lives on ---
 
     def _drain_publish(self, ledger: LetterLedger, process: Process) -> Any:
-        return publish_complete(ledger, LetterTarget(), REGION, process.epoch)
+        return publish_complete(ledger, LetterTarget(), REGION, process.epoch)  # type: ignore[arg-type]
 
     # --- a replay ---
 
@@ -147,7 +149,7 @@ class Replays:
 
     def _replay_fence(self, ledger: LetterLedger, process: Process) -> Process:
         request = ReplayRequest("test", "a test", epoch=process.epoch, targets={ONLY: TARGET})
-        settled = settling.settle(ledger, FakeGroup(), REGION, request)  # type: ignore[arg-type]
+        settled = settling.settle(ledger, FakeGroup(), REGION, request)
         return process._replace(step="plan", epoch=settled.epoch)
 
     def _replay_plan(self, ledger: LetterLedger, process: Process) -> Any:
@@ -205,11 +207,11 @@ class Replays:
         return process._replace(step="lower", epoch=ledger.tables.epoch)
 
     def _rewind_lower(self, ledger: LetterLedger, process: Process) -> Process:
-        settled = settling.settle(ledger, FakeGroup(), REGION, self._rewind(process))  # type: ignore[arg-type]
+        settled = settling.settle(ledger, FakeGroup(), REGION, self._rewind(process))
         return process._replace(step="remove", epoch=settled.epoch)
 
     def _rewind_remove(self, ledger: LetterLedger, process: Process) -> None:
-        settling._rewind(ledger, LetterTarget(), REGION, process.epoch, self._rewind(process))  # type: ignore[arg-type]
+        settling._rewind(ledger, LetterTarget(), REGION, process.epoch, self._rewind(process))
 
     def _rewind(self, process: Process) -> RewindRequest:
         facts = Facts(CLUSTER, {}, {}, {})

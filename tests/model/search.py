@@ -3,7 +3,8 @@
 from array import array
 from collections.abc import Iterator
 
-from tests.model.in_flight import State, Step, World, Wrong
+from tests.model.in_flight import Step, World, Wrong
+from tests.model.processes import State
 
 
 class Search:

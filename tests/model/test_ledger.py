@@ -405,7 +405,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def _runs_in_ledger(self) -> list[tuple[str, int]]:
         here = f"SELECT run_id, epoch FROM tidemark.runs WHERE {self.desk.here} ORDER BY epoch"
-        return self.desk.sql(here)  # type: ignore[return-value]
+        return self.desk.sql(here)
 
     def _epoch_now(self) -> int:
         return self.desk.ledger.epoch(self.desk.region) or 0
@@ -489,7 +489,7 @@ def test_nothing_is_lost_or_doubled_whatever_happens(
     machine: type[LedgerMachine], examples: int
 ) -> None:
     """B1, B18: with one batch in flight and with two."""
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         machine,
         settings=settings(
             max_examples=examples,

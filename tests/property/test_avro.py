@@ -59,13 +59,15 @@ DATA = st.fixed_dictionaries(
 )
 
 
-def _damaged(datum: dict[str, Any], at: int, junk: bytes, gone: int, schema: Any = SCHEMA) -> bytes:
+def _damaged(schema: Any, datum: dict[str, Any], at: int, junk: bytes, gone: int) -> bytes:
     good = written(schema, datum)
     at %= len(good)
     return good[:at] + junk + good[at + gone :]
 
 
-NEAR = st.builds(_damaged, DATA, st.integers(0, 99), st.binary(max_size=3), st.integers(0, 3))
+NEAR = st.builds(
+    _damaged, st.just(SCHEMA), DATA, st.integers(0, 99), st.binary(max_size=3), st.integers(0, 3)
+)
 VALUES = st.one_of(
     st.none(),
     st.binary(max_size=40),
@@ -154,7 +156,7 @@ PLAIN_DATA = st.fixed_dictionaries(
 PLAIN_VALUES = st.one_of(
     PLAIN_DATA.map(lambda datum: framed(1, written(PLAIN, datum))),
     st.builds(
-        lambda *damage: framed(1, _damaged(*damage, schema=PLAIN)),
+        lambda *damage: framed(1, _damaged(PLAIN, *damage)),
         PLAIN_DATA,
         st.integers(0, 99),
         st.binary(max_size=3) | st.sampled_from([b"\xff" * 9, b"\xff" * 10, b"\x80" * 9 + b"\1"]),

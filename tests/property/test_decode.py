@@ -1,7 +1,9 @@
 """A record's fate and value are the same alone and in any company."""
 
 import json
+from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -76,11 +78,14 @@ SCALARS = st.one_of(
 SPACE = st.sampled_from([b"", b"", b"", b" ", b"\n", b"\r\n", b"\t", b"\x0b", b"\0"])
 
 
-def _list(items):
+Bytes = st.SearchStrategy[bytes]
+
+
+def _list(items: Bytes) -> Bytes:
     return st.lists(items, max_size=3).map(lambda parts: b"[" + b",".join(parts) + b"]")
 
 
-def _object(keys, values):
+def _object(keys: Bytes, values: Bytes) -> Bytes:
     pairs = st.builds(lambda k, s, v: b'"' + k + b'"' + s + b":" + v, keys, SPACE, values)
     return st.lists(pairs, max_size=4).map(lambda parts: b"{" + b",".join(parts) + b"}")
 
@@ -125,7 +130,7 @@ SOUND = {
 }
 
 
-def _document(fields):
+def _document(fields: dict[str, str]) -> bytes:
     return ("{" + ",".join(f'"{key}":{value}' for key, value in fields.items()) + "}").encode()
 
 
@@ -148,7 +153,7 @@ ODD = st.sampled_from(
 
 
 @st.composite
-def _torn(draw):
+def _torn(draw: st.DrawFn) -> list[bytes]:
     whole = draw(OBJECTS)
     cut = draw(st.integers(0, len(whole)))
     return [whole[:cut], whole[cut:]]
@@ -164,7 +169,7 @@ VALUE_GROUPS = st.one_of(
 COMPANIES = st.lists(VALUE_GROUPS, max_size=8).map(lambda groups: [*chain(*groups)])
 
 
-def fates(decoder, values):
+def fates(decoder: JsonDecoder | RawDecoder, values: Sequence[bytes | None]) -> dict[int, Any]:
     """Index -> the row or the refusal, having checked that no value has two or none."""
     decoded = decoder.decode(values)
     kept = decoded.kept.to_pylist()
@@ -185,7 +190,9 @@ def fates(decoder, values):
 @example([b"", b"{}{}", b'{"a":3}'])
 @example([b'{"t":"2024-01-01"}', b'{"t":"2024-01-01T00:00:00Z"}', b'{"t":"x"}'])
 @example([b'{"m":1.5}', b'{"m":"1.5"}', b'{"m":1.239}', b'{"a":1}'])
-def test_a_records_fate_and_value_are_the_same_alone_and_in_any_company(values):
+def test_a_records_fate_and_value_are_the_same_alone_and_in_any_company(
+    values: list[bytes | None],
+) -> None:
     together = fates(DECODER, values)
     for index, value in enumerate(values):
         alone = fates(DECODER, [value])[0]
@@ -197,10 +204,13 @@ def test_a_records_fate_and_value_are_the_same_alone_and_in_any_company(values):
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=9)), max_size=9))
-def test_the_raw_decoder_keeps_each_value_as_it_is_up_to_its_limit(values):
+def test_the_raw_decoder_keeps_each_value_as_it_is_up_to_its_limit(
+    values: list[bytes | None],
+) -> None:
     decoder = RawDecoder(max_bytes=6)
     for index, fate in fates(decoder, values).items():
-        if values[index] is not None and len(values[index]) > 6:
+        value = values[index]
+        if value is not None and len(value) > 6:
             assert fate[0] is Reason.TOO_LARGE
         else:
-            assert fate.to_pylist() == [{"value": values[index]}]
+            assert fate.to_pylist() == [{"value": value}]

@@ -1,9 +1,10 @@
 """A collector of traces: a real OTLP/HTTP receiver that keeps what it was sent."""
 
 import gzip
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.message import Message
 from threading import Event
 from typing import Any
 
@@ -77,7 +78,7 @@ def collecting(answer: int = 200, *, is_hanging: bool = False) -> Iterator[Colle
     """A collector at work; one that hangs takes what comes and never answers."""
     collector = Collector(answer=answer, is_hanging=is_hanging)
 
-    def take(body: bytes, headers: Mapping[str, str]) -> int:
+    def take(body: bytes, headers: Message) -> int:
         packed = headers.get("Content-Encoding") == "gzip"
         collector.bodies.append(gzip.decompress(body) if packed else body)
         if collector.is_hanging:

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import Result
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from tests.support.executor import LocalExecutor
 from tests.support.schemas import validate
 from tests.support.world import World
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from tidemark.cli.main import app
 from tidemark.model.offsets import TopicPartition

@@ -118,7 +118,7 @@ class Desk:
     @property
     def epoch(self) -> int:
         """The region's epoch as it is now."""
-        return self.ledger.epoch(self.region)
+        return self.ledger.epoch(self.region) or 0
 
     def open(
         self,

@@ -18,7 +18,7 @@ from tidemark.spark.specs import read_spec, specs_of_batch
 BAD = b"bad"
 """A value that becomes a dead letter."""
 
-Hook = Callable[["LocalExecutor", Batch, Sequence[Span]], None]
+Hook = Callable[["LocalExecutor", Batch, Sequence[Span]], object]
 
 
 def nothing(executor: "LocalExecutor", batch: Batch, spans: Sequence[Span]) -> None:
@@ -69,7 +69,7 @@ class LocalExecutor:
         self.interrupted.clear()
         self._before(self, batch, spans)
         if self.cancelled.is_set() or self.interrupted.is_set():
-            raise JobFailed("the job was cancelled")
+            raise JobFailed()
         reading, writing = specs_of_batch(self._spec, batch, self.output_schemas())
         attempt = next(self._attempts)
         winner = PoolTask(reading, writing, tuple(spans), self._transform, attempt).run()

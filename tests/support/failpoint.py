@@ -21,12 +21,12 @@ def failpoint(name: str, action: str = "raise", at_hit: int = 1) -> Iterator[Non
 @contextmanager
 def meanwhile(name: str, act: Callable[[], object]) -> Iterator[None]:
     """Inside the block somebody else acts when the failpoint is first reached."""
-    hit, acted = failpoints.hit, []
+    hit, acted, wanted = failpoints.hit, list[str](), name
 
-    def hit_and_act(point: str) -> None:
-        hit(point)
-        if point == name and not acted:
-            acted.append(point)
+    def hit_and_act(name: str) -> None:
+        hit(name)
+        if name == wanted and not acted:
+            acted.append(name)
             act()
 
     failpoints.hit = hit_and_act

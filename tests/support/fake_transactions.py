@@ -19,6 +19,7 @@ from tests.support.fake_tables import (
     as_batch,
     offsets_of,
 )
+from tests.support.unmodelled import NoRemovals, NoRewinds
 
 from tidemark.errors import Fenced, LedgerInconsistent, StagingLost
 from tidemark.model.batch import ONLY, Batch, Moved
@@ -43,7 +44,7 @@ class Transaction:
         self.tables = self.tables._replace(**values)
 
 
-class FakeSettling(Transaction):
+class FakeSettling(Transaction, NoRewinds):
     """A transaction that may take the next epoch."""
 
     @property
@@ -96,7 +97,7 @@ class FakeSettling(Transaction):
         self._set(reset_epoch=epoch)
 
 
-class FakeDeciding(Transaction):
+class FakeDeciding(Transaction, NoRemovals):
     """A transaction of one epoch."""
 
     def __init__(self, tables: Tables, without: Collection[str], epoch: int) -> None:
@@ -218,7 +219,7 @@ class FakeDeciding(Transaction):
     def _planned(self, batch: Batch) -> tuple[int, Planned]:
         found = [p for p in enumerate(self.tables.planned) if p[1].seq == batch.seq]
         if not found:
-            raise LedgerInconsistent(f"batch {batch.seq} is not planned")
+            raise LedgerInconsistent()
         return found[0]
 
     def _replace(self, place: int, planned: Planned) -> None:

@@ -1,13 +1,14 @@
 """An HTTP server of a test's own."""
 
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-Take = Callable[[bytes, Mapping[str, str]], int]
+Take = Callable[[bytes, Message], int]
 """What becomes of a body with its headers: the status to answer."""
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.kafka.member import Event, Member
+from tidemark.kafka.events import Event
+from tidemark.kafka.member import Member
 from tidemark.model.offsets import TopicPartition
 
 PROJECT = Path(__file__).resolve().parents[2]

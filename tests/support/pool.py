@@ -11,6 +11,7 @@ from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
+from multiprocessing.context import ForkContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from threading import Lock
 from typing import cast
@@ -118,19 +119,19 @@ class PoolExecutor:
         tries[place] += 1
         if tries[place] > MOST_TRIES and not self._stopped:
             self.close()
-            raise JobFailed(f"a task's process died {MOST_TRIES} times; its last words are above")
+            raise JobFailed()
         return self._started(place, replace(task, attempt=next(self._attempts)))
 
     def _started(self, place: int, task: PoolTask) -> Pipe:
         with self._lock:
             if self._stopped:
-                raise JobFailed("the job was cancelled; nothing of the batch became visible")
+                raise JobFailed()
             worker = self._workers[place] or _a_worker()
             self._workers[place] = worker
             try:
                 return worker.start(task)
             except BrokenPipeError:
-                raise JobFailed("a task's process died before its task began") from None
+                raise JobFailed() from None
 
     @property
     def _stopped(self) -> bool:
@@ -146,10 +147,12 @@ class PoolExecutor:
 class _Worker:
     """One process and the pipe to it."""
 
-    def __init__(self, how: str = "spawn", beside: Sequence["_Worker"] = ()) -> None:
-        context = get_context(how)
+    def __init__(
+        self, context: SpawnContext | ForkContext, beside: Sequence["_Worker"] = ()
+    ) -> None:
         self._pipe, theirs = context.Pipe()
-        copied = [self._pipe, *(one._pipe for one in beside)] if how == "fork" else []
+        is_fork = isinstance(context, ForkContext)
+        copied = [self._pipe, *(one._pipe for one in beside)] if is_fork else []
         self._process: BaseProcess = context.Process(
             target=work, args=(theirs, copied), daemon=True
         )
@@ -175,11 +178,11 @@ _forked: list[_Worker] = []
 def fork_workers(count: int) -> None:
     """The first workers of this process wait for tasks; it has neither threads nor clients."""
     for _ in range(count):
-        _forked.append(_Worker("fork", beside=_forked))
+        _forked.append(_Worker(get_context("fork"), beside=_forked))
 
 
 def _a_worker() -> _Worker:
-    return _forked.pop() if _forked else _Worker()
+    return _forked.pop() if _forked else _Worker(get_context("spawn"))
 
 
 def pool_executor(

@@ -34,7 +34,9 @@ def field(
     return made
 
 
-def message(name: str, *fields: Field, nested: tuple[DescriptorProto, ...] = ()) -> DescriptorProto:
+def message(
+    name: str, *fields: FieldDescriptorProto, nested: tuple[DescriptorProto, ...] = ()
+) -> DescriptorProto:
     """Fields are numbered from 1; each optional one has the oneof that stands for it."""
     made = DescriptorProto(name=name, nested_type=nested)
     for number, one in enumerate(fields, 1):
@@ -75,7 +77,8 @@ def serialized(of: FileDescriptorProto) -> str:
 
 def as_set(*files: FileDescriptorProto) -> bytes:
     """As protoc writes them; what others import stands first."""
-    return FileDescriptorSet(file=files).SerializeToString()
+    text: bytes = FileDescriptorSet(file=files).SerializeToString()
+    return text
 
 
 def made(*files: FileDescriptorProto, name: str = "t.M") -> Any:

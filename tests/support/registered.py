@@ -27,7 +27,7 @@ KINDS = {"long": "int64"}
 class RegisteredWorld(World):
     """Its writers register each schema under one subject before they write with it."""
 
-    registry: KnownRegistry = field(default_factory=KnownRegistry)
+    known: KnownRegistry = field(default_factory=KnownRegistry)
     decode: dict[str, Any] = field(default_factory=dict)
     target: dict[str, Any] = field(default_factory=dict)
 
@@ -38,8 +38,7 @@ class RegisteredWorld(World):
 
     @property
     def connections(self) -> dict[str, Connection]:
-        known = self.registry.connection(extra=QUICK)
-        return {**super().connections, "tidemark_registry": known}
+        return {**super().connections, "tidemark_registry": self.known.connection(extra=QUICK)}
 
     @property
     def subject(self) -> str:
@@ -55,13 +54,13 @@ class RegisteredWorld(World):
         if self.decode.get("format") == "protobuf":
             return self.write_message(datum, message(self.record, *map(of_avro, fields)))
         schema = record(*fields, name=self.record)
-        number = self.registry.register(self.subject, schema)
+        number = self.known.register(self.subject, schema)
         return produce(self.kafka, self.topic, [framed(number, written(schema, datum))])
 
     def write_message(self, datum: dict[str, Any], *messages: Any) -> None:
         """One record of the first of these messages, whose file is the subject's newest now."""
         schema = file_of(*messages)
-        number = self.registry.register(self.subject, serialized(schema), kind="PROTOBUF")
+        number = self.known.register(self.subject, serialized(schema), kind="PROTOBUF")
         data = made(schema, name=f"t.{messages[0].name}")(**datum).SerializeToString()
         produce(self.kafka, self.topic, [framed(number, data, FIRST)])
 
@@ -80,7 +79,7 @@ class RegisteredWorld(World):
 def of_avro(field: tuple[str, Any]) -> Any:
     """A field of Protobuf like one of Avro: a type, or it and null."""
     name, kind = field
-    plain = kind[1] if isinstance(kind, list) else kind
+    plain: str = kind[1] if isinstance(kind, list) else kind
     return field_of(name, KINDS.get(plain, plain), optional=isinstance(kind, list))
 
 

@@ -41,7 +41,9 @@ class KnownRegistry:
     ) -> int:
         """The id that the client was told."""
         text = schema if isinstance(schema, str) else json.dumps(schema)
-        return self.client().register_schema(subject, Schema(text, kind, list(references)))
+        made = Schema(text, kind, list(references))
+        number: int = self.client().register_schema(subject, made)
+        return number
 
 
 class TestRegistry(KnownRegistry):

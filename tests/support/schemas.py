@@ -21,6 +21,8 @@ GROUPS = ("local", "region")
 def schema_name(arguments: Sequence[str], printed: Any) -> str:
     """Which schema the output of a command line follows."""
     command = arguments[0]
+    if isinstance(printed, dict) and printed.keys() == {"error"}:
+        return "error"
     if command in GROUPS:
         return f"{command}-{arguments[1]}"
     if command == "status":

@@ -70,7 +70,7 @@ SPREAD = ("faults/test_faults.py", "faults/test_seeded_bugs.py", "faults/test_sp
 TESTS = Path(__file__).resolve().parents[1]
 
 
-class Sharing(LoadScopeScheduling):
+class Sharing(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """The tests of a file go to one worker; those of a SPREAD file each to the next free one.
 
     Files that stand TOGETHER go to one worker: they share what is costly to start.

@@ -1,11 +1,13 @@
 """A transform for two targets: each record's number, and the newest number of its remainder."""
 
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 NUMBERS, NEWEST = "numbers", "newest"
 PLACE = ["kafka_topic", "kafka_partition", "kafka_offset"]
-TARGETS = {
+TARGETS: dict[str, dict[str, Any]] = {
     NEWEST: {
         "connection": "tidemark_warehouse",
         "table": "public.newest",

@@ -13,9 +13,11 @@ import httpx
 import psutil
 
 from tidemark.local.daemon import Daemon, family
+from tidemark.local.errors import ServiceNotReady
 from tidemark.local.folder import Folder
 from tidemark.local.jars import fetched, named_in
 from tidemark.local.java import java
+from tidemark.local.serving import serve
 from tidemark.local.spark import spark_home
 from tidemark.local.watch import Watch
 
@@ -26,6 +28,7 @@ DAEMONS = {
 }
 OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 PORTS = ("address", "scheduler.address", "resource-tracker.address", "admin.address")
+PAGES = ("webapp", "node", "localizer", "node-webapp")
 SCHEDULER = {
     "yarn.scheduler.capacity.root.queues": "default",
     "yarn.scheduler.capacity.root.default.capacity": "100",
@@ -49,14 +52,18 @@ class Yarn:
     def start(self) -> None:
         """The resource manager knows its node."""
         watch = Watch()
-        jars = fetched("hadoop-3.5.0", named_in(JARS.read_text()), watch)
+        jars = fetched("hadoop-3.5.0", named_in(JARS.read_text()), 67, watch)
         self._home.mkdir()
+        names = [f"yarn-{name}" for name in PORTS + PAGES]
+        serve(self._folder, names, lambda: self._launch(jars, watch), self.stop, watch)
+
+    def _launch(self, jars: Path, watch: Watch) -> None:
         self._write("core-site.xml", {"fs.defaultFS": "file:///"})
         self._write("yarn-site.xml", self._settings())
         self._write("capacity-scheduler.xml", SCHEDULER)
         path = f"{self._home}:{jars}/*:{spark_home()}/jars/*"
         for name, kind in DAEMONS.items():
-            argv = [
+            argv: list[str | Path] = [
                 java(),
                 *OPTIONS,
                 *_opened(),
@@ -65,7 +72,8 @@ class Yarn:
                 f"org.apache.hadoop.yarn.server.{kind}",
             ]
             self._daemons[name].start(argv, cwd=self._home, env=_environment(self.configuration))
-        watch.until(self._is_complete, within=120, otherwise=f"see {self._folder.log('*-manager')}")
+        log = self._folder.log("*-manager")
+        watch.until(self._is_complete, ServiceNotReady(service="YARN", log=log, seconds=120))
 
     def stop(self) -> None:
         """Neither daemon runs."""

@@ -29,12 +29,14 @@ def test_while_an_eager_group_shares_anew_nothing_is_taken_away(assignment: Assi
 def test_only_what_the_next_assignment_lacks_is_taken_away(assignment: Assignment) -> None:
     assignment.suspend()
     assignment.replace(frozenset({A, B}))
-    assert (assignment.assigned(), assignment.taken_away(ALL)) == ({A, B}, {C})
+    assert assignment.assigned() == {A, B}
+    assert assignment.taken_away(ALL) == {C}
 
 
 def test_what_a_cooperative_group_revokes_is_taken_away_at_once(assignment: Assignment) -> None:
     assignment.remove(frozenset({C}))
-    assert (assignment.assigned(), assignment.taken_away(ALL)) == ({A, B}, {C})
+    assert assignment.assigned() == {A, B}
+    assert assignment.taken_away(ALL) == {C}
     assignment.add(NOTHING)
     assert assignment.taken_away(ALL) == {C}
 
@@ -43,7 +45,8 @@ def test_what_comes_back_is_held_again(assignment: Assignment) -> None:
     assignment.replace(NOTHING)
     assert assignment.taken_away(ALL) == ALL
     assignment.add(frozenset({A}))
-    assert (assignment.assigned(), assignment.taken_away(ALL)) == ({A}, {B, C})
+    assert assignment.assigned() == {A}
+    assert assignment.taken_away(ALL) == {B, C}
 
 
 def test_only_what_is_asked_for_is_told(assignment: Assignment) -> None:
@@ -53,11 +56,13 @@ def test_only_what_is_asked_for_is_told(assignment: Assignment) -> None:
 
 
 def test_a_failure_takes_everything_and_is_told_whenever_asked(assignment: Assignment) -> None:
-    assignment.fail(Unreachable("first"))
-    assignment.fail(Unreachable("second"))
+    first = Unreachable()
+    assignment.fail(first)
+    assignment.fail(Unreachable())
     for _ in range(2):
-        with pytest.raises(Unreachable, match="first"):
+        with pytest.raises(Unreachable) as found:
             assignment.assigned()
+        assert found.value is first
     assert assignment.taken_away(ALL) == ALL
 
 
@@ -81,6 +86,6 @@ def test_a_change_ends_a_wait(assignment: Assignment, end: str) -> None:
     assignment.assigned()
     waiting = threading.Thread(target=assignment.wait, args=(60,))
     waiting.start()
-    assignment.suspend() if end == "suspend" else assignment.fail(Unreachable("gone"))
+    assignment.suspend() if end == "suspend" else assignment.fail(Unreachable())
     waiting.join(10)
     assert not waiting.is_alive()

@@ -28,7 +28,8 @@ class Known:
         self.asked.append(schema_id)
         if schema_id not in range(1, len(self._schemas) + 1):
             raise Refusal(Reason.UNKNOWN_SCHEMA, "no such schema")
-        return self._schemas[schema_id - 1]
+        found: Written = self._schemas[schema_id - 1]
+        return found
 
 
 def record(*fields: Any, name: str = "R") -> dict[str, Any]:

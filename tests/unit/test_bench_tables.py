@@ -1,9 +1,9 @@
 """What the bench divides by what."""
 
-from attempt import Attempt, Run
-from bench_paths import LARGE, SMALL, Path
-from bench_tables import ratios, spread
-from usage import Usage
+from scripts.attempt import Attempt, Run
+from scripts.bench_paths import LARGE, SMALL, Path
+from scripts.bench_tables import ratios, spread
+from scripts.usage import Usage
 
 
 def never() -> Attempt:

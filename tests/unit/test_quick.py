@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from tests.support.documents import ROOT
@@ -29,6 +30,6 @@ def test_a_quick_session_has_whatever_needs_no_server_and_nothing_else() -> None
 
 
 @pytest.mark.parametrize("server", SERVERS)
-def test_a_server_that_a_quick_test_starts_fails_the_test(server: type) -> None:
+def test_a_server_that_a_quick_test_starts_fails_the_test(server: type[Any]) -> None:
     with no_servers(), pytest.raises(pytest.fail.Exception, match="ask for the fixture `stack`"):
         server.start(object.__new__(server))

@@ -1,5 +1,6 @@
 """Spans of several partitions in one reading, with a client whose answers come as a test says."""
 
+import os
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -53,7 +54,7 @@ class Client:
 
     def __init__(self, config: Any) -> None:
         self.config, self.is_closed = config, False
-        self.assigned: list[tuple[int, int, int]] = []
+        self.assigned: list[tuple[int, int, int | None]] = []
         self.unassigned: list[int] = []
         self.sought: list[tuple[int, int, int]] = []
         self._ready: list[Message] = []
@@ -296,7 +297,7 @@ def test_a_client_that_a_parent_process_made_serves_nobody_and_is_left_alone(
     """It has no threads here, and its connections are the parent's."""
     Client.lists = [[record(*one) for one in ALL], [record(*one) for one in ALL]]
     list(places())
-    monkeypatch.setattr(client_module.os, "getpid", lambda: -1)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
     list(places())
     assert [client.is_closed for client in clients] == [False, False]
 

@@ -20,8 +20,8 @@ def test_workers_that_do_not_start_stop_nobody(monkeypatch: pytest.MonkeyPatch) 
         asked.set()
         ends.wait()
 
-    warm(SimpleNamespace(defaultParallelism=2, parallelize=fail), for_rows=False)  # type: ignore[arg-type]
+    warm(SimpleNamespace(defaultParallelism=2, parallelize=fail), for_rows=False)
     monkeypatch.setattr(warm_module, "WARM_SECONDS", 0.05)
-    warm(SimpleNamespace(defaultParallelism=2, parallelize=hang), for_rows=False)  # type: ignore[arg-type]
+    warm(SimpleNamespace(defaultParallelism=2, parallelize=hang), for_rows=False)
     assert asked.wait(10)
     ends.set()

@@ -1,5 +1,6 @@
 """How long a member waits beside a broker that comes and goes."""
 
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,6 @@ from tests.support.fakes import FakeGroup
 from tidemark.errors import NoProgress, Unreachable
 from tidemark.kafka.holders import Holder
 from tidemark.ledger.reader import Progress
-from tidemark.member import stall as stall_module
 from tidemark.member.drain import Drain
 
 SECONDS = 60
@@ -27,7 +27,7 @@ class Run:
     ) -> None:
         self.now, self.claimed, self.sent, self.is_away = 0, 0, 0, is_away
         self.sending = sending
-        monkeypatch.setattr(stall_module.time, "monotonic", lambda: float(self.now))
+        monkeypatch.setattr(time, "monotonic", lambda: float(self.now))
         self.drain = Drain(self.run)
 
     @property
@@ -71,7 +71,7 @@ class Distant(FakeGroup):
 
     def holders(self) -> list[Holder]:
         if self._run.is_away(self._run.now):
-            raise Unreachable("no broker answered")
+            raise Unreachable()
         return super().holders()
 
 

@@ -81,7 +81,8 @@ def test_a_name_that_only_type_checkers_know_is_read_as_text() -> None:
 
     def plain(rows: known_to_type_checkers_alone.RecordBatch) -> Any: ...
 
-    def mapped(rows: Any) -> dict[str, known_to_type_checkers_alone.RecordBatch]: ...
+    def mapped(rows: Any) -> dict[str, known_to_type_checkers_alone.RecordBatch]:
+        raise NotImplementedError
 
     @functools.wraps(plain)
     def wrapped(*rows: object) -> object: ...

@@ -1,4 +1,7 @@
-"""Errors at the edge: one line on stderr and the documented exit code, never a stack trace."""
+"""Errors at the edge: one line on stderr and the documented exit code, never a stack trace.
+
+With `-o json` stdout has the error as data besides.
+"""
 
 import signal
 import sys
@@ -9,8 +12,11 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from tidemark.cli.faults import KafkaClientFailed
+from tidemark.cli.output import inert, is_json, print_json
 from tidemark.cli.project import whence
-from tidemark.errors import TidemarkError, Unreachable, by_code
+from tidemark.errors import TidemarkError, by_code
+from tidemark.errors import told as told_as_data
 
 INTERRUPTED = 130
 TERMINATED = 143
@@ -37,7 +43,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except TidemarkError as error:
-            raise failed(error) from error
+            raise failed(error, ctx) from error
         except KeyboardInterrupt as stop:
             is_term = isinstance(stop, Terminated)
             name = "TERMINATED" if is_term else "INTERRUPTED"
@@ -47,13 +53,15 @@ class Commands(TyperGroup):
             raise typer.Exit(TERMINATED if is_term else INTERRUPTED) from None
         except Exception as error:
             if translated := in_our_words(error):
-                raise failed(translated) from error
+                raise failed(translated, ctx) from error
             raise
 
 
-def failed(error: TidemarkError) -> typer.Exit:
-    """Tell the error; the exit to raise for it."""
+def failed(error: TidemarkError, context: typer.Context) -> typer.Exit:
+    """Tell the error, as the command was asked to; the exit to raise for it."""
     tell(told(error), "red")
+    if is_json(context):
+        print_json({"error": told_as_data(error) | {"hint": error.hint}})
     return typer.Exit(error.exit_code)
 
 
@@ -66,8 +74,6 @@ def tell(text: str, style: str = "") -> None:
     """Say something on stderr; markup and control characters are text."""
     from rich.console import Console
     from rich.text import Text
-
-    from tidemark.cli.output import inert
 
     lines = "\n".join(map(inert, text.split("\n")))
     console = Console(stderr=True, highlight=False)
@@ -89,7 +95,7 @@ def in_our_words(error: Exception) -> TidemarkError | None:
         if isinstance(cause, psycopg2.Error):
             return refusal(cause)
         if isinstance(cause, KafkaException):
-            return Unreachable(f"Kafka: {cause.args[0].str()}; check the Kafka connection")
+            return KafkaClientFailed(cause=cause.args[0].str())
     return None
 
 

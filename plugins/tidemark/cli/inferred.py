@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from tidemark.cli.faults import NoFieldInferred, NoSchemaInferred
 from tidemark.cli.first_records import raw_records
 from tidemark.cli.output import inert
 from tidemark.cli.project import connections_of
 from tidemark.decode.header_ids import KEY, VALUE, HeaderIds
-from tidemark.errors import InvalidSettings
 
 if TYPE_CHECKING:
     from tidemark.decode.port import Decoding
@@ -69,12 +69,9 @@ def _fields(
     try:
         found = inferred(decoding, values)
     except Refusal as refusal:
-        raise InvalidSettings(f"no schema can be inferred: {refusal.detail}") from refusal
+        raise NoSchemaInferred(cause=refusal.detail) from refusal
     if not any(found.values()):
-        raise InvalidSettings(
-            f"no schema can be inferred: {len(values)} values of the first records tell no field."
-            " Read more with --limit, or declare the fields"
-        )
+        raise NoFieldInferred(values=len(values))
     return found
 
 

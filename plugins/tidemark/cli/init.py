@@ -6,6 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidemark.cli.faults import (
+    DraftRefused,
+    NothingProposed,
+    RegionHasFile,
+    TableHasFile,
+    TransformKindUnknown,
+)
 from tidemark.cli.output import Format, Output, Verbose
 from tidemark.cli.progress import spinning
 from tidemark.errors import InvalidSettings
@@ -88,22 +95,15 @@ def _new(directory: Path, draft: Mapping[str, Any], transform: str | None) -> "N
     from tidemark.cli.project import pipelines_in
     from tidemark.settings.transform import TransformKind
 
-    if transform not in (None, *TransformKind):
-        raise InvalidSettings(
-            f"--transform: must be {' or '.join(TransformKind)}, got {transform!r}"
-        )
+    if transform is not None and transform not in tuple(TransformKind):
+        raise TransformKindUnknown(given=transform, known=tuple(TransformKind))
     pipeline = _drafted(draft, {"format": "raw"})
     new = NewPipeline(directory, draft, TransformKind(transform) if transform else None)
     for other in pipelines_in(directory / "dags", []):
         if other.region == pipeline.region:
-            raise InvalidSettings(
-                f"{other.path} has the region {other.region}: give it another name"
-            )
+            raise RegionHasFile(file=other.path, region=other.region)
         if set(other.tables.values()) & set(pipeline.tables.values()):
-            raise InvalidSettings(
-                f"{other.path} writes to {pipeline.into}, and a table has one region: name another"
-                " with --table"
-            )
+            raise TableHasFile(file=other.path, tables=pipeline.into)
     return new
 
 
@@ -120,8 +120,7 @@ def _drafted(draft: Mapping[str, Any], decode: Mapping[str, Any]) -> "Pipeline":
             _OPTIONS.get(".".join(map(str, one["loc"][:2])), "decode"): words(dict(one), MATCHES)
             for one in error.errors()
         }
-        told = "\n".join(f"{option}: {fault}" for option, fault in faults.items())
-        raise InvalidSettings(told) from error
+        raise DraftRefused(faults=faults) from error
 
 
 def _proposed(
@@ -136,8 +135,8 @@ def _proposed(
     try:
         return proposal(records, known, as_bytes=as_bytes)
     except InvalidSettings as error:
-        topic = ", ".join(new.draft["kafka"]["topics"])
-        raise InvalidSettings(f"topic {topic}: {error}. Nothing was written") from error
+        topics = tuple(new.draft["kafka"]["topics"])
+        raise NothingProposed(topics=topics, cause=str(error)) from error
 
 
 def _tried(new: "NewPipeline", found: "Proposal", limit: int) -> "Preview":

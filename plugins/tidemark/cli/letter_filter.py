@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.cli.faults import PartitionUnreadable, ReasonUnknown, TimeUnreadable
 from tidemark.cli.project import connections_of
-from tidemark.errors import InvalidSettings
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.offsets import TopicPartition
-from tidemark.settings.fault_words import did_you_mean
 
 if TYPE_CHECKING:
     from tidemark.settings.pipeline import Pipeline
@@ -66,10 +65,11 @@ def refuse_unknown_reasons(pipeline: "Pipeline", meant: LetterFilter) -> None:
     with ledger_of(connections_of(pipeline)[pipeline.warehouse]) as ledger:
         found = Looks(ledger.engine).letter_reasons(pipeline.region)
     for reason in sorted(strange - set(found)):
-        hint = did_you_mean(reason, [*found, *ours]) or ";"
-        raise InvalidSettings(
-            f"--reason {reason}: no dead letter of region {pipeline.region} has it{hint}"
-            f" there are {', '.join(found) or 'none'}"
+        raise ReasonUnknown(
+            region=pipeline.region,
+            reason=reason,
+            found=tuple(found),
+            possible=tuple(sorted(ours)),
         )
 
 
@@ -79,9 +79,7 @@ def _time(option: str, text: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise InvalidSettings(
-            f"{option} {text!r} is not a time; write it such as 2026-01-31T12:00:00Z"
-        ) from None
+        raise TimeUnreadable(option=option, given=text) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -90,5 +88,5 @@ def _place(text: str | None) -> TopicPartition | None:
         return None
     found = _PARTITION.fullmatch(text)
     if not found or int(found[2]) >= 2**31:
-        raise InvalidSettings(f"{text!r} is not a partition; write it such as 'flights[3]'")
+        raise PartitionUnreadable(given=text)
     return TopicPartition(found[1], int(found[2]))

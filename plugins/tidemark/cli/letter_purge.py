@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.cli.faults import OptionsClash, OptionsWithout, PurgeWithoutAge
 from tidemark.cli.order import DRY, order_of
 from tidemark.cli.output import Output, print_json, print_line
 from tidemark.cli.progress import moving
 from tidemark.cli.project import connections_of
-from tidemark.errors import InvalidSettings
 
 if TYPE_CHECKING:
     from tidemark.model.dead_letters import LetterFilter
@@ -37,10 +37,11 @@ def refuse_mixed(export: Path | None, older_than: str | None, *, purge: bool, ap
         InvalidSettings: names them.
     """
     if purge and export:
-        raise InvalidSettings("--export and --purge: one at a time; export first, then purge")
+        raise OptionsClash(options=("--export", "--purge"), order="export first, then purge")
     given = {"--older-than": older_than is not None, "--apply": apply}
-    if lone := [] if purge else [name for name, is_given in given.items() if is_given]:
-        raise InvalidSettings(f"{' and '.join(lone)}: only with --purge")
+    lone = tuple(name for name, is_given in given.items() if is_given)
+    if lone and not purge:
+        raise OptionsWithout(options=lone, needed="--purge")
 
 
 def purge(
@@ -75,7 +76,7 @@ def purge(
 def _age(text: str | None) -> timedelta:
     found = _AGE.fullmatch(text or "")
     if not found:
-        raise InvalidSettings("--purge needs --older-than with an age: 30d, or 12h")
+        raise PurgeWithoutAge(given=text)
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 

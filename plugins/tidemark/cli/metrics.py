@@ -9,9 +9,9 @@ import typer
 
 from tidemark.cli.asking import PATIENCE, asked, status_in, unknown
 from tidemark.cli.errors import tell
+from tidemark.cli.faults import AddressNotServed, AddressUnreadable
 from tidemark.cli.output import Verbose
 from tidemark.cli.project import DAGS, PipelinesDir, chosen_pipelines
-from tidemark.errors import InvalidSettings
 
 if TYPE_CHECKING:
     from tidemark.operations.measures import Measures
@@ -84,13 +84,13 @@ def _serve(address: str, registry: Any) -> None:
 
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
-        raise InvalidSettings(f"--serve {address}: give host and port, as in 127.0.0.1:9464")
+        raise AddressUnreadable(address=address)
     try:
         server = make_server(
             host, int(port), _at_its_path(make_wsgi_app(registry)), _Server, _Quiet
         )
     except (OSError, OverflowError) as error:
-        raise InvalidSettings(f"--serve {address}: {error}") from error
+        raise AddressNotServed(address=address, cause=str(error)) from error
     tell(f"metrics on http://{host}:{server.server_port}/metrics; Ctrl-C ends it")
     with server:
         server.serve_forever()

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tidemark.errors import InvalidSettings
+from tidemark.cli.faults import FileNotWritten, FilesTaken
 
 Files = Mapping[Path, str]
 """Texts by path."""
@@ -17,12 +17,8 @@ def refuse_taken(paths: Iterable[Path]) -> None:
     Raises:
         InvalidSettings: names it, and how to go on.
     """
-    taken = [str(path) for path in paths if os.path.lexists(path)]
-    if taken:
-        raise InvalidSettings(
-            f"{', '.join(taken)}: there already, and nothing is overwritten. Give the pipeline"
-            " another name, or move the file away first"
-        )
+    if taken := tuple(path for path in paths if os.path.lexists(path)):
+        raise FilesTaken(files=taken)
 
 
 def write_all(files: Files) -> None:
@@ -41,9 +37,7 @@ def write_all(files: Files) -> None:
     except BaseException as error:
         _remove(made)
         if isinstance(error, OSError):
-            raise InvalidSettings(
-                f"{error.filename}: {error.strerror}; nothing was written"
-            ) from error
+            raise FileNotWritten(file=str(error.filename), cause=str(error.strerror)) from error
         raise
 
 

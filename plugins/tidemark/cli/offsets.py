@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.cli.faults import NoOffsetsAt, OptionsClash
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_table
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
-from tidemark.errors import InvalidSettings, Refused
 from tidemark.model.bounds import MOST
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def offsets(
     from tidemark.operations.region import region_of
 
     if csv and output is Output.json:
-        raise InvalidSettings("--csv and -o json: one at a time")
+        raise OptionsClash(options=("--csv", "-o json"))
     pipeline = find_pipeline(region, pipelines)
     with region_of(pipeline, connections_of(pipeline)) as the_region:
         state, found = the_region.state(), _offsets(the_region, at)
@@ -92,7 +92,5 @@ def _offsets(region: "Region", at: int | None) -> "Offsets":
     from tidemark.ledger.looks import Looks
 
     if at and not Looks(region.ledger.engine).is_restorable(region.name, at):
-        raise Refused(
-            f"region {region.name} has no checkpoint {at} (`tidemark checkpoints` lists them)"
-        )
+        raise NoOffsetsAt(region=region.name, seq=at)
     return region.ledger.merged_checkpoint(region.name, at).offsets

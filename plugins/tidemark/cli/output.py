@@ -32,11 +32,25 @@ def _set_verbosity(verbose: bool) -> bool:
     return verbose
 
 
+_ASKED = "tidemark.output"
+
+
+def _remembered(context: typer.Context, output: Output) -> Output:
+    context.meta[_ASKED] = output
+    return output
+
+
+def is_json(context: typer.Context) -> bool:
+    """Whether the command that runs was asked for JSON; its groups' contexts know it too."""
+    return context.meta.get(_ASKED) is Output.json
+
+
 Format = Annotated[
     Output,
     typer.Option(
         "--output",
         "-o",
+        callback=_remembered,
         help="How to print the result: a table, or JSON for programs (see docs/schemas).",
     ),
 ]

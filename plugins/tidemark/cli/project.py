@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.cli.faults import (
+    START,
+    ConnectionNowhere,
+    FolderWithoutPipeline,
+    RegionWithoutFile,
+)
 from tidemark.errors import InvalidSettings, Unreachable
-from tidemark.settings.fault_words import did_you_mean
 
 if TYPE_CHECKING:
     from tidemark.settings.connections import Connection
@@ -56,7 +61,13 @@ def find_pipeline(region: str, folder: Path) -> "Pipeline":
     faults: list[str] = []
     known = {pipeline.region: pipeline for pipeline in pipelines_in(folder, faults)}
     if region not in known:
-        raise InvalidSettings(_unknown(region, folder, sorted(known), faults))
+        files = {fault.partition(":")[0] for fault in faults}
+        raise RegionWithoutFile(
+            region=region,
+            folder=folder,
+            known=tuple(sorted(known)),
+            unreadable=tuple(sorted(files)),
+        )
     return known[region]
 
 
@@ -68,21 +79,8 @@ def chosen_pipelines(region: str | None, folder: Path, faults: list[str]) -> "li
     """
     found = [find_pipeline(region, folder)] if region else [*pipelines_in(folder, faults)]
     if not found:
-        told = "".join(f"; not a pipeline: {fault}" for fault in faults)
-        raise InvalidSettings(
-            f"no pipeline file in {folder}: name another folder with --pipelines{told}"
-        )
+        raise FolderWithoutPipeline(folder=folder, faults=tuple(faults))
     return found
-
-
-def _unknown(region: str, folder: Path, known: list[str], faults: list[str]) -> str:
-    """That there is no such region, which ones there are, and which files told of none."""
-    text = f"region {region!r} has no pipeline file in {folder}"
-    text += f"{did_you_mean(region, known) or ';'} known: {', '.join(known) or 'none'}."
-    if faults:
-        files = sorted({fault.partition(":")[0] for fault in faults})
-        text += f" Could not read {', '.join(files)}: `tidemark check FILE` says why."
-    return f"{text} Name another folder with --pipelines, or the file itself"
 
 
 def pipelines_in(folder: Path, faults: list[str]) -> "Iterator[Pipeline]":
@@ -126,12 +124,12 @@ def connection(conn_id: str) -> "Connection":
     try:
         return Connection.from_env(conn_id, {})
     except InvalidSettings as error:
-        found = f"{file} does not know it" if file else f"no local stack: no {LOCAL_ENV} here"
-        found += "" if file else f" or above {Path.cwd()}"
-        raise InvalidSettings(f"{error}; {found}: {START}") from error
-
-
-START = "`make up` (or `tidemark local up`) starts it"
+        raise ConnectionNowhere(
+            connection=conn_id,
+            cause=str(error),
+            file=file or LOCAL_ENV,
+            above=None if file else Path.cwd(),
+        ) from error
 
 
 def whence(error: Exception) -> str:

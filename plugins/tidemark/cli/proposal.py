@@ -5,12 +5,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tidemark.cli.faults import (
+    NoRecordToSee,
+    RegistryNotNamed,
+    SchemaKindUnknown,
+    SchemaNotHad,
+    ValuesUntold,
+    ValuesWithoutField,
+)
 from tidemark.cli.seen_fields import Field, seen_fields
 from tidemark.decode.header_ids import VALUE, HeaderIds
 from tidemark.decode.likeness import Likeness, is_framed, likeness, schema_id
 from tidemark.decode.outcome import Refusal
 from tidemark.decode.port import Decoding
-from tidemark.errors import InvalidSettings
 from tidemark.settings.format import Format, Framing
 
 if TYPE_CHECKING:
@@ -21,11 +28,6 @@ Record = dict[str, Any]
 
 _FORMATS = {"AVRO": Format.avro, "PROTOBUF": Format.protobuf}
 """By the kind of a schema."""
-
-BY_HAND = (
-    "Declare the fields by hand (docs/configuration.md), read the values as bytes with --raw, or"
-    " write a decoder (docs/formats-own.md)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,7 @@ def proposal(
         Unreachable: the registry does not answer.
     """
     if not records:
-        raise InvalidSettings(
-            "it holds no record to look at. Send some first (`tidemark local produce` sends the"
-            " lines of a file), or wait for its producer"
-        )
+        raise NoRecordToSee
     values = [_framed(one) for one in records]
     looks = dict(Counter(map(likeness, values)).most_common())
     if as_bytes:
@@ -75,7 +74,7 @@ def proposal(
     decoding = _decoding(found, chosen, registry, in_headers=in_headers)
     envelope, fields = seen_fields(decoding, chosen)
     if not any(one.type for one in fields):
-        raise InvalidSettings(f"its values look like {found} and tell no field. {BY_HAND}")
+        raise ValuesWithoutField(looks=str(found))
     return Proposal(len(records), looks, _section(decoding, envelope, registry), fields)
 
 
@@ -104,12 +103,9 @@ def _decoding(
     if found is Likeness.framed_json:
         return Decoding(str(Format.json), framing=framing)
     if not is_framed(found):
-        raise InvalidSettings(f"its values look like {found}. {BY_HAND}")
+        raise ValuesUntold(looks=str(found))
     if registry is None:
-        raise InvalidSettings(
-            f"its values look like {found} ({schema_id(values[-1])}). Name the connection of the"
-            " schema registry: --registry tidemark_registry"
-        )
+        raise RegistryNotNamed(looks=str(found), schema=schema_id(values[-1]))
     return _of_registry(schema_id(values[-1]), registry, framing)
 
 
@@ -122,9 +118,9 @@ def _of_registry(number: int | str, connection: "Connection", framing: str) -> D
     try:
         kind = registry_of(config).schema(number).kind
     except Refusal as refusal:
-        raise InvalidSettings(f"schema {number} of its values: {refusal.detail}") from refusal
+        raise SchemaNotHad(schema=number, cause=refusal.detail) from refusal
     if kind not in _FORMATS:
-        raise InvalidSettings(f"schema {number} of its values is of the kind {kind}. {BY_HAND}")
+        raise SchemaKindUnknown(schema=number, kind=str(kind))
     return Decoding(str(_FORMATS[kind]), framing=framing, registry=config)
 
 

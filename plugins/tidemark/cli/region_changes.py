@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.cli.faults import NameOfAnotherFile
 from tidemark.cli.order import DRY, Apply, Why, order_of
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_line
 from tidemark.cli.progress import spinning
@@ -17,7 +18,6 @@ from tidemark.cli.project import (
     find_pipeline,
     pipelines_in,
 )
-from tidemark.errors import Refused
 
 if TYPE_CHECKING:
     from tidemark.settings.connections import Connection
@@ -127,7 +127,4 @@ def _refuse_the_name_of_another_file(group: str, new: str, folder: Path) -> None
     """A file with the new name may stand there already, with this region's group."""
     for other in pipelines_in(folder, []):
         if other.region == new and other.group != group:
-            raise Refused(
-                f"{other.path} is the pipeline file of region {new}, with group {other.group}:"
-                " choose another name"
-            )
+            raise NameOfAnotherFile(file=other.path, region=new, group=other.group)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.cli.faults import BatchIsReplayedWhole, NothingToReplay
 from tidemark.cli.letter_filter import (
     Partition,
     Reasons,
@@ -24,7 +25,6 @@ from tidemark.cli.project import (
     find_pipeline,
     prepare_spark,
 )
-from tidemark.errors import InvalidSettings
 from tidemark.model.bounds import MOST
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ def replay(
     from tidemark.spark.executor import spark_executor
 
     if dead_letters == (batch is not None):
-        raise InvalidSettings("say what to replay: --dead-letters, or --batch SEQ")
+        raise NothingToReplay
     if batch is not None and any((reason, since, until, partition, limit)):
-        raise InvalidSettings("--batch takes the whole batch: what chooses is for dead letters")
+        raise BatchIsReplayedWhole
     meant = letter_filter(reason, since, until, partition)
     pipeline = find_pipeline(region, pipelines)
     refuse_unknown_reasons(pipeline, meant)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from tidemark.cli.faults import SchemaNotHad
 from tidemark.decode.infer import documents, inferred
 from tidemark.decode.inferred import MIXED, NOTHING, Kind, kinds
 from tidemark.decode.outcome import Refusal
@@ -68,7 +69,7 @@ def _fields(decoding: Decoding, values: Sequence[bytes]) -> dict[str, str | None
     try:
         return inferred(decoding, values)
     except Refusal as refusal:
-        raise InvalidSettings(f"the schema of its values: {refusal.detail}") from refusal
+        raise SchemaNotHad(cause=refusal.detail) from refusal
 
 
 def _open(kind: Kind) -> str:

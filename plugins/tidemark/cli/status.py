@@ -8,10 +8,10 @@ import typer
 
 from tidemark.cli.asking import PATIENCE, status_of
 from tidemark.cli.errors import Terminated, tell
+from tidemark.cli.faults import WatchHasNoOutput
 from tidemark.cli.output import Format, Output, Verbose, cut, print_json, print_line, print_table
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import DAGS, PipelinesDir, chosen_pipelines
-from tidemark.errors import InvalidSettings
 from tidemark.operations.status import RegionStatus, TargetStatus, place, total
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _watch(region: str | None, folder: Path, every: float, *, count: bool, outpu
     from tidemark.cli.watching import watch
 
     if count or output is Output.json:
-        raise InvalidSettings("--watch shows a view: leave out --count and -o json")
+        raise WatchHasNoOutput
     wanted = chosen_pipelines(region, folder, [])
     try:
         watch(wanted, lambda one: status_of(one, patience=PATIENCE), every)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidemark.errors import NotStarted
+from tidemark.local.errors import AccountNotMade
 from tidemark.local.watch import Watch
 
 NAME = "pgserver"
@@ -107,8 +107,5 @@ def _made() -> pwd.struct_passwd:
         subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
     except (OSError, subprocess.CalledProcessError) as error:
         told = getattr(error, "stderr", None) or error
-        raise NotStarted(
-            f"Postgres does not run as root and the account {NAME} cannot be made: "
-            f"{str(told).strip()}; make it, or start the stack as another user"
-        ) from error
+        raise AccountNotMade(account=NAME, cause=str(told).strip()) from error
     return pwd.getpwnam(NAME)

@@ -6,12 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tidemark.errors import NotStarted
-
-REMEDY = (
-    "install one (Debian and Ubuntu: apt-get install openjdk-17-jre-headless; "
-    "macOS: brew install openjdk@17) or point JAVA_HOME at one"
-)
+from tidemark.local.errors import JavaMissing
 
 
 def java() -> Path:
@@ -23,10 +18,10 @@ def java() -> Path:
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if found is None:
-        raise NotStarted(f"Java 17 or newer is needed and none was found: {REMEDY}")
+        raise JavaMissing
     version = _major(Path(found))
     if version < 17:
-        raise NotStarted(f"Java 17 or newer is needed and {found} is Java {version}: {REMEDY}")
+        raise JavaMissing(found=Path(found), version=version)
     return Path(found)
 
 

@@ -7,7 +7,13 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tidemark.errors import InvalidSettings, Unreachable
+from tidemark.local.errors import (
+    LineNotSent,
+    LinesNotAcknowledged,
+    LineWithoutKey,
+    LocalKafkaSilent,
+    LocalTopicRefused,
+)
 
 SECONDS = 30
 QUIET: Mapping[str, Any] = {"log_level": 0, "enable.idempotence": True, "linger.ms": 20}
@@ -29,8 +35,8 @@ def ensure_topic(config: Mapping[str, Any], topic: str, partitions: int) -> int:
     except KafkaException as error:
         reason: KafkaError = error.args[0]
         if reason.code() in (KafkaError.TOPIC_EXCEPTION, KafkaError.INVALID_PARTITIONS):
-            raise InvalidSettings(f"topic {topic!r}: {reason.str()}") from error
-        raise Unreachable(f"Kafka at {config['bootstrap.servers']}: {reason.str()}") from error
+            raise LocalTopicRefused(topic=topic, cause=reason.str()) from error
+        raise LocalKafkaSilent(servers=config["bootstrap.servers"], cause=reason.str()) from error
     return partitions
 
 
@@ -60,8 +66,8 @@ def produce_lines(
             _send(producer, topic, value, _key_of(value, key, number), number, told)
             count += 1
     if producer.flush(SECONDS) or refused:
-        why = refused[0] if refused else f"no answer in {SECONDS} s"
-        raise Unreachable(f"topic {topic}: not all records were acknowledged: {why}")
+        cause = refused[0] if refused else None
+        raise LinesNotAcknowledged(topic=topic, cause=cause, seconds=SECONDS)
     return count
 
 
@@ -76,7 +82,7 @@ def _send(
         except BufferError:
             producer.poll(0.1)
         except KafkaException as error:
-            raise InvalidSettings(f"line {number}: {error.args[0].str()}") from error
+            raise LineNotSent(line=number, cause=error.args[0].str()) from error
 
 
 def _key_of(value: bytes, field: str | None, number: int) -> bytes | None:
@@ -85,8 +91,5 @@ def _key_of(value: bytes, field: str | None, number: int) -> bytes | None:
     try:
         found = json.loads(value)[field]
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise InvalidSettings(
-            f"line {number} is no JSON object with a field {field!r}; leave out --key, or correct"
-            " the line"
-        ) from error
+        raise LineWithoutKey(line=number, field=field) from error
     return (found if isinstance(found, str) else json.dumps(found)).encode()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tidemark.errors import NotStarted, TidemarkError
+from tidemark.local.errors import NotInTime, StartCommandDoesNotEnd, StartCommandFailed
 
 ERROR = re.compile(r"\b(FATAL|ERROR|PANIC)\b|(Error|Exception): ")
 
@@ -18,7 +18,7 @@ Tell = Callable[[str, str], None]
 """Takes a service's name and what it is at."""
 
 
-class Cancelled(TidemarkError):
+class Cancelled(Exception):
     """The start was called off."""
 
 
@@ -42,17 +42,17 @@ class Watch:
         if self._cancelled.wait(seconds):
             raise Cancelled("the start was interrupted")
 
-    def until(self, ready: Callable[[], bool], *, within: float, otherwise: str) -> None:
-        """`ready` has returned true.
+    def until(self, ready: Callable[[], bool], otherwise: NotInTime) -> None:
+        """`ready` has returned true, within the seconds of the error to raise otherwise.
 
         Raises:
-            NotStarted: the deadline has passed; the text is `otherwise`.
+            NotInTime: the deadline has passed.
             Cancelled: somebody called it off.
         """
-        deadline = time.monotonic() + within
+        deadline = time.monotonic() + otherwise.seconds
         while not ready():
             if time.monotonic() > deadline:
-                raise NotStarted(f"{otherwise} (waited {within:.0f} s)")
+                raise otherwise
             self.sleep(0.05)
 
     def run(
@@ -74,13 +74,12 @@ class Watch:
         try:
             self.until(
                 lambda: process.poll() is not None,
-                within=within,
-                otherwise=f"{what} does not end",
+                StartCommandDoesNotEnd(command=what, seconds=within),
             )
         finally:
             _end(process)
         if process.returncode != 0:
-            raise NotStarted(f"{what} failed: {reason(log)} (all of it: {log})")
+            raise StartCommandFailed(command=what, cause=reason(log), log=log)
 
 
 def start_logged(argv: Sequence[str | Path], log: Path, **options: Any) -> subprocess.Popen[bytes]:

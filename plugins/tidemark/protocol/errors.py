@@ -487,13 +487,13 @@ class RemovalDiffers(Refused):
     """Rows or dead letters that would be removed are not exactly those that were published."""
 
     region: str
-    batch: int | None
-    """The seq that is replayed; None: the region is rewound."""
+    seq: int | None
+    """Of the batch that is replayed; None: the region is rewound."""
     published: "Removal"
     found: "Removal"
 
     def __str__(self) -> str:
-        what = "be rewound" if self.batch is None else f"replay batch {self.batch}"
+        what = "be rewound" if self.seq is None else f"replay batch {self.seq}"
         return (
             f"region {self.region} can't {what}: the ledger published {self.published}, but"
             f" {self.found} would be removed. Somebody else deleted or inserted rows, or detached a"

@@ -19,8 +19,8 @@ from tidemark.staging.keyed import refuse_unfit, refuse_unfit_types, stored
 from tidemark.staging.left_out import but
 from tidemark.staging.mover import Mover
 from tidemark.staging.refused_records import COORDINATES, refuse_without_coordinates
-from tidemark.testing.ddl_column import ASK
 from tidemark.testing.ddl_table import DdlTable, statements_of, table_of
+from tidemark.testing.errors import DdlTypesUnknown
 from tidemark.testing.transform import refuse_registered, spark_session
 
 
@@ -58,9 +58,7 @@ def _faults(pipeline: Pipeline, mover: Mover, table: DdlTable) -> Iterator[str]:
     passed_over = _passed_over(pipeline, mover, table)
     wanted = but(written, passed_over)
     if unknown := sorted(table.unknown & {column.name for column in wanted}):
-        raise InvalidSettings(
-            f"{mover.target}: the type of {', '.join(unknown)} is not known here. {ASK}"
-        )
+        raise DdlTypesUnknown(target=str(mover.target), columns=tuple(unknown))
     for one in differences(wanted, table.columns):
         actions = ", ".join(one.actions)
         yield f"{quoted(one.column)}: {one.fact} (ALTER TABLE {mover.target} {actions};)"

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from tidemark.errors import InvalidSettings
 from tidemark.staging.catalog import TableColumn
 from tidemark.staging.target import Target
+from tidemark.testing.errors import DdlPartNotJudged
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -17,8 +17,6 @@ PARSES_TEXT = (
     "int8range", "numrange", "int4multirange", "int8multirange", "nummultirange",
 )  # fmt: skip
 """As find_columns.sql has them: a cast makes a value of every text, or refuses it."""
-
-ASK = "Ask the real table: `tidemark check`"
 
 _NAMES = {
     "bigint": "bigint", "int": "integer", "smallint": "smallint", "text": "text", "real": "real",
@@ -96,6 +94,6 @@ def name_of(identifier: "exp.Identifier") -> str:
     return text if identifier.args.get("quoted") else text.lower()
 
 
-def unjudged(target: Target, part: Any) -> InvalidSettings:
+def unjudged(target: Target, part: Any) -> DdlPartNotJudged:
     """The error of a part that only a server can judge."""
-    return InvalidSettings(f"{target}: {part.sql('postgres')[:80]}: this is not judged here. {ASK}")
+    return DdlPartNotJudged(target=str(target), part=part.sql("postgres")[:80])

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidemark.errors import InvalidSettings, packages_of
+from tidemark.errors import packages_of
 from tidemark.staging.catalog import TableColumn
 from tidemark.staging.target import Target
-from tidemark.testing.ddl_column import ASK, column_of, name_of, unjudged
+from tidemark.testing.ddl_column import column_of, name_of, unjudged
+from tidemark.testing.errors import DdlNotJudged, DdlUnreadable, DdlWithoutTable
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -29,7 +30,8 @@ def statements_of(ddl: str) -> Sequence[Any]:
     """The statements of a text.
 
     Raises:
-        InvalidSettings: sqlglot is missing, or can't read it.
+        MissingExtra: sqlglot is missing.
+        DdlUnreadable: it can't read it.
     """
     with packages_of("testing", "a check of DDL"):
         import sqlglot
@@ -38,7 +40,7 @@ def statements_of(ddl: str) -> Sequence[Any]:
         return [one for one in sqlglot.parse(ddl, dialect="postgres") if one]
     except SqlglotError as error:
         [first, *_] = str(error).splitlines()
-        raise InvalidSettings(f"the DDL can't be read: {first} {ASK}") from error
+        raise DdlUnreadable(cause=first) from error
 
 
 def table_of(statements: Sequence[Any], target: Target) -> DdlTable:
@@ -51,15 +53,10 @@ def table_of(statements: Sequence[Any], target: Target) -> DdlTable:
 
     made = [one for one in statements if isinstance(one, exp.Create) and _makes(one, target)]
     if len(made) != 1:
-        raise InvalidSettings(
-            f"the DDL has {len(made)} statements CREATE TABLE {target}; it needs one"
-        )
+        raise DdlWithoutTable(target=str(target), statements=len(made))
     for one in statements:
         if isinstance(one, exp.Alter | exp.Command) and target.table in one.sql("postgres"):
-            raise InvalidSettings(
-                f"{one.sql('postgres')[:80]}: only CREATE TABLE and CREATE INDEX are judged: say it"
-                f" in CREATE TABLE. {ASK}"
-            )
+            raise DdlNotJudged(statement=one.sql("postgres")[:80])
     return _table(made[0], target, [*_indexes(statements, target)])
 
 

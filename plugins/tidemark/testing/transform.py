@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemark.errors import InvalidSettings
 from tidemark.model.batch import DeadLetter
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
@@ -18,6 +17,7 @@ from tidemark.spark.records import decode_block, row_schema
 from tidemark.spark.sample import transformed_sample
 from tidemark.spark.search_path import find_project
 from tidemark.spark.specs import decoding_of
+from tidemark.testing.errors import FieldsInRegistry, RegistryNotGiven, RowsOfSeveralTargets
 from tidemark.testing.record import Record, Value, record_of
 
 Row = dict[str, Any]
@@ -40,9 +40,7 @@ class Made:
             InvalidSettings: there are several.
         """
         if len(self.by_target) > 1:
-            raise InvalidSettings(
-                f"rows of several targets: use by_target[...], of {', '.join(self.by_target)}"
-            )
+            raise RowsOfSeveralTargets(targets=tuple(self.by_target))
         return next(iter(self.by_target.values()))
 
     @property
@@ -88,20 +86,14 @@ def refuse_registered(pipeline: Pipeline) -> None:
         InvalidSettings: names the sections.
     """
     if sections := registered(pipeline):
-        raise InvalidSettings(
-            f"{pipeline.region}: {', '.join(sections)}.schema is registry, and a test asks none:"
-            " copy the file and declare the fields (`tidemark preview` shows them)"
-        )
+        raise FieldsInRegistry(region=pipeline.region, sections=tuple(sections))
 
 
 def _needed(pipeline: Pipeline, given: Mapping[str, Connection]) -> Mapping[str, Connection]:
     parts = (pipeline.decode, pipeline.decode.key)
     wanted = {part.registry for part in parts if part and part.registry}
     for name in sorted(wanted - set(given)):
-        raise InvalidSettings(
-            f"{name}: give the registry's connection, such as"
-            f" connections={{{name!r}: Connection({name!r}, 'http', 'http://host', 8081)}}"
-        )
+        raise RegistryNotGiven(connection=name)
     return given
 
 

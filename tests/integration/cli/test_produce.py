@@ -27,7 +27,7 @@ def records(kafka: str, topic: str, count: int, partitions: int) -> list[tuple[o
     consumer.assign([TopicPartition(topic, n, 0) for n in range(partitions)])
     found = consumer.consume(count, 20)
     consumer.close()
-    return sorted((one.key(), one.value()) for one in found)  # type: ignore[type-var]
+    return sorted((one.key(), one.value()) for one in found)
 
 
 def test_each_line_is_a_record_of_a_topic_that_is_made(

@@ -15,6 +15,7 @@ from tidemark.ledger.actions import Order
 from tidemark.ledger.letters import ALL_LETTERS
 from tidemark.ledger.migrate import migrate
 from tidemark.verify import comparison
+from tidemark.verify.rows import purged_of
 
 PURGE = ("--purge", "--older-than", "30d")
 
@@ -119,10 +120,10 @@ def test_a_purge_needs_an_age(region: World, age: Any) -> None:
 
 def test_a_purge_beside_a_proof_is_no_loss(region: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The letters go between the proof's statements; it looks again."""
-    counted, done = comparison.purged_of, list[int]()
+    done = list[int]()
 
     def purging_meanwhile(*values: Any) -> int:
-        found = counted(*values)
+        found = purged_of(*values)
         if not done:
             done.append(found)
             purging.purge(region.ledger().engine, region.region, ALL_LETTERS, Order("x", "x"))

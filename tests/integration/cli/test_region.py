@@ -2,10 +2,12 @@
 
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import psycopg2
 import pytest
 import yaml
+from psycopg2.extensions import cursor as Cursor
 from tests.support.commands import PIPELINE, answer, settle_in, tidemark, write_pipeline
 from tests.support.filled import filled
 from tests.support.world import World, dump, staging
@@ -131,7 +133,7 @@ def test_a_table_without_batches_is_no_leftover(region: World) -> None:
                " kafka_offset bigint, batch_seq bigint DEFAULT 0)")  # fmt: skip
     region.sql("INSERT INTO public.mine (value) VALUES ('before')")
     with region.ledger().engine.connect() as connection:
-        cursor = connection.connection.cursor()
+        cursor = cast(Cursor, connection.connection.cursor())
         for table in ("public.own", "public.mine", "public.absent"):
             refuse_leftovers(cursor, Target.parse(table))
         cursor.execute("UPDATE public.mine SET batch_seq = 1")

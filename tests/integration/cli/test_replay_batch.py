@@ -18,6 +18,7 @@ from tests.support.world import World, dump, staging
 from tidemark.errors import Fenced, StagingLost
 from tidemark.operations import replay_batch as operation
 from tidemark.protocol import again as protocol
+from tidemark.protocol.again import publish_again
 
 BATCH = ("--batch", "1")
 APPLY = (*BATCH, "--apply", "--why", "wider")
@@ -241,13 +242,12 @@ def test_a_commit_without_an_answer_is_looked_up(
     assert rows(region) == NEW
 
 
-def meddled(monkeypatch: pytest.MonkeyPatch, meddle: Callable[[Any], None]) -> None:
+def meddled(monkeypatch: pytest.MonkeyPatch, meddle: Callable[[Any], object]) -> None:
     """Something happens between what is staged and its publish."""
-    publish = operation.publish_again
 
     def then(ledger: Any, target: Any, batch: Any, staged: Any) -> Any:
         meddle(batch)
-        return publish(ledger, target, batch, staged)
+        return publish_again(ledger, target, batch, staged)
 
     monkeypatch.setattr(operation, "publish_again", then)
 
@@ -268,7 +268,7 @@ def test_a_run_that_opens_meanwhile_fences_it(
     region: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B2: what was planned died with its epoch."""
-    meddled(monkeypatch, lambda _: tidemark("run", "dags/pipeline.yaml", "--take-over") and None)
+    meddled(monkeypatch, lambda _: tidemark("run", "dags/pipeline.yaml", "--take-over"))
     tidemark("replay", region.region, *APPLY, exits=Fenced.exit_code)
     assert (rows(region), letters(region)) == (OLD, [1, 2, 5])
 
@@ -294,7 +294,7 @@ def test_each_span_is_read_with_as_many_records(
     region: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B14: the ledger compares under its lock too."""
-    meddled(monkeypatch, lambda _: region.sql("UPDATE tidemark.spans SET records = 5") and None)
+    meddled(monkeypatch, lambda _: region.sql("UPDATE tidemark.spans SET records = 5"))
     tidemark("replay", region.region, *APPLY, exits=StagingLost.exit_code)
     assert rows(region) == OLD
 
@@ -302,7 +302,7 @@ def test_each_span_is_read_with_as_many_records(
 def test_its_place_dies_with_its_epoch(region: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """B14: without it the staging tables could be retired under its hands."""
     gone = "DELETE FROM tidemark.batches WHERE state = 'planned'"
-    meddled(monkeypatch, lambda _: region.sql(gone) and None)
+    meddled(monkeypatch, lambda _: region.sql(gone))
     told = tidemark("replay", region.region, *APPLY, exits=Fenced.exit_code).stderr
     assert "the replay of batch 1 has ended" in told
     assert rows(region) == OLD

@@ -47,9 +47,9 @@ def test_a_dry_rewind_says_what_would_go_and_writes_nothing(region: World) -> No
         "Kafka       the group's offsets go back with the ledger's, by",
     ):
         assert line in told
-    (line,) = (one.split() for one in told.splitlines() if one.startswith(first))
+    (words,) = (one.split() for one in told.splitlines() if one.startswith(first))
     start, end = back["offsets"][first], found["offsets"][first]
-    assert line[1:] == [str(n) for n in (start, end, start - end, end)]
+    assert words[1:] == [str(n) for n in (start, end, start - end, end)]
     assert told.endswith("nothing was written; to do it, add --apply\n")
     assert dump(region.warehouse) == before
     assert region.kafka_offsets() == offsets

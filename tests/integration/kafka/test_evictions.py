@@ -9,8 +9,9 @@ import pytest
 from tests.support.members import Apart, Told, apart, partitions, share, until
 
 from tidemark.errors import InvalidSettings
+from tidemark.kafka.events import Event
 from tidemark.kafka.group import Group
-from tidemark.kafka.member import Event, Member
+from tidemark.kafka.member import Member
 from tidemark.model.membership import Membership, Strategy
 
 SESSION_MS = 2000

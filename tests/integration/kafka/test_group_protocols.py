@@ -12,9 +12,10 @@ from tests.support.topics import add_partitions, create_topic
 
 from tidemark.errors import InvalidSettings, Unreachable
 from tidemark.kafka.config import MEMBER_SETTINGS
+from tidemark.kafka.events import Event
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
-from tidemark.kafka.member import Event, Member
+from tidemark.kafka.member import Member
 from tidemark.model.membership import GroupProtocol, Membership, Strategy
 from tidemark.model.offsets import TopicPartition
 

@@ -1,8 +1,10 @@
 """Readings one after the other with the same client: each is as exact as with a new one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from tests.support.batches import documents
@@ -29,10 +31,12 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The consumers that are made; none is there before."""
     monkeypatch.setattr(client_module, "_KEPT", [])
     made: list[object] = []
-    consumer = client_module.Consumer
-    monkeypatch.setattr(
-        client_module, "Consumer", lambda config: made.append(config) or consumer(config)
-    )
+
+    def consumer(config: dict[str, Any]) -> Consumer:
+        made.append(config)
+        return Consumer(config)
+
+    monkeypatch.setattr(client_module, "Consumer", consumer)
     return made
 
 
@@ -85,6 +89,7 @@ def test_a_reading_that_is_left_early_leaves_its_client_to_nobody(
     """A task that is killed by its transform."""
     lists = read_spans({"bootstrap.servers": kafka}, [Span(name, 0, 0, LOG)])
     next(lists)
+    assert isinstance(lists, Generator)
     lists.close()
     span = Span(name, 0, 5, 10)
     assert offsets(kafka, span) == whole(span)

@@ -30,7 +30,7 @@ def test_each_record_is_found_by_its_time(aged: tuple[Broker, TopicPartition, in
     """B22: in few looks, however old it is; with no time to search none is."""
     broker, where, now_ms = aged
     for offset, age in enumerate(AGES):
-        looks = []
+        looks: list[int] = []
 
         def first_since(
             times: Mapping[TopicPartition, int], looks: list[int] = looks

@@ -1,8 +1,10 @@
 """Spans of many partitions in one reading: each as strict beside the others as it is alone."""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from tests.support.batches import documents
@@ -48,12 +50,14 @@ def expected(of: Sequence[Span]) -> list[tuple[int, int]]:
 def test_one_client_reads_all_spans_and_nothing_beside_them(
     kafka: str, many: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = []
-    consumer = client_module.Consumer
+    made: list[dict[str, Any]] = []
+
+    def consumer(config: dict[str, Any]) -> Consumer:
+        made.append(config)
+        return Consumer(config)
+
     monkeypatch.setattr(client_module, "_KEPT", [])
-    monkeypatch.setattr(
-        client_module, "Consumer", lambda config: made.append(1) or consumer(config)
-    )
+    monkeypatch.setattr(client_module, "Consumer", consumer)
     found = list(places(kafka, spans(many)))
     assert sorted(found) == expected(spans(many))
     for partition in range(PARTITIONS):

@@ -238,9 +238,9 @@ def test_a_decision_begins_with_the_lock(desk: Desk) -> None:
     """H18: what is read before the lock may be old when it is held."""
     locking = query("lock_region") % {"region": f"'{desk.region}'"}
     with desk.ledger.settling(desk.region, "x") as settling:
-        assert settling.cursor.query.decode() == locking
+        assert (settling.cursor.query or b"").decode() == locking
     with desk.ledger.deciding(desk.region, 0, "x") as deciding:
-        assert deciding.cursor.query.decode() == locking
+        assert (deciding.cursor.query or b"").decode() == locking
     assert "FOR NO KEY UPDATE" in locking
 
 

@@ -37,7 +37,7 @@ def known() -> Iterator[KnownRegistry]:
 
 @pytest.fixture
 def region(world: World, known: KnownRegistry) -> RegisteredWorld:
-    return RegisteredWorld(world.kafka, world.warehouse, world.topic, world.region, registry=known)
+    return RegisteredWorld(world.kafka, world.warehouse, world.topic, world.region, known=known)
 
 
 @pytest.fixture(params=["avro", "protobuf"])
@@ -59,9 +59,7 @@ def either(request: pytest.FixtureRequest, world: World) -> RegisteredWorld:
         found = KnownRegistry(stack.registry.url)
     else:
         found = request.getfixturevalue("known")
-    either = RegisteredWorld(
-        world.kafka, world.warehouse, world.topic, world.region, registry=found
-    )
+    either = RegisteredWorld(world.kafka, world.warehouse, world.topic, world.region, known=found)
     either.decode["format"] = format_name
     return either
 
@@ -115,12 +113,12 @@ def test_a_registry_that_is_away_opens_nothing_and_loses_nothing(
     with pytest.raises(InvalidSettings, match=f"knows no subject {region.subject}"):
         region.open()
     region.write({"id": 1}, ID)
-    with silent(region.registry), pytest.raises(Unreachable, match="schema registry"):
+    with silent(region.known), pytest.raises(Unreachable, match="schema registry"):
         region.open()
     assert region.sql("SELECT region FROM tidemark.regions") == []
     region.run()
     before = dump(region.warehouse)
-    with silent(region.registry), pytest.raises(Unreachable, match="schema registry"):
+    with silent(region.known), pytest.raises(Unreachable, match="schema registry"):
         region.open("next")
     assert dump(region.warehouse) == before
 
@@ -230,12 +228,12 @@ def test_what_no_type_holds_whole_must_be_declared(region: RegisteredWorld) -> N
     deep: Any = "int"
     for depth in range(6):
         deep = record(("x", deep), ("y", "int"), name=f"D{depth}")
-    region.registry.register(region.subject, record(ID, odd, ("deep", deep)))
+    region.known.register(region.subject, record(ID, odd, ("deep", deep)))
     with pytest.raises(InvalidSettings, match=r"version 1 has odd, deep, which no type holds"):
         region.open()
     region.write({"id": 1}, ID)
     region.run()
-    region.registry.register(region.subject, record(ID, odd))
+    region.known.register(region.subject, record(ID, odd))
     assert "version 3 has odd, passed over" in region.open("next").remarks[0]
 
 
@@ -262,7 +260,7 @@ def test_values_and_keys_by_their_subjects_in_every_command(
     region: RegisteredWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B12: checked and shown before a first run, then proven by what the ledger keeps."""
-    region.registry.register("the-key", record(("k", "string"), name="K"))
+    region.known.register("the-key", record(("k", "string"), name="K"))
     key = {"format": "avro", "registry": "tidemark_registry", "schema": "registry"}
     region.decode |= {"key": key | {"subject": "the-key"}}
     settle_in(region, tmp_path, monkeypatch)
@@ -271,7 +269,7 @@ def test_values_and_keys_by_their_subjects_in_every_command(
     assert checks["decode"]["fact"].startswith("avro: 3 columns")
     assert "key_k" in tidemark("preview", PIPELINE).stdout
     answer("run", PIPELINE)
-    region.registry.register(region.subject, record(ID))
+    region.known.register(region.subject, record(ID))
     assert answer("verify", PIPELINE)["clean"]
     assert "name" in tidemark("preview", PIPELINE).stdout
     checks = {one["check"]: one for one in answer("check", PIPELINE, exits=1)["checks"]}

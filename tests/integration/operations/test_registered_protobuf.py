@@ -23,7 +23,7 @@ SECOND = b"\2\2"
 def region(world: World) -> Iterator[RegisteredWorld]:
     with registry() as known:
         found = RegisteredWorld(
-            world.kafka, world.warehouse, world.topic, world.region, registry=known
+            world.kafka, world.warehouse, world.topic, world.region, known=known
         )
         found.decode |= {"format": "protobuf", "on_new_field": "add"}
         found.target["on_new_column"] = "add"
@@ -89,7 +89,7 @@ def test_the_message_that_has_the_columns_stays_until_a_person_names_another(
     region.run()
     assert rows(region, "id") == [(1,), (2,)]
     both = serialized(file_of(order, refund))
-    number = region.registry.register(region.subject, both, kind="PROTOBUF")
+    number = region.known.register(region.subject, both, kind="PROTOBUF")
     values = [framed(number, b"\x08\3", place) for place in (FIRST, SECOND)]
     produce(region.kafka, region.topic, values)
     region.run("second")
@@ -112,7 +112,7 @@ def test_the_message_that_has_the_columns_stays_until_a_person_names_another(
 def test_a_registry_that_knows_a_text_alone_opens_nothing(region: RegisteredWorld) -> None:
     """B12: nothing here reads it; what would help is told."""
     text = 'syntax = "proto3"; message M { int64 id = 1; }'
-    region.registry.register(region.subject, text, kind="PROTOBUF")
+    region.known.register(region.subject, text, kind="PROTOBUF")
     with pytest.raises(
         Unreachable, match=r"register it as a descriptor.* or see decode\.descriptor"
     ):

@@ -319,7 +319,7 @@ def test_a_fenced_member_cancels_its_job_and_publishes_nothing(
 def test_a_zombie_that_finished_its_job_cannot_publish(world: World) -> None:
     world.produce(3)
     world.open("first")
-    world.after = lambda *_: world.reset() and None
+    world.after = lambda *_: world.reset()
     with pytest.raises(Fenced):
         world.drain("first")
     assert world.rows() == []
@@ -394,7 +394,7 @@ def test_a_mirror_that_fails_does_not_fail_the_batch(
     world.open()
 
     def failing(*_: object) -> None:
-        raise MirrorFailed("as the test wants it")
+        raise MirrorFailed()
 
     monkeypatch.setattr(publisher_module, "mirror", failing)
     world.drain()
@@ -412,7 +412,7 @@ def test_a_run_whose_mirror_fails_at_close_is_red_until_it_is_closed_again(
     world.drain()
 
     def failing(*_: object) -> None:
-        raise MirrorFailed("as the test wants it")
+        raise MirrorFailed()
 
     with monkeypatch.context() as patched:
         patched.setattr(close_module, "mirror", failing)

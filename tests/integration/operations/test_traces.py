@@ -207,7 +207,7 @@ def test_without_the_library_a_run_goes_on(
     """B22: a warning says what to install."""
     monkeypatch.setitem(sys.modules, "tidemark.tracing.otel", None)
     world.run()
-    assert "install tidemark[otel]" in caplog.text
+    assert "install airflow-provider-tidemark[otel]" in caplog.text
     assert collector.bodies == []
 
 
@@ -215,11 +215,12 @@ def test_a_child_belongs_to_airflows_span(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B22: where Airflow traces; where it does not, the ids of its spans lead nowhere."""
+    from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
 
     assert traced.for_child() == {}
     airflows = TracerProvider()
-    monkeypatch.setattr(otel.trace, "get_tracer_provider", lambda: airflows)
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: airflows)
     with airflows.get_tracer("airflow").start_as_current_span("worker.drain") as span:
         told = traced.for_child()["TRACEPARENT"]
     assert told.split("-")[1] == f"{span.get_span_context().trace_id:032x}"

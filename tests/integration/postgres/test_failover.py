@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
-from tests.support.cluster import until
+from tests.support.members import until
 from tests.support.replica import Pair
 from tests.support.sharing import worker
 from tests.support.world import World

@@ -54,6 +54,7 @@ def test_a_batch_that_is_complete_first_waits_for_the_one_before(grown: Desk) ->
     assert grown.publish_complete(epoch) is None
     assert grown.publish(low, grown.stage(low, member)).seq == low.seq
     outcome = grown.publish_complete(epoch)
+    assert outcome
     assert (outcome.seq, outcome.rows) == (high.seq, sum(later.rows.values()))
     assert grown.rows() == grown.expected_rows() != []
     assert grown.publish_complete(epoch) is None
@@ -67,7 +68,9 @@ def test_whoever_looks_publishes_what_others_completed(grown: Desk) -> None:
         grown.publish(low, grown.stage(low, grown.join(epoch)))
     with failpoint("publish.commit.sent"):
         assert grown.publish_complete(epoch) is None  # a second look finds it published
-    assert grown.ledger.region_state(grown.region).head_seq == high.seq
+    state = grown.ledger.region_state(grown.region)
+    assert state
+    assert state.head_seq == high.seq
     assert grown.rows() == grown.expected_rows()
 
 
@@ -190,7 +193,9 @@ def test_spans_that_nobody_can_see_twice(grown: Desk) -> None:
     ]
     results = [grown.publish(batch, contribution).result for batch, contribution in parts]
     assert results == [Result.contributed] * 3 + [Result.published]
-    assert grown.publish_complete(epoch).seq == high.seq
+    outcome = grown.publish_complete(epoch)
+    assert outcome
+    assert outcome.seq == high.seq
     assert [grown.publish(*part).result for part in parts] == [Result.refused] * 4
     assert grown.rows() == grown.expected_rows()
 

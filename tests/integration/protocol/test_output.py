@@ -270,8 +270,10 @@ def test_two_that_send_at_once_send_each_row_once(region: World) -> None:
     publish_unsent(region, "run", max_records=1)
     with failpoint("mirror.sending", "touch:/dev/null"):
         threads = [Thread(target=send_until_all, args=(region,)) for _ in range(2)]
-        [one.start() for one in threads]
-        [one.join(60) for one in threads]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join(60)
     assert not any(one.is_alive() for one in threads)
     assert words(region) == numbers(8)
 
@@ -378,6 +380,7 @@ def test_only_a_batch_of_this_ledger_is_kept_as_sent(region: World) -> None:
     region.produce(1)
     region.run("first")
     with region_of(region.pipeline, region.connections) as one:
+        assert one.group.output
         one.group.output.confirm(region.region, Sent(9, UUID(int=9)))
         one.group.output.confirm(region.region, NOTHING_SENT)
     assert region.sql("SELECT sent_seq FROM tidemark.regions") == [(1,)]

@@ -168,7 +168,7 @@ def test_rows_and_dead_letters_of_a_batch_are_one_transaction(both: World) -> No
 
 
 def test_long_details_are_cut() -> None:
-    rows = [[("t", 0, 0, None, "WRONG", "é" * 9999, None, None, [])], []]
+    rows: list[list[Any]] = [[("t", 0, 0, None, "WRONG", "é" * 9999, None, None, [])], []]
 
     class Cursor:
         def execute(self, *given: Any) -> None:

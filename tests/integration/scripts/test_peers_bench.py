@@ -7,15 +7,15 @@ from typing import Any
 
 import psycopg2
 import pytest
-from attempt import Attempt
-from bench import Bench
-from bench_kill import killed, lost_and_doubled
-from bench_paths import LARGE
-from bench_rounds import Rounds
 from confluent_kafka.admin import AdminClient
-from flight_data import Record, records
-from peers import Peers
 from psycopg2 import sql
+from scripts.attempt import Attempt
+from scripts.bench import Bench
+from scripts.bench_kill import killed, lost_and_doubled
+from scripts.bench_paths import LARGE
+from scripts.bench_rounds import Rounds
+from scripts.flight_data import Record, records
+from scripts.peers import Peers
 
 from tidemark.errors import NotStarted
 from tidemark.local.environment import connections
@@ -104,7 +104,7 @@ def test_a_path_that_cannot_run_is_left_out_by_name(
 
     def without_large(batch: int) -> Attempt:
         if batch == LARGE:
-            raise NotStarted("no jar")
+            raise NotStarted()
         return consumer(batch)
 
     monkeypatch.setattr(peers, "consumer", without_large)

@@ -123,7 +123,7 @@ def test_columns_of_the_newest_schema_pass_through_tasks_and_the_proof(
 ) -> None:
     """B12, B20: checked and shown before the first run; a newer schema's field is added."""
     own = RegisteredWorld(
-        project.kafka, project.warehouse, project.topic, project.region, registry=known
+        project.kafka, project.warehouse, project.topic, project.region, known=known
     )
     own.decode |= {"format": format_name, "on_new_field": "add"}
     own.target["on_new_column"] = "add"

@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from demo_example import Example
-from example_place import Place
+from scripts.demo_example import Example
+from scripts.example_place import Place
+from scripts.orders_cdc import OrdersCdc
+from scripts.payments_avro import PaymentsAvro
 from tests.support.commands import answer, tidemark
 from tests.support.members import until
 from tests.support.region import kafka_connection, postgres_connection
 from tests.support.registry import KnownRegistry, registry
-
-from orders_cdc import OrdersCdc
-from payments_avro import PaymentsAvro
 
 pytestmark = pytest.mark.spark
 

@@ -90,7 +90,7 @@ def test_what_a_transform_caches_goes_with_its_batch(
 
 def kept(spark: SparkSession) -> set[int]:
     """The numbers of what Spark keeps."""
-    return set(spark.sparkContext._jsc.getPersistentRDDs().keySet().toArray())  # type: ignore[union-attr]
+    return set(spark.sparkContext._jsc.getPersistentRDDs().keySet().toArray())
 
 
 def empty(rows: DataFrame) -> DataFrame:

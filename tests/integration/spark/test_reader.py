@@ -3,7 +3,7 @@
 import itertools
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
@@ -40,7 +40,8 @@ def offsets(
 def test_a_transactional_log_is_read_exactly_from_any_offset_to_any_offset(
     kafka: str, topic: Topic
 ) -> None:
-    name, visible, end = topic(), [], 0
+    name, end = topic(), 0
+    visible: list[int] = []
     for count, abort in [(4, False), (3, True), (2, False), (1, True), (2, True)]:
         produce_transaction(kafka, name, documents(count), abort=abort)
         visible += [] if abort else range(end, end + count)
@@ -257,6 +258,7 @@ def test_a_reader_closed_early_records_nothing(
     reader = read(batches.spec(staging=batch.staging), spans, 0)
     rows = itertools.accumulate(some.num_rows for some in reader)
     assert next(count for count in rows if count > 10_000) < 19_998
+    assert isinstance(reader, Generator)
     reader.close()
     assert (batches.reads(batch), batches.dead_letters(batch)) == ([], [])
 

@@ -31,7 +31,7 @@ from tidemark.spark import executor as executors
 from tidemark.spark import frame
 from tidemark.spark.executor import SparkExecutor
 from tidemark.spark.session import session
-from tidemark.spark.transform import Transform
+from tidemark.spark.transform import FrameTransform, Transform
 
 pytestmark = pytest.mark.spark
 
@@ -118,14 +118,14 @@ def chain(rows: DataFrame) -> DataFrame:
     return parts.repartition(3, "n").sort("n").where("n % 2 = 0")
 
 
-ALONE: dict[str, Transform] = {
+ALONE: dict[str, FrameTransform] = {
     "group": lambda rows: rows.groupBy(F.col("n") % 7).count(),
     "distinct": lambda rows: rows.distinct(),
     "window": newest,
     "self-join": lambda rows: rows.join(rows.select("n"), "n"),
     "limit-elsewhere": with_first_of_another,
 }
-WHOLE: dict[str, tuple[Transform, int]] = {
+WHOLE: dict[str, tuple[FrameTransform, int]] = {
     "chain": (chain, RECORDS // 2),
     "union-in-one-task": (lambda rows: rows.union(rows).coalesce(1), 2 * RECORDS),
     "cache": (cached, RECORDS),

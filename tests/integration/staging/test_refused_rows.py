@@ -263,11 +263,14 @@ def test_a_search_ends_at_the_limit_and_not_at_the_end_of_the_batch(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B15: a table that refuses everything costs no more than the limit allows."""
-    tried = []
+    tried: list[int] = []
     at = Places.at
-    monkeypatch.setattr(
-        Places, "at", lambda self, name, some: tried.append(len(some)) or at(self, name, some)
-    )
+
+    def counted(self: Places, name: str, some: Any) -> Any:
+        tried.append(len(some))
+        return at(self, name, some)
+
+    monkeypatch.setattr(Places, "at", counted)
     constrain(desk, "CHECK (v < 0)")
     with pytest.raises(TooManyDeadLetters):
         work(desk, GOOD, Limits(max_count=2))
@@ -445,8 +448,8 @@ def test_rows_and_dead_letters_are_all_that_was_staged_whatever_the_table_refuse
         if kind != "itself":  # records that need each other stand if they share a slice
             assert ordered(there) == ordered(survivors(rows, takes))
         for place in {row[:2] for row in letters}:
-            values = [row[2] for row in letters if row[:2] == place]
-            assert not takes(values, [row[2] for row in there])
+            refused = [row[2] for row in letters if row[:2] == place]
+            assert not takes(refused, [row[2] for row in there])
         assert ordered(there + letters) == ordered(rows)
         counts = (len(there), len(letters), len({row[:2] for row in letters}))
         assert (moved.rows, moved.refused_rows, moved.refused_records) == counts

@@ -36,7 +36,7 @@ def test_a_target_that_refuses_is_named_without_the_row(
     error = target_refused(refusal.value, [TARGET])
     assert isinstance(error, TargetRefused)
     assert named in str(error)
-    assert refusal.value.pgcode in str(error)
+    assert str(refusal.value.pgcode) in str(error)
     assert "UA" not in str(error)
     assert "(7)" not in str(error)
 
