@@ -8,7 +8,7 @@ from tidemark.ledger import letters
 from tidemark.ledger.letters import ALL_LETTERS, KeptLetter
 from tidemark.ledger.lookup import Lookup
 from tidemark.model.dead_letters import LetterFilter
-from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.offsets import Span, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +176,6 @@ class Looks(Lookup):
         """Topic, partition and offset of the batches' dead letters that may be rows by now."""
         rows = self._rows("set_aside_of", region=region, first=first, last=last)
         return frozenset((topic, number, offset) for topic, number, offset in rows)
-
-    def offsets_at(self, region: str, seq: int) -> Offsets:
-        """The merged checkpoint as of a seq."""
-        rows = self._rows("offsets_at", region=region, seq=seq)
-        return {TopicPartition(topic, number): offset for topic, number, offset in rows}
 
     def now(self) -> datetime:
         """The server's time: with it the age of a time in the ledger is computed."""
