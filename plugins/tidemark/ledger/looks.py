@@ -41,6 +41,10 @@ class PublishedSpan:
     dead_letters: int
     is_ended: bool = False
     """A person has since accepted a loss in this log: other records may have these offsets now."""
+    record_end: int | None = None
+    """The offset after the last record that was read in it; None: it held none."""
+    leader_epoch: int | None = None
+    """Of that record: where both are as they were, so is the log up to there."""
 
 
 @dataclass(frozen=True, slots=True)
