@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.utils.db import initdb
 
 from tidemark.airflow.operator import DrainOperator
-from tidemark.errors import Refused, RunNotDone, Superseded, Unreachable
+from tidemark.errors import Refused, RunNotDone, Superseded, TidemarkError, Unreachable
 from tidemark.ledger.looks import Counted
 from tidemark.model.batch import Checkpoint
 from tidemark.model.offsets import TopicPartition
@@ -93,7 +93,7 @@ class StandIns:
         if kind in MOMENTARY:
             del self.failing[name]
         if kind is not None:
-            raise kind(f"{name} fails, as the scenario says")
+            raise kind() if issubclass(kind, TidemarkError) else kind(f"{name} fails, as told")
 
 
 def main() -> None:

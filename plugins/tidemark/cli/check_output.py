@@ -1,6 +1,6 @@
 """The output topic's part of `tidemark check`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AclOperation
@@ -9,11 +9,16 @@ from tidemark.cli.findings import Doubtful, Finding, Unknown, Wrong, finding
 from tidemark.cli.project import connection
 from tidemark.kafka.admin import SECONDS, Admin, request
 from tidemark.kafka.config import kafka_config
+from tidemark.kafka.facts import Broker
+from tidemark.kafka.retention import record_limits
 from tidemark.kafka.sessions import offsets_kept_minutes
 from tidemark.settings.pipeline import Pipeline
 
 NEEDED = {AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE}
 """On the output topic, which is read where nothing else says what was sent."""
+
+LETTER_BYTES = 64 << 10
+"""A dead letter is its record, whole, with headers that say why; these have no more, as a rule."""
 
 ADVISED_MINUTES = 7 * 24 * 60
 """Kafka's default of offsets.retention.minutes."""
@@ -24,18 +29,20 @@ def output_findings(pipeline: Pipeline) -> Iterator[Finding]:
     if pipeline.sending is None:
         return
     conn_id, topics = pipeline.kafka.connection, pipeline.sent_to
+    read = pipeline.kafka.topics
     if rows := topics.rows:
-        yield finding(f"output topic {rows}", lambda: _topic(conn_id, rows, "output.topic"))
+        yield finding(f"output topic {rows}", lambda: _topic(conn_id, rows, "output.topic", read))
     if letters := topics.letters:
-        key = "dead_letters.topic"
-        yield finding(f"topic of dead letters {letters}", lambda: _topic(conn_id, letters, key))
+        key, what = "dead_letters.topic", f"topic of dead letters {letters}"
+        yield finding(what, lambda: _topic(conn_id, letters, key, read, LETTER_BYTES))
     if pipeline.output and (registry := pipeline.output.registry):
         yield finding("registry of the output", lambda: _registry(registry))
     yield finding("what was sent", lambda: _kept(conn_id))
 
 
-def _topic(conn_id: str, name: str, key: str) -> str:
-    admin = Admin(kafka_config(connection(conn_id)))
+def _topic(conn_id: str, name: str, key: str, read: Sequence[str], more: int = 0) -> str:
+    config = kafka_config(connection(conn_id))
+    admin = Admin(config)
     found = request(
         admin,
         lambda: admin.describe_topics(
@@ -52,7 +59,21 @@ def _topic(conn_id: str, name: str, key: str) -> str:
     if granted and AclOperation.ALL not in granted and NEEDED - granted:
         missing = ", ".join(sorted(one.name for one in NEEDED - granted))
         raise Wrong(f"{missing} is not granted", f"grant {missing} on topic {name}")
+    _doubt_limit(config, name, read, more)
     return f"{len(found.partitions)} partitions; may write, read and describe"
+
+
+def _doubt_limit(config: dict[str, str], name: str, read: Sequence[str], more: int) -> None:
+    """A record that Kafka has taken in a topic that is read should fit where it is sent."""
+    inputs = Broker(config).topics(read)
+    limits = record_limits(config, [name, *inputs])
+    largest = max((limits[topic] for topic in inputs if topic in limits), default=0)
+    if limits.get(name, largest + more) < largest + more:
+        raise Doubtful(
+            f"takes records of {limits[name]:,} bytes, and the topics that are read of"
+            f" {largest:,}: one that does not fit stops the region",
+            f"raise max.message.bytes of topic {name} to {largest + more} at least",
+        )
 
 
 def _registry(conn_id: str) -> str:

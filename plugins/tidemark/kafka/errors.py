@@ -381,8 +381,8 @@ class OutputRecordTooLarge(Refused):
     def __str__(self) -> str:
         return (
             f"a record is larger than Kafka takes in {self.topics.named} ({self.cause}):"
-            " raise max.message.bytes of the topic, and message.max.bytes in the connection's"
-            " extra"
+            " raise max.message.bytes of the topic, and message.max.bytes where the connection's"
+            " extra sets it"
         )
 
 

@@ -30,19 +30,34 @@ class Retention:
 
 def retentions(config: Mapping[str, str], topics: Iterable[str]) -> dict[str, Retention]:
     """The settings of each topic."""
+    return {topic: _retention(found) for topic, found in _settings(config, topics).items()}
+
+
+def record_limits(config: Mapping[str, str], topics: Iterable[str]) -> dict[str, int]:
+    """max.message.bytes of each topic, where it may be asked (DescribeConfigs)."""
+    found = _settings(config, topics)
+    return {name: int(one["max.message.bytes"]) for name, one in found.items() if one}
+
+
+def _settings(config: Mapping[str, str], topics: Iterable[str]) -> dict[str, dict[str, str] | None]:
+    """Of each topic; None where they may not be asked."""
     resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
     admin = AdminClient(quiet(config))  # named: its answers die with it
     asked: dict[Any, Any] = admin.describe_configs(resources, request_timeout=SECONDS)
-    return {resource.name: _retention(future) for resource, future in asked.items()}
+    return {resource.name: _told(future) for resource, future in asked.items()}
 
 
-def _retention(future: Any) -> Retention:
+def _told(future: Any) -> dict[str, str] | None:
     try:
-        found = future.result(SECONDS + 5)
+        return {name: one.value for name, one in future.result(SECONDS + 5).items()}
     except KafkaException:
+        return None
+
+
+def _retention(found: Mapping[str, str] | None) -> Retention:
+    if found is None:
         return Retention()
-    policy = found["cleanup.policy"].value
-    kept = int(found["retention.ms"].value)
+    policy, kept = found["cleanup.policy"], int(found["retention.ms"])
     return Retention(policy, kept if "delete" in policy and kept >= 0 else None)
 
 

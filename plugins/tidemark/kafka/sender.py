@@ -17,8 +17,9 @@ from tidemark.kafka.errors import (
 )
 from tidemark.model.output import OutputRecord, Topics
 
-SENDING: Settings = {"partitioner": "murmur2_random"}
-"""A key goes to the partition that Java's producers choose. A connection may set it otherwise."""
+SENDING: Settings = {"partitioner": "murmur2_random", "message.max.bytes": 1_000_000_000}
+"""A key goes to the partition that Java's producers choose, and the topic alone limits a record:
+the client's own limit is below what Kafka takes. A connection may set them otherwise."""
 
 FENCED_CODES = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
 

@@ -227,6 +227,41 @@ def test_check_looks_at_the_topic(world: World, sink: str, monkeypatch: pytest.M
     assert (topic.state, topic.fact) == ("failed", "does not exist")
 
 
+def test_check_compares_what_the_topics_take(
+    world: World, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G120: what Kafka took where it is read, as rows and as dead letters, which are larger."""
+    connection = "tidemark.cli.check_output.connection"
+    monkeypatch.setattr(connection, lambda conn_id: world.connections[conn_id])
+    for limit, states in [
+        ({"max.message.bytes": "1000"}, ["warned", "warned"]),
+        ({}, ["ok", "warned"]),
+        ({"max.message.bytes": str(2 << 20)}, ["ok", "ok"]),
+    ]:
+        sinks = {"output": {"topic": topic(**limit)}, "dead_letters": {"topic": topic(**limit)}}
+        world.settings |= sinks
+        assert [one.state for one in output_findings(world.pipeline)][:2] == states
+
+
+def test_what_kafka_took_is_sent(world: World, topic: Callable[..., str]) -> None:
+    """G120: a row and a dead letter as large as Java's producers and brokers let through."""
+    rows, letters = (topic(partitions=1, **{"max.message.bytes": str(2 << 20)}) for _ in range(2))
+    world.settings |= {
+        "output": {"topic": rows},
+        "dead_letters": {"topic": letters, "max_ratio": 1.0},
+    }
+    most = (1 << 20) - 200
+    row, bad = json.dumps({"value": "x" * (most - 13)}).encode(), b"x" * most
+    producer = Producer({"bootstrap.servers": world.kafka, "message.max.bytes": 2 << 20})
+    for value in (row, bad):
+        producer.produce(world.topic, value, partition=0)
+    assert producer.flush(20) == 0
+    world.run()
+    [sent], [letter] = sent_to(world.kafka, rows), sent_to(world.kafka, letters)
+    assert json.loads(sent.value or b"")["value"] == "x" * (most - 13)
+    assert letter.value == bad
+
+
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
