@@ -238,7 +238,8 @@ class World:
             at_least = state.confirmed
         if "at least" in self._without:
             at_least = 0
-        return begin("r", look, look, one.sent, at_least)  # type: ignore[arg-type]
+        held = look.newest_seq("r")
+        return begin("r", look, look, one.sent, at_least, held)  # type: ignore[arg-type]
 
     def _commit(self, state: State, place: int, one: Mirror) -> Iterator[Step]:
         assert one.todo

@@ -1,5 +1,7 @@
 """Where an output goes on when Kafka does not tell what was sent."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -8,7 +10,8 @@ import pytest
 
 from tidemark.errors import Refused
 from tidemark.model.output import NOTHING_SENT, NOWHERE, OutputHistory, Sent, Topics
-from tidemark.protocol.output_start import begin
+from tidemark.protocol.errors import OutputTailsUnread
+from tidemark.protocol.output_start import begin, keep_seqs, look
 
 BATCHES = [Sent(seq, UUID(int=seq)) for seq in (1, 2, 3)]
 
@@ -40,7 +43,9 @@ class Known:
 
 
 def begun(known: Any) -> Sent:
-    return begin("r", known, known, set(), 0)
+    found = begin("r", known, known, set(), 0, known.held)
+    keep_seqs("r", known, known.held)
+    return found
 
 
 @pytest.mark.parametrize("held", [1, None])
@@ -66,3 +71,24 @@ def test_nothing_else_is_taken(wrong: int) -> None:
     """B9"""
     with pytest.raises(Refused, match=r"Nothing was sent\. Set output\.resume_after: 2"):
         begun(Known(2, 2, wrong))
+
+
+@dataclass
+class Crowded(Known):
+    """Others have sent too much to the topic since."""
+
+    def newest_seq(self, region: str) -> int | None:
+        raise OutputTailsUnread(region=region, partitions=())
+
+    @contextmanager
+    def snapshot(self, region: str) -> Iterator["Crowded"]:
+        yield self
+
+
+def test_a_person_tells_where_a_topic_is_too_full_to_tell() -> None:
+    """B9, B16, G121"""
+    crowded: Any = Crowded(None, 2, 2)
+    assert look("r", crowded, set(), 2) is None
+    crowded.resume_after = None
+    with pytest.raises(OutputTailsUnread):
+        look("r", crowded, set(), 2)

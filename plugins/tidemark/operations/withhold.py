@@ -10,7 +10,7 @@ from tidemark.operations.region import Connections, Region, mirror_seen, region_
 from tidemark.protocol.errors import BatchNotNextToSend
 from tidemark.protocol.output import refuse_other_output
 from tidemark.protocol.output_ports import Output
-from tidemark.protocol.output_start import begin
+from tidemark.protocol.output_start import begin, look
 from tidemark.protocol.withhold import withhold
 from tidemark.protocol.withhold_request import WithholdRequest
 from tidemark.settings.pipeline import Pipeline
@@ -72,8 +72,9 @@ def _dry_run(region: Region, output: Output, seq: int) -> WithholdReport:
     refuse_other_output(checkpoint, output)
     at_least = output.known_sent(region.name)
     marks = region.group.sent(checkpoint.offsets)
+    held = look(region.name, output, marks, at_least)
     with output.snapshot(region.name) as snapshot:
-        sent = begin(region.name, output, snapshot, marks, at_least)
+        sent = begin(region.name, output, snapshot, marks, at_least, held)
         unsent = [one for one in snapshot.unsent(sent) if not one.is_withheld]
     if not unsent or unsent[0].seq != seq:
         raise BatchNotNextToSend(region=region.name, seq=seq, sent_seq=sent.seq)

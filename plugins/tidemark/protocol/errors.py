@@ -537,6 +537,21 @@ class OutputResumeAfterWrong(Refused):
         )
 
 
+class OutputTailsUnread(Refused):
+    """Others have sent so much to the topics that the region's newest record was not found."""
+
+    region: str
+    partitions: tuple[TopicPartition, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: Kafka does not tell what was sent, and the newest records of"
+            f" {', '.join(map(str, self.partitions))} are of other regions. Nothing was sent. Set"
+            " output.resume_after to the newest batch that the region has sent there, or to 0 if it"
+            " never sent any"
+        )
+
+
 class OutputMarkUnknown(Refused):
     """The group's offsets do not name one batch of this ledger as sent."""
 

@@ -21,7 +21,7 @@ from tidemark.model.output import OutputRecord, Sent, Unsent
 from tidemark.protocol.changes import differing
 from tidemark.protocol.errors import MirrorEpochPassed, OutputChangedSinceRun
 from tidemark.protocol.output_ports import Output, Snapshot
-from tidemark.protocol.output_start import begin
+from tidemark.protocol.output_start import begin, keep_seqs, look
 from tidemark.protocol.ports import Deciding, Group, Ledger
 
 
@@ -73,9 +73,11 @@ def due(
         return
     at_least = output.known_sent(region)  # first: whoever kept it had read it in Kafka
     marks = group.sent(offsets)
+    held = look(region, output, marks, at_least)
     with output.snapshot(region) as snapshot:
         _refuse_other_epoch(snapshot.checkpoint(at), epoch)
-        sent = begin(region, output, snapshot, marks, at_least)
+        sent = begin(region, output, snapshot, marks, at_least, held)
+        keep_seqs(region, output, held)
         unsent = snapshot.unsent(sent) if at is None else ()
         chosen = fitting(unsent, output.max_rows)
         is_all = len(chosen) == len(unsent)

@@ -4,35 +4,69 @@ from collections.abc import Collection
 
 from tidemark.model.output import NOTHING_SENT, Sent
 from tidemark.protocol.errors import (
+    MirrorOvertaken,
     OutputMarkUnknown,
     OutputResumeAfterWrong,
     OutputStartPruned,
     OutputStartUnsaid,
+    OutputTailsUnread,
     ResumeFault,
 )
 from tidemark.protocol.output_ports import Output, Snapshot
 
+UNREAD = -1
+"""Stands for the newest batch in the topics where the group's offsets tell what was sent."""
+
+
+def look(region: str, output: Output, marks: Collection[Sent], at_least: int) -> int | None:
+    """The newest batch of the region in the topics, if they have to tell what was sent.
+
+    They are read outside of any snapshot, which Postgres would end meanwhile; whoever could send
+    more is fenced. None: they hold none, or too much of others to tell, and a person has told.
+
+    Raises:
+        Refused: they hold too much of others, and nobody has told.
+    """
+    with output.snapshot(region) as snapshot:
+        if _is_told(snapshot, marks, at_least):
+            return UNREAD
+    try:
+        return output.newest_seq(region)
+    except OutputTailsUnread:
+        if output.resume_after is None:
+            raise
+        return None
+
+
+def _is_told(snapshot: Snapshot, marks: Collection[Sent], at_least: int) -> bool:
+    return len(marks) == 1 and all(one.seq >= at_least and snapshot.knows(one) for one in marks)
+
 
 def begin(
-    region: str, output: Output, snapshot: Snapshot, marks: Collection[Sent], at_least: int
+    region: str,
+    output: Output,
+    snapshot: Snapshot,
+    marks: Collection[Sent],
+    at_least: int,
+    held: int | None,
 ) -> Sent:
     """The newest batch that was sent: what follows it is sent next.
 
     `marks` are what the metadata of the group's offsets say, which is one and the same on all
     partitions, and no older than `at_least`, which the ledger knew as sent before they were read.
     Where there is none, the region begins, if the ledger never published anything and the topic
-    holds nothing of it; or a person says where.
+    holds nothing of it; or a person says where. `held` is what `look` has found in the topics.
 
     Raises:
         Refused: it is not known, or no batch of this ledger; the text says what to set.
+        Fenced: the ledger knew the mark when the topics were looked at, and does not now.
     """
-    if len(marks) == 1 and snapshot.knows(mark := next(iter(marks))) and mark.seq >= at_least:
-        return mark
-    held = output.newest_seq(region)
+    if _is_told(snapshot, marks, at_least):
+        return next(iter(marks))
+    if held == UNREAD:
+        raise MirrorOvertaken(region=region)
     if output.resume_after is not None:
-        found = _resumed(region, output, snapshot, held)
-        output.raise_next_seq(region, max(held or 0, output.resume_after))
-        return found
+        return _resumed(region, output, snapshot, held)
     if marks or held is not None:
         raise OutputMarkUnknown(
             region=region,
@@ -43,6 +77,12 @@ def begin(
             is_too_old=len(marks) == 1 and snapshot.knows(next(iter(marks))),
         )
     return _first(region, output, snapshot)
+
+
+def keep_seqs(region: str, output: Output, held: int | None) -> None:
+    """Where a person has said what was sent, no batch gets a seq that consumers may have met."""
+    if held != UNREAD and output.resume_after is not None:
+        output.raise_next_seq(region, max(held or 0, output.resume_after))
 
 
 def _resumed(region: str, output: Output, snapshot: Snapshot, held: int | None) -> Sent:
