@@ -406,7 +406,9 @@ def _plain(value: object) -> object:
         return value
     if isinstance(value, Mapping):
         return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, Collection) and not isinstance(value, str | bytes):
+    if isinstance(value, Collection) and not (
+        isinstance(value, str | bytes) or hasattr(value, "_fields")
+    ):
         return [_plain(one) for one in value]
     return str(value)
 

@@ -10,7 +10,7 @@ from tidemark.errors import (
     Unreachable,
 )
 from tidemark.model.corruption import leave_out
-from tidemark.model.facts import GO_ON
+from tidemark.model.errors import GO_ON
 from tidemark.model.offsets import Span, TopicPartition, in_ranges
 from tidemark.model.output import Topics
 

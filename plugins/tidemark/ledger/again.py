@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import Refused, StagingLost
 from tidemark.ledger.decision import Decision, counts_of
+from tidemark.ledger.errors import BatchNotReplayable, LettersPurgedMeanwhile, SpansReadOtherwise
 from tidemark.model.batch import Batch, Moved, PlannedSpan
 from tidemark.model.contribution import Contribution
 from tidemark.model.offsets import Span
@@ -22,16 +22,13 @@ def refuse_again(cursor: Cursor, region: str, seq: int) -> None:
     """
     kind, is_retained, purged = _again_facts(cursor, region, seq)
     if kind is None:
-        fault = "is no checkpoint (`tidemark checkpoints` lists them)"
-    elif not is_retained:
-        fault = "is pruned from the ledger"
-    elif kind == "replay":
-        fault = "has no spans: it is a replay of dead letters. A rewind takes it back"
-    elif purged:
-        fault = f"had {purged} dead letters that were purged: were they rows of a replay before?"
-    else:
-        return
-    raise Refused(f"region {region}: batch {seq} can't be replayed: it {fault}")
+        raise BatchNotReplayable(region=region, seq=seq, why="unknown")
+    if not is_retained:
+        raise BatchNotReplayable(region=region, seq=seq, why="pruned")
+    if kind == "replay":
+        raise BatchNotReplayable(region=region, seq=seq, why="replay")
+    if purged:
+        raise BatchNotReplayable(region=region, seq=seq, why="purged", purged=purged)
 
 
 def _again_facts(cursor: Cursor, region: str, seq: int) -> tuple[str | None, bool, int]:
@@ -100,9 +97,8 @@ class Again(Decision):
             **counts_of(contribution.reads),
         )
         if claimed != len(batch.spans):
-            raise StagingLost(
-                f"region {self.region}: {claimed} of the {len(batch.spans)} spans of batch"
-                f" {batch.seq} were read with as many records as the ledger counted"
+            raise SpansReadOtherwise(
+                region=self.region, seq=batch.seq, spans=len(batch.spans), read=claimed
             )
         self._run("claim_again_alone", seq=batch.seq, contribution=number)
 
@@ -117,8 +113,5 @@ class Again(Decision):
         values = {"seq": batch.seq, "staged_seq": batch.staged_seq, "letters": dead_letters}
         found = self._one("publish_again", **values)
         if found is None:
-            raise Refused(
-                f"region {self.region}: dead letters of batch {batch.seq} were purged meanwhile;"
-                " nothing was changed"
-            )
+            raise LettersPurgedMeanwhile(region=self.region, seq=batch.seq)
         return int(found[0])

@@ -1,9 +1,9 @@
 """A deciding transaction: all changes that it may make under the region lock and the epoch."""
 
-from tidemark.errors import Fenced
 from tidemark.ledger import rewinds
 from tidemark.ledger.actions import Order, write_action
 from tidemark.ledger.again import Again
+from tidemark.ledger.errors import CheckpointNotRestored
 from tidemark.ledger.planning import Planning
 from tidemark.ledger.publishing import Publishing
 from tidemark.ledger.replaying import Replaying
@@ -44,7 +44,7 @@ class Deciding(Planning, Publishing, Replaying, Again):
         self._run("rewind_partitions", seq=to_seq)
         self._forget_pruned_rows(to_seq)
         if self._run("rewind_head", seq=to_seq) != 1:
-            raise Fenced(f"region {self.region}: {to_seq} can't become the head")
+            raise CheckpointNotRestored(region=self.region, seq=to_seq)
         return dead_letters, replays
 
     def _forget_pruned_rows(self, to_seq: int) -> None:

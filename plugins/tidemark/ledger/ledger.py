@@ -7,9 +7,9 @@ from uuid import UUID
 
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import Fenced, Refused
 from tidemark.ledger import regions
 from tidemark.ledger.deciding import Deciding
+from tidemark.ledger.errors import EpochHasPassed, RegionKeepsGroup, RegionNeverOpened
 from tidemark.ledger.owners import others_of, refuse_shared
 from tidemark.ledger.reader import Reader
 from tidemark.ledger.settling import Settling
@@ -33,10 +33,7 @@ class Ledger(Reader):
         with transaction(self.engine, name) as cursor:
             state = lock_region(cursor, region)
             if state.epoch != epoch:
-                raise Fenced(
-                    f"region {region}: epoch {epoch} has passed, the region is at {state.epoch}:"
-                    " another run or a reset took over, and this process can no longer write"
-                )
+                raise EpochHasPassed(region=region, epoch=epoch, found=state.epoch)
             yield Deciding(cursor, region, epoch, state.head_seq, state.next_seq)
 
     @contextmanager
@@ -66,11 +63,7 @@ class Ledger(Reader):
             _create_targets(cursor, values)
             state = lock_region(cursor, region)
             if state.group_id != group_id:
-                raise Refused(
-                    f"region {region} has consumer group {state.group_id!r}, the pipeline says"
-                    f" {group_id!r}; a region keeps its group, unless `tidemark region move`"
-                    " carries it over"
-                )
+                raise RegionKeepsGroup(region=region, group=state.group_id, asked=group_id)
 
     def outcome(self, batch: Batch, contribution: Contribution) -> str | None:
         """The state of a batch whose COMMIT got no answer, read under the region lock.
@@ -172,11 +165,6 @@ class Ledger(Reader):
         return found[0] if found else None
 
 
-def never_opened(region: str) -> Refused:
-    """The error for a region that the ledger does not know."""
-    return Refused(f"region {region} is not in the ledger yet: start its first run")
-
-
 def _create_targets(cursor: Cursor, values: dict[str, Any]) -> None:
     cursor.execute(query("create_targets"), values)
 
@@ -190,5 +178,5 @@ def lock_region(cursor: Cursor, region: str) -> RegionState:
     cursor.execute(query("lock_region"), {"region": region})
     found = cursor.fetchone()
     if found is None:
-        raise never_opened(region)
+        raise RegionNeverOpened(region=region)
     return regions.state(region, found)

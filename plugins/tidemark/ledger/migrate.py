@@ -14,7 +14,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, ProgrammingError
 
-from tidemark.errors import Refused
+from tidemark.ledger.errors import LedgerIsNewer
 from tidemark.model.table_name import OURS
 from tidemark.postgres.errors import refusal, unreachable
 from tidemark.postgres.queries import query
@@ -95,10 +95,7 @@ def _present(connection: Connection) -> str | None:
     options = {"version_table_schema": SCHEMAS[0]}
     found: str | None = MigrationContext.configure(connection, opts=options).get_current_revision()
     if found is not None and found not in _known():
-        raise Refused(
-            f"the ledger is at revision {found}, made by a newer version of Tidemark; this one"
-            f" knows revisions up to {newest()}: upgrade Tidemark"
-        )
+        raise LedgerIsNewer(revision=found, newest=newest())
     return found
 
 

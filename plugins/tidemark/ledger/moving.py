@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
-from tidemark.errors import Refused
 from tidemark.ledger import regions
 from tidemark.ledger.actions import Order, write_action
+from tidemark.ledger.errors import RegionKeepsTargets, TableMovesWithItsRows
 from tidemark.ledger.naming import at_rest
 from tidemark.ledger.owners import others_of, refuse_shared
 from tidemark.model.state import Mirrored, RegionState
@@ -56,16 +56,12 @@ def move(engine: Engine, state: RegionState, to: Place, seen: Mirrored, order: O
 
 def _refuse_other_tables(cursor: Cursor, found: RegionState, to: Place) -> None:
     if found.targets.keys() != to.tables.keys():
-        raise Refused(
-            f"region {found.region} has the targets {', '.join(found.targets)}, the pipeline says"
-            f" {', '.join(to.tables)}: a region keeps their names"
+        raise RegionKeepsTargets(
+            region=found.region, targets=tuple(found.targets), asked=tuple(to.tables)
         )
     for name, table in to.tables.items():
         known, oid = found.targets[name], regions.target_oid(cursor, table)
         if known.oid is not None and oid != known.oid:
-            now = "is not there" if oid is None else f"has oid {oid}"
-            raise Refused(
-                f"region {found.region} has published to {known.table}, the table with oid"
-                f" {known.oid}, and {table} {now}: a table moves with its rows. Rename it (ALTER"
-                " TABLE ... RENAME TO, or SET SCHEMA), then move the region"
+            raise TableMovesWithItsRows(
+                region=found.region, table=known.table, oid=known.oid, asked=table, asked_oid=oid
             )

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
-from tidemark.errors import Refused, Superseded
 from tidemark.ledger.actions import Order, write_action
+from tidemark.ledger.errors import RegionChangedMeanwhile, RegionNameTaken, RegionNotAtRest
 from tidemark.ledger.ledger import lock_region
 from tidemark.model.state import RegionState
 from tidemark.postgres.queries import query
@@ -62,7 +62,7 @@ def rename(engine: Engine, state: RegionState, new: str, order: Order | None) ->
         found = at_rest(cursor, state)
         cursor.execute(query("rename_taken"), {"new": new})
         if cursor.fetchone() == (True,):
-            raise Refused(f"region {new} is in the ledger already: choose another name")
+            raise RegionNameTaken(region=new)
         if order is None:
             return found.epoch
         names = {"region": state.region, "new": new}
@@ -83,15 +83,9 @@ def at_rest(cursor: Cursor, state: RegionState) -> RegionState:
     """
     found = lock_region(cursor, state.region)
     if found.epoch != state.epoch:
-        raise Superseded(
-            f"region {state.region}: epoch {state.epoch} has passed, the region is at"
-            f" {found.epoch}: a run or a reset began meanwhile. Nothing was changed"
-        )
+        raise RegionChangedMeanwhile(region=state.region, epoch=state.epoch, found=found.epoch)
     if _has_open_run(cursor, state.region):
-        raise Refused(
-            f"region {state.region} is not at rest: a run or a reset is at work, or died there."
-            f" Nothing was changed. Wait for it, or end it: `tidemark reset {state.region} --apply`"
-        )
+        raise RegionNotAtRest(region=state.region)
     return found
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from tidemark.errors import TargetRefused
 from tidemark.ledger.decision import Decision, counts_of
+from tidemark.ledger.errors import TableIsAnother
 from tidemark.model.batch import Batch, Moved
 from tidemark.model.contribution import Contribution, SpanRead
 from tidemark.model.dead_letters import JUDGED_FROM, Counted, Limits, Reason
@@ -102,12 +102,7 @@ class Publishing(Decision):
             TargetRefused: it is another table.
         """
         if self._run("keep_target", target=target, schema=schema, table=table) != 1:
-            raise TargetRefused(
-                f"region {self.region}: {schema}.{table} is not the table that the region"
-                " published to: that one was renamed, dropped or made anew. Nothing was changed."
-                " Put the old table back, or start the next run with --accept-changes: new rows"
-                " then go to the table that has the name now"
-            )
+            raise TableIsAnother(region=self.region, table=f"{schema}.{table}")
 
     def advance_head(self, batch: Batch) -> int:
         """Make the batch the region's head; return the number of changed rows, which must be 1."""

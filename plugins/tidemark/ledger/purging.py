@@ -4,9 +4,9 @@ from collections import Counter
 
 from sqlalchemy import Engine
 
-from tidemark.errors import Refused
 from tidemark.ledger import letters, rewinds
 from tidemark.ledger.actions import Order, write_action
+from tidemark.ledger.errors import LettersAreRewound
 from tidemark.ledger.ledger import lock_region
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.postgres.queries import query
@@ -42,10 +42,7 @@ def purge(engine: Engine, region: str, meant: LetterFilter, order: Order) -> Cou
     with transaction(engine, "purge") as cursor:
         lock_region(cursor, region)
         if rewinds.rewind_is_under_way(cursor, region):
-            raise Refused(
-                f"region {region}: a rewind is under way and has counted the dead letters that it"
-                f" removes; wait for it. If it died, `tidemark reset {region} --apply` ends it"
-            )
+            raise LettersAreRewound(region=region)
         values = {"region": region, "step": STEP, **letters.of_filter(meant)}
         cursor.execute(query("purge_dead_letters"), values)
         gone = Counter(dict(cursor.fetchall()))

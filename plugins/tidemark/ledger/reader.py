@@ -3,10 +3,10 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from tidemark.errors import Fenced
 from tidemark.ledger import owners, regions, rewinds
+from tidemark.ledger.errors import RunIsPruned
 from tidemark.ledger.lookup import Lookup
-from tidemark.ledger.owners import Owner
+from tidemark.ledger.owner import Owner
 from tidemark.ledger.planning import Planning
 from tidemark.ledger.rewinds import ReadAgain
 from tidemark.ledger.sending import checkpoint_at
@@ -85,10 +85,7 @@ class Reader(Lookup):
         """
         rows = self._rows("progress", region=region, epoch=epoch)
         if not rows:
-            raise Fenced(
-                f"region {region}: the run of epoch {epoch} has passed and was pruned from the"
-                " ledger"
-            )
+            raise RunIsPruned(region=region, epoch=epoch)
         return Progress(*rows[0])
 
     def region_state(self, region: str) -> RegionState | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import Refused
+from tidemark.ledger.errors import LettersToSendDiffer
 from tidemark.ledger.letters import headers_of_letter
 from tidemark.model.output import Headers, OutputRecord, Unsent
 from tidemark.postgres.queries import query
@@ -40,11 +40,8 @@ def sent_letters(cursor: Cursor, region: str, batch: Unsent, topic: str) -> Iter
         cursor.execute(_NEXT)
     cursor.execute("CLOSE tidemark_letters")
     if found != batch.letters:
-        raise Refused(
-            f"region {region}: batch {batch.seq} published {batch.letters} dead letters, and"
-            f" {found} are there to be sent: somebody else deleted or inserted some. Nothing of the"
-            " batch was sent. If the topic's consumers can miss them,"
-            f" `tidemark withhold {region} {batch.seq}` lets it pass"
+        raise LettersToSendDiffer(
+            region=region, seq=batch.seq, published=batch.letters, found=found
         )
 
 

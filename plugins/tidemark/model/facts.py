@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tidemark.model.errors import GO_ON as GO_ON
 from tidemark.model.errors import (
     LeftTopicsGone,
     NextOffsetsNotHeld,

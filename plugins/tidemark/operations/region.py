@@ -12,8 +12,9 @@ from tidemark.errors import Unreachable
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
-from tidemark.ledger.ledger import Ledger, never_opened
-from tidemark.ledger.owners import Owner
+from tidemark.ledger.errors import RegionNeverOpened
+from tidemark.ledger.ledger import Ledger
+from tidemark.ledger.owner import Owner
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition, without
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
@@ -55,7 +56,7 @@ class Region:
         """
         state = self.ledger.known_region(self.name)
         if state is None:
-            raise never_opened(self.name)
+            raise RegionNeverOpened(region=self.name)
         return state
 
     def with_kept_columns(self) -> "Region":

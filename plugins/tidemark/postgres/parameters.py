@@ -1,6 +1,6 @@
 """The arguments of a Postgres client, from its connection."""
 
-from tidemark.errors import InvalidSettings
+from tidemark.postgres.cases import PostgresConnectionIncomplete
 from tidemark.settings.connections import Connection
 
 TAKEN = (
@@ -25,9 +25,8 @@ def postgres_parameters(connection: Connection) -> dict[str, str | int]:
         InvalidSettings: host or database is missing.
     """
     if not connection.host or not connection.schema:
-        raise InvalidSettings(
-            f"connection {connection.conn_id!r}: host and schema (the database) are needed,"
-            f" got host={connection.host!r} schema={connection.schema!r}"
+        raise PostgresConnectionIncomplete(
+            conn_id=connection.conn_id, host=connection.host, schema=connection.schema
         )
     parameters: dict[str, str | int] = {
         "host": connection.host,

@@ -13,7 +13,7 @@ from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine, create_engine, event
 
 from tidemark import failpoints
-from tidemark.errors import CommitRefused, OutcomeUnknown
+from tidemark.postgres.cases import CommitRolledBack, CommitUnanswered
 from tidemark.postgres.errors import NO_ANSWER, refusal, unreachable
 from tidemark.postgres.session import configure
 
@@ -149,6 +149,6 @@ def _commit(cursor: Cursor, name: str) -> None:
     except (psycopg2.Error, failpoints.FailpointHit) as error:
         if isinstance(error, psycopg2.IntegrityError):
             raise  # a deferred constraint: definitely not committed
-        raise OutcomeUnknown(f"{name}: the connection was lost during COMMIT") from error
+        raise CommitUnanswered(transaction=name) from error
     if cursor.statusmessage != "COMMIT":
-        raise CommitRefused(f"{name}: Postgres answered COMMIT with {cursor.statusmessage}")
+        raise CommitRolledBack(transaction=name, answer=cursor.statusmessage)

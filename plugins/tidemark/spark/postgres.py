@@ -8,7 +8,8 @@ import psycopg2
 import psycopg2.errors
 from psycopg2.extensions import connection as Connection
 
-from tidemark.postgres.errors import NO_ANSWER, staging_discarded, unreachable
+from tidemark.postgres.cases import StagingDiscarded
+from tidemark.postgres.errors import NO_ANSWER, unreachable
 from tidemark.postgres.session import configure
 
 TASK_TIMEOUTS = {
@@ -53,4 +54,4 @@ def postgres_errors() -> Iterator[None]:
     except NO_ANSWER as error:
         raise unreachable(error) from error
     except psycopg2.errors.UndefinedTable as error:
-        raise staging_discarded() from error
+        raise StagingDiscarded from error

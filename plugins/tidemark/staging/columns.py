@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from tidemark.errors import SchemaMismatch
 from tidemark.model.table_name import NAME_BYTES
 from tidemark.staging.column import BATCH_SEQ, TIMESTAMP, TIMESTAMPTZ, Column
+from tidemark.staging.row_errors import ColumnsUnwritable
 
 _SYSTEM_NAMES = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
 _PLAIN = {
@@ -27,11 +27,6 @@ _PLAIN = {
     pa.date32(): "date",
 }
 _WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
-_SUPPORTED = (
-    "boolean, tinyint to bigint, float, double, decimal, string, binary, date, timestamp, "
-    "and arrays, structs and maps of these (in Arrow: bool, int8 to int64, float32, float64, "
-    "decimal128, string, binary, date32, timestamp[us], list, struct, map)"
-)
 
 
 def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
@@ -40,21 +35,18 @@ def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
     Raises:
         SchemaMismatch: Postgres can't hold a name or a type; lists all of them, with a remedy.
     """
-    faults = [*_faults_of_names(schema.names), *_faults_of_types(schema)]
-    if faults:
-        raise SchemaMismatch(
-            "the transform's columns can't be written to Postgres:\n  " + "\n  ".join(faults)
-        )
+    names = tuple(_faults_of_names(schema.names))
+    types = tuple((field.name, str(field.type)) for field in schema if not _type_of(field.type))
+    if names or types or not schema.names:
+        raise ColumnsUnwritable(names=names, types=types)
     return tuple(Column(field.name, _stored(field.type), _type_of(field.type)) for field in schema)
 
 
-def _faults_of_names(names: list[str]) -> Iterator[str]:
-    if not names:
-        yield "it has no columns; keep at least one in the transform"
+def _faults_of_names(names: list[str]) -> Iterator[tuple[str, str]]:
     for name, times in Counter(names).items():
         fault = _fault_of_name(name) or (f"is there {times} times" if times > 1 else None)
         if fault:
-            yield f"column {name!r} {fault}; rename it in the transform"
+            yield name, fault
 
 
 def _fault_of_name(name: str) -> str | None:
@@ -65,15 +57,6 @@ def _fault_of_name(name: str) -> str | None:
     if name == BATCH_SEQ:
         return "is used by Tidemark for the number of a row's batch"
     return "is a system column of Postgres" if name in _SYSTEM_NAMES else None
-
-
-def _faults_of_types(schema: pa.Schema) -> Iterator[str]:
-    for field in schema:
-        if not _type_of(field.type):
-            yield (
-                f"column {field.name!r} has type {field.type}, which Postgres lacks; "
-                f"cast it in the transform to one of: {_SUPPORTED}"
-            )
 
 
 def _type_of(arrow: pa.DataType) -> str:

@@ -10,11 +10,11 @@ import pyarrow as pa
 from psycopg2.extensions import connection as Connection
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import TargetRefused
 from tidemark.model.batch import DeadLetter, Staging
 from tidemark.staging.column import Column
 from tidemark.staging.columns import columns_of
 from tidemark.staging.nested import json_text
+from tidemark.staging.row_errors import DateHasNoJson
 from tidemark.staging.stream import CopyStream
 
 _LETTERS_A_BATCH = 1000
@@ -124,10 +124,7 @@ def _array(values: pa.Array, column: Column) -> pa.Array:
     try:
         return json_text(values)
     except (OverflowError, ValueError):
-        raise TargetRefused(
-            f"column {column.name!r} ({column.arrow_type}) holds a date or timestamp outside the "
-            "years 1 to 9999, which has no JSON form; cast it to string in the transform"
-        ) from None
+        raise DateHasNoJson(column=column.name, arrow_type=str(column.arrow_type)) from None
 
 
 def _chunks(letters: Iterable[DeadLetter]) -> Iterator[list[DeadLetter]]:

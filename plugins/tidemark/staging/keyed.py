@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import InvalidSettings, Refused, SchemaMismatch
 from tidemark.model.upsert import Upsert
 from tidemark.staging.catalog import (
     TableColumn,
@@ -14,7 +13,16 @@ from tidemark.staging.catalog import (
     find_unique_keys,
 )
 from tidemark.staging.column import Column
-from tidemark.staging.fit import quoted
+from tidemark.staging.errors import (
+    CollationNondeterministic,
+    DeletedIsNoBoolean,
+    KeyTypeUnfit,
+    OrderTypeUnfit,
+    TargetMayNotBeUpserted,
+    UniqueIndexMissing,
+    UpsertColumnsMissing,
+    UpsertColumnsReserved,
+)
 from tidemark.staging.refused_records import refuse_without_coordinates
 from tidemark.staging.target import Target, ensure
 
@@ -60,17 +68,11 @@ def refuse_unfit(types: Mapping[str, str], upsert: Upsert) -> None:
         InvalidSettings: a column lacks that the upsert names, or has an unfit type or name.
     """
     if missing := [name for name in upsert.names if name not in types]:
-        raise InvalidSettings(
-            f"target: the rows have no column {', '.join(missing)}; they have {', '.join(types)}"
-        )
+        raise UpsertColumnsMissing(missing=tuple(missing), columns=tuple(types))
     if reserved := [name for name in types if name.startswith(_OWN)]:
-        raise InvalidSettings(
-            f"target.mode: upsert can't write columns whose names begin with {_OWN!r}: {reserved}"
-        )
+        raise UpsertColumnsReserved(prefix=_OWN, columns=tuple(reserved))
     if upsert.deleted and types[upsert.deleted] != "boolean":
-        raise InvalidSettings(
-            f"target.deleted: column {upsert.deleted} is {types[upsert.deleted]}, not boolean"
-        )
+        raise DeletedIsNoBoolean(column=upsert.deleted, postgres_type=types[upsert.deleted])
 
 
 def refuse_unfit_types(target: Target, table: Mapping[str, TableColumn], upsert: Upsert) -> None:
@@ -80,42 +82,28 @@ def refuse_unfit_types(target: Target, table: Mapping[str, TableColumn], upsert:
         InvalidSettings: equal values of a column may have different texts, or have no order.
     """
     for name in upsert.key:
-        if not table[name].type_name.startswith(_KEYS):
-            raise InvalidSettings(
-                f"target.key: column {name} of {target} is {table[name].type_name}, whose equal"
-                " values may have different texts; use a number, text, date, timestamp, uuid or"
-                " bytea"
-            )
+        kind = table[name].type_name
+        if not kind.startswith(_KEYS):
+            raise KeyTypeUnfit(column=name, target=str(target), postgres_type=kind)
     order = upsert.order_by
     if order and not table[order].type_name.startswith(_ORDERS):
-        raise InvalidSettings(
-            f"target.order_by: column {order} of {target} is {table[order].type_name}; use an"
-            " integer, a decimal, a date, a timestamp or text"
-        )
+        kind = table[order].type_name
+        raise OrderTypeUnfit(column=order, target=str(target), postgres_type=kind)
 
 
 def _refuse_without_index(cursor: Cursor, target: Target, upsert: Upsert) -> None:
     key = sorted(upsert.key)
     exact = [is_exact for of, is_exact in find_unique_keys(cursor, target.schema, target.table)
              if of == key]  # fmt: skip
-    columns = ", ".join(map(quoted, upsert.key))
     if not exact:
-        raise SchemaMismatch(
-            f"{target} has no unique index on exactly ({columns}), which an upsert needs (not"
-            f" partial, not deferrable); run: CREATE UNIQUE INDEX ON {target} ({columns});"
-        )
+        raise UniqueIndexMissing(target=str(target), key=upsert.key)
     if not all(exact):
-        raise SchemaMismatch(
-            f"{target}: the unique index on ({columns}) has a nondeterministic collation: it calls"
-            " different texts equal. Give the columns a deterministic one"
-        )
+        raise CollationNondeterministic(target=str(target), key=upsert.key)
 
 
 def _refuse_missing_rights(cursor: Cursor, target: Target) -> None:
     rights = find_table_rights(cursor, target.schema, target.table)
     asked = {"SELECT": rights.select, "UPDATE": rights.update, "DELETE": rights.delete}
-    if missing := ", ".join(name for name, granted in asked.items() if not granted):
-        user = quoted(find_rights(cursor, target.schema).user)
-        raise Refused(
-            f"{user} may not upsert into {target}; run: GRANT {missing} ON {target} TO {user};"
-        )
+    if missing := tuple(name for name, granted in asked.items() if not granted):
+        user = find_rights(cursor, target.schema).user
+        raise TargetMayNotBeUpserted(target=str(target), user=user, rights=missing)

@@ -3,9 +3,9 @@
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import Refused
 from tidemark.staging.catalog import find_columns, find_relation
 from tidemark.staging.column import BATCH_SEQ
+from tidemark.staging.errors import TargetHasLeftovers
 from tidemark.staging.target import Target
 
 _MAY_LOOK = sql.SQL("SELECT has_table_privilege({name}, 'SELECT')")
@@ -28,9 +28,4 @@ def refuse_leftovers(cursor: Cursor, target: Target) -> None:
         return
     cursor.execute(_LEFT.format(target=target.identifier, batch_seq=sql.Identifier(BATCH_SEQ)))
     if cursor.fetchone() == (True,):
-        raise Refused(
-            f"{target} has rows of batches, and this region has published none: they are of a"
-            " region that was dropped, or of another ledger. To keep them as rows of no batch, run:"
-            f" ALTER TABLE {target} ALTER COLUMN {BATCH_SEQ} SET DEFAULT 0, then set it to 0 in the"
-            " rows where it is larger; or choose another table"
-        )
+        raise TargetHasLeftovers(target=str(target))

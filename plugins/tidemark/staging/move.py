@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import TargetRefused
 from tidemark.model.batch import Moved, Staging
 from tidemark.model.contribution import SpanRead
 from tidemark.staging.catalog import find_interfering
 from tidemark.staging.column import BATCH_SEQ, Column
+from tidemark.staging.errors import TargetKeptRowsOut
 from tidemark.staging.target import Target
 
 # a semi-join: a winner named twice moves its rows once
@@ -153,11 +153,8 @@ def refuse_kept_out(
         for event in events
         for name in find_interfering(cursor, target.schema, target.table, event)
     }
-    raise TargetRefused(
-        f"{target} kept rows out: {staged} were staged and {moved.staged_rows} went in, because of"
-        f" {', '.join(found) or 'a trigger or a rule of it'}; nothing of the batch is published."
-        " Filter such rows in the transform, or change the trigger (RETURN NEW lets a row in),"
-        " then run again"
+    raise TargetKeptRowsOut(
+        target=str(target), staged=staged, moved=moved.staged_rows, by=tuple(found)
     )
 
 

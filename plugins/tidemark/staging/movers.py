@@ -10,6 +10,7 @@ from tidemark.model.batch import Batch, Moved
 from tidemark.model.contribution import Contribution
 from tidemark.staging import tables
 from tidemark.staging.deferred import all_deferred
+from tidemark.staging.errors import TargetsDoNotFit
 from tidemark.staging.move import count_dead_letters, move_dead_letters
 from tidemark.staging.mover import Mover
 from tidemark.staging.moving import EVERYTHING
@@ -61,7 +62,7 @@ class Movers:
             except SchemaMismatch as error:
                 unfit.append(error)
         if unfit:
-            raise SchemaMismatch("\n".join(map(str, unfit)))
+            raise unfit[0] if len(unfit) == 1 else TargetsDoNotFit(causes=tuple(unfit))
         upserts = {mover.name: mover.upsert for mover in self.movers if mover.upsert}
         refuse_unfit(cursor, [mover.target for mover in self.movers], upserts)
         return created

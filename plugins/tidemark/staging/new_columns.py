@@ -9,11 +9,10 @@ import psycopg2
 from psycopg2 import errorcodes, sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import Refused
 from tidemark.postgres.session import lock_name
 from tidemark.staging.catalog import find_columns, find_relation
 from tidemark.staging.column import Column
-from tidemark.staging.fit import quoted
+from tidemark.staging.errors import ColumnsMayNotBeAdded
 from tidemark.staging.target import Target
 
 _ALTER = sql.SQL("ALTER TABLE {target} {columns}")
@@ -38,19 +37,13 @@ def add_columns(cursor: Cursor, target: Target, columns: Sequence[Column]) -> di
         sql.SQL("ADD COLUMN {} " + column.postgres_type).format(sql.Identifier(column.name))
         for column in missing
     ]
+    types = {column.name: column.postgres_type for column in missing}
     statement = _ALTER.format(target=target.identifier, columns=sql.SQL(", ").join(added))
     try:
         cursor.execute(statement)
     except psycopg2.Error as error:
         if error.pgcode not in (errorcodes.INSUFFICIENT_PRIVILEGE, errorcodes.WRONG_OBJECT_TYPE):
             raise
-        raise Refused(
-            f"{target} lacks {', '.join(one.name for one in missing)}, which can't be added:"
-            f" {error.diag.message_primary}. Its owner may run: {_by_hand(target, missing)}"
-        ) from error
-    return {column.name: column.postgres_type for column in missing}
-
-
-def _by_hand(target: Target, missing: Sequence[Column]) -> str:
-    added = (f"ADD COLUMN {quoted(one.name)} {one.postgres_type}" for one in missing)
-    return f"ALTER TABLE {target} {', '.join(added)};"
+        cause = error.diag.message_primary or ""
+        raise ColumnsMayNotBeAdded(target=str(target), columns=types, cause=cause) from error
+    return types

@@ -7,11 +7,11 @@ from typing import Protocol
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import Refused
 from tidemark.model.output import OutputRecord, Unsent
 from tidemark.postgres.queries import query
 from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.column import BATCH_SEQ
+from tidemark.staging.errors import OutputKeyMissing, RowsToSendDiffer
 from tidemark.staging.output_json import json_object
 from tidemark.staging.target import Target
 from tidemark.staging.upsert_names import exact_texts
@@ -80,10 +80,7 @@ class TargetRows:
     def _refuse_missing(self, columns: Sequence[TableColumn]) -> None:
         missing = [name for name in self.key if name not in {one.name for one in columns}]
         if missing:
-            raise Refused(
-                f"{self.target} has no column {', '.join(missing)}, which output.key names: correct"
-                " it, or let the transform return the column"
-            )
+            raise OutputKeyMissing(target=str(self.target), missing=tuple(missing))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +114,12 @@ def records_of(
         found += 1
         yield OutputRecord(topic, _encoded(key), _encoded(value), headers)
     if found != batch.rows:
-        raise Refused(
-            f"region {region}: batch {batch.seq} published {batch.rows} changes of rows of"
-            f" {rows.target}, and {found} are there to be sent: somebody else deleted or inserted"
-            " rows, or made the table anew. Nothing of the batch was sent. `tidemark verify` names"
-            " the rows: correct them, or rewind to the checkpoint before. If its consumers can miss"
-            f" them, `tidemark withhold {region} {batch.seq}` lets it pass"
+        raise RowsToSendDiffer(
+            region=region,
+            seq=batch.seq,
+            target=str(rows.target),
+            published=batch.rows,
+            found=found,
         )
 
 

@@ -7,10 +7,9 @@ from graphlib import CycleError, TopologicalSorter
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import Refused
 from tidemark.model.upsert import Upsert
 from tidemark.postgres.queries import query
-from tidemark.staging.fit import quoted
+from tidemark.staging.errors import ForeignKeyActs, ForeignKeyNotDeferrable, ForeignKeysInCircle
 from tidemark.staging.target import Target
 
 
@@ -26,12 +25,6 @@ class Reference:
     is_deferrable: bool
     acts: bool
     """It deletes or changes rows of the child by itself: cascade, set null, set default."""
-
-    @property
-    def remedy(self) -> str:
-        """What lets rows of the child come before those of the parent, or stay after them."""
-        alter = f"ALTER TABLE {self.child} ALTER CONSTRAINT {quoted(self.constraint)} DEFERRABLE;"
-        return f"{alter} (one with RESTRICT: make it anew with NO ACTION)"
 
 
 def parents_first(cursor: Cursor, targets: Sequence[Target]) -> list[Target]:
@@ -52,11 +45,8 @@ def parents_first(cursor: Cursor, targets: Sequence[Target]) -> list[Target]:
     try:
         return list(order.static_order())
     except CycleError:
-        remedies = " or ".join(one.remedy for one in strict)
-        raise Refused(
-            f"foreign keys between the targets form a circle, so none of them can have its rows"
-            f" first; run: {remedies}"
-        ) from None
+        keys = tuple((str(one.child), one.constraint) for one in strict)
+        raise ForeignKeysInCircle(foreign_keys=keys) from None
 
 
 def refuse_unfit(cursor: Cursor, targets: Sequence[Target], upserts: Mapping[str, Upsert]) -> None:
@@ -70,19 +60,17 @@ def refuse_unfit(cursor: Cursor, targets: Sequence[Target], upserts: Mapping[str
     parents_first(cursor, targets)
     for one in find_references(cursor, targets):
         if not one.is_deferrable and _may_change(one, upserts.get(one.parent.name)):
-            raise Refused(
-                f"rows of {one.parent} may be deleted or changed together with those of"
-                f" {one.child} that refer to them, which foreign key {quoted(one.constraint)} does"
-                f" not allow; run: {one.remedy}"
+            raise ForeignKeyNotDeferrable(
+                constraint=one.constraint, child=str(one.child), parent=str(one.parent)
             )
 
 
 def _refuse_acting(reference: Reference) -> None:
     if reference.acts:
-        raise Refused(
-            f"foreign key {quoted(reference.constraint)} of {reference.child} changes or deletes"
-            f" its rows when {reference.parent} changes: no batch would count these. Make it anew"
-            " with ON DELETE NO ACTION ON UPDATE NO ACTION DEFERRABLE"
+        raise ForeignKeyActs(
+            constraint=reference.constraint,
+            child=str(reference.child),
+            parent=str(reference.parent),
         )
 
 

@@ -6,15 +6,11 @@ from contextlib import contextmanager
 import psycopg2
 import psycopg2.errorcodes
 
-from tidemark.errors import TargetRefused
+from tidemark.staging.errors import RowRefused
 from tidemark.staging.target import Target
 
 SERVERS_TROUBLE = ("08", "25", "40", "53", "57", "58", "XX", "55P03")
 """SQLSTATEs that begin so do not concern rows: the server is gone, gave up, or is full."""
-
-
-class Unplaced(Exception):
-    """A row lacks what its mode needs: it is refused like one that a constraint refuses."""
 
 
 def is_refusal(error: psycopg2.Error) -> bool:
@@ -38,8 +34,6 @@ def naming_refusals(targets: Sequence[Target]) -> Iterator[None]:
     """
     try:
         yield
-    except Unplaced as error:
-        raise TargetRefused(str(error)) from None
     except psycopg2.Error as error:
         if not is_refusal(error):
             raise
@@ -47,34 +41,30 @@ def naming_refusals(targets: Sequence[Target]) -> Iterator[None]:
         raise target_refused(error, targets) from None
 
 
-def target_refused(error: psycopg2.Error, targets: Sequence[Target]) -> TargetRefused:
+def target_refused(error: psycopg2.Error, targets: Sequence[Target]) -> RowRefused:
     """The error that names the target's constraint, column or type, without the row's data.
 
     Raise it `from None`: the DETAIL of the server's error quotes the row.
     """
     place = error.diag.schema_name, error.diag.table_name
     known = [one for one in targets if (one.schema, one.table) == place] or targets
-    return TargetRefused(
-        f"{' or '.join(map(str, known))} refuses a row of the batch: {guard(error)}; nothing of"
-        " the batch is published. Correct the rows in the transform, or change the table, then run"
-        " again"
+    code = error.pgcode or "unknown"
+    return RowRefused(
+        targets=tuple(map(str, known)),
+        names=_names(error),
+        sqlstate=code,
+        condition=_condition(code),
     )
 
 
-def guard(error: psycopg2.Error) -> str:
-    """What of the target refuses (a constraint, column or type), without the row's data."""
-    code = error.pgcode or "unknown"
-    return f"{_named(error)} (SQLSTATE {code} {_condition(code)})"
-
-
-def _named(error: psycopg2.Error) -> str:
+def _names(error: psycopg2.Error) -> dict[str, str]:
     named = {
         "constraint": error.diag.constraint_name,
         "column": error.diag.column_name,
         "type": error.diag.datatype_name,
         "table": ".".join(filter(None, (error.diag.schema_name, error.diag.table_name))),
     }
-    return ", ".join(f"{kind} {name}" for kind, name in named.items() if name) or "a value"
+    return {kind: name for kind, name in named.items() if name}
 
 
 def _condition(code: str) -> str:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import InvalidSettings, TargetRefused
 from tidemark.model.batch import ONLY, Batch
 from tidemark.staging.column import Column
+from tidemark.staging.errors import RefusedRowsOfNoRecord, RowsLackCoordinates
 from tidemark.staging.move import of_winners
 from tidemark.staging.target import Target
 
@@ -109,12 +109,7 @@ class RefusedRecords:
         }
         self.cursor.execute(_NOTE.format(**self._names, **columns))
         if strange := len(refused) - self.cursor.rowcount:
-            raise TargetRefused(
-                f"rows of the batch are refused, first by {refused[0].detail}; they can't"
-                f" become dead letters: {', '.join(COORDINATES)} of {strange} of them are not"
-                " those of a record of the batch. Nothing is published. Keep these columns"
-                " unchanged in the transform, then run again"
-            )
+            raise RefusedRowsOfNoRecord(guard=refused[0].detail, rows=strange)
         self.cursor.execute(sql.SQL("ANALYZE {refused}").format(**self._names))
 
     def count_records(self) -> dict[str, int]:
@@ -180,10 +175,7 @@ def missing_coordinates(columns: Sequence[Column]) -> list[str]:
 def refuse_without_coordinates(columns: Sequence[Column], setting: str, instead: str) -> None:
     """Raise InvalidSettings if rows lack the coordinates of their record, which a setting needs."""
     if missing := missing_coordinates(columns):
-        raise InvalidSettings(
-            f"target.{setting} needs the columns {', '.join(COORDINATES)} unchanged; the transform"
-            f" drops or changes {', '.join(missing)}. Keep them, or set {instead}"
-        )
+        raise RowsLackCoordinates(setting=setting, instead=instead, missing=tuple(missing))
 
 
 def _staged(batch: Batch, target: str) -> sql.Identifier:

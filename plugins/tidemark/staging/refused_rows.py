@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import TargetRefused
 from tidemark.model.batch import Batch, Moved
+from tidemark.staging.errors import RefusedRowsNotAllFound, RowsNotPrepared
 from tidemark.staging.moving import EVERYTHING, Moving
 from tidemark.staging.refused_places import Places, Slice
 from tidemark.staging.refused_records import Refused, RefusedRecords
@@ -105,7 +105,7 @@ class Search:
         trial = moving.trial()
         if found := self._search([trial]):
             return [one.named(trial.target, moving.target) for one in found]
-        raise TargetRefused(f"{moving.target} refuses rows of the batch: {refusal.detail}")
+        raise RowsNotPrepared(target=str(moving.target), guard=refusal.detail)
 
     def _search(self, movings: Sequence[Moving]) -> list[Refused]:
         """Try the refused records again, pass after pass, until a pass inserts none of them."""
@@ -169,12 +169,10 @@ class Search:
 
     def _refuse_late(self, more: int) -> None:
         if time.monotonic() > self._until:
-            into = " or ".join(str(moving.target) for moving in self.movings)
-            raise TargetRefused(
-                f"{into} refuses rows of the batch: {self._found + more} records were found in"
-                f" {SEARCH_SECONDS:.0f} s and the search is not finished; nothing is published."
-                " Correct the rows in the transform, change the table, or lower batch.max_records,"
-                " then run again"
+            raise RefusedRowsNotAllFound(
+                targets=tuple(str(moving.target) for moving in self.movings),
+                found=self._found + more,
+                seconds=SEARCH_SECONDS,
             )
 
 

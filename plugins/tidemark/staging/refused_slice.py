@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import psycopg2
 from psycopg2.extensions import cursor as Cursor
 
+from tidemark.staging.errors import RowUnplaced
 from tidemark.staging.moving import Moving
-from tidemark.staging.refusal import Unplaced, guard, is_refusal
+from tidemark.staging.refusal import is_refusal, target_refused
 
 _UNIQUE = ("23505", "23P01")
 _REFERS = "23503"
@@ -51,14 +52,14 @@ def savepoint(cursor: Cursor, movings: Sequence[Moving]) -> Iterator[Step]:
     cursor.execute("SAVEPOINT slice")
     try:
         yield step
-    except Unplaced as error:
+    except RowUnplaced as error:
         refusal = Refusal(step.moving.target.name, str(error))
     except psycopg2.Error as error:
         if not is_refusal(error):
             raise
         by = _refusing(error, movings, step.moving)
         rests_on = _rests_on(error.pgcode, movings.index(by))
-        refusal = Refusal(by.target.name, guard(error), rests_on)
+        refusal = Refusal(by.target.name, target_refused(error, [by.target]).guard, rests_on)
     else:
         cursor.execute("RELEASE SAVEPOINT slice")
         return

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import Refused, TargetRefused
 from tidemark.model.bounds import MOST
 from tidemark.staging.catalog import (
     find_columns,
@@ -14,6 +13,7 @@ from tidemark.staging.catalog import (
     find_table_rights,
 )
 from tidemark.staging.column import BATCH_SEQ
+from tidemark.staging.errors import RowsMayNotBeDeleted, TargetHasNoSeq, TargetKeepsRows
 from tidemark.staging.ports import Deciding
 from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.target import Target, refuse_row_security
@@ -41,10 +41,7 @@ class PublishedRows:
         if not self._is_there(cursor):
             return 0
         if not find_table_rights(cursor, self.target.schema, self.target.table).delete:
-            raise Refused(
-                f"{self.target}: this role may not delete rows, but a rewind has to; grant"
-                " DELETE on the table (docs/operating.md)"
-            )
+            raise RowsMayNotBeDeleted(target=str(self.target))
         return self._count(cursor, after_seq)
 
     def remove_rows(self, transaction: Deciding, after_seq: int) -> int:
@@ -65,13 +62,10 @@ class PublishedRows:
             raise self._kept(cursor, removed, left)
         return removed
 
-    def _kept(self, cursor: Cursor, removed: int, left: int) -> TargetRefused:
+    def _kept(self, cursor: Cursor, removed: int, left: int) -> TargetKeepsRows:
         guards = find_interfering(cursor, self.target.schema, self.target.table, "DELETE")
-        by = ", ".join(guards) or "a trigger or a rule of it"
-        return TargetRefused(
-            f"{self.target}: {removed} rows were deleted and {left} are still there: {by} keeps"
-            " them. Nothing was removed. Let it return OLD, or disable it for the rewind, then"
-            " rewind again"
+        return TargetKeepsRows(
+            target=str(self.target), removed=removed, left=left, by=tuple(guards)
         )
 
     def _count(self, cursor: Cursor, after_seq: int) -> int:
@@ -95,8 +89,5 @@ class PublishedRows:
         refuse_row_security(target, relation)
         columns = {column.name for column in find_columns(cursor, target.schema, target.table)}
         if BATCH_SEQ not in columns:
-            raise Refused(
-                f"{target} has no column {BATCH_SEQ}: so the rows after a checkpoint are unknown,"
-                " and none can be removed"
-            )
+            raise TargetHasNoSeq(target=str(target))
         return True

@@ -13,9 +13,9 @@ from pgpq import ArrowToPostgresBinaryEncoder
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import StagingLost, TargetRefused
-from tidemark.postgres.errors import staging_discarded
+from tidemark.postgres.cases import StagingDiscarded
 from tidemark.staging.column import KEYS
+from tidemark.staging.row_errors import CopyFellShort, ValueUnstorable
 
 _PIECE_BYTES = 64 << 20
 
@@ -62,9 +62,8 @@ class CopyStream:
         )
         cursor.copy_expert(statement, self)  # type: ignore[arg-type]  # it never calls readline
         if cursor.rowcount != batch.num_rows:
-            raise StagingLost(
-                f"{schema}.{table}: {batch.num_rows} rows were sent and {cursor.rowcount} copied; "
-                "roll back and run the attempt again"
+            raise CopyFellShort(
+                table=f"{schema}.{table}", sent=batch.num_rows, copied=cursor.rowcount
             )
         return int(batch.num_rows)
 
@@ -73,10 +72,10 @@ class CopyStream:
         if self._failure is not None:
             raise self._failure from self._failure.__cause__
         if isinstance(error, psycopg2.errors.UndefinedTable):
-            raise staging_discarded() from error
+            raise StagingDiscarded from error
         if isinstance(error, psycopg2.DataError):
             # not chained: the server's CONTEXT quotes the row
-            raise TargetRefused(_refused_value(error, self._schema.names)) from None
+            raise _unstorable(error, self._schema.names) from None
         raise error
 
     def _encoded(self, batch: pa.RecordBatch) -> Iterator[bytes]:
@@ -107,11 +106,11 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     return (batch.slice(start, step) for start in range(0, batch.num_rows, step))
 
 
-def _refused_value(error: psycopg2.Error, names: list[str]) -> str:
+def _unstorable(error: psycopg2.Error, names: list[str]) -> ValueUnstorable:
     code = error.pgcode or ""
     name = (error.diag.context or "").rpartition(", column ")[2]
-    column = f"column {name!r}" if name in names else "a column"
-    return (
-        f"{column} of the rows to stage holds a value that Postgres can't store "
-        f"(SQLSTATE {code} {psycopg2.errorcodes.lookup(code)}); correct or drop it in the transform"
+    return ValueUnstorable(
+        column=name if name in names else None,
+        sqlstate=code,
+        condition=psycopg2.errorcodes.lookup(code),
     )

@@ -6,12 +6,12 @@ import psycopg2.errors
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import SchemaMismatch
 from tidemark.model.batch import Staging
 from tidemark.postgres.queries import query
 from tidemark.postgres.session import configure, lock_name
 from tidemark.staging.catalog import find_columns
 from tidemark.staging.column import Column
+from tidemark.staging.errors import StagingHasOtherColumns
 
 DROP_WAIT_MS = 500
 """Milliseconds that a drop waits for a zombie that still writes."""
@@ -131,7 +131,5 @@ def _refuse_other_columns(cursor: Cursor, staging: Staging, columns: Sequence[Co
         for column in find_columns(cursor, staging.schema, staging.rows)[2:]
     }
     if found != wanted:
-        raise SchemaMismatch(
-            f"{staging.schema}.{staging.rows} was made for the columns {found}, this member "
-            f"writes {wanted}; let every member of the run use the same transform"
-        )
+        table = f"{staging.schema}.{staging.rows}"
+        raise StagingHasOtherColumns(table=table, found=found, wanted=wanted)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import Refused, SchemaMismatch
 from tidemark.model.batch import ONLY
 from tidemark.model.table_name import parse_table
 from tidemark.postgres.session import lock_name
@@ -19,18 +18,19 @@ from tidemark.staging.catalog import (
     find_rights,
 )
 from tidemark.staging.column import BATCH_SEQ, Column
-from tidemark.staging.fit import Difference, differences, quoted
+from tidemark.staging.errors import (
+    TargetDoesNotFit,
+    TargetHasRules,
+    TargetHidesRows,
+    TargetIsNoTable,
+    TargetIsUnlogged,
+    TargetMayNotBeMade,
+    TargetMayNotBeWritten,
+    TargetSchemaMissing,
+)
+from tidemark.staging.fit import differences, quoted
 
 _TABLE_KINDS = "rp"
-_KINDS = {
-    "v": "a view",
-    "m": "a materialized view",
-    "f": "a foreign table, which is outside of the transaction",
-    "i": "an index",
-    "I": "an index",
-    "S": "a sequence",
-    "c": "a composite type",
-}
 _CREATE = sql.SQL("CREATE TABLE {target} ({columns}, {batch_seq} bigint NOT NULL{key})")
 _KEY = sql.SQL(", PRIMARY KEY ({})")
 # BRIN: rows arrive in the order of their batches, so it finds them at almost no cost to inserts; an
@@ -89,24 +89,18 @@ def ensure(
     refuse_row_security(target, relation)
     refuse_rules(target, find_interfering(cursor, target.schema, target.table, "INSERT"))
     table = find_columns(cursor, target.schema, target.table)
-    _refuse_differences(target, list(differences(columns, table)))
+    if found := tuple(differences(columns, table)):
+        raise TargetDoesNotFit(target=str(target), differences=found)
     _refuse_missing_rights(cursor, target, relation, columns, table)
     return False
 
 
 def _create(cursor: Cursor, target: Target, columns: Sequence[Column], key: Sequence[str]) -> None:
     rights = find_rights(cursor, target.schema)
-    schema, user = quoted(target.schema), quoted(rights.user)
     if rights.create is None:
-        raise Refused(
-            f"{target}: schema {schema} does not exist; run: "
-            f"CREATE SCHEMA {schema} AUTHORIZATION {user};"
-        )
+        raise TargetSchemaMissing(target=str(target), schema=target.schema, user=rights.user)
     if not (rights.create and rights.usage):
-        raise Refused(
-            f"{target} does not exist and {user} may not create it; run: "
-            f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {user}; or create the table"
-        )
+        raise TargetMayNotBeMade(target=str(target), schema=target.schema, user=rights.user)
     definitions = [
         sql.SQL("{} " + column.postgres_type).format(sql.Identifier(column.name))
         for column in columns
@@ -120,15 +114,9 @@ def _create(cursor: Cursor, target: Target, columns: Sequence[Column], key: Sequ
 
 def _refuse_other_kinds(target: Target, relation: Relation) -> None:
     if relation.kind not in _TABLE_KINDS:
-        raise Refused(
-            f"{target} is {_KINDS.get(relation.kind, 'no table')}; set target.table to "
-            "a table (it may be partitioned)"
-        )
+        raise TargetIsNoTable(target=str(target), kind=relation.kind)
     if relation.persistence == "u":
-        raise Refused(
-            f"{target} is UNLOGGED: a crash of Postgres would empty it, but not the ledger; "
-            f"run: ALTER TABLE {target} SET LOGGED;"
-        )
+        raise TargetIsUnlogged(target=str(target))
 
 
 def refuse_row_security(target: Target, relation: Relation) -> None:
@@ -138,13 +126,7 @@ def refuse_row_security(target: Target, relation: Relation) -> None:
         Refused: with the statements that help.
     """
     if relation.has_row_security:
-        user = quoted(relation.user)
-        raise Refused(
-            f"{target} has row level security that applies to {user}: rows that it hides can be"
-            " neither counted nor removed, and would arrive twice after a rewind; run as an"
-            f" administrator: ALTER ROLE {user} BYPASSRLS; or: ALTER TABLE {target} DISABLE ROW"
-            " LEVEL SECURITY;"
-        )
+        raise TargetHidesRows(target=str(target), user=relation.user)
 
 
 def refuse_rules(target: Target, interfering: Sequence[str]) -> None:
@@ -155,28 +137,7 @@ def refuse_rules(target: Target, interfering: Sequence[str]) -> None:
     """
     rules = [name.removeprefix("rule ") for name in interfering if name.startswith("rule ")]
     if rules:
-        drops = " ".join(f"DROP RULE {quoted(name)} ON {target};" for name in rules)
-        raise Refused(
-            f"{target} has rules that replace an INSERT: {', '.join(rules)}; no row would"
-            f" arrive in it. Set target.table to the table that they write to, or run: {drops}"
-        )
-
-
-def _refuse_differences(target: Target, found: list[Difference]) -> None:
-    if not found:
-        return
-    facts = [f"  {difference.column}: {difference.fact}" for difference in found]
-    actions = dict.fromkeys(action for difference in found for action in difference.actions)
-    raise SchemaMismatch(
-        "\n".join(
-            [
-                f"{target} does not fit the transform's rows; nothing was written:",
-                *facts,
-                "change the transform, or alter the table:",
-                *(f"  ALTER TABLE {target} {action};" for action in actions),
-            ]
-        )
-    )
+        raise TargetHasRules(target=str(target), rules=tuple(rules))
 
 
 def _refuse_missing_rights(
@@ -186,12 +147,13 @@ def _refuse_missing_rights(
     columns: Sequence[Column],
     table: Sequence[TableColumn],
 ) -> None:
-    grants = []
-    user = quoted(find_rights(cursor, target.schema).user)
-    if not relation.schema_is_usable:
-        grants.append(f"GRANT USAGE ON SCHEMA {quoted(target.schema)} TO {user};")
     written = {BATCH_SEQ, *(column.name for column in columns)}
-    if any(own.name in written and not own.is_writable for own in table):
-        grants.append(f"GRANT INSERT ON {target} TO {user};")
-    if grants:
-        raise Refused(f"{user} may not write to {target}; run: {' '.join(grants)}")
+    is_insert_missing = any(own.name in written and not own.is_writable for own in table)
+    if is_insert_missing or not relation.schema_is_usable:
+        raise TargetMayNotBeWritten(
+            target=str(target),
+            schema=target.schema,
+            user=find_rights(cursor, target.schema).user,
+            is_usage_missing=not relation.schema_is_usable,
+            is_insert_missing=is_insert_missing,
+        )

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import Refused, TargetRefused
 from tidemark.postgres.queries import query
 from tidemark.staging import undo_sql
 from tidemark.staging.catalog import (
@@ -20,6 +19,13 @@ from tidemark.staging.catalog import (
     find_relation,
 )
 from tidemark.staging.column import BATCH_SEQ
+from tidemark.staging.errors import (
+    KeptRowsHaveOtherColumns,
+    KeptRowsPruned,
+    KeysChangedByOthers,
+    KeysNotPutBack,
+    UpsertTargetLacksColumns,
+)
 from tidemark.staging.ports import Deciding
 from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.target import Target, refuse_row_security
@@ -104,11 +110,8 @@ class UpsertedRows:
         lost = set(columns) - {own.name for own in table}
         new = {own.name for own in table if not own.generated} - set(columns)
         if lost and new:
-            raise Refused(
-                f"{self.target} has lost the columns {', '.join(sorted(lost))} and got"
-                f" {', '.join(sorted(new))} since rows were kept for a rewind; whether one was"
-                " renamed nobody can tell, and its values would stay as they are. Nothing was"
-                " changed. Give each its old name for the rewind, or rewind to a newer checkpoint"
+            raise KeptRowsHaveOtherColumns(
+                target=str(self.target), lost=tuple(sorted(lost)), got=tuple(sorted(new))
             )
         before = {
             own.name: sql.SQL("u.before[{}]::{}").format(
@@ -133,26 +136,17 @@ class UpsertedRows:
         cursor.execute(undo_sql.CHANGES.format(**names))
         changes, altered = cursor.fetchone() or (0, 0)
         if altered:
-            raise Refused(
-                f"{self.target}: {altered} keys that batches after {after_seq} changed are not as"
-                " these left them: somebody else deleted or changed their rows. Nothing was"
-                " changed. `tidemark verify` names the rows; put them right, or rewind to a newer"
-                " checkpoint"
-            )
+            raise KeysChangedByOthers(target=str(self.target), after_seq=after_seq, keys=altered)
         return int(changes)
 
-    def _kept(self, cursor: Cursor, left: int, missing: int) -> TargetRefused:
+    def _kept(self, cursor: Cursor, left: int, missing: int) -> KeysNotPutBack:
         found = [
             name
             for event in ("DELETE", "UPDATE", "INSERT")
             for name in find_interfering(cursor, self.target.schema, self.target.table, event)
         ]
-        by = ", ".join(dict.fromkeys(found)) or "a trigger or a rule of it"
-        return TargetRefused(
-            f"{self.target}: {left} rows are still of later batches and {missing} were not put"
-            f" back, because of {by}. Nothing was changed. Disable it for the rewind, then rewind"
-            " again"
-        )
+        by = tuple(dict.fromkeys(found))
+        return KeysNotPutBack(target=str(self.target), left=left, missing=missing, by=by)
 
     def _names(self, cursor: Cursor, after_seq: int) -> Names | None:
         """The names in the statements; None if there is no such table.
@@ -166,7 +160,7 @@ class UpsertedRows:
         refuse_row_security(self.target, relation)
         table = find_columns(cursor, self.target.schema, self.target.table)
         if missing := {*self.key, BATCH_SEQ} - {own.name for own in table}:
-            raise Refused(f"{self.target} has no column {', '.join(sorted(missing))}")
+            raise UpsertTargetLacksColumns(target=str(self.target), missing=tuple(sorted(missing)))
         self._refuse_forgotten(cursor, after_seq)
         exact_texts(cursor)
         return self._named(table, after_seq)
@@ -174,11 +168,7 @@ class UpsertedRows:
     def _refuse_forgotten(self, cursor: Cursor, after_seq: int) -> None:
         oldest = self._oldest_seq(cursor)
         if after_seq < oldest:
-            raise Refused(
-                f"region {self.region}: what the keys of {self.target} were before checkpoint"
-                f" {oldest} was pruned, so no rewind goes back behind it. Nothing was changed."
-                f" Rewind to {oldest} or later; or fill another table by a new region"
-            )
+            raise KeptRowsPruned(region=self.region, target=str(self.target), oldest_seq=oldest)
 
     def _oldest_seq(self, cursor: Cursor) -> int:
         cursor.execute(query("oldest_seq"), {"region": self.region})

@@ -18,7 +18,6 @@ from dataclasses import replace
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import TargetRefused
 from tidemark.model.batch import Batch, Moved
 from tidemark.model.upsert import Upsert
 from tidemark.postgres.queries import query
@@ -27,12 +26,12 @@ from tidemark.staging import upsert_sql
 from tidemark.staging.appending import Appending
 from tidemark.staging.catalog import find_columns, find_interfering
 from tidemark.staging.column import Column
+from tidemark.staging.errors import LastRowUnknown, MarkedRowsKept, RowUnplaced, Undecided
 from tidemark.staging.fit import parsed
 from tidemark.staging.keyed import stored
 from tidemark.staging.move import of_winners
 from tidemark.staging.outbox import keep_statement
 from tidemark.staging.target import Target
-from tidemark.staging.undecided import ORDER, SPLIT, UNDECIDED
 from tidemark.staging.upsert_names import commas, exact_texts, names_of, of_chosen
 from tidemark.staging.upsert_write import write_new_rows, write_rows
 
@@ -71,7 +70,7 @@ class Upserting:
         """Find each key's last row, and keep what the key was.
 
         Raises:
-            Unplaced: a row has no key, or no order.
+            RowUnplaced: a row has no key, or no order.
             TargetRefused: what decides a key's last row contradicts itself.
             psycopg2.Error: the target's types refuse a row if `is_refusal` is true of it.
         """
@@ -138,16 +137,16 @@ class Upserting:
         """Find each key's last row; how many rows are staged.
 
         Raises:
-            Unplaced, TargetRefused: it is not known which row is the last one.
+            RowUnplaced, TargetRefused: it is not known which row is the last one.
         """
         configure(self._cursor, {"default_statistics_target": "10"}, is_local=True)
         self._do(upsert_sql.MAKE_LAST)
         self._do(upsert_sql.FILL_LAST)
         self._do(sql.SQL("ANALYZE {last} ({key})"))
         staged, *counts = self._counts(upsert_sql.UNDECIDED)
-        for count, (what, remedy, kind) in zip(counts, UNDECIDED, strict=True):
+        for count, why in zip(counts, Undecided, strict=True):
             if count:
-                raise kind(self._text(f"{count} keys {what}", remedy))
+                raise self._unknown(count, why)
         return staged
 
     def _refuse_other_partitions(self) -> int:
@@ -155,7 +154,7 @@ class Upserting:
         moved, stored = self._counts(upsert_sql.MOVED)
         (moved_deleted,) = self._counts(upsert_sql.MOVED_DELETED)
         if moved + moved_deleted:
-            raise TargetRefused(self._text(f"{moved + moved_deleted} keys {SPLIT}", ORDER))
+            raise self._unknown(moved + moved_deleted, Undecided.in_two_partitions)
         return stored
 
     def _leave_newer(self) -> None:
@@ -179,16 +178,24 @@ class Upserting:
         (left,) = self._counts(upsert_sql.LEFT)
         if left:
             found = find_interfering(self._cursor, self.target.schema, self.target.table, "DELETE")
-            by = ", ".join(found) or "a trigger or a rule of it"
-            kept = f"{left} rows that are marked as deleted are kept by {by}"
-            raise TargetRefused(self._text(kept, "Let it return OLD"))
+            raise MarkedRowsKept(
+                target=str(self.target),
+                key=self._upsert.key,
+                seq=self._batch.seq,
+                rows=left,
+                by=tuple(found),
+            )
         return self._do(upsert_sql.KEEP_DELETED)
 
-    def _text(self, what: str, remedy: str) -> str:
-        key = ", ".join(self._upsert.key)
-        return (
-            f"{self.target} by key ({key}): {what}; nothing of batch {self._batch.seq} is"
-            f" published. {remedy}, then run again"
+    def _unknown(self, keys: int, why: Undecided) -> LastRowUnknown:
+        is_unplaced = why in (Undecided.null_key, Undecided.null_order)
+        kind = RowUnplaced if is_unplaced else LastRowUnknown
+        return kind(
+            target=str(self.target),
+            key=self._upsert.key,
+            seq=self._batch.seq,
+            keys=keys,
+            why=why,
         )
 
     def _counts(self, statement: sql.SQL) -> tuple[int, ...]:
