@@ -33,6 +33,7 @@ test-all: test test-rest ## Run every test there is
 servers: $(READY)
 	@scripts/postgres15
 	@scripts/chromium
+	@scripts/promtool
 
 MINUTES := 60
 flakes: $(READY) servers ## Run the tests in random order again and again; print each that was ever red
@@ -117,4 +118,3 @@ clean: ## Stop everything, then delete .tidemark with all data, .venv and caches
 
 $(READY): requirements.txt pyproject.toml scripts/bootstrap
 	@scripts/bootstrap
-	@touch $@

@@ -109,8 +109,10 @@ def _plain(wanted: Any, name: str) -> Any:
         return f"<{name}>"
     if issubclass(wanted, Enum):
         return next(iter(wanted))
-    if issubclass(wanted, BaseException | Path):
+    if issubclass(wanted, Path):
         return wanted(name)
+    if issubclass(wanted, BaseException):
+        return wanted.__new__(wanted, name)
     return _of_parts(wanted) if _has_parts(wanted) else f"<{name}>"
 
 

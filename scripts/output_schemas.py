@@ -152,7 +152,7 @@ def schemas() -> dict[str, Schema]:
 def _of_errors() -> Schema:
     """What any command prints in place of its output when it fails."""
     text = {"type": "string"}
-    parts = {
+    parts: dict[str, dict[str, Any]] = {
         "code": {"enum": [*by_code()]},
         "case": text,
         "text": text,

@@ -54,13 +54,13 @@ class TidemarkError(Exception):
         )
         cls._fields = tuple(dict.fromkeys((*cls._fields, *own)))
 
-    def __init__(self, *shim: Any, **values: Any) -> None:
+    def __init__(self, **values: Any) -> None:
         """Take a value for each field that has no default; by hand, for processes start quickly.
 
         Raises:
             TypeError: a field is missing, or unknown.
         """
-        super().__init__(*shim)
+        super().__init__()
         missing = [
             one for one in self._fields if one not in values and not hasattr(type(self), one)
         ]

@@ -115,4 +115,4 @@ def test_an_error_is_the_tasks_own_though_its_code_can_not_be_kept() -> None:
     from tidemark.errors import Refused
 
     with pytest.raises(AirflowFailException, match="REFUSED: no"), as_airflow_failure():
-        raise Refused("no")
+        raise Refused()

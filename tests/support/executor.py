@@ -69,7 +69,7 @@ class LocalExecutor:
         self.interrupted.clear()
         self._before(self, batch, spans)
         if self.cancelled.is_set() or self.interrupted.is_set():
-            raise JobFailed("the job was cancelled")
+            raise JobFailed()
         reading, writing = specs_of_batch(self._spec, batch, self.output_schemas())
         attempt = next(self._attempts)
         winner = PoolTask(reading, writing, tuple(spans), self._transform, attempt).run()

@@ -43,7 +43,7 @@ class FakeLedger:
     def deciding(self, region: str, epoch: int, name: str) -> Iterator[FakeDeciding]:
         fate = self._fate()
         if self.tables.epoch != epoch and "epoch" not in self._without:
-            raise Fenced(f"epoch {epoch} has passed")
+            raise Fenced()
         transaction = FakeDeciding(self.tables, self._without, epoch)
         yield transaction
         self._commit(fate, transaction)
@@ -53,14 +53,14 @@ class FakeLedger:
         if fate == "asleep":
             raise Asleep
         if fate == "earlier":
-            raise OutcomeUnknown(fate)
+            raise OutcomeUnknown()
         return fate
 
     def _commit(self, fate: str, transaction: Transaction) -> None:
         if fate != "lost":
             self.tables = transaction.tables
         if fate != "answered":
-            raise OutcomeUnknown(fate)
+            raise OutcomeUnknown()
 
     def merged_checkpoint(self, region: str, at: int | None = None) -> Checkpoint:
         known = self.tables

@@ -219,7 +219,7 @@ class FakeDeciding(Transaction, NoRemovals):
     def _planned(self, batch: Batch) -> tuple[int, Planned]:
         found = [p for p in enumerate(self.tables.planned) if p[1].seq == batch.seq]
         if not found:
-            raise LedgerInconsistent(f"batch {batch.seq} is not planned")
+            raise LedgerInconsistent()
         return found[0]
 
     def _replace(self, place: int, planned: Planned) -> None:

@@ -119,19 +119,19 @@ class PoolExecutor:
         tries[place] += 1
         if tries[place] > MOST_TRIES and not self._stopped:
             self.close()
-            raise JobFailed(f"a task's process died {MOST_TRIES} times; its last words are above")
+            raise JobFailed()
         return self._started(place, replace(task, attempt=next(self._attempts)))
 
     def _started(self, place: int, task: PoolTask) -> Pipe:
         with self._lock:
             if self._stopped:
-                raise JobFailed("the job was cancelled; nothing of the batch became visible")
+                raise JobFailed()
             worker = self._workers[place] or _a_worker()
             self._workers[place] = worker
             try:
                 return worker.start(task)
             except BrokenPipeError:
-                raise JobFailed("a task's process died before its task began") from None
+                raise JobFailed() from None
 
     @property
     def _stopped(self) -> bool:

@@ -31,7 +31,7 @@ class WatchedGroup(Group):
     """Described in the test's own process, while its broker runs: tests ask again and again."""
 
     def describe(self) -> GroupState:
-        return description._told(description._ask(self._config, self.group_id, SECONDS))
+        return description._state(description._ask(self._config, self.group_id, SECONDS))
 
 
 @dataclass

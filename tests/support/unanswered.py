@@ -18,7 +18,7 @@ def unanswered(monkeypatch: pytest.MonkeyPatch, protocol: ModuleType, fate: str)
             return publish(*values)
         if fate == "sent":
             publish(*values)
-        raise OutcomeUnknown(fate)
+        raise OutcomeUnknown()
 
     monkeypatch.setattr(protocol, "_publish", once)
     return calls

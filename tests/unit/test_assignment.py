@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
+from tidemark.errors import Unreachable
 from tidemark.kafka.assignment import NOTHING, Assignment
-from tidemark.kafka.errors import MemberEnded
 from tidemark.model.offsets import TopicPartition
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
@@ -56,17 +56,14 @@ def test_only_what_is_asked_for_is_told(assignment: Assignment) -> None:
     assert assignment.taken_away([]) == NOTHING
 
 
-def ended(cause: str) -> MemberEnded:
-    return MemberEnded(client_id="m", group="g", cause=cause)
-
-
 def test_a_failure_takes_everything_and_is_told_whenever_asked(assignment: Assignment) -> None:
-    assignment.fail(ended("first"))
-    assignment.fail(ended("second"))
+    first = Unreachable()
+    assignment.fail(first)
+    assignment.fail(Unreachable())
     for _ in range(2):
-        with pytest.raises(MemberEnded) as caught:
+        with pytest.raises(Unreachable) as found:
             assignment.assigned()
-        assert caught.value.cause == "first"
+        assert found.value is first
     assert assignment.taken_away(ALL) == ALL
 
 
@@ -87,6 +84,6 @@ def test_a_change_ends_a_wait(assignment: Assignment, end: str) -> None:
     assignment.assigned()
     waiting = threading.Thread(target=assignment.wait, args=(HANGS,), daemon=True)
     waiting.start()
-    assignment.suspend() if end == "suspend" else assignment.fail(ended("gone"))
+    assignment.suspend() if end == "suspend" else assignment.fail(Unreachable())
     waiting.join(HANGS / 2)
     assert not waiting.is_alive()

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from tests.support.said import said
 
 from tidemark.errors import Unreachable
 from tidemark.member import outage as outage_module
@@ -27,7 +28,7 @@ class Asked:
     def __call__(self) -> str:
         self.left -= 1
         if self.left >= 0:
-            raise Unreachable("no broker answered")
+            raise said(Unreachable, "no broker answered")
         return "an answer"
 
 
@@ -50,6 +51,6 @@ def test_each_outage_has_the_whole_bound() -> None:
     outage = Outage(2)
     for _ in range(3):
         for _ in range(3):
-            outage.bear(Unreachable("no broker answered"))
+            outage.bear(Unreachable())
         assert outage.end()
     assert not outage.end()

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.said import said
 
 from tidemark.errors import TidemarkError, Unreachable, by_code
 from tidemark.ledger.past import DAY_PARTS, Standing
@@ -56,7 +57,7 @@ def test_a_first_run_that_failed_before_it_opened_is_red() -> None:
 
 
 def test_a_ledger_that_cannot_be_asked_is_told_with_the_remedy() -> None:
-    found = verdict(seen(), None, Unreachable("no route to it"))
+    found = verdict(seen(), None, said(Unreachable, "no route to it"))
     assert (found.level, found.code) == (Level.unknown, "UNREACHABLE")
     assert "no route to it" in found.sentence
     assert found.remedy == Unreachable.hint

@@ -1,6 +1,7 @@
 """What an exception that ended a job becomes, and whether a retry may help."""
 
 import pytest
+from tests.support.said import said
 
 from tidemark.errors import DataLost, JobFailed, TransformFailed
 from tidemark.spark.cause import cause
@@ -24,7 +25,7 @@ def test_only_what_would_raise_again_is_final(error: Exception, kind: type[Excep
 @pytest.mark.parametrize(
     ("error", "kind", "says"),
     [
-        (DataLost("3 is gone"), DataLost, "3 is gone"),
+        (said(DataLost, "3 is gone"), DataLost, "3 is gone"),
         (ValueError("a defect of ours"), JobFailed, "ValueError: a defect of ours"),
     ],
 )

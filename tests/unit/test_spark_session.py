@@ -71,7 +71,10 @@ def test_two_that_make_the_archive_at_once_leave_one_whole_one(
     monkeypatch.setattr(archive, "try_archive", lambda _: None)
     made = archive.make_archive()
     assert made.read_text() == "first"
-    assert [*made.parent.iterdir()] == [made]
+    assert {*made.parent.iterdir()} == {made, made.with_suffix(".java")}
+    assert archive.is_current(made)
+    monkeypatch.setenv("JAVA_HOME", "/another")
+    assert not archive.is_current(made)
 
 
 def test_an_archive_of_the_users_own_stands(monkeypatch: pytest.MonkeyPatch) -> None:

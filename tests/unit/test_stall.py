@@ -71,7 +71,7 @@ class Distant(FakeGroup):
 
     def holders(self) -> list[Holder]:
         if self._run.is_away(self._run.now):
-            raise Unreachable("no broker answered")
+            raise Unreachable()
         return super().holders()
 
 

@@ -35,10 +35,11 @@ def up(
 ) -> None:
     """Start what does not run yet, on the data that is there.
 
-    Java 17 or newer must be installed; Kafka is fetched once. The project is the current folder:
-    its `dags/` and `plugins/` are Airflow's. `source DIR/env` gives a shell the connections. With
-    `spark` they lead to a standalone cluster, a master and two workers of one core; `registry` is a
-    real schema registry (Apicurio, 109 MB, fetched once).
+    Java 17 or newer must be installed; Kafka is fetched once (44 MB). The project is the current
+    folder: its `dags/` and `plugins/` are Airflow's. `source DIR/env` gives a shell the
+    connections. With `spark` they lead to a standalone cluster, a master and two workers of one
+    core; `registry` is a real schema registry (Apicurio, 109 MB, fetched once). A server keeps its
+    port; where another process took it meanwhile the server moves, and says so.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
     names = _chosen(services)

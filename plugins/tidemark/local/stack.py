@@ -66,6 +66,9 @@ class LocalStack:
         """
         wanted = set(services) | ({"postgres"} if "airflow" in services else set())
         with self.folder.locked(self._waiting):
+            if any(self.airflow.pids):  # it was told where the others are
+                for server in (self.kafka, self.registry, self.postgres, self.spark):
+                    self.folder.give(server.ports)
             started = self._start([name for name in SERVICES if name in wanted])
             write_private(self.folder.root / "env", script(self.environment()))
         return started

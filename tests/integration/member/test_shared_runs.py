@@ -207,7 +207,7 @@ def test_a_job_whose_batch_another_published_and_retired_is_for_nothing_and_no_f
             drain_whole_plan(shared)
             assert retire(shared.ledger().engine, shared.region) == [batch.seq]
             if point == "before":
-                raise JobFailed("a task found no staging table")
+                raise JobFailed()
 
     setattr(shared, point, overtake)
     shared.open(max_records=20)
@@ -268,12 +268,12 @@ def test_a_member_that_hangs_is_named_and_the_run_fails(
 
     def hang(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
         if release.is_set():
-            raise JobFailed("let go")
+            raise JobFailed()
         until_all_hold(shared, 2)(executor, batch, spans)
         if not hanging.is_set():
             hanging.set()
             assert release.wait(SECONDS)
-            raise JobFailed("let go")
+            raise JobFailed()
 
     shared.before = hang
     shared.open()
@@ -372,7 +372,7 @@ def test_partitions_added_between_a_failure_and_its_retry_join_the_next_run(
     """The retry works from the same plan; what came later belongs to the next run's target."""
 
     def fail(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
-        raise JobFailed("as the test wants it")
+        raise JobFailed()
 
     shared.before = fail
     shared.open("first")

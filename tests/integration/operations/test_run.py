@@ -394,7 +394,7 @@ def test_a_mirror_that_fails_does_not_fail_the_batch(
     world.open()
 
     def failing(*_: object) -> None:
-        raise MirrorFailed("as the test wants it")
+        raise MirrorFailed()
 
     monkeypatch.setattr(publisher_module, "mirror", failing)
     world.drain()
@@ -412,7 +412,7 @@ def test_a_run_whose_mirror_fails_at_close_is_red_until_it_is_closed_again(
     world.drain()
 
     def failing(*_: object) -> None:
-        raise MirrorFailed("as the test wants it")
+        raise MirrorFailed()
 
     with monkeypatch.context() as patched:
         patched.setattr(close_module, "mirror", failing)

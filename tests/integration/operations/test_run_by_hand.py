@@ -60,7 +60,7 @@ def test_a_run_by_hand_that_close_refused_keeps_the_reason_of_close(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def differ(*_: object) -> None:
-        raise MirrorFailed("Kafka differs, as the test wants it")
+        raise MirrorFailed()
 
     world.produce(3)
     monkeypatch.setattr(close_module, "mirror", differ)
@@ -73,7 +73,7 @@ def test_a_reset_that_fails_does_not_hide_what_ended_the_run(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
-        raise Unreachable("Kafka is away")
+        raise Unreachable()
 
     world.produce(3)
     world.before = fail

@@ -116,5 +116,5 @@ def test_kafka_that_does_not_answer_is_named_by_its_connection(world: World) -> 
     kafka, warehouse = world.connections["tidemark_kafka"], world.connections["tidemark_warehouse"]
     for cause in (KafkaException(KafkaError(KafkaError._TIMED_OUT)), TimeoutError()):
         with pytest.raises(Unreachable) as told, named(kafka, warehouse):
-            raise Unreachable("topic t: no broker answered in 15 s") from cause
+            raise Unreachable() from cause
         assert str(told.value).endswith(f"[connection 'tidemark_kafka', {world.kafka}]")

@@ -143,7 +143,7 @@ def lost_at(offset: int) -> Callable[[LocalExecutor, Batch, Sequence[Span]], Non
 
     def lose(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
         if any(span.partition == 0 and span.start <= offset < span.end for span in spans):
-            raise DataLost("as the test wants it")
+            raise DataLost()
 
     return lose
 
