@@ -55,6 +55,9 @@ def request_each(
     ask: "Callable[[list[Asked]], Mapping[Asked, Future[Any]]]",
     what: Callable[[Asked], str] = str,
     none_if: str | None = None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> dict[Asked, Any]:
     """The answers to what was asked, as `request` gives each; those that move are asked together.
 
@@ -64,21 +67,28 @@ def request_each(
     Raises:
         Unreachable, InvalidSettings, Refused: as `request` for one of them, which is named.
     """
-    deadline = time.monotonic() + SECONDS
+    deadline = clock() + SECONDS
     found: dict[Asked, Any] = {}
     while True:
         for one, future in asked.items():
-            found[one] = _answer(partial(future.result, SECONDS + 5), what(one), none_if, deadline)
+            answered = partial(future.result, SECONDS + 5)
+            found[one] = _answer(answered, what(one), none_if, deadline, clock)
         moving = [one for one in asked if found[one] is _MOVES]
         if not moving:
             return found
         if len(moving) < len(asked):
-            deadline = time.monotonic() + SECONDS
-        time.sleep(AGAIN_SECONDS)
+            deadline = clock() + SECONDS
+        sleep(AGAIN_SECONDS)
         asked = ask(moving)
 
 
-def _answer(ask: Callable[[], Any], what: str, none_if: str | None, deadline: float) -> Any:
+def _answer(
+    ask: Callable[[], Any],
+    what: str,
+    none_if: str | None,
+    deadline: float,
+    clock: Callable[[], float] = time.monotonic,
+) -> Any:
     """The answer; `_MOVES` while things move, until the deadline."""
     try:
         asked = ask()
@@ -87,7 +97,7 @@ def _answer(ask: Callable[[], Any], what: str, none_if: str | None, deadline: fl
         name = error.args[0].name()
         if name == none_if:
             return None
-        if name not in MOVING or time.monotonic() > deadline:
+        if name not in MOVING or clock() > deadline:
             raise translated(error, what) from error
     except TimeoutError as error:
         raise BrokersSilent(what=what, seconds=SECONDS) from error
