@@ -137,9 +137,31 @@ class Registry:
 
     def _found(self, schema_id: SchemaId, form: str | None = None) -> "Schema":
         client = self._client(form)
-        if isinstance(schema_id, int):
-            return self._asked(lambda: client.get_schema(schema_id, fmt=form))
-        return self._asked(lambda: client.get_schema_by_guid(schema_id, fmt=form))
+        if isinstance(schema_id, str):
+            return self._of_guid(lambda: client.get_schema_by_guid(schema_id, fmt=form))
+        if schema_id >= FIRST_NO_ID:
+            raise _unknown()
+        return self._asked(lambda: client.get_schema(schema_id, fmt=form))
+
+    def _of_guid(self, ask: "Callable[[], Schema]") -> "Schema":
+        """The answer; a registry without GUIDs has no page for them, and does not know the schema.
+
+        Bytes of any kind may look like a GUID, so they must not make such a registry unreachable.
+        """
+        from confluent_kafka.schema_registry import SchemaRegistryError
+
+        def found() -> "Schema | None":
+            try:
+                return ask()
+            except SchemaRegistryError as error:
+                if error.http_status_code != NOT_FOUND:
+                    raise
+                return None
+
+        if (schema := self._asked(found)) is not None:
+            return schema
+        self.ping()
+        raise _unknown()
 
     def _with_references(
         self, schema: "Schema", form: str | None = None, name: str = ""
@@ -171,13 +193,17 @@ class Registry:
             if subject and error.http_status_code == NOT_FOUND and error.error_code in NO_SUBJECT:
                 raise SubjectNotKnown(url=self._url, subject=subject) from error
             if (error.http_status_code, error.error_code) == (NOT_FOUND, NO_SUCH_SCHEMA):
-                raise Refusal(Reason.UNKNOWN_SCHEMA, "the registry knows no such schema") from error
+                raise _unknown() from error
             raise RegistryFailed(url=self._url, cause=str(error)) from error
         except Exception as error:
             raise self._silent(error) from error
 
     def _silent(self, error: Exception) -> RegistrySilent:
         return RegistrySilent(url=self._url, cause=f"{type(error).__name__}: {error}")
+
+
+def _unknown() -> Refusal:
+    return Refusal(Reason.UNKNOWN_SCHEMA, "the registry knows no such schema")
 
 
 def _opened(config: Mapping[str, Any]) -> "SchemaRegistryClient":

@@ -198,6 +198,18 @@ def test_only_no_such_schema_is_an_answer_about_the_record(known: TestRegistry) 
     assert made.decode([value]).rows.to_pylist() == [{"a": 5}]
 
 
+def test_a_registry_without_guids_answers_about_the_record(known: TestRegistry) -> None:
+    """B12: if it lives; one that answers nothing else either is none."""
+    known.has_guids = False
+    made = AvroDecoder(arrow_schema({"a": "int"}), opened(known))
+    junk = b"\1junk of any other kind"
+    assert [one.reason for one in made.decode([junk]).rejected] == [Reason.UNKNOWN_SCHEMA]
+    for answer in [(404, b"<html>no such page</html>"), (500, b""), (401, b"{}")]:
+        known.answers_instead = answer
+        with pytest.raises(Unreachable):
+            made.decode([junk])
+
+
 def test_what_is_registered_may_be_no_avro(known: TestRegistry) -> None:
     """B12"""
     numbers = [
