@@ -73,10 +73,10 @@ def test_no_bytes_make_it_unreachable(opened: Registry) -> None:
     """B12: they name numbers that no registry gives, and GUIDs that it may have no page for."""
     schema = arrow_schema({"a": "int"})
     junk = [
-        b"\1junk of any other kind",
-        b"\0\xff\xfe\0junk",
-        b"\0\x80\0\0\0\2",
-        b"\0\x7f\xff\xff\xff\2",
+        b"\1junk of any othe\0",
+        b"\0\xff\xfe\0j\0",
+        b"\0\x80\0\0\0\0",
+        b"\0\x7f\xff\xff\xff\0",
     ]
     of_messages = ProtobufDecoder(schema, Registered(opened, partial(Messages, schema=schema)))
     for decoder in (AvroDecoder(schema, opened), of_messages):
