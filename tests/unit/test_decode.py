@@ -59,6 +59,7 @@ def rejected(one, *values):
         ("timestamp", '"2024-02-29T12:00:00.000000000Z"', NOON),
         ("timestamp", '"2024-02-29T14:00:00.0000000+02:00"', NOON),
         ("timestamp", '"2024-02-29t12:00:00z"', NOON),
+        ("timestamp", '"2024-02-29Z"', NOON.replace(hour=0)),
         ("array<date>", '["2024-02-29",null]', [date(2024, 2, 29), None]),
         ("struct<d:date>", '{"d":"2024-02-29Z"}', {"d": date(2024, 2, 29)}),
         ("array<timestamp>", '["2024-02-29T12:00:00.0000000Z"]', [NOON]),

@@ -28,16 +28,22 @@ _DAY_OF_UTC = r"^([0-9]{4}-[0-9]{2}-[0-9]{2})Z$"
 _NO_PARTS = r"(\.[0-9]{6})0{1,3}(Z|[+-][0-9:]+)?$"
 _FINE = re.compile(r"[0-9-]{10}[ T][0-9:]+\.[0-9]{7}")
 _LONG_YEAR = re.compile(r"[+-]?[0-9]{5,}-")
-_INSTANT = pa.timestamp("us", "UTC")
+INSTANT = pa.timestamp("us", "UTC")
 _YEARS_1_TO_9999 = {
     pa.date32(): (date.min, date.max),
-    _INSTANT: (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)),
+    INSTANT: (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)),
 }
 
 
 def wire_schema(schema: pa.Schema) -> pa.Schema:
     """The schema to read with, from which `convert` gives the declared one."""
     return pa.schema([pa.field(f.name, _wire(f.type)) for f in schema])
+
+
+def is_read(text: str, to: pa.DataType) -> bool:
+    """Whether a text is a date or a timestamp as `convert` reads them."""
+    found = _leaf(pa.array([text]), to)
+    return found.null_count == 0 and not _outside(found)
 
 
 def convert(batch: pa.RecordBatch, schema: pa.Schema) -> tuple[pa.RecordBatch, dict[int, Refusal]]:
@@ -120,12 +126,13 @@ def _instants(texts: pa.Array) -> pa.Array:
     Arrow casts texts that all have an offset, or that all have none: apart, few cuts are needed.
     """
     try:
-        return texts.cast(_INSTANT)
+        return texts.cast(INSTANT)
     except pa.ArrowInvalid:
         texts = pc.replace_substring_regex(pc.ascii_upper(texts), _NO_PARTS, r"\1\2")
-        zoned = _cast_rows(_only(_ZONED, texts), _INSTANT)
+        texts = pc.replace_substring_regex(texts, _DAY_OF_UTC, r"\1")
+        zoned = _cast_rows(_only(_ZONED, texts), INSTANT)
         local = _cast_rows(_only(_LOCAL, texts), pa.timestamp("us"))
-        return pc.coalesce(zoned, local.cast(_INSTANT))
+        return pc.coalesce(zoned, local.cast(INSTANT))
 
 
 def _days(texts: pa.Array) -> pa.Array:
