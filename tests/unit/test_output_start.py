@@ -40,7 +40,7 @@ class Known:
 
 
 def begun(known: Any) -> Sent:
-    return begin("r", known, known, set())
+    return begin("r", known, known, set(), 0)
 
 
 @pytest.mark.parametrize("held", [1, None])
