@@ -13,6 +13,7 @@ from tests.unit.test_avro import record, written
 
 from tidemark.decode import Reason
 from tidemark.decode.avro import AvroDecoder
+from tidemark.decode.errors import RegistryGaveNoSchema, SubjectNotKnown
 from tidemark.decode.newest import Asked, newest
 from tidemark.decode.outcome import Refusal
 from tidemark.decode.protobuf import ProtobufDecoder
@@ -21,7 +22,6 @@ from tidemark.decode.protobuf_messages import Messages
 from tidemark.decode.registry import SERIALIZED, Registry
 from tidemark.decode.registry_config import registry_config
 from tidemark.encode.avro_rows import AvroRows
-from tidemark.errors import InvalidSettings, Unreachable
 from tidemark.local.stack import LocalStack
 from tidemark.settings.fields import arrow_schema
 
@@ -109,8 +109,9 @@ def test_the_newest_version_of_a_subject(
     known: KnownRegistry, opened: Registry, subject: str
 ) -> None:
     """B12: asked anew each time."""
-    with pytest.raises(InvalidSettings, match=f"knows no subject {subject}"):
+    with pytest.raises(SubjectNotKnown) as unknown:
         opened.latest(subject)
+    assert unknown.value.subject == subject
     known.register(subject, record(("a", "int"), name=subject[:9]))
     assert opened.latest(subject)[0] == 1
     newest = record(("a", "int"), ("b", "int"), name=subject[:9])
@@ -159,5 +160,6 @@ def test_a_text_of_protobuf_is_no_descriptor(
     """B12: Confluent's registry would make one of it; where there is none, a file helps."""
     number = known.register(subject, 'syntax = "proto3"; message M { }', kind="PROTOBUF")
     for ask in (lambda: opened.serialized(number), lambda: opened.latest(subject, SERIALIZED)):
-        with pytest.raises(Unreachable, match=r"a text instead.* or see decode\.descriptor"):
+        with pytest.raises(RegistryGaveNoSchema) as answered:
             ask()
+        assert answered.value.is_text_instead
