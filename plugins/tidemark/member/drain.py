@@ -13,6 +13,7 @@ from tidemark.ledger.reader import Progress
 from tidemark.member.display import Display
 from tidemark.member.kafka_facts import KafkaFacts
 from tidemark.member.member_run import MemberRun
+from tidemark.member.outage import Clock
 from tidemark.member.publisher import Publisher
 from tidemark.member.sending import may_plan
 from tidemark.member.stall import StallDetector
@@ -48,9 +49,9 @@ class Drained:
 class Drain:
     """One member of one run. `work` returns when the ledger says that the run is done."""
 
-    def __init__(self, run: MemberRun) -> None:
+    def __init__(self, run: MemberRun, clock: Clock = time.monotonic) -> None:
         self._run = run
-        self._stall = StallDetector(run)
+        self._stall = StallDetector(run, clock)
         self._kafka = KafkaFacts(run, self._stall)
         self._display = Display(run)
         self._stager: Stager | None = None
