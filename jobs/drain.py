@@ -129,13 +129,16 @@ def _lives(process: int) -> bool:
 
 
 def _find_the_library() -> None:
-    """Make a checkout work without PYTHONPATH, here and in processes started from here."""
+    """Make a checkout work without PYTHONPATH, here and in processes started from here.
+
+    The checkout's own transforms come last: a project's `jobs` is never shadowed by them.
+    """
     if not (ROOT / "plugins").is_dir():
         return  # installed: the library is importable as it is
-    roots = [str(ROOT), str(ROOT / "plugins")]
-    sys.path[:0] = [root for root in roots if root not in sys.path]
-    known = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([*roots, *([known] if known else [])])
+    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    paths = [str(ROOT / "plugins"), *filter(None, known), str(ROOT)]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    sys.path[:] = dict.fromkeys([paths[0], *sys.path, *paths[1:]])
 
 
 def _start() -> None:

@@ -4,7 +4,6 @@
 """
 
 import importlib
-import pkgutil
 import sys
 import types
 import typing
@@ -73,9 +72,9 @@ def texts() -> str:
 
 def _modules() -> Iterator[str]:
     """Where errors stand: in each room's errors.py."""
-    for found in pkgutil.walk_packages(tidemark.__path__, "tidemark."):
-        if found.name.endswith(".errors"):
-            yield found.name
+    package = Path(tidemark.__file__).parent
+    for path in sorted(package.rglob("errors.py")):
+        yield ".".join(path.relative_to(package.parent).with_suffix("").parts)
 
 
 def _sample_of(kind: type[Any]) -> Any:
@@ -109,7 +108,9 @@ def _plain(wanted: Any, name: str) -> Any:
         return f"<{name}>"
     if issubclass(wanted, Enum):
         return next(iter(wanted))
-    if issubclass(wanted, BaseException | Path):
+    if issubclass(wanted, Path):
+        return wanted(name)
+    if issubclass(wanted, BaseException):
         return wanted.__new__(wanted, name)
     return _of_parts(wanted) if _has_parts(wanted) else f"<{name}>"
 

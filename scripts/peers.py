@@ -126,7 +126,7 @@ class Peers:
 def jars() -> list[str]:
     """What Spark's own paths need beside Spark."""
     watch = Watch(lambda part, text: console.print(f"  {part}: {text}"))
-    folder = fetched("spark-peer", named_in(JARS.read_text()), watch)
+    folder = fetched("spark-peer", named_in(JARS.read_text()), 2, watch)
     own = [*folder.glob("*.jar"), *kafka_jars(watch).glob("kafka-clients-*.jar")]
     return [str(jar) for jar in own]
 

@@ -87,7 +87,7 @@ class Environment:
         """The package is in it, with what requirements.txt says of its dependencies."""
         shutil.rmtree(self.folder, ignore_errors=True)
         run(["uv", "venv", "--quiet", "--python", self.interpreter, self.folder])
-        wanted = f"tidemark[{','.join(self.extras)}] @ {self.package.as_uri()}"
+        wanted = f"airflow-provider-tidemark[{','.join(self.extras)}] @ {self.package.as_uri()}"
         constraint: tuple[str, Path] = ("--constraint", ROOT / "requirements.txt")
         python: tuple[str, Path] = ("--python", self.folder / "bin" / "python")
         command = ["uv", "pip", "install", "--quiet"]

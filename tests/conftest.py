@@ -82,7 +82,7 @@ def is_long(test: pytest.Item) -> bool:
 
 
 def running(local: LocalStack, server: Postgres) -> bool:
-    """The server runs; whether this call started it. One process at a time may write ports."""
+    """The server runs; whether this call started it. Others of this session may ask at once."""
     with local.folder.locked(lambda: None):
         return server.start()
 

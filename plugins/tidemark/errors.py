@@ -19,6 +19,8 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, dataclass_transform, get_origin
 
+from tidemark import DISTRIBUTION
+
 
 def _in_capitals(name: str) -> str:
     return "".join(f"_{c}" if c.isupper() and i else c for i, c in enumerate(name)).upper()
@@ -193,7 +195,7 @@ class MissingExtra(InvalidSettings):
     def __str__(self) -> str:
         return (
             f"{self.feature} needs packages that are missing ({self.cause}):"
-            f" install tidemark[{self.extra}]"
+            f" install {DISTRIBUTION}[{self.extra}]"
         )
 
 

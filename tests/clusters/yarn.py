@@ -10,7 +10,13 @@ import psutil
 import pytest
 from scripts.flight_data import PARTITIONS
 from tests.support.members import until
-from tests.support.spark_cluster import Flights, command_lines, executor_of, stopped
+from tests.support.spark_cluster import (
+    Flights,
+    command_lines,
+    driver_page,
+    executor_of,
+    stopped,
+)
 from tests.support.world import dump
 from tests.support.yarn import Yarn
 
@@ -46,7 +52,6 @@ def yarn(folder: Folder, stack: Any) -> Iterator[Yarn]:
 
 def test_no_record_is_lost_or_doubled_on_yarn_though_an_executor_is_killed_and_no_secret_shows(
     yarn: Yarn,
-    folder: Folder,
     kafka: str,
     warehouse: dict[str, Any],
     topic: Callable[..., str],
@@ -61,9 +66,8 @@ def test_no_record_is_lost_or_doubled_on_yarn_though_an_executor_is_killed_and_n
     packed = tmp_path / "environment.tar.gz"
     pack(packed)
     spark = {"conn_type": "spark", "host": "yarn", "extra": {"environment": str(packed)}}
-    page = folder.port("driver-ui")
     own = {
-        "spark.ui.port": str(page),
+        "spark.ui.port": "0",
         "spark.yarn.jars": f"local:{spark_home()}/jars/*",
         "spark.yarn.stagingDir": tmp_path.as_uri(),
     }
@@ -75,7 +79,7 @@ def test_no_record_is_lost_or_doubled_on_yarn_though_an_executor_is_killed_and_n
 
     with flights.run(spark, CONF | own, "read.middle=stop") as driver:
         until(lambda: driver.poll() or stopped(yarn.containers()), 400, told, pause=0.5)
-        shown = command_lines() + yarn.applications() + _environment_page(page)
+        shown = command_lines() + yarn.applications() + _environment_page(driver_page(driver))
         orphan = stopped(yarn.containers())[0]
         executor_of(orphan).kill()
         until(lambda: _goes_on(yarn, orphan, driver), 400, told, pause=0.5)
@@ -93,8 +97,8 @@ def _goes_on(yarn: Yarn, orphan: psutil.Process, driver: Any) -> bool:
     return driver.poll() is not None
 
 
-def _environment_page(port: int) -> str:
-    driver = f"http://127.0.0.1:{port}/api/v1/applications"
+def _environment_page(driver: str) -> str:
+    applications = f"{driver}/api/v1/applications"
     with httpx.Client(trust_env=False, timeout=20, follow_redirects=True) as http:
-        [app] = http.get(driver).json()
-        return http.get(f"{driver}/{app['id']}/environment").raise_for_status().text
+        [app] = http.get(applications).json()
+        return http.get(f"{applications}/{app['id']}/environment").raise_for_status().text

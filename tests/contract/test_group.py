@@ -275,7 +275,7 @@ def test_what_the_process_that_asked_was_told_is_the_error(
     group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(description, "SECONDS", 0.5)
-    with pytest.raises(Unreachable, match=f"group {group}: Kafka answers _TIMED_OUT"):
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
         KafkaGroup({"bootstrap.servers": "127.0.0.1:1"}, group).holders()
 
 

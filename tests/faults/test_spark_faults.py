@@ -6,7 +6,6 @@ import pytest
 from tests.faults.broken import resume
 from tests.faults.region import FaultRegion
 from tests.faults.submitted import submitted
-from tests.support.members import until
 
 pytestmark = pytest.mark.spark
 
@@ -53,15 +52,15 @@ def test_three_drivers_share_the_partitions_though_one_dies_and_one_sleeps(
     run_id = region.open()
     once = tmp_path / "once"
     with (
-        submitted(region, run_id, "publish.before=stop@3", tmp_path / "1", "sleeps") as sleeps,
-        submitted(region, run_id, "", tmp_path / "2", "dies") as dies,
-        submitted(region, run_id, f"stage.copy=kill:{once}", tmp_path / "3", "stays") as stays,
+        submitted(region, run_id, "publish.before=stop@2", tmp_path / "1", "sleeps") as sleeps,
+        submitted(region, run_id, "publish.commit.after=stop", tmp_path / "2", "dies") as dies,
     ):
         asleep = sleeps.wait_until_stopped()
-        until(lambda: "dies" in region.contributors(), 120)
+        dies.wait_until_stopped()
         dies.kill_driver()
         assert dies.end() == KILLED, dies.log.read_text()
-        assert stays.end() == 0, stays.log.read_text()
+        with submitted(region, run_id, f"stage.copy=kill:{once}", tmp_path / "3", "stays") as stays:
+            assert stays.end() == 0, stays.log.read_text()
         resume(asleep)
         assert sleeps.end() == 0, sleeps.log.read_text()
     assert region.contributors() == {"sleeps", "dies", "stays"}

@@ -13,6 +13,8 @@ from tests.support.topics import create_topic
 from tidemark.local.broker import Broker
 from tidemark.local.daemon import end, marked
 from tidemark.local.folder import Folder
+from tidemark.local.serving import serve
+from tidemark.local.watch import Watch
 from tidemark.model.offsets import TopicPartition
 
 NODES = (1, 2, 3)
@@ -52,8 +54,20 @@ class Cluster:
         """These brokers answer, all by default, and groups have a coordinator."""
         self._folder.create()
         chosen = nodes or NODES
-        with ThreadPoolExecutor(len(NODES)) as threads:  # none answers before most of them run
-            list(threads.map(lambda node: self._brokers[node].start(), chosen))
+        waiting = [broker for node in chosen if not (broker := self._brokers[node]).pid]
+        watch = Watch()
+
+        def launch() -> None:
+            with ThreadPoolExecutor(len(NODES)) as threads:  # none answers before most of them run
+                list(threads.map(lambda broker: broker.launch(watch), waiting))
+
+        def stop() -> None:
+            for broker in waiting:
+                broker.stop(signal.SIGKILL)
+
+        # Each is told where the others are: if one has to move, all start again.
+        ports = [name for broker in waiting for name in broker.ports]
+        serve(self._folder, ports, launch, stop, watch)
         until(lambda: self.alive() >= set(chosen) and self._coordinates(), 90)
 
     def stop(self, *nodes: int, how: signal.Signals = signal.SIGKILL) -> None:

@@ -134,9 +134,18 @@ class DrivenRegion:
         return ask(self.warehouse, statement, values)
 
 
+ONE_BROKER = {"enable.sparse.connections": "false"}
+"""A new client knows its broker twice, as a bootstrap server and by its node.
+
+It would wait 50 ms before it connects to the second one, and a transactional producer often half a
+second before it asks for its coordinator.
+"""
+
+
 def kafka_connection(bootstrap: str, **extra: str) -> Connection:
     """A Kafka connection in Airflow's shape."""
-    return Connection("tidemark_kafka", "kafka", extra={"bootstrap.servers": bootstrap, **extra})
+    given = {"bootstrap.servers": bootstrap} | ({} if "," in bootstrap else ONE_BROKER)
+    return Connection("tidemark_kafka", "kafka", extra=given | extra)
 
 
 def postgres_connection(parameters: dict[str, Any]) -> Connection:

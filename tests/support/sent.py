@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
-from tests.support.region import DrivenRegion
+from tests.support.region import ONE_BROKER, DrivenRegion
 
 from tidemark.postgres.session import try_lock_name
 from tidemark.postgres.transaction import autocommit
@@ -33,9 +33,11 @@ def _records(kafka: str, topic: str) -> Iterator[SentRecord]:
     consumer = Consumer(
         {
             "bootstrap.servers": kafka,
+            **ONE_BROKER,
             "group.id": "sent-check",
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 10,  # the last answer is empty, and waits that long
         }
     )
     unread = set(consumer.list_topics(topic, 20).topics[topic].partitions)

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import yaml
 from scripts.flight_data import PARTITIONS, Record, records
@@ -108,6 +109,24 @@ class Flights:
             "PYTHONPATH": str(PROJECT / "plugins"),
             "TIDEMARK_SPARK_LOG": str(self.words),
         }
+
+
+def driver_page(driver: "subprocess.Popen[bytes]") -> str:
+    """Where a driver shows what it knows, by `spark.ui.port` 0: on one of the ports it has."""
+    for port in sorted(_ports(driver.pid)):
+        with suppress(httpx.HTTPError):  # the other ports do not speak it
+            page = f"http://127.0.0.1:{port}"
+            applications = httpx.get(f"{page}/api/v1/applications", timeout=60, trust_env=False)
+            if applications.is_success:
+                return page
+    raise AssertionError(f"driver {driver.pid} has no page")
+
+
+def _ports(pid: int) -> set[int]:
+    """Those at which a process or its children listen."""
+    driver = psutil.Process(pid)
+    found = [o for p in [driver, *driver.children(recursive=True)] for o in p.net_connections()]
+    return {one.laddr.port for one in found if one.status == psutil.CONN_LISTEN}
 
 
 def stopped(processes: list[psutil.Process]) -> list[psutil.Process]:

@@ -17,6 +17,7 @@ from tidemark.local.errors import ServiceNotReady
 from tidemark.local.folder import Folder
 from tidemark.local.jars import fetched, named_in
 from tidemark.local.java import java
+from tidemark.local.serving import serve
 from tidemark.local.spark import spark_home
 from tidemark.local.watch import Watch
 
@@ -27,6 +28,7 @@ DAEMONS = {
 }
 OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 PORTS = ("address", "scheduler.address", "resource-tracker.address", "admin.address")
+PAGES = ("webapp", "node", "localizer", "node-webapp")
 SCHEDULER = {
     "yarn.scheduler.capacity.root.queues": "default",
     "yarn.scheduler.capacity.root.default.capacity": "100",
@@ -50,8 +52,12 @@ class Yarn:
     def start(self) -> None:
         """The resource manager knows its node."""
         watch = Watch()
-        jars = fetched("hadoop-3.5.0", named_in(JARS.read_text()), watch)
+        jars = fetched("hadoop-3.5.0", named_in(JARS.read_text()), 67, watch)
         self._home.mkdir()
+        names = [f"yarn-{name}" for name in PORTS + PAGES]
+        serve(self._folder, names, lambda: self._launch(jars, watch), self.stop, watch)
+
+    def _launch(self, jars: Path, watch: Watch) -> None:
         self._write("core-site.xml", {"fs.defaultFS": "file:///"})
         self._write("yarn-site.xml", self._settings())
         self._write("capacity-scheduler.xml", SCHEDULER)

@@ -155,3 +155,29 @@ def test_a_driver_whose_task_was_killed_stops_by_itself() -> None:
             said, _ = job.communicate(timeout=30)
         assert said == "left the group\n"
         assert job.returncode == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("package", ["plain", "with __init__"])
+def test_a_projects_jobs_are_found_before_those_of_the_checkout(
+    tmp_path: Path, package: str
+) -> None:
+    """The driver starts from a checkout, the transform stands in the user's project."""
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "flights.py").write_text("IS_MINE = True")
+    if package == "with __init__":
+        (tmp_path / "jobs" / "__init__.py").touch()
+    asked = (
+        f"import runpy; runpy.run_path({str(JOB)!r})['_find_the_library']();"
+        "import jobs.flights, subprocess, sys; print(jobs.flights.IS_MINE, flush=True);"
+        "subprocess.run([sys.executable, '-c', 'import jobs.flights; print(jobs.flights.IS_MINE)'])"
+    )
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", asked],
+        cwd=elsewhere,
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["True", "True"]

@@ -6,14 +6,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidemark.cli.faults import ServicesUnknown
 from tidemark.cli.output import Format, Output, print_json, print_line, print_table
-from tidemark.local.stack import DEFAULT, SERVICES, LocalStack
-from tidemark.local.watch import Tell
+from tidemark.errors import packages_of
+from tidemark.local.services import DEFAULT, SERVICES
+from tidemark.local.watch import Tell, silent
+
+if TYPE_CHECKING:
+    from tidemark.local.stack import LocalStack
 
 app = typer.Typer(
     help="Kafka, a schema registry, Postgres, Spark and Airflow here, to develop against.",
@@ -35,15 +39,16 @@ def up(
 ) -> None:
     """Start what does not run yet, on the data that is there.
 
-    Java 17 or newer must be installed; Kafka is fetched once. The project is the current folder:
-    its `dags/` and `plugins/` are Airflow's. `source DIR/env` gives a shell the connections. With
-    `spark` they lead to a standalone cluster, a master and two workers of one core; `registry` is a
-    real schema registry (Apicurio, 109 MB, fetched once).
+    Java 17 or newer must be installed; Kafka is fetched once (44 MB). The project is the current
+    folder: its `dags/` and `plugins/` are Airflow's. `source DIR/env` gives a shell the
+    connections. With `spark` they lead to a standalone cluster, a master and two workers of one
+    core; `registry` is a real schema registry (Apicurio, 109 MB, fetched once). A server keeps its
+    port; where another process took it meanwhile the server moves, and says so.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
     names = _chosen(services)
     with _progress() as tell:
-        stack = LocalStack(directory, Path.cwd(), tell)
+        stack = _stack(directory, tell)
         stack.up(names)
     _print(stack, output)
 
@@ -56,14 +61,14 @@ def down(
     """Stop everything, also what a crash has left; the data stays."""
     with _progress() as tell:
         tell("local", "stopping")
-        LocalStack(directory, Path.cwd(), tell).down(erase=erase)
+        _stack(directory, tell).down(erase=erase)
         tell("local", "nothing of it runs")
 
 
 @app.command()
 def status(directory: Dir = Path(".tidemark"), output: Format = Output.table) -> None:
     """Print what runs, and where."""
-    _print(LocalStack(directory, Path.cwd()), output)
+    _print(_stack(directory), output)
 
 
 @app.command()
@@ -125,7 +130,15 @@ def _chosen(services: str) -> list[str]:
     return names
 
 
-def _print(stack: LocalStack, output: Output) -> None:
+def _stack(directory: Path, tell: Tell = silent) -> "LocalStack":
+    """Imported here: without the extra `local`, help and errors are told all the same."""
+    with packages_of("local", "tidemark local"):
+        from tidemark.local.stack import LocalStack
+
+    return LocalStack(directory, Path.cwd(), tell)
+
+
+def _print(stack: "LocalStack", output: Output) -> None:
     states = stack.status()
     if output is Output.json:
         print_json(states)

@@ -84,6 +84,7 @@ class Group:
         named = [KafkaPartition(*partition) for partition in partitions]
         with self._onlooker() as consumer:
             found = request(
+                None,
                 lambda: consumer.committed(named, timeout=SECONDS),
                 f"offsets of group {self.group_id}",
             )

@@ -149,6 +149,15 @@ class Looks(Lookup):
         """Whether a checkpoint is still published and retained: neither rewound nor pruned."""
         return bool(self._rows("is_restorable", region=region, seq=seq)[0][0])
 
+    def awaits_run(self, region: str) -> bool:
+        """Whether nobody is at work in the region, and the newest run did not fail."""
+        return bool(self._rows("awaits_run", region=region)[0][0])
+
+    def newest_end(self, region: str) -> datetime | None:
+        """When the newest run or reset that is over ended; None: there was none."""
+        found: datetime | None = self._rows("newest_end", region=region)[0][0]
+        return found
+
     def head_and_newest(self, region: str) -> tuple[int, int]:
         """The seqs of the head and of the newest published batch (0: none), in one snapshot."""
         head, newest = self._rows("head_and_newest", region=region)[0]

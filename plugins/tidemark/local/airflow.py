@@ -17,6 +17,7 @@ from tidemark.local.folder import Folder, write_private
 from tidemark.local.java import java
 from tidemark.local.page import answer_of
 from tidemark.local.postgres import Postgres
+from tidemark.local.serving import serve
 from tidemark.local.watch import Watch
 
 COMMANDS = {
@@ -46,6 +47,8 @@ SETTINGS = {
 
 class Airflow:
     """api-server, scheduler, dag-processor and triggerer of one project."""
+
+    ports = ("airflow",)
 
     def __init__(
         self,
@@ -87,9 +90,12 @@ class Airflow:
         watch = watch or Watch()
         java()  # tasks need it: better said now than by a task
         self.stop()
-        self._folder.free_port("airflow")
         self._home.mkdir(exist_ok=True)
         write_private(self._passwords, json.dumps({USER: self.login[1]}))
+        serve(self._folder, self.ports, lambda: self._launch(watch), self.stop, watch)
+        return True
+
+    def _launch(self, watch: Watch) -> None:
         env = {**os.environ, **self.environment()}
         if not self._is_migrated():
             self._migrate(env, watch)
@@ -100,7 +106,6 @@ class Airflow:
         log = self._folder.log("airflow-*")
         ill = ServiceNotReady(service="Airflow", symptom="is not healthy", log=log, seconds=300)
         watch.until(self._is_healthy, ill)
-        return True
 
     def stop(self) -> None:
         """None of the four runs, nor a worker, a task or a driver that they started."""
@@ -163,7 +168,9 @@ class Airflow:
         for daemon in self._daemons.values():
             daemon.must_run()
         parts = answer_of(f"{self.url}/api/v2/monitor/health")
-        return parts is not None and all(one["status"] == "healthy" for one in parts.values())
+        if parts is None or any(one["status"] != "healthy" for one in parts.values()):
+            return False
+        return self._daemons["api-server"].listens(self._folder.port("airflow"))
 
 
 def _python_environment(project: Path) -> dict[str, str]:

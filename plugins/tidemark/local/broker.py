@@ -15,6 +15,7 @@ from tidemark.local.errors import ServiceNotReady
 from tidemark.local.folder import Folder
 from tidemark.local.jars import kafka_jars
 from tidemark.local.java import java
+from tidemark.local.serving import serve
 from tidemark.local.watch import Watch
 
 HEAP = ("-Xms256m", "-Xmx512m")
@@ -84,6 +85,11 @@ class Broker:
         return f"127.0.0.1:{self._folder.port(self.name)}"
 
     @property
+    def ports(self) -> tuple[str, ...]:
+        """The names of its ports."""
+        return self.name, f"{self.name}-controller"
+
+    @property
     def pid(self) -> int | None:
         """The running broker's process id."""
         return self._daemon.pid
@@ -98,9 +104,16 @@ class Broker:
             return False
         watch = watch or Watch()
         self._daemon.clear()
+        serve(self._folder, self.ports, lambda: self.launch(watch), self.stop, watch)
+        return True
+
+    def launch(self, watch: Watch) -> None:
+        """The broker answers on the ports that the folder names.
+
+        Raises:
+            NotStarted: as `start`; or another process has one of the ports.
+        """
         runtime, jars = java(), kafka_jars(watch)
-        self._folder.free_port(self.name)
-        self._folder.free_port(f"{self.name}-controller")
         archive = [f"-XX:SharedArchiveFile={archive_of(jars)}", SILENT]
         options = [*self._heap, *MACHINE, *(self._machine or archive), *self._logging()]
         command: list[str | Path] = [runtime, *options, "-cp", f"{jars}/*"]
@@ -111,7 +124,6 @@ class Broker:
         self._daemon.start([*command, "kafka.Kafka", properties])
         silent = ServiceNotReady(service="Kafka", log=self._daemon.log, seconds=120)
         watch.until(self._answers, silent)
-        return True
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """The broker does not run; SIGKILL is what a crash is like."""
@@ -159,7 +171,7 @@ class Broker:
         self._daemon.must_run()
         port = self._folder.port(self.name)
         with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
+            if probe.connect_ex(("127.0.0.1", port)) != 0 or not self._daemon.listens(port):
                 return False
         client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         try:

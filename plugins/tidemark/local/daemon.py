@@ -70,6 +70,11 @@ class Daemon:
         note = {"pid": process.pid, "created": process.create_time()}
         write_private(self._pid_file, json.dumps(note))
 
+    def listens(self, port: int) -> bool:
+        """Whether the process, or one that it started, is who answers at the port."""
+        process = self.process
+        return process is not None and any(_listens(one, port) for one in family(process))
+
     def must_run(self) -> None:
         """Raises ServiceEnded with the reason from the log when the process has ended."""
         if self.process is None:
@@ -149,6 +154,14 @@ def _signal(processes: Iterable[psutil.Process], how: signal.Signals) -> None:
             process.send_signal(how)
         except psutil.NoSuchProcess:
             continue
+
+
+def _listens(process: psutil.Process, port: int) -> bool:
+    try:
+        found = process.net_connections("tcp")
+    except psutil.NoSuchProcess:
+        return False
+    return any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in found)
 
 
 def _carries(process: psutil.Process, marks: Mapping[str, str]) -> bool:

@@ -3,16 +3,12 @@
 import fcntl
 import json
 import os
-import random
 import secrets
-import socket
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PORTS = range(15_000, 30_000)
-"""Below the kernels' ephemeral ranges: no outgoing connection takes a stopped server's port."""
+from tidemark.local.ports import unused
 
 
 class Folder:
@@ -20,7 +16,7 @@ class Folder:
 
     def __init__(self, root: Path) -> None:
         self.root = root.expanduser().resolve()
-        self._mutex = threading.Lock()
+        self._given: set[str] = set()
 
     def create(self) -> None:
         """The folder exists and other accounts may pass through it (Postgres needs that)."""
@@ -48,15 +44,22 @@ class Folder:
         return str(self._kept("ids.json", name, make))
 
     def port(self, name: str) -> int:
-        """The port chosen for this name, free when it was chosen."""
-        return int(self._kept("ports.json", name, lambda: str(self._unused())))
+        """The port of this name: chosen once, free at that time, kept for the next start."""
+        return int(self._kept("ports.json", name, self._unused))
 
-    def free_port(self, name: str) -> int:
-        """The port of this name; another one, kept from now on, if somebody else took it."""
-        port = self.port(name)
-        if not _is_free(port):
-            self._keep("ports.json", name, str(self._unused()))
+    def move_port(self, name: str) -> int:
+        """Another port of this name, kept from now on."""
+        with self._changing():
+            _write(self.root / "ports.json", self._ports() | {name: self._unused()})
         return self.port(name)
+
+    def give(self, names: Iterable[str]) -> None:
+        """Clients know the ports of these names: until this process ends, they do not move."""
+        self._given.update(names)
+
+    def has_given(self, name: str) -> bool:
+        """Whether clients know the port of this name."""
+        return name in self._given
 
     @contextmanager
     def locked(self, waiting: Callable[[], None]) -> Iterator[None]:
@@ -70,23 +73,29 @@ class Folder:
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def _unused(self) -> int:
-        taken = {int(port) for port in _read(self.root / "ports.json").values()}
-        choices = [port for port in PORTS if port not in taken]
-        random.shuffle(choices)
-        return next(port for port in choices if _is_free(port))
+    def _ports(self) -> dict[str, str]:
+        return _read(self.root / "ports.json")
+
+    def _unused(self) -> str:
+        return str(unused({int(port) for port in self._ports().values()}))
 
     def _kept(self, file: str, name: str, make: Callable[[], str]) -> str:
-        with self._mutex:
-            known = _read(self.root / file)
-            if name not in known:
-                known[name] = make()
-                _write(self.root / file, known)
-            return known[name]
+        known = _read(self.root / file)
+        if name not in known:
+            with self._changing():
+                known = _read(self.root / file)
+                if name not in known:
+                    known[name] = make()
+                    _write(self.root / file, known)
+        return known[name]
 
-    def _keep(self, file: str, name: str, value: str) -> None:
-        with self._mutex:
-            _write(self.root / file, _read(self.root / file) | {name: value})
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """No other thread or process changes what is kept."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        with (self.root / "kept.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
 
 def write_private(path: Path, text: str) -> None:
@@ -104,15 +113,4 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def _write(path: Path, values: dict[str, str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_private(path, json.dumps(values, indent=1, sort_keys=True) + "\n")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True

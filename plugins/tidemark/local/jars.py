@@ -19,6 +19,7 @@ from tidemark.local.errors import JarNotFetched
 from tidemark.local.watch import Watch
 
 KAFKA_VERSION = "4.1.0"
+KAFKA_MB = 44
 CENTRAL = "https://repo1.maven.org/maven2/"
 RETRIES = 5
 AT_ONCE = 4
@@ -65,11 +66,13 @@ def named_in(text: str) -> list[Jar]:
 
 def kafka_jars(watch: Watch) -> Path:
     """A folder that holds all of Kafka's jars; see `fetched`."""
-    return fetched(f"kafka-{KAFKA_VERSION}", manifest(), watch)
+    return fetched(f"kafka-{KAFKA_VERSION}", manifest(), KAFKA_MB, watch)
 
 
-def fetched(name: str, jars: Sequence[Jar], watch: Watch) -> Path:
+def fetched(name: str, jars: Sequence[Jar], megabytes: int, watch: Watch) -> Path:
     """The cache's folder `name`, which holds all the jars, each with its checksum verified.
+
+    What is fetched is told, with the size of all: megabytes of a million bytes.
 
     If it is cut short the cache holds only whole, verified jars; the next call goes on.
 
@@ -80,8 +83,12 @@ def fetched(name: str, jars: Sequence[Jar], watch: Watch) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     store = _store(cache / name, jars)
     with FileLock(cache / f"{name}.lock", timeout=LOCK_SECONDS), ThreadPoolExecutor(AT_ONCE) as few:
+        is_here = all((cache / name / jar.file).exists() for jar in jars)
+        if not is_here:
+            what = f"{name}, {len(jars)} files of {megabytes} MB"
+            watch.tell("jars", f"fetching {what} from {_repository()}")
         for count, _ in enumerate(few.map(lambda jar: _fetch(store, jar), jars), start=1):
-            if count % 10 == 0:
+            if count % 10 == 0 and not is_here:
                 watch.tell("jars", f"{count} of {len(jars)} are here")
     return cache / name
 

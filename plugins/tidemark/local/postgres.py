@@ -18,6 +18,7 @@ from tidemark.local.account import Account, binaries_for, home_for, unprivileged
 from tidemark.local.daemon import Daemon, end
 from tidemark.local.errors import ServiceNotReady
 from tidemark.local.folder import Folder, write_private
+from tidemark.local.serving import serve
 from tidemark.local.watch import Watch
 
 ADMIN = "tidemark_admin"
@@ -63,6 +64,11 @@ class Postgres:
         return self._folder.port(self.name)
 
     @property
+    def ports(self) -> tuple[str, ...]:
+        """The name of its port."""
+        return (self.name,)
+
+    @property
     def pid(self) -> int | None:
         """The running server's process id."""
         return self._daemon.pid
@@ -100,11 +106,14 @@ class Postgres:
         if not (home / "data").exists():
             self._initialise(programs, home, account, watch)
         _end_orphans(home / "data")
-        self._folder.free_port(self.name)
-        watch.tell(self.name, "starting the server")
-        self._launch(programs, home / "data", account)
-        silent = ServiceNotReady(service="Postgres", log=self._daemon.log, seconds=60)
-        watch.until(self._answers, silent)
+
+        def launch() -> None:
+            watch.tell(self.name, "starting the server")
+            self._launch(programs, home / "data", account)
+            silent = ServiceNotReady(service="Postgres", log=self._daemon.log, seconds=60)
+            watch.until(self._answers, silent)
+
+        serve(self._folder, self.ports, launch, self.stop, watch)
         self._provide()
         return True
 

@@ -13,18 +13,22 @@ from tidemark.local.folder import Folder
 from tidemark.local.jars import LOCK_SECONDS, Jar, fetched
 from tidemark.local.java import java
 from tidemark.local.page import answer_of
+from tidemark.local.serving import serve
 from tidemark.local.watch import Watch
 
 ARCHIVE = Jar(
     "2b28181501a20cbf6efcd77f9b7153908fc01f3d3a7c32024c0bd9e1b04c8a43",
     "io.apicurio", "apicurio-registry-app", "3.0.9", "-all.tar.gz",
 )  # fmt: skip
-"""109 MB; fetched when a registry is first asked for."""
+"""Fetched when a registry is first asked for."""
+ARCHIVE_MB = 109
 OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class LocalRegistry:
     """One process; its schemas lie in the stack's folder."""
+
+    ports = ("registry",)
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -51,14 +55,17 @@ class LocalRegistry:
             return False
         watch = watch or Watch()
         self._daemon.clear()
-        self._folder.free_port("registry")
         runtime, program = java(), unpacked(watch)
         self._home.mkdir(exist_ok=True)
-        watch.tell("registry", "starting it")
         argv: list[str | Path] = [runtime, *OPTIONS, "-jar", program]
-        self._daemon.start(argv, env=self._environment(), cwd=self._home)
-        silent = ServiceNotReady(service="the registry", log=self._daemon.log, seconds=120)
-        watch.until(self._answers, silent)
+
+        def launch() -> None:
+            watch.tell("registry", "starting it")
+            self._daemon.start(argv, env=self._environment(), cwd=self._home)
+            silent = ServiceNotReady(service="the registry", log=self._daemon.log, seconds=120)
+            watch.until(self._answers, silent)
+
+        serve(self._folder, self.ports, launch, self.stop, watch)
         return True
 
     def stop(self) -> None:
@@ -77,7 +84,8 @@ class LocalRegistry:
 
     def _answers(self) -> bool:
         self._daemon.must_run()
-        return answer_of(f"{self.url}/schemas/types") is not None
+        is_answered = answer_of(f"{self.url}/schemas/types") is not None
+        return is_answered and self._daemon.listens(self._folder.port("registry"))
 
 
 def unpacked(watch: Watch) -> Path:
@@ -87,8 +95,7 @@ def unpacked(watch: Watch) -> Path:
         NotStarted: it cannot be fetched; names it.
     """
     name = f"registry-{ARCHIVE.version}"
-    watch.tell("registry", f"fetching {ARCHIVE}, 109 MB, if it is not here")
-    cache = fetched(name, [ARCHIVE], watch)
+    cache = fetched(name, [ARCHIVE], ARCHIVE_MB, watch)
     program = cache / "program" / f"{ARCHIVE.module}-{ARCHIVE.version}-runner.jar"
     with FileLock(cache.with_name(f"{name}.unpack.lock"), timeout=LOCK_SECONDS):
         if not program.exists():

@@ -11,6 +11,7 @@ from tidemark.local.errors import ServiceNotReady
 from tidemark.local.folder import Folder, write_private
 from tidemark.local.java import java
 from tidemark.local.page import answer_of
+from tidemark.local.serving import serve
 from tidemark.local.watch import Watch
 from tidemark.spark.cluster import SECRET, SECURE
 
@@ -24,11 +25,15 @@ SETTINGS = {
     "spark.worker.cleanup.appDataTtl": "3600",
     # What production does in minutes is seen in seconds here.
     "spark.worker.timeout": "10",
+    # A master whose port is taken ends: by default it takes the next one, unknown to anybody.
+    "spark.port.maxRetries": "0",
 }
 
 
 class Spark:
     """Spark's own daemons; they ask for the secret of this stack and encrypt what they say."""
+
+    ports = ("spark", "spark-ui")
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -73,6 +78,14 @@ class Spark:
         watch = watch or Watch()
         java()
         self._home.mkdir(exist_ok=True)
+        if self._master.process is None:
+            self.stop()  # a worker that outlived its master might look for it on another port
+            serve(self._folder, self.ports, lambda: self._launch(watch), self.stop, watch)
+        else:
+            self._launch(watch)
+        return True
+
+    def _launch(self, watch: Watch) -> None:
         watch.tell("spark", "starting a master and two workers")
         if self._master.process is None:
             self._start_master()
@@ -86,7 +99,6 @@ class Spark:
             seconds=120,
         )
         watch.until(self._is_complete, strange)
-        return True
 
     def stop(self) -> None:
         """Neither the daemons nor an executor of theirs runs."""
@@ -95,8 +107,6 @@ class Spark:
             daemon.clear()
 
     def _start_master(self) -> None:
-        self._folder.free_port("spark")
-        self._folder.free_port("spark-ui")
         write_private(self._properties, _properties(SECURE | SETTINGS | {SECRET: self.secret}))
         self._run(self._master, "master.Master", "--port", str(self._folder.port("spark")),
                   "--webui-port", str(self._folder.port("spark-ui")))  # fmt: skip
@@ -121,7 +131,9 @@ class Spark:
         for daemon in (self._master, *self.workers):
             daemon.must_run()
         found = answer_of(f"{self.page}/json/")
-        return found is not None and int(found["aliveworkers"]) == WORKERS
+        if found is None or int(found["aliveworkers"]) != WORKERS:
+            return False
+        return self._master.listens(self._folder.port("spark-ui"))
 
 
 def spark_home() -> Path:

@@ -14,12 +14,9 @@ from tidemark.local.environment import connections, script
 from tidemark.local.folder import Folder, write_private
 from tidemark.local.postgres import Postgres
 from tidemark.local.registry import LocalRegistry
+from tidemark.local.services import DEFAULT, SERVICES
 from tidemark.local.spark import Spark
 from tidemark.local.watch import Tell, Watch, silent
-
-SERVICES = ("kafka", "registry", "postgres", "spark", "airflow")
-DEFAULT = ("kafka", "postgres", "airflow")
-"""Without a cluster of its own, Spark runs in the drivers' processes; few need a registry."""
 
 
 class Service(Protocol):
@@ -66,6 +63,9 @@ class LocalStack:
         """
         wanted = set(services) | ({"postgres"} if "airflow" in services else set())
         with self.folder.locked(self._waiting):
+            if any(self.airflow.pids):  # it was told where the others are
+                for server in (self.kafka, self.registry, self.postgres, self.spark):
+                    self.folder.give(server.ports)
             started = self._start([name for name in SERVICES if name in wanted])
             write_private(self.folder.root / "env", script(self.environment()))
         return started

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
@@ -13,7 +13,6 @@ from tidemark.ledger.reader import Progress
 from tidemark.member.display import Display
 from tidemark.member.kafka_facts import KafkaFacts
 from tidemark.member.member_run import MemberRun
-from tidemark.member.outage import Clock
 from tidemark.member.publisher import Publisher
 from tidemark.member.sending import may_plan
 from tidemark.member.stall import StallDetector
@@ -49,7 +48,7 @@ class Drained:
 class Drain:
     """One member of one run. `work` returns when the ledger says that the run is done."""
 
-    def __init__(self, run: MemberRun, clock: Clock = time.monotonic) -> None:
+    def __init__(self, run: MemberRun, clock: Callable[[], float] = time.monotonic) -> None:
         self._run = run
         self._stall = StallDetector(run, clock)
         self._kafka = KafkaFacts(run, self._stall)

@@ -14,14 +14,11 @@ PAUSE_SECONDS = 1.0
 
 T = TypeVar("T")
 
-Clock = Callable[[], float]
-"""Seconds since any moment."""
-
 
 class Outage:
     """Since when nobody has answered, and for how long that is borne."""
 
-    def __init__(self, seconds: float, clock: Clock = time.monotonic) -> None:
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
         self._clock = clock
         self._since: float | None = None
@@ -49,17 +46,13 @@ class Outage:
 
 
 def waited_out(
-    ask: Callable[[], T],
-    seconds: float,
-    each_round: Callable[[], None] = lambda: None,
-    clock: Clock = time.monotonic,
+    ask: Callable[[], T], outage: Outage, each_round: Callable[[], None] = lambda: None
 ) -> T:
     """What `ask` returns as soon as it is answered.
 
     Raises:
-        Unreachable: for longer than `seconds` it was not.
+        Unreachable: it was not for longer than the outage may take.
     """
-    outage = Outage(seconds, clock)
     while True:
         try:
             return ask()

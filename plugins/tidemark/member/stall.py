@@ -1,6 +1,7 @@
 """How long a member waits for the others: bounded, and judged by what the ledger shows."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidemark.errors import Unreachable
@@ -8,7 +9,7 @@ from tidemark.kafka.holders import Holder
 from tidemark.ledger.reader import Progress
 from tidemark.member.errors import RunStalled
 from tidemark.member.member_run import MemberRun
-from tidemark.member.outage import Clock, Outage
+from tidemark.member.outage import Outage
 from tidemark.model.offsets import Span
 
 FOREIGN_SECONDS = 15.0
@@ -33,7 +34,7 @@ class Waiting:
 class StallDetector:
     """Since when nothing has moved in a run, and what to say when that is too long."""
 
-    def __init__(self, run: MemberRun, clock: Clock = time.monotonic) -> None:
+    def __init__(self, run: MemberRun, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._ledger = run.ledger
         self._group = run.group

@@ -11,7 +11,6 @@ from tidemark.kafka.member import Member
 from tidemark.kafka.names import client_id_of, static_name
 from tidemark.member.drain import Drain, Drained
 from tidemark.member.member_run import MemberRun
-from tidemark.member.outage import Clock
 from tidemark.model.state import Run
 from tidemark.operations.errors import RunNotOpen
 from tidemark.operations.region import Connections, Region, region_of
@@ -35,7 +34,7 @@ def drain_run(
     member_name: str,
     executor_of: ExecutorOf,
     slot: int = 1,
-    clock: Clock = time.monotonic,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Drained:
     """One member has worked until the ledger says that the run is done.
 

@@ -39,6 +39,18 @@ def with_archive(options: str) -> str:
     return f'{options} "-XX:SharedArchiveFile={path}" {SILENT}'.lstrip()
 
 
+def is_current(path: Path) -> bool:
+    """Whether the archive is there, and this machine's Java made it."""
+    note = _note(path)
+    return path.exists() and note.exists() and note.read_text() == _java()
+
+
+def keep(new: Path, path: Path) -> Path:
+    """The new archive stands at the path, with a note of the Java that made it."""
+    _note(path).write_text(_java())
+    return new.replace(path)
+
+
 def make_archive() -> Path:
     """The archive exists, as the JVM of a small job left it; this process has run Spark.
 
@@ -54,7 +66,7 @@ def make_archive() -> Path:
         os.environ[OPTIONS] = f'"-XX:ArchiveClassesAtExit={new}" -XX:TieredStopAtLevel=1 {SILENT}'
         _run_spark()
         try_archive(new)
-        return new.replace(path)
+        return keep(new, path)
 
 
 def try_archive(path: Path) -> None:
@@ -76,6 +88,21 @@ def try_archive(path: Path) -> None:
         path.unlink(missing_ok=True)
         last = tried.stderr.strip().rpartition("\n")[2]
         raise SparkArchiveRefused(path=str(path), cause=last)
+
+
+def _note(path: Path) -> Path:
+    return path.with_suffix(".java")
+
+
+def _java() -> str:
+    """What the Java that runs Spark says of itself; empty where there is none."""
+    home = os.environ.get("JAVA_HOME")
+    command = str(Path(home) / "bin" / "java") if home else "java"
+    try:
+        told = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
+    except OSError:
+        return ""
+    return f"{command}\n{told.stderr}"
 
 
 def _run_spark() -> None:
@@ -111,5 +138,16 @@ def _same(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
     yield from batches
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The archive is there, made now if it has to be."""
+    if is_current(archive()):
+        return
+    print(
+        "tidemark: making Java's archive of Spark's classes, 150 MB (once for each Java)",
+        flush=True,
+    )
     print(f"tidemark: Spark will start from {make_archive()}")
+
+
+if __name__ == "__main__":
+    main()

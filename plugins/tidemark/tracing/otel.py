@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from importlib.metadata import entry_points, version
+from importlib.metadata import entry_points
 from threading import Thread
 from typing import Any
 
@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import Span, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from tidemark import __version__
 from tidemark.errors import TidemarkError
 from tidemark.tracing.steps import Attributes, Past, Step
 
@@ -39,7 +40,7 @@ class Tracer:
     def __init__(self, provider: TracerProvider, *, is_ours: bool) -> None:
         self._provider = provider
         self._is_ours = is_ours
-        self._spans = provider.get_tracer("tidemark", version("tidemark"))
+        self._spans = provider.get_tracer("tidemark", __version__)
 
     @contextmanager
     def part(self, name: str, attributes: Attributes, run: str | None) -> Iterator[Step]:

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING
 
+from tidemark import DISTRIBUTION
 from tidemark.tracing.steps import Attributes, Past, Step
 
 if TYPE_CHECKING:
@@ -42,9 +43,10 @@ def _tracer() -> "Tracer | None":
         return tracer()
     except Exception as error:
         log.warning(
-            "no traces: %s: %s. OTEL_* variables ask for them: install tidemark[otel]",
+            "no traces: %s: %s. OTEL_* variables ask for them: install %s[otel]",
             type(error).__name__,
             error,
+            DISTRIBUTION,
         )
         return None
 

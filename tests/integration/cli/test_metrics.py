@@ -1,7 +1,6 @@
 """`tidemark metrics` on a real ledger and broker, read as Prometheus reads it."""
 
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -17,7 +16,6 @@ from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from tests.support.commands import answer, tidemark
 from tests.support.documents import table_rows
-from tests.support.members import until
 from tests.support.region import kafka_connection
 from tests.support.world import World
 
@@ -218,21 +216,12 @@ def test_a_region_that_cannot_be_asked_is_not_up(
 
 def test_each_scrape_asks_anew_and_no_password_is_told(region: World) -> None:
     """B22: `--serve` answers until it is stopped."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "tidemark", "metrics", "--serve", f"127.0.0.1:{port}"]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-        scrapes: list[str] = []
-
-        def is_answered() -> bool:
-            try:
-                scrapes.append(scrape(port))
-            except OSError:
-                assert process.poll() is None
-            return bool(scrapes)
-
-        until(is_answered)
+    command = [sys.executable, "-m", "tidemark", "metrics", "--serve", "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        told = next(line for line in process.stderr if "metrics on" in line)
+        port = int(re.findall(r"127\.0\.0\.1:(\d+)", told)[0])
+        scrapes = [scrape(port)]
         region.sql("UPDATE tidemark.regions SET consecutive_resets = 3")
         scrapes.append(scrape(port))
         for path in ("metric", "metrics/", "etc/passwd"):

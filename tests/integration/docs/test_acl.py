@@ -44,6 +44,10 @@ class GuardedBroker(Broker):
     """A broker with a second listener, for a user who may do what ACLs say."""
 
     @property
+    def ports(self) -> tuple[str, ...]:
+        return *super().ports, f"{self.name}-guarded"
+
+    @property
     def guarded(self) -> str:
         return f"127.0.0.1:{self._folder.port(f'{self.name}-guarded')}"
 
@@ -93,7 +97,6 @@ class GuardedWorld(World):
 @pytest.fixture(scope="module")
 def broker(stack: LocalStack) -> Iterator[GuardedBroker]:
     broker = GuardedBroker(stack.folder, node=2)
-    stack.folder.free_port(f"{broker.name}-guarded")
     broker.start()
     yield broker
     broker.stop()

@@ -1,6 +1,7 @@
 """The local stack does what the fixtures and the users of `tidemark local` rely on."""
 
 import signal
+import socket
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.topics import create_topic
 
+from tidemark.local import serving
 from tidemark.local.broker import Broker, archive_of
 from tidemark.local.daemon import marked
 from tidemark.local.folder import Folder
@@ -25,6 +27,12 @@ def ask(parameters: dict[str, Any], statement: str) -> Any:
     with closing(psycopg2.connect(**parameters)) as connection, connection.cursor() as cursor:
         cursor.execute(statement)
         return cursor.fetchone()[0]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for a port that is taken."""
+    monkeypatch.setattr(serving, "FREED_SECONDS", 0)
 
 
 def do(parameters: dict[str, Any], statement: str) -> None:
@@ -41,7 +49,7 @@ def test_up_again_starts_nothing(stack: LocalStack) -> None:
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc shows what is mapped")
 def test_the_broker_maps_the_archive_that_the_installation_made(stack: LocalStack) -> None:
     archive = archive_of(kafka_jars(Watch()))
-    assert archive.exists(), "make .venv/.ready makes it"
+    assert archive.exists(), "scripts/bootstrap makes it"
     again = "made by another Java: python -m tidemark.local.broker_archive"
     assert str(archive) in Path(f"/proc/{stack.kafka.pid}/maps").read_text(), again
 
@@ -150,6 +158,55 @@ def test_a_killed_broker_starts_again_with_what_it_acknowledged(tmp_path: Path, 
         assert first_value(broker.bootstrap, "kept", group) == b"acknowledged"
     finally:
         broker.stop()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_broker_whose_port_is_taken_while_it_starts_runs_on_another(tmp_path: Path) -> None:
+    thieves: list[socket.socket] = []
+
+    class Robbed(Broker):
+        def _write_properties(self) -> Path:
+            if not thieves:
+                port = int(self.bootstrap.rpartition(":")[2])
+                thieves.append(socket.create_server(("127.0.0.1", port)))
+            return super()._write_properties()
+
+    folder = Folder(tmp_path / "state")
+    folder.create()
+    broker = Robbed(folder)
+    try:
+        broker.start()
+        [thief] = thieves
+        assert broker.bootstrap != "{}:{}".format(*thief.getsockname())
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        create_topic(admin, NewTopic("made", 1, 1))
+        thief.close()
+    finally:
+        broker.stop()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_postgres_whose_port_is_taken_while_it_starts_runs_on_another(tmp_path: Path) -> None:
+    thieves: list[socket.socket] = []
+
+    class Robbed(Postgres):
+        def _launch(self, *given: Any) -> None:
+            if not thieves:
+                thieves.append(socket.create_server(("127.0.0.1", self.port)))
+            super()._launch(*given)
+
+    folder = Folder(tmp_path / "state")
+    folder.create()
+    server = Robbed(folder)
+    try:
+        server.start()
+        [thief] = thieves
+        assert server.port != thief.getsockname()[1]
+        assert ask(server.parameters(), "SELECT 1") == 1
+        thief.close()
+    finally:
+        server.stop()
+        server.erase()
 
 
 def test_down_leaves_no_process_and_erase_no_file(tmp_path: Path) -> None:

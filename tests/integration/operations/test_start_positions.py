@@ -8,9 +8,8 @@ from tests.support.produce import good, numbered, produce
 from tests.support.topics import add_partitions
 from tests.support.world import World, everything
 
-from tidemark.errors import (
-    Refused,
-)
+from tidemark.errors import Refused
+from tidemark.operations.errors import NewRegionCommitsTooFar
 
 
 def test_partitions_added_later_start_at_the_beginning(world: World, admin: AdminClient) -> None:
@@ -54,6 +53,22 @@ def test_a_start_from_commits_goes_on_from_them(world: World) -> None:
         writer.commit({world.partition(0): 2, world.partition(1): 0}, "")
     world.run()
     assert world.rows() == [(0, 2), (0, 3), (0, 4)]
+
+
+def test_a_start_from_commits_beyond_the_end_is_refused(world: World) -> None:
+    """S5, G85: up to there every record would be passed over, and the run be green."""
+    world.settings = {"kafka": {"start": "committed"}}
+    world.produce(5)
+    at, beyond = world.partition(0), {world.partition(0): 6, world.partition(1): 0}
+    with world.group.writer() as writer:
+        writer.commit(beyond, "")
+    with pytest.raises(NewRegionCommitsTooFar) as refused:
+        world.open()
+    assert (refused.value.ends, refused.value.committed) == ({at: 5}, {at: 6})
+    assert not world.ledger().known_region(world.region)
+    with world.group.writer() as writer:
+        writer.commit(beyond | {at: 5}, "")
+    world.run()
 
 
 def test_a_start_from_commits_refuses_where_there_is_none(world: World) -> None:

@@ -207,7 +207,7 @@ def test_without_the_library_a_run_goes_on(
     """B22: a warning says what to install."""
     monkeypatch.setitem(sys.modules, "tidemark.tracing.otel", None)
     world.run()
-    assert "install tidemark[otel]" in caplog.text
+    assert "install airflow-provider-tidemark[otel]" in caplog.text
     assert collector.bodies == []
 
 

@@ -35,6 +35,7 @@ from tidemark.operations.output import OutputSnapshot
 from tidemark.operations.region import region_of
 from tidemark.operations.replay import replay_letters
 from tidemark.operations.withhold import withhold_batch
+from tidemark.protocol.errors import OutputMarkUnknown
 from tidemark.protocol.mirror import mirror
 
 Hook = Callable[[], Any]
@@ -395,6 +396,26 @@ def test_two_partitions_that_name_different_batches_stop_it(region: World) -> No
         region.open("second")
 
 
+def test_a_mark_older_than_what_the_ledger_knows_as_sent_is_refused(region: World) -> None:
+    """B9, G86: Kafka has lost offsets that it had acknowledged; nothing comes twice."""
+    region.produce(2)
+    region.run("first")
+    older = region.group.committed_metadata(region.ledger_offsets())
+    region.produce(2, start=2)
+    region.run("second")
+    [mark] = {metadata for _, metadata in older.values()}
+    with region.group.writer() as writer:
+        writer.commit({at: offset for at, (offset, _) in older.items()}, mark)
+    with pytest.raises(OutputMarkUnknown) as refused:
+        region.open("third")
+    found = refused.value
+    assert ([one.seq for one in found.marks], found.sent_seq, found.is_too_old) == ([1], 2, True)
+    region.settings["output"]["resume_after"] = 2
+    region.produce(1, start=4)
+    region.run("fourth")
+    assert words(region) == numbers(5)
+
+
 def test_a_foreign_commit_on_one_partition_is_put_right(region: World, admin: AdminClient) -> None:
     """Kafka's own tools write no metadata; the other partitions tell what was sent."""
     region.produce(2)
@@ -665,9 +686,11 @@ def test_a_topic_that_is_not_there_is_named_before_anything_is_written(region: W
 
 
 def test_a_long_pause_is_remarked(region: World) -> None:
-    """Kafka forgets the offsets of groups without members."""
+    """Kafka forgets the offsets of groups without members; whatever was done last."""
     region.run("first")
-    region.sql("UPDATE tidemark.runs SET closed_at = closed_at - interval '4 days'")
+    region.reset()
+    region.sql("UPDATE tidemark.runs SET closed_at = closed_at - interval '5 days'")
+    region.sql("UPDATE tidemark.resets SET finished_at = finished_at - interval '4 days'")
     opened = region.open("second")
     assert any("offsets.retention.minutes" in one for one in opened.remarks)
     region.drain("second")

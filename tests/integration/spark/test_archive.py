@@ -34,7 +34,7 @@ def driver(words: Path, **environment: str) -> "subprocess.CompletedProcess[str]
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc shows what is mapped")
 def test_a_jvm_maps_the_archive_that_the_installation_made(tmp_path: Path) -> None:
-    assert archive().exists(), "make .venv/.ready makes it"
+    assert archive().exists(), "scripts/bootstrap makes it"
     told = driver(tmp_path / "words")
     assert (told.stdout, told.stderr) == ("6 True\n", "")
 

@@ -11,7 +11,13 @@ import psutil
 import pytest
 from scripts.flight_data import PARTITIONS
 from tests.support.members import until
-from tests.support.spark_cluster import Flights, command_lines, executor_of, stopped
+from tests.support.spark_cluster import (
+    Flights,
+    command_lines,
+    driver_page,
+    executor_of,
+    stopped,
+)
 from tests.support.world import dump
 
 from tidemark.local.daemon import end, marked
@@ -55,20 +61,20 @@ def test_no_record_is_lost_or_doubled_though_executor_and_worker_are_killed_and_
     from tidemark.spark.packed import pack
 
     expected = flights.prepare(COUNT, BATCH)
-    packed, page = flights.project / "environment.tar", folder.port("driver-ui")
+    packed = flights.project / "environment.tar"
     pack(packed)
     with tarfile.open(packed) as archive:  # once on each node, as a cluster would have it
         archive.extractall(flights.project / "environment", filter="tar")
     python = str(flights.project / "environment" / "bin" / "python")
     spark = cluster.connection | {"extra": {"python": python}}
-    conf = SHORT_LIVED | {"spark.ui.enabled": "true", "spark.ui.port": str(page)}
+    conf = SHORT_LIVED | {"spark.ui.enabled": "true", "spark.ui.port": "0"}
 
     def told() -> str:
         return flights.log.read_text() + flights.words.read_text()[-3000:]
 
     with flights.run(spark, conf, "read.middle=stop") as driver:
         until(lambda: driver.poll() or len(stopped(marked(folder))) == 2, 400, told, pause=0.5)
-        shown = command_lines() + _pages(cluster, page)
+        shown = command_lines() + _pages(cluster, driver_page(driver))
         first, _ = stopped(marked(folder))
         assert "/environment/lib/" in _mapped(first)
         executor_of(first).kill()
@@ -96,9 +102,8 @@ def _mapped(process: psutil.Process) -> str:
     return Path(f"/proc/{process.pid}/maps").read_text()
 
 
-def _pages(cluster: Spark, port: int) -> str:
+def _pages(cluster: Spark, driver: str) -> str:
     """What Spark shows of a driver and of its cluster."""
-    driver = f"http://127.0.0.1:{port}"
     with httpx.Client(trust_env=False, timeout=20, follow_redirects=True) as http:
         [app] = http.get(f"{driver}/api/v1/applications").json()
         pages = [

@@ -1,1 +1,0 @@
-"""What runs inside Spark: the entry point of a member and the users' transforms."""
