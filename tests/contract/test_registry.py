@@ -69,6 +69,21 @@ def test_an_id_that_it_does_not_know(opened: Registry) -> None:
     assert refused.value.reason is Reason.UNKNOWN_SCHEMA
 
 
+def test_no_bytes_make_it_unreachable(opened: Registry) -> None:
+    """B12: they name numbers that no registry gives, and GUIDs that it may have no page for."""
+    schema = arrow_schema({"a": "int"})
+    junk = [
+        b"\1junk of any othe\0",
+        b"\0\xff\xfe\0j\0",
+        b"\0\x80\0\0\0\0",
+        b"\0\x7f\xff\xff\xff\0",
+    ]
+    of_messages = ProtobufDecoder(schema, Registered(opened, partial(Messages, schema=schema)))
+    for decoder in (AvroDecoder(schema, opened), of_messages):
+        rejected = decoder.decode(junk).rejected
+        assert [one.reason for one in rejected] == [Reason.UNKNOWN_SCHEMA] * len(junk)
+
+
 def test_what_a_schema_refers_to(known: KnownRegistry, opened: Registry, subject: str) -> None:
     """B12"""
     inner = record(("x", "int"), name="shop.Inner")

@@ -51,7 +51,7 @@ def project(folder: Path, *values: bytes, draft: Any = DRAFT) -> NewPipeline:
         (None, Likeness.nothing), (b"", Likeness.nothing), (b'{"a": 1}', Likeness.json),
         (b"[1]", Likeness.other_json), (b"12", Likeness.other_json), (b"a b\n", Likeness.text),
         (b"Obj\1\x04", Likeness.container), (b"\x1f\x8b\x08", Likeness.gzip),
-        (b"<a/>", Likeness.xml),
+        (b"<a/>", Likeness.xml), (b'\xef\xbb\xbf{"a": 1}', Likeness.marked),
         (b"\xff\xfe\x80", Likeness.unknown), (b"\x02\x00", Likeness.unknown),
         (framed(7, b'{"a": 1}'), Likeness.framed_json),
         (framed(UUID(int=7), b'{"a": 1}'), Likeness.framed_json),
