@@ -1,6 +1,7 @@
 """A region of a test's own on real Kafka and real Postgres, by the operations' own functions."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -92,7 +93,14 @@ class DrivenRegion:
             self.pipeline, self.connections, run_id=run_id, bounds=bounds, overrides=overrides
         )
 
-    def join(self, run_id: str, name: str, executor_of: ExecutorOf, slot: int = 1) -> Drained:
+    def join(
+        self,
+        run_id: str,
+        name: str,
+        executor_of: ExecutorOf,
+        slot: int = 1,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Drained:
         """The drain task of one member."""
         return drain_run(
             self.pipeline,
@@ -101,6 +109,7 @@ class DrivenRegion:
             member_name=name,
             executor_of=executor_of,
             slot=slot,
+            clock=clock,
         )
 
     def close(self, run_id: str = "run") -> Closed:
