@@ -140,7 +140,7 @@ def test_if_one_target_refuses_nothing_of_any_is_visible(counter: Counter, name:
     counter.grow(10)
     with pytest.raises(RowRefused) as caught:
         counter.work_on()
-    assert caught.value.targets == (counter.table(name),)
+    assert caught.value.targets == (str(counter.table(name)),)
     assert caught.value.names["constraint"] == "odd"
     assert counter.whole() == before
 
