@@ -43,7 +43,7 @@ class Broken:
         Whoever of it stops from now on is let go: each worker of a pool has its own failpoints.
         """
         try:
-            until(self._ended, SECONDS, pause=0.2)
+            until(self._ended, SECONDS, pause=0)
         finally:
             self.kill()
         code, words = self.process.exitcode, self.words.read().strip()
@@ -73,14 +73,16 @@ class Broken:
         Raises:
             AssertionError: it ended before, so the failpoint never fired.
         """
-        until(lambda: self._stopped() or not self.runs(), SECONDS, pause=0.02)
+        until(lambda: self._stopped() or not self.runs(), SECONDS)
         stopped = self._stopped()
         assert stopped, f"never stopped: {self.end()}"
         return stopped[0]
 
     def _ended(self) -> bool:
-        for member in self._stopped():
-            resume(member)
+        self.process.join(0.5)
+        if self.runs():
+            for member in self._stopped():
+                resume(member)
         return not self.runs()
 
     def _stopped(self) -> list[psutil.Process]:

@@ -15,6 +15,8 @@ from tidemark.local.postgres import Postgres
 from tidemark.protocol.errors import SettleDidNotHappen
 
 Record = Callable[[Fault, Case, str], None]
+LOOKED_UP = ("publish.commit.lost", "rewind.commit.sent")
+"""COMMITs without an answer that every run of the suite tries: one each way."""
 
 
 def test_after_any_fault_one_more_run_leaves_everything_exactly_once(
@@ -39,7 +41,7 @@ def test_after_any_fault_one_more_run_leaves_everything_exactly_once(
         pytest.param(
             case,
             id=str(case),
-            marks=() if case.step in ("6 publish", "9 rewind") else pytest.mark.long,
+            marks=() if case.failpoint in LOOKED_UP else pytest.mark.long,
         )
         for case in LOST_ANSWERS
     ],

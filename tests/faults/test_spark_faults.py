@@ -7,13 +7,12 @@ from tests.faults.broken import resume
 from tests.faults.region import FaultRegion
 from tests.faults.submitted import submitted
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 KILLED = 137
 """What spark-submit makes of a driver that SIGKILL ended."""
 
 
-@pytest.mark.long
 def test_killed_workers_of_reader_and_writer_are_tried_again(
     region: FaultRegion, tmp_path: Path
 ) -> None:
@@ -43,7 +42,6 @@ def test_after_a_killed_driver_the_next_run_leaves_everything_exactly_once(
     assert region.faults_found() == []
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("partitions", [8])
 def test_three_drivers_share_the_partitions_though_one_dies_and_one_sleeps(
     region: FaultRegion, tmp_path: Path
