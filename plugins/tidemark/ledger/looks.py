@@ -8,7 +8,7 @@ from tidemark.ledger import letters
 from tidemark.ledger.letters import ALL_LETTERS, KeptLetter
 from tidemark.ledger.lookup import Lookup
 from tidemark.model.dead_letters import LetterFilter
-from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.offsets import Span, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,10 @@ class PublishedSpan:
     dead_letters: int
     is_ended: bool = False
     """A person has since accepted a loss in this log: other records may have these offsets now."""
+    record_end: int | None = None
+    """The offset after the last record that was read in it; None: it held none."""
+    leader_epoch: int | None = None
+    """Of that record: where both are as they were, so is the log up to there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +180,6 @@ class Looks(Lookup):
         """Topic, partition and offset of the batches' dead letters that may be rows by now."""
         rows = self._rows("set_aside_of", region=region, first=first, last=last)
         return frozenset((topic, number, offset) for topic, number, offset in rows)
-
-    def offsets_at(self, region: str, seq: int) -> Offsets:
-        """The merged checkpoint as of a seq."""
-        rows = self._rows("offsets_at", region=region, seq=seq)
-        return {TopicPartition(topic, number): offset for topic, number, offset in rows}
 
     def now(self) -> datetime:
         """The server's time: with it the age of a time in the ledger is computed."""
