@@ -173,7 +173,7 @@ HUNGRY: list[tuple[str, Decoder, Callable[[int], bytes], int]] = [
 def test_a_value_whose_parts_would_take_all_memory_is_too_large(
     decoder: Decoder, make: Callable[[int], bytes], size: int
 ) -> None:
-    """A byte or two of it make hundreds: what they are is counted before they are made."""
+    """B12: a byte or two of it make hundreds, so they are counted before they are made."""
     few = make(size // 50)
     decoded = decoder.decode([few, make(2 * size), few])
     assert [(one.index, one.reason) for one in decoded.rejected] == [(1, Reason.TOO_LARGE)]
