@@ -30,6 +30,7 @@ class Brittle:
 
 
 def test_only_the_values_that_it_raises_over_are_refused() -> None:
+    """B12: in their places among the others."""
     made = IsolatingDecoder(Brittle(ArithmeticError("too far")))
     values: list[bytes | None] = [b"a", POISON, None, b"b", b"c", POISON]
     decoded = made.decode(values)

@@ -22,7 +22,7 @@ MAX_DEPTH = 64
 MAX_NODES = 10_000
 """Types within types; a schema of a few lines may name one type millions of times."""
 
-MOST_PARTS = 1_000_000
+MOST_PARTS = 2_000_000
 """What the items of a value's arrays and maps have within: each takes a hundred times its bytes."""
 
 _COMPLEX = ("record", "error", "array", "map")
@@ -176,15 +176,19 @@ class Readers:
     def _array(self, items: Any, to: pa.DataType | None, where: str) -> Read:
         if to is not None and not pa.types.is_list(to):
             raise other(where, f"an array is no {to}")
+        before = self._nodes
         item = self.reader(items, None if to is None else to.value_type, f"{where}[]")
         if not self._takes_bytes(items):
             raise other(where, "the writer's array has items without bytes")
         if to is None:
             return partial(_passed_blocks, item)
-        return partial(_blocks, item, None if self._is_plain(items) else self._counted)
+        return partial(
+            _blocks, item, None if self._is_plain(items) else self._counter(self._nodes - before)
+        )
 
     def _map(self, values: Any, to: pa.DataType | None, where: str) -> Read:
         entry = None if to is None else _entry(to, where)
+        before = self._nodes - 1
         value_of = self.reader(values, entry, f"{where}{{}}")
         key_of: Read = raw.bytes_at if entry is None else text_at
 
@@ -197,18 +201,27 @@ class Readers:
             value, at = value_of(data, at)
             return {"key": text(key), "value": value}, at
 
+        counted = self._counter(self._nodes - before)
+
         def entries(data: bytes, at: int) -> tuple[list[Any], int]:
-            found, at = _blocks(pair, self._counted, data, at)
+            found, at = _blocks(pair, counted, data, at)
             if len({one["key"] for one in found}) < len(found):
                 raise Refusal(Reason.DUPLICATE_KEY, f"a map has a key twice - at `{where}`")
             return found, at
 
         return partial(_passed_blocks, passed) if entry is None else entries
 
-    def _counted(self, items: int) -> None:
-        self._parts += items
-        if self._parts > MOST_PARTS:
-            raise Refusal(Reason.TOO_LARGE, f"more than {MOST_PARTS} items of arrays and maps")
+    def _counter(self, parts: int) -> Callable[[int], None]:
+        """Counts items that have so many parts each."""
+
+        def counted(items: int) -> None:
+            self._parts += items * parts
+            if self._parts > MOST_PARTS:
+                raise Refusal(
+                    Reason.TOO_LARGE, f"items of arrays and maps have more than {MOST_PARTS} parts"
+                )
+
+        return counted
 
     def _is_plain(self, schema: Any) -> bool:
         """Whether it becomes no more than a number or a text."""
