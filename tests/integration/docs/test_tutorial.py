@@ -85,7 +85,7 @@ def test_the_dag_of_the_tutorial_makes_rows_of_new_records(newcomer: Newcomer) -
     _type_all(newcomer, _run_in_airflow)
 
 
-def _type_all(newcomer: Newcomer, in_airflow: Callable[[Newcomer], None]) -> None:
+def _type_all(newcomer: Newcomer, in_airflow: Callable[[Newcomer], object]) -> None:
     first = newcomer.next("sh").text
     newcomer.run("".join(one for one in first.splitlines(True) if not one.startswith(INSTALL)))
     told = newcomer.types("local produce clicks - --key page")
