@@ -17,11 +17,12 @@ from tidemark.cli.faults import ConnectionNowhere, RegionWithoutFile
 from tidemark.cli.main import app
 from tidemark.cli.output import brief, cut, inert, text_of
 from tidemark.cli.project import connection, find_pipeline, prepare_spark
-from tidemark.errors import InvalidSettings, Unreachable
+from tidemark.errors import InvalidSettings
 from tidemark.model.batch import ONLY
 from tidemark.model.contribution import Attempt
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.plain import plain
+from tidemark.postgres.cases import PostgresUnreachable
 from tidemark.settings.errors import ConnectionUnreadable
 from tidemark.settings.pipeline import Pipeline
 
@@ -32,6 +33,10 @@ kafka: {{connection: nowhere, topics: [t]}}
 decode: {{format: raw}}
 target: {{connection: nowhere_either, table: public.t}}
 """
+
+
+REFUSED = PostgresUnreachable(cause="port 1 failed: Connection refused", sqlstate=None)
+LOGIN = PostgresUnreachable(cause="FATAL:  password authentication failed", sqlstate=None)
 
 
 @pytest.fixture
@@ -182,14 +187,15 @@ def test_what_is_not_there_says_where_it_was_looked_for_and_what_starts_it(
     with pytest.raises(ConnectionNowhere) as nowhere:
         connection("a")
     assert (nowhere.value.connection, nowhere.value.above) == ("a", dags.parent)
-    assert "make up" not in told(Unreachable())
+    assert "make up" not in told(REFUSED)
     (dags.parent / ".tidemark").mkdir()
     (dags.parent / ".tidemark" / "env").write_text("export AIRFLOW_CONN_A='postgres://here/d'\n")
     with pytest.raises(ConnectionNowhere) as unknown:
         connection("b")
     assert (unknown.value.connection, unknown.value.above) == ("b", None)
     connection("a")
-    of_the_stack = told(Unreachable())
+    assert "make up" not in told(LOGIN)
+    of_the_stack = told(REFUSED)
     assert "if you mean the local stack of .tidemark/env: `make up`" in of_the_stack
 
 
@@ -211,6 +217,20 @@ def test_a_missing_connection_is_one_line(cli: CliRunner, dags: Path) -> None:
     assert (told.exit_code, told.stderr.count("\n")) == (2, 1)
     found = json.loads(told.stdout)["error"]
     assert (found["case"], found["fields"]["connection"]) == ("ConnectionNowhere", "nowhere")
+
+
+def test_a_postgres_that_is_away_is_told_once_for_all_its_regions(
+    cli: CliRunner, dags: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = "127.0.0.1:1"
+    monkeypatch.setenv("AIRFLOW_CONN_NOWHERE", f"kafka://?bootstrap.servers={address}")
+    monkeypatch.setenv("AIRFLOW_CONN_NOWHERE_EITHER", f"postgres://u:p@{address}/d")
+    told = cli.invoke(app, ["status"])
+    (line,) = told.stderr.splitlines()
+    assert line.startswith("clicks, orders: UNREACHABLE: ")
+    assert [row.split() for row in told.stdout.splitlines()[1:]] == [
+        ["clicks", "unknown"], ["orders", "unknown"],
+    ]  # fmt: skip
 
 
 def test_connections_come_from_the_local_stack_where_the_environment_has_none(

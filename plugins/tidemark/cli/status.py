@@ -73,10 +73,13 @@ def status(
         _print_region(found[0])
     else:
         _print_regions(found)
+    regions: dict[str, list[str]] = {}
     for one in found:
         if one.problem:
-            tell(f"{one.region}: {one.problem}", "red")
-    if any(one.problem for one in found):
+            regions.setdefault(one.problem, []).append(one.region)
+    for problem, names in regions.items():
+        tell(f"{', '.join(names)}: {problem}", "red")
+    if regions:
         raise typer.Exit(1)
 
 
@@ -113,8 +116,9 @@ def _print_regions(found: list[RegionStatus]) -> None:
 
 def _line(r: RegionStatus) -> tuple[object, ...]:
     rows = total(target.ledger for target in r.targets)
+    drifting = None if r.problem else r.drifting
     return (
-        r.region, r.state, r.epoch, r.head_seq, r.lag, r.drifting, rows, r.consecutive_resets,
+        r.region, r.state, r.epoch, r.head_seq, r.lag, drifting, rows, r.consecutive_resets,
         r.run_id,
     )  # fmt: skip
 
