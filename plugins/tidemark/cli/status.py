@@ -73,14 +73,19 @@ def status(
         _print_region(found[0])
     else:
         _print_regions(found)
+    _tell_problems(found)
+    if any(one.problem for one in found):
+        raise typer.Exit(1)
+
+
+def _tell_problems(found: list[RegionStatus]) -> None:
+    """Each once: what is away is away for all regions of a connection."""
     regions: dict[str, list[str]] = {}
     for one in found:
         if one.problem:
             regions.setdefault(one.problem, []).append(one.region)
     for problem, names in regions.items():
         tell(f"{', '.join(names)}: {problem}", "red")
-    if regions:
-        raise typer.Exit(1)
 
 
 def _watch(region: str | None, folder: Path, every: float, *, count: bool, output: Output) -> None:
