@@ -12,6 +12,7 @@ from tidemark.cli.first_records import Preview
 from tidemark.cli.new_pipeline import NewPipeline
 from tidemark.cli.output import Output, inert, print_json, print_line, print_table
 from tidemark.cli.proposal import Proposal
+from tidemark.decode.outcome import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +76,5 @@ def _print_seen(done: Initiated) -> None:
     reasons = ", ".join(f"{count} {reason}" for reason, count in done.reasons.items())
     letters = f"{len(done.tried.dead_letters)} dead letters ({reasons})" if reasons else ""
     print_line(f"Decoded so: {done.tried.decoded} rows, {inert(letters or 'no dead letter')}")
+    if "envelope" in found.decode and Reason.NULL_VALUE in done.reasons:
+        print_line("NULL_VALUE: tombstones of Debezium; what to do: docs/formats-debezium.md")
