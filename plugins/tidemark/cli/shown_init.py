@@ -4,12 +4,13 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
 from tidemark.cli.first_records import Preview
-from tidemark.cli.new_pipeline import NewPipeline
+from tidemark.cli.new_pipeline import TESTING, NewPipeline
 from tidemark.cli.output import Output, inert, print_json, print_line, print_table
 from tidemark.cli.proposal import Proposal
 from tidemark.decode.outcome import Reason
@@ -50,6 +51,8 @@ def show(done: Initiated, output: Output) -> None:
     print_line("Look at the types, then:", style="bold")
     for command in done.next:
         print_line(f"  {command}")
+    if not all(map(find_spec, ("pytest", "sqlglot"))):
+        print_line(f"The test needs pytest and, for the table, {TESTING}")
 
 
 def _answer(done: Initiated) -> dict[str, Any]:
