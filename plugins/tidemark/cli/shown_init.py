@@ -14,6 +14,7 @@ from tidemark.cli.new_pipeline import TESTING, NewPipeline
 from tidemark.cli.output import Output, inert, print_json, print_line, print_table
 from tidemark.cli.proposal import Proposal
 from tidemark.decode.outcome import Reason
+from tidemark.model.amount import amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,9 @@ def _print_seen(done: Initiated) -> None:
         rows = [(one.name, one.type or "–", one.nulls, one.why) for one in found.fields]
         print_table(("field", "type", "null or missing", "left out, because"), rows)
     reasons = ", ".join(f"{count} {reason}" for reason, count in done.reasons.items())
-    letters = f"{len(done.tried.dead_letters)} dead letters ({reasons})" if reasons else ""
+    letters = (
+        f"{amount(len(done.tried.dead_letters), 'dead letter')} ({reasons})" if reasons else ""
+    )
     print_line(f"Decoded so: {done.tried.decoded} rows, {inert(letters or 'no dead letter')}")
     if "envelope" in found.decode and Reason.NULL_VALUE in done.reasons:
         print_line("NULL_VALUE: tombstones of Debezium; what to do: docs/formats-debezium.md")

@@ -12,6 +12,7 @@ from tidemark.cli.faults import WatchHasNoOutput
 from tidemark.cli.output import Format, Output, Verbose, cut, print_json, print_line, print_table
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import DAGS, PipelinesDir, chosen_pipelines
+from tidemark.model.amount import amount
 from tidemark.operations.status import RegionStatus, TargetStatus, place, total
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def _facts(one: RegionStatus) -> Iterator[tuple[str, Any]]:
     for target in one.targets:
         yield "target", _of_target(target)
     yield "output", _of_output(one.output) if one.output else None
-    yield "letters", f"{one.dead_letters} dead letters" if one.dead_letters else None
+    yield "letters", amount(one.dead_letters, "dead letter") if one.dead_letters else None
     yield "lag", one.lag
 
 

@@ -97,7 +97,7 @@ def test_what_it_writes_is_checked_and_run(project: World, kind: str) -> None:
     produce(project.kafka, project.topic, CLICKS)
     told = tidemark("init", "clicks", "--topic", project.topic, *KINDS[kind]).stdout
     assert "4 records looked at: 3 JSON objects, 1 text that is no JSON" in told
-    assert "Decoded so: 3 rows, 1 dead letters (1 INVALID_JSON)" in told
+    assert "Decoded so: 3 rows, 1 dead letter (1 INVALID_JSON)" in told
     own = ["dags/clicks.py", "dags/clicks.yaml", "sql/clicks.sql", "tests/test_clicks.py"]
     jobs = ["jobs/__init__.py", "jobs/clicks.py"] if KINDS[kind] else []
     assert files() == sorted([*own, *jobs])
