@@ -2,6 +2,7 @@
 
 import ast
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -110,6 +111,17 @@ def test_odd_names_of_fields_leave_every_file_as_it_should_be(tmp_path: Path) ->
     assert ddl_faults(new.file, new.ddl.read_text()) == []
     for path in new.paths:
         assert "\x1b" not in path.read_text()
+
+
+def test_a_written_test_is_skipped_where_the_extra_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test = project(tmp_path, b'{"a": 1}').test
+    written = runpy.run_path(str(test))
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    with pytest.raises(pytest.skip.Exception) as skipped:
+        written["test_the_rows_fit_the_table"]()
+    assert "[testing]" in str(skipped.value)
 
 
 @given(

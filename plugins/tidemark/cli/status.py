@@ -12,6 +12,7 @@ from tidemark.cli.faults import WatchHasNoOutput
 from tidemark.cli.output import Format, Output, Verbose, cut, print_json, print_line, print_table
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import DAGS, PipelinesDir, chosen_pipelines
+from tidemark.model.amount import amount
 from tidemark.operations.status import RegionStatus, TargetStatus, place, total
 
 if TYPE_CHECKING:
@@ -73,14 +74,19 @@ def status(
         _print_region(found[0])
     else:
         _print_regions(found)
+    _tell_problems(found)
+    if any(one.problem for one in found):
+        raise typer.Exit(1)
+
+
+def _tell_problems(found: list[RegionStatus]) -> None:
+    """Each once: what is away is away for all regions of a connection."""
     regions: dict[str, list[str]] = {}
     for one in found:
         if one.problem:
             regions.setdefault(one.problem, []).append(one.region)
     for problem, names in regions.items():
         tell(f"{', '.join(names)}: {problem}", "red")
-    if regions:
-        raise typer.Exit(1)
 
 
 def _watch(region: str | None, folder: Path, every: float, *, count: bool, output: Output) -> None:
@@ -155,7 +161,7 @@ def _facts(one: RegionStatus) -> Iterator[tuple[str, Any]]:
     for target in one.targets:
         yield "target", _of_target(target)
     yield "output", _of_output(one.output) if one.output else None
-    yield "letters", f"{one.dead_letters} dead letters" if one.dead_letters else None
+    yield "letters", amount(one.dead_letters, "dead letter") if one.dead_letters else None
     yield "lag", one.lag
 
 

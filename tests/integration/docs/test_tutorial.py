@@ -102,7 +102,7 @@ def _type_all(newcomer: Newcomer, in_airflow: Callable[[Newcomer], object]) -> N
     told = newcomer.types("tidemark run")
     assert "region clicks: all is well" in told
     assert "20 records read: 20 rows" in told
-    assert "1 batches, 900 rows, 1 dead letters" in told
+    assert "1 batch, 900 rows, 1 dead letter in" in told
     assert "nothing wrong" in told
     assert "INVALID_JSON" in told
     assert "0 batches" in newcomer.run("tidemark run dags/clicks.yaml")
