@@ -57,7 +57,7 @@ def migrated(stack: LocalStack) -> Iterator[str]:
         yield parameters["dbname"]
 
 
-@pytest.fixture(scope="session", params=["18", "15"])
+@pytest.fixture(scope="session", params=["18", pytest.param("15", marks=pytest.mark.long)])
 def ledger_database(
     request: pytest.FixtureRequest, stack: LocalStack
 ) -> Iterator[tuple[Engine, dict[str, Any]]]:
