@@ -3,6 +3,7 @@
 SELECT s.topic, s.partition, s.start_offset, s.end_offset, s.topic_id, s.records, s.dead_letters,
        EXISTS (SELECT FROM tidemark.partitions e
                WHERE e.region = s.region AND e.topic = s.topic AND e.partition = s.partition
-                 AND e.partition_id >= s.partition_id AND e.ended_epoch IS NOT NULL AND e.ended_seq IS NULL)
+                 AND e.partition_id >= s.partition_id AND e.ended_epoch IS NOT NULL AND e.ended_seq IS NULL),
+       s.record_end, s.leader_epoch
 FROM tidemark.spans s
 WHERE s.region = %(region)s AND s.seq = %(seq)s AND s.live ORDER BY s.topic, s.partition

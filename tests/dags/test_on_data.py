@@ -8,10 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.executor import BAD
+from tests.support.produce import produce
 from tests.support.region import kafka_connection, postgres_connection
 from tests.support.world import World
 
 from tidemark.errors import InvalidSettings
+from tidemark.kafka.config import kafka_config
+from tidemark.kafka.facts import Broker
+from tidemark.ledger.actions import Order
+from tidemark.ledger.letters import ALL_LETTERS
+from tidemark.operations.naming import rename_region
+from tidemark.operations.replay import replay_letters
+from tidemark.operations.unread import unread
 
 if TYPE_CHECKING:
     from tidemark.airflow.doorbell import Doorbell
@@ -101,6 +110,35 @@ def test_it_is_silent_beside_a_run_and_after_one_that_failed(
             assert await heard() == 2, "a bound left some"
 
     asyncio.run(story())
+
+
+def test_it_rings_after_what_a_person_did(world: World) -> None:
+    """B21, G87: a reset, a replay, another name: an epoch without a run, and records wait."""
+    asked = Broker(kafka_config(world.connections["tidemark_kafka"]))
+    order = Order("test", "a test")
+
+    def looks() -> tuple[int, bool]:
+        found = unread(world.ledger(), asked, world.region, [world.topic])
+        return found.offsets, found.is_at_rest
+
+    produce(world.kafka, world.topic, [BAD])
+    world.run("first")
+    world.produce(1, start=1)
+    world.reset()
+    assert looks() == (1, True)
+    replayed = replay_letters(
+        world.pipeline, world.connections, ALL_LETTERS, 9, order, world.executor_of
+    )
+    assert (replayed.applied, looks()) == (True, (1, True))
+    new, group = f"{world.region}_renamed", world.pipeline.group
+    rename_region(world.pipeline, world.connections, new, order)
+    world.region, world.settings["kafka"] = new, {"group": group}
+    assert looks() == (1, True)
+    world.open("dies")
+    world.reset("dies")
+    assert looks() == (1, False), "the floor tries it again"
+    world.reset()
+    assert looks() == (1, True)
 
 
 def test_a_ring_that_nobody_answered_is_repeated(

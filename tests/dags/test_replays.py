@@ -2,14 +2,18 @@
 
 import json
 import logging
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 from tests.dags.conftest import PASSWORD, PROJECT
+from tests.support.members import until
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
@@ -124,6 +128,49 @@ def test_what_was_replayed_is_told_and_kept(
     assert PASSWORD not in " ".join(argv)
     assert PASSWORD in environment["AIRFLOW_CONN_TIDEMARK_WAREHOUSE"]
     assert environment["LOGNAME"] == "alice"
+
+
+WORKS_ON = (
+    "import pathlib, subprocess, sys, time;"
+    "own = subprocess.Popen(['sleep', '30'], stdin=subprocess.DEVNULL);"
+    "print('pid', own.pid, file=sys.stderr, flush=True); time.sleep(20);"
+    "pathlib.Path(sys.argv[1]).write_text('published'); print('{}')"
+)
+"""A child with a process of its own, as Spark's; it publishes late."""
+
+
+@pytest.mark.parametrize("how", ["time-out", "SIGTERM"])
+def test_what_ends_the_task_ends_the_replay(
+    how: str, bag: "DagBag", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G84: nothing is published behind the task, and the task waits for nobody."""
+    from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
+    from airflow.sdk.execution_time.timeout import timeout
+
+    from tidemark.airflow import replays
+
+    pids = []
+
+    def when_it_works(_: str, line: str) -> None:
+        pids.append(int(line.split()[1]))
+        if how == "time-out":
+            signal.raise_signal(signal.SIGALRM)
+        else:  # as Airflow's own handler
+            bag.dags["flights_replay"].get_task("replay").on_kill()
+
+    monkeypatch.setattr(replays, "PROGRAM", ("-c", WORKS_ON))
+    monkeypatch.setattr(replays.log, "info", when_it_works)
+    published = tmp_path / "published"
+    told = AirflowTaskTimeout if how == "time-out" else AirflowException
+    with pytest.raises(told), timeout(600):
+        replays._answer([str(published)], os.environ)
+    assert not published.exists()
+    [of_its_own] = pids
+    until(lambda: not _runs(of_its_own))
+
+
+def _runs(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 def test_nobody_takes_a_dry_replay_for_one() -> None:

@@ -7,7 +7,8 @@ judged by the library's own `begin`. One batch is one row.
 
 Faults, each with a budget: a crash, or a commit without an answer; an open at any time; a rewind; a
 batch that is withheld; a mirror by hand, under whatever epoch it finds; a ledger restored from a
-backup; the group's offsets lost; offsets that are readable late.
+backup; the group's offsets lost, or older ones found in their place; offsets that are readable
+late. And a member may go on with the writer of its last mirror.
 """
 
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ class Faults(NamedTuple):
     late: int = 0
     withhold: int = 0
     hand: int = 0
+    older: int = 0
+    keep: int = 0
 
 
 class Mirror(NamedTuple):
@@ -41,6 +44,10 @@ class Mirror(NamedTuple):
     """It holds the region's epoch."""
     is_newest: bool = False
     """No writer was made after its own."""
+    has_writer: bool = False
+    """It keeps the writer of its last mirror; whether others were made since shows in a commit."""
+    at_least: int = 0
+    """The newest batch that the ledger knew as sent, before it looked."""
     sent: frozenset[Sent] = frozenset()
     """What it has read as sent."""
     todo: tuple[tuple[Sent, ...], Sent, int] | None = None
@@ -68,6 +75,8 @@ class State(NamedTuple):
     sent: Sent | None = None
     late: tuple[int, Sent] | None = None
     """Committed, and not readable yet."""
+    confirmed: int = 0
+    """The newest batch that the ledger knows as sent: somebody has read it back."""
     mirrors: tuple[Mirror, ...] = (Mirror("member", is_current=False),) * 2
     admin: Mirror | None = None
     is_hurt: bool = False
@@ -101,7 +110,7 @@ class Look(NamedTuple):
     def history(self) -> OutputHistory:
         state = self.state
         was_published = bool(state.live or state.rewound) and "published" not in self.without
-        return OutputHistory(was_published, 0, None, NOTHING_SENT)
+        return OutputHistory(was_published, 0, state.confirmed or None, NOTHING_SENT)
 
     def newest_seq(self, region: str) -> int | None:
         seqs = [one.seq for one in self.state.topic]
@@ -177,9 +186,12 @@ class World:
         older = _without_newest(state)
         newest = one._replace(step=self._next(one), is_newest=True)
         yield "fences the others", _put(older, place, newest), False
+        if one.has_writer and state.faults.keep:
+            kept = _put(state, place, one._replace(step=self._next(one)))
+            yield "goes on with its writer", _paid(kept, "keep"), True
 
     def _look(self, state: State, place: int, one: Mirror) -> Iterator[Step]:
-        looked = one._replace(step=self._next(one))
+        looked = one._replace(step=self._next(one), at_least=state.confirmed)
         if "memory" in self._without and one.remembered:
             found = frozenset({one.remembered})
             yield "remembers", _put(state, place, looked._replace(sent=found)), False
@@ -221,8 +233,12 @@ class World:
         is_unchecked = one.kind == "rewind" and "rewind's look" in self._without
         if is_unchecked or ("missing" in self._without and not one.sent):
             return max(one.sent, default=NOTHING_SENT, key=lambda mark: mark.seq)
-        look = Look(state, self._without)
-        return begin("r", look, look, one.sent)  # type: ignore[arg-type]
+        look, at_least = Look(state, self._without), one.at_least
+        if "at least before the look" in self._without:
+            at_least = state.confirmed
+        if "at least" in self._without:
+            at_least = 0
+        return begin("r", look, look, one.sent, at_least)  # type: ignore[arg-type]
 
     def _commit(self, state: State, place: int, one: Mirror) -> Iterator[Step]:
         assert one.todo
@@ -232,7 +248,10 @@ class World:
             batches = tuple(batch for batch in batches if batch.seq > known)
             batches = () if one.kind == "rewind" else batches
             sent = (*one.sent, *batches, NOTHING_SENT)[0] if not batches else batches[-1]
-        again = one._replace(step=self._order[0], sent=frozenset(), todo=None, is_newest=False)
+        again = one._replace(
+            step=self._order[0], sent=frozenset(), todo=None, is_newest=False, has_writer=False,
+            at_least=0,
+        )  # fmt: skip
         if not one.is_newest:
             after = _put(state, place, again) if place == 2 else _gone(state, place, one)
             yield "is overtaken", after, False
@@ -243,12 +262,15 @@ class World:
             yield f"sends {batches} first", sent_first, False
             return
         done = self._done(state, place, one, sent)._replace(topic=state.topic + batches)
-        now = done._replace(offset=offset, sent=sent, late=None)
+        known = max(state.confirmed, sent.seq)
+        now = done._replace(offset=offset, sent=sent, late=None, confirmed=known)
         yield f"commits {batches}, offset {offset}, sent {sent}", now, False
         if state.faults.late:
             yield "commits, readable late", _paid(done._replace(late=(offset, sent)), "late"), True
         if state.faults.crash:
-            unanswered = _put(now, place, again)._replace(is_opened=state.is_opened)
+            unanswered = _put(now, place, again)._replace(
+                is_opened=state.is_opened, confirmed=state.confirmed
+            )
             yield "commits, and has no answer", _paid(unanswered, "crash"), True
 
     def _done(self, state: State, place: int, one: Mirror, sent: Sent) -> State:
@@ -257,6 +279,9 @@ class World:
         if one.kind == "withhold":
             return state._replace(admin=one._replace(step="mark", is_newest=False, todo=None))
         ended = _gone(state, place, one, sent if "memory" in self._without else None)
+        if place != 2 and state.faults.keep:
+            member = _at(ended, place)._replace(is_newest=True, has_writer=True)
+            ended = _put(ended, place, member)
         is_opened = state.is_opened or (place == 2 and one.is_current)
         return ended._replace(is_opened=is_opened)
 
@@ -295,12 +320,20 @@ class World:
 def _disasters(state: State) -> Iterator[Step]:
     if state.faults.restore and state.live and not state.rewound:
         top = state.live[-2].seq if state.live[1:] else 0
-        older = state._replace(live=state.live[:-1], top=top, make=state.make + 1, is_hurt=True)
+        older = state._replace(
+            live=state.live[:-1], top=top, make=state.make + 1, is_hurt=True,
+            confirmed=min(state.confirmed, top),
+        )  # fmt: skip
         yield "the ledger is restored", _paid(older, "restore"), True
         yield "the ledger is restored, its epoch too", _paid(_fenced(older), "restore"), True
     if state.faults.expire and state.sent and not state.late:
         lost = state._replace(offset=0, sent=None, is_hurt=True)
         yield "the group's offsets are lost", _paid(lost, "expire"), True
+    if state.faults.older and state.sent and state.sent.seq and not state.late:
+        for older_mark in (NOTHING_SENT, *state.live[:-1]):
+            if older_mark.seq < state.sent.seq:
+                found = state._replace(offset=0, sent=older_mark, is_hurt=True)
+                yield f"{older_mark} is found as sent", _paid(found, "older"), True
 
 
 def _published(state: State) -> State:

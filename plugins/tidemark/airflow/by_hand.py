@@ -9,7 +9,7 @@ from airflow.sdk import DAG
 from tidemark.airflow.dag import dag_of, described, step
 from tidemark.airflow.docs import replay_doc, reset_doc
 from tidemark.airflow.forms import replay_params, reset_params
-from tidemark.airflow.replays import replay_by_hand
+from tidemark.airflow.replays import ReplayOperator, replay_by_hand
 from tidemark.airflow.tasks import reset_by_hand, target_assets
 from tidemark.settings.described import Role
 from tidemark.settings.pipeline import Pipeline
@@ -56,7 +56,7 @@ def replay_dag(
 ) -> DAG:
     """The DAG by which a person replays dead letters or one batch: manual, dry unless told.
 
-    A replay that is not done within replay_timeout changes nothing.
+    A replay that is not done within replay_timeout is ended, and changes nothing.
     dag_kwargs are Airflow's own, without a schedule. dag_id is `<region>_replay` by default; params
     stand beside those of the form.
 
@@ -72,6 +72,7 @@ def replay_dag(
             "replay",
             replay_by_hand,
             str(path),
+            operator=ReplayOperator,
             doc_json=described(pipeline, Role.replay),
             execution_timeout=replay_timeout,
         )

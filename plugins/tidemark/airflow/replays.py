@@ -6,10 +6,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import psutil
+from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
@@ -23,6 +26,19 @@ log = logging.getLogger("tidemark.airflow.tasks")
 PROGRAM = ("-m", "tidemark")
 OPTIONS = ("since", "until", "partition", "limit")
 """Of the form and of the command alike."""
+
+
+_children: list[subprocess.Popen[str]] = []
+"""Of this task: one while it waits, and none else."""
+
+
+class ReplayOperator(PythonOperator):  # type: ignore[misc]
+    """Replays in a child, which ends with the task: nothing is published after it."""
+
+    def on_kill(self) -> None:
+        """Leave no process of the child; Airflow calls this in the midst of the task."""
+        for child in _children:
+            _end(child)
 
 
 def replay_by_hand(path: str) -> results.Result:
@@ -66,6 +82,8 @@ def arguments(path: str, form: Mapping[str, Any]) -> Iterator[str]:
 def _answer(command: list[str], environment: Mapping[str, str]) -> results.Result:
     """What the child has printed; what it tells on the way is the task's log.
 
+    Whatever ends the wait, as the task's time-out, ends the child before it goes on.
+
     Raises:
         AirflowFailException: it failed, and no retry can help.
         AirflowException: it failed otherwise.
@@ -79,7 +97,7 @@ def _answer(command: list[str], environment: Mapping[str, str]) -> results.Resul
             stderr=subprocess.PIPE,
             text=True,
         )
-        with child:
+        with child, _ending_with_task(child):
             last = "it said nothing"
             for line in child.stderr or ():
                 last = line.rstrip() or last
@@ -92,3 +110,26 @@ def _answer(command: list[str], environment: Mapping[str, str]) -> results.Resul
         keep_code(name)
         raise AirflowFailException(last)
     raise AirflowException(last)
+
+
+@contextmanager
+def _ending_with_task(child: "subprocess.Popen[str]") -> Iterator[None]:
+    """Who stops waiting for the child ends it: it would publish behind the task's back."""
+    _children.append(child)
+    try:
+        yield
+    except BaseException:
+        _end(child)
+        raise
+    finally:
+        _children.remove(child)
+
+
+def _end(child: "subprocess.Popen[str]") -> None:
+    """SIGKILL, first to the process that publishes: what it has not committed never stands."""
+    with suppress(psutil.NoSuchProcess):
+        tree = psutil.Process(child.pid).children(recursive=True)
+        child.kill()
+        for process in tree:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import TopicCollection
-from confluent_kafka.admin import AclOperation, AdminClient
+from confluent_kafka.admin import AclOperation
 
 from tidemark.cli.findings import Finding, State, Unknown, Wrong, finding
 from tidemark.cli.project import connection
-from tidemark.kafka.admin import SECONDS, request
-from tidemark.kafka.config import kafka_config, quiet
+from tidemark.kafka.admin import SECONDS, Admin, request
+from tidemark.kafka.config import kafka_config
 from tidemark.kafka.description import describe_group
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.holders import DEAD
@@ -57,12 +57,12 @@ class _Look:
 
     pipeline: Pipeline
     config: dict[str, str]
-    admin: AdminClient
+    admin: Admin
 
     @classmethod
     def at(cls, pipeline: Pipeline) -> "_Look":
         config = kafka_config(connection(pipeline.kafka.connection))
-        return cls(pipeline, config, AdminClient(quiet(config)))
+        return cls(pipeline, config, Admin(config))
 
     @property
     def transactional_id(self) -> str:
@@ -82,7 +82,7 @@ class _Look:
 
     def topic(self, topic: str) -> str:
         what = f"topic {topic}"
-        found = request(lambda: self._describe_topic(topic), what)
+        found = request(self.admin, lambda: self._describe_topic(topic), what)
         _refuse_missing(what, found.authorized_operations)
         facts = Broker(self.config).facts([topic])
         held = sum(facts.ends.values()) - sum(facts.log_starts.values())
@@ -117,7 +117,9 @@ class _Look:
 
     def _cluster(self) -> Any:
         return request(
-            lambda: self.admin.describe_cluster(request_timeout=SECONDS), "the Kafka cluster"
+            self.admin,
+            lambda: self.admin.describe_cluster(request_timeout=SECONDS),
+            "the Kafka cluster",
         )
 
     def _describe_topic(self, topic: str) -> Any:

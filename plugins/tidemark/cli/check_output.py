@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from confluent_kafka import TopicCollection
-from confluent_kafka.admin import AclOperation, AdminClient
+from confluent_kafka.admin import AclOperation
 
 from tidemark.cli.findings import Doubtful, Finding, Unknown, Wrong, finding
 from tidemark.cli.project import connection
-from tidemark.kafka.admin import SECONDS, request
-from tidemark.kafka.config import kafka_config, quiet
+from tidemark.kafka.admin import SECONDS, Admin, request
+from tidemark.kafka.config import kafka_config
 from tidemark.kafka.sessions import offsets_kept_minutes
 from tidemark.settings.pipeline import Pipeline
 
@@ -35,8 +35,9 @@ def output_findings(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def _topic(conn_id: str, name: str, key: str) -> str:
-    admin = AdminClient(quiet(kafka_config(connection(conn_id))))
+    admin = Admin(kafka_config(connection(conn_id)))
     found = request(
+        admin,
         lambda: admin.describe_topics(
             TopicCollection([name]),
             include_authorized_operations=True,

@@ -32,7 +32,8 @@ def checkpoints(
         looks = Looks(the_region.ledger.engine)
         found = looks.checkpoints(pipeline.region, last)
         if output is Output.json:
-            offsets = [looks.offsets_at(pipeline.region, one.seq) for one in found]
+            ledger, name = the_region.ledger, pipeline.region
+            offsets = [ledger.merged_checkpoint(name, one.seq).offsets for one in found]
             both = zip(found, offsets, strict=True)
             print_json([plain(one) | {"offsets": plain(at)} for one, at in both])
             return

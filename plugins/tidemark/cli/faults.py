@@ -217,6 +217,21 @@ class NoOffsetsAt(Refused):
         )
 
 
+class OffsetsNotReadable(Refused):
+    """The offsets of a checkpoint were asked for that no rewind goes back to."""
+
+    region: str
+    seq: int
+    cause: str
+    """Why a rewind there is refused."""
+
+    def __str__(self) -> str:
+        return (
+            f"the offsets of checkpoint {self.seq} are not exported: who begins there would read"
+            f" other records than came after it. {self.cause}"
+        )
+
+
 class NoSchemaInferred(InvalidSettings):
     """The first records do not tell their schema."""
 

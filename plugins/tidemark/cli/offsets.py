@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.cli.faults import NoOffsetsAt, OptionsClash
+from tidemark.cli.faults import NoOffsetsAt, OffsetsNotReadable, OptionsClash
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_table
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
+from tidemark.errors import Refused
 from tidemark.model.bounds import MOST
 
 if TYPE_CHECKING:
@@ -87,10 +88,20 @@ def _offsets(region: "Region", at: int | None) -> "Offsets":
     """The merged checkpoint of the head, or the one that a rewind to that seq restores.
 
     Raises:
-        Refused: there is no such checkpoint.
+        Refused: there is no such checkpoint, or a rewind there is refused: not all that came after
+            it can be read again.
     """
     from tidemark.ledger.looks import Looks
+    from tidemark.operations.region import facts_left
 
+    if at is None:
+        return region.ledger.merged_checkpoint(region.name).offsets
     if at and not Looks(region.ledger.engine).is_restorable(region.name, at):
         raise NoOffsetsAt(region=region.name, seq=at)
-    return region.ledger.merged_checkpoint(region.name, at).offsets
+    facts = facts_left(region.broker, {place.topic for place in region.known_partitions()})
+    plan = region.ledger.rewind_plan(region.name, at)
+    try:
+        plan.check(region.state(), facts)
+    except Refused as error:
+        raise OffsetsNotReadable(region=region.name, seq=at, cause=str(error)) from error
+    return plan.offsets

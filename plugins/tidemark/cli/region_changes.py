@@ -44,13 +44,14 @@ def drop(
     A dry run unless --apply is given. The region must be at rest. Checkpoints, dead letters and the
     record of its resets ARE REMOVED: no rewind is possible afterwards, and `verify` can prove
     nothing. The target keeps its rows, and the group its offsets in Kafka: a new region goes on
-    from there with start: committed. A region of the same name that is opened later begins above
-    the epochs and seqs of this one, so that no zombie of it can write.
+    from there with start: committed, so a close or a reset must have read them back. A region of
+    the same name that is opened later begins above the epochs and seqs of this one, so that no
+    zombie of it can write.
 
     A region without a pipeline file is dropped by its name and the connection of its ledger.
 
-    Exits with 16 (REFUSED) when the region is not at rest or never opened, 15 (SUPERSEDED) when a
-    run began meanwhile.
+    Exits with 16 (REFUSED) when the region is not at rest or never opened, or nobody has read the
+    offsets back since its newest run failed; 15 (SUPERSEDED) when a run began meanwhile.
 
       tidemark region drop flights
       tidemark region drop flights --apply --why "moved to another database"

@@ -3,14 +3,16 @@
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from functools import partial
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 
 from tidemark.errors import TidemarkError
+from tidemark.kafka.config import quiet
 from tidemark.kafka.errors import (
     BrokersSilent,
+    BrokersUnreachable,
     KafkaAnswersError,
     KafkaForbids,
     KafkaTopicMissing,
@@ -18,6 +20,11 @@ from tidemark.kafka.errors import (
 
 SECONDS = 15
 AGAIN_SECONDS = 0.2
+LOOK_SECONDS = 0.25
+AWAY_SECONDS = 4.0
+"""Without any broker that can be reached; the client tries each again and again meanwhile."""
+SILENCES = ("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN")
+"""What the client says where no broker has answered it."""
 
 MOVING = {
     "NOT_COORDINATOR",
@@ -38,23 +45,50 @@ _MOVES = object()
 Asked = TypeVar("Asked")
 
 
-def request(ask: Callable[[], Any], what: str, none_if: str | None = None) -> Any:
+class Admin(AdminClient):  # type: ignore[misc]
+    """An AdminClient that remembers why its brokers can't be reached."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._heard: list[KafkaError] = []
+        super().__init__({**quiet(config), "error_cb": self._heard.append})
+
+    def complaint(self, of_all: bool = False) -> KafkaError | None:
+        """The newest error of a connection since the last answer; `of_all`: if none is left."""
+        self.poll(0)
+        is_last = any(one.name() == "_ALL_BROKERS_DOWN" for one in self._heard)
+        causes = [one for one in self._heard if one.name() != "_ALL_BROKERS_DOWN"]
+        return causes[-1] if causes and (is_last or not of_all) else None
+
+    def forget(self) -> None:
+        """A broker has answered."""
+        self._heard.clear()
+
+
+def request(
+    admin: Admin | None, ask: Callable[[], Any], what: str, none_if: str | None = None
+) -> Any:
     """The broker's answer, asked again while things move; None if it is the error `none_if`.
+
+    `admin` is who asks, and knows why nobody answers; None: another client.
 
     Raises:
         Unreachable: no broker answers. InvalidSettings: no such topic. Refused: an ACL forbids it.
     """
     deadline = time.monotonic() + SECONDS
-    while (found := _answer(ask, what, none_if, deadline)) is _MOVES:
+    while (found := _answer(admin, ask, what, none_if, deadline)) is _MOVES:
         time.sleep(AGAIN_SECONDS)
     return found
 
 
 def request_each(
+    admin: Admin | None,
     asked: "Mapping[Asked, Future[Any]]",
     ask: "Callable[[list[Asked]], Mapping[Asked, Future[Any]]]",
     what: Callable[[Asked], str] = str,
     none_if: str | None = None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> dict[Asked, Any]:
     """The answers to what was asked, as `request` gives each; those that move are asked together.
 
@@ -64,34 +98,62 @@ def request_each(
     Raises:
         Unreachable, InvalidSettings, Refused: as `request` for one of them, which is named.
     """
-    deadline = time.monotonic() + SECONDS
+    deadline = clock() + SECONDS
     found: dict[Asked, Any] = {}
     while True:
         for one, future in asked.items():
-            found[one] = _answer(partial(future.result, SECONDS + 5), what(one), none_if, deadline)
+            found[one] = _answer(admin, future, what(one), none_if, deadline, clock)
         moving = [one for one in asked if found[one] is _MOVES]
         if not moving:
             return found
         if len(moving) < len(asked):
-            deadline = time.monotonic() + SECONDS
-        time.sleep(AGAIN_SECONDS)
+            deadline = clock() + SECONDS
+        sleep(AGAIN_SECONDS)
         asked = ask(moving)
 
 
-def _answer(ask: Callable[[], Any], what: str, none_if: str | None, deadline: float) -> Any:
+def _answer(
+    admin: Admin | None,
+    ask: "Callable[[], Any] | Future[Any]",
+    what: str,
+    none_if: str | None,
+    deadline: float,
+    clock: Callable[[], float] = time.monotonic,
+) -> Any:
     """The answer; `_MOVES` while things move, until the deadline."""
     try:
-        asked = ask()
-        return asked.result(SECONDS + 5) if isinstance(asked, Future) else asked
+        asked = ask if isinstance(ask, Future) else ask()
+        found = _result(admin, asked, what) if isinstance(asked, Future) else asked
     except KafkaException as error:
         name = error.args[0].name()
         if name == none_if:
             return None
-        if name not in MOVING or time.monotonic() > deadline:
+        if admin and name in SILENCES and (why := admin.complaint()):
+            raise _unreachable(what, why) from error
+        if name not in MOVING or clock() > deadline:
             raise translated(error, what) from error
-    except TimeoutError as error:
-        raise BrokersSilent(what=what, seconds=SECONDS) from error
-    return _MOVES
+        return _MOVES
+    if admin:
+        admin.forget()
+    return found
+
+
+def _result(admin: Admin | None, asked: "Future[Any]", what: str) -> Any:
+    """The answer; once no broker can be reached it is not waited for any longer."""
+    began = time.monotonic()
+    while (waited := time.monotonic() - began) < SECONDS + 5:
+        try:
+            return asked.result(LOOK_SECONDS)
+        except TimeoutError:
+            if admin and waited > AWAY_SECONDS and (why := admin.complaint(of_all=True)):
+                raise _unreachable(what, why) from None
+    raise BrokersSilent(what=what, seconds=SECONDS)
+
+
+def _unreachable(what: str, why: KafkaError) -> BrokersUnreachable:
+    return BrokersUnreachable(
+        what=what, answer=why.name(), cause=why.str().partition(" (after ")[0]
+    )
 
 
 def translated(error: KafkaException, what: str) -> TidemarkError:

@@ -13,11 +13,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from confluent_kafka.admin import AdminClient
-
 from tidemark.errors import TidemarkError, retold, told
-from tidemark.kafka.admin import SECONDS, request
-from tidemark.kafka.config import quiet
+from tidemark.kafka.admin import SECONDS, Admin, request
 from tidemark.kafka.errors import GroupDescriptionDied, GroupNotDescribed
 from tidemark.kafka.holders import GroupState, Holder, group_state
 from tidemark.model.offsets import TopicPartition
@@ -65,9 +62,10 @@ def _holder(partitions: list[list[Any]], **facts: Any) -> Holder:
 
 
 def _ask(config: Mapping[str, str], group_id: str, seconds: float) -> dict[str, Any]:
-    admin = AdminClient(quiet(config))
+    admin = Admin(config)
     try:
         found = request(
+            admin,
             lambda: admin.describe_consumer_groups(
                 [group_id], include_authorized_operations=True, request_timeout=seconds
             )[group_id],

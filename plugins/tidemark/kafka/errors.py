@@ -26,6 +26,30 @@ class BrokersSilent(Unreachable):
         return f"{self.what}: no broker answered in {self.seconds} s"
 
 
+AWAY = {
+    "_TRANSPORT": "start the broker, or correct bootstrap.servers and security.protocol",
+    "_RESOLVE": "correct the host in bootstrap.servers",
+    "_SSL": "check security.protocol and the keys ssl.*: the certificate must be trusted here",
+    "_AUTHENTICATION": "correct sasl.mechanism, sasl.username and sasl.password",
+}
+"""What to do, by the client's name of the error."""
+
+
+class BrokersUnreachable(Unreachable):
+    """The client can't connect to any broker, and says why."""
+
+    what: str
+    """What was asked for: `topic flights`."""
+    answer: str
+    """The client's name of the error: _TRANSPORT."""
+    cause: str
+    """With host and port, in the client's words."""
+
+    def __str__(self) -> str:
+        hint = AWAY.get(self.answer, "check the Kafka connection")
+        return f"{self.what}: no broker can be reached: {self.cause}; {hint}"
+
+
 class KafkaAnswersError(Unreachable):
     """A broker has answered a request with an error that may pass."""
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import OffsetSpec
 
-from tidemark.kafka.admin import SECONDS, request, request_each
-from tidemark.kafka.config import quiet
+from tidemark.kafka.admin import AWAY_SECONDS, SECONDS, Admin, request, request_each
 from tidemark.kafka.errors import NoTopicMatches, PartitionsUnlisted
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition
@@ -25,7 +24,7 @@ class Broker:
 
     def __init__(self, config: Mapping[str, str]) -> None:
         self._config = dict(config)
-        self._admin = AdminClient(quiet(self._config))
+        self._admin = Admin(self._config)
 
     def topics(self, names_and_patterns: Sequence[str]) -> tuple[str, ...]:
         """The named topics and all that a pattern matches, in order; internal ones never.
@@ -60,7 +59,7 @@ class Broker:
             for info in description.partitions
         ]
         starts, ends = self._list(partitions, BEGINNING), self._list(partitions, END)
-        [cluster] = request_each(asked, lambda _: self._cluster()).values()
+        [cluster] = request_each(self._admin, asked, lambda _: self._cluster()).values()
         return Facts(
             cluster_id=cluster.cluster_id,
             topic_ids={topic: str(found.topic_id) for topic, found in described.items()},
@@ -107,9 +106,17 @@ class Broker:
 
     def _matching(self, patterns: Sequence[str]) -> set[str]:
         """Internal topics are left out, and those that went since they were listed."""
-        listed = request(lambda: self._admin.list_topics(timeout=SECONDS), "the list of topics")
+        listed = request(self._admin, self._listed, "the list of topics")
         found = self._found(name for name in listed.topics if takes_in(patterns, name))
         return {name for name, topic in found.items() if topic and not topic.is_internal}
+
+    def _listed(self) -> Any:
+        try:
+            return self._admin.list_topics(timeout=AWAY_SECONDS)
+        except KafkaException:
+            if self._admin.complaint(of_all=True):
+                raise
+        return self._admin.list_topics(timeout=SECONDS)
 
     def _described(self, topics: Iterable[str]) -> dict[str, Any]:
         descriptions = self._found(topics, none_if=None)
@@ -124,7 +131,7 @@ class Broker:
         """Each topic's description, by one request; None where Kafka does not have it."""
         names = list(dict.fromkeys(topics))
         asked = self._ask(names) if names else {}
-        return request_each(asked, self._ask, lambda topic: f"topic {topic}", none_if)
+        return request_each(self._admin, asked, self._ask, lambda topic: f"topic {topic}", none_if)
 
     def ping(self, seconds: float) -> None:
         """Whether a broker answers within so many seconds.
@@ -133,7 +140,8 @@ class Broker:
             Unreachable: none does.
         """
         request(
-            lambda: self._admin.describe_cluster(request_timeout=seconds).result(seconds + 1),
+            self._admin,
+            lambda: self._admin.describe_cluster(request_timeout=seconds),
             "the Kafka cluster",
         )
 
@@ -172,5 +180,5 @@ class Broker:
         level: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> Offsets:
         """The offsets asked for; the partitions whose leader moves are asked again."""
-        found = request_each(asked, lambda moving: self._list(moving, spec, level))
+        found = request_each(self._admin, asked, lambda moving: self._list(moving, spec, level))
         return {partition: answer.offset for partition, answer in found.items()}

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import ConfigResource
 
 from tidemark.errors import TidemarkError
-from tidemark.kafka.admin import SECONDS, request
-from tidemark.kafka.config import quiet
+from tidemark.kafka.admin import SECONDS, Admin, request
 
 BOUNDS = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
 
@@ -32,14 +31,16 @@ def broker_settings(config: Mapping[str, str]) -> Any:
 
     It needs the ACL DescribeConfigs on the cluster, which Tidemark does not need otherwise.
     """
-    admin = AdminClient(quiet(config))
+    admin = Admin(config)
     try:
-        return request(lambda: _settings(admin), "broker settings")
+        return request(admin, lambda: _settings(admin), "broker settings")
     except TidemarkError:
         return None
 
 
-def _settings(admin: AdminClient) -> Any:
-    cluster = request(lambda: admin.describe_cluster(request_timeout=SECONDS), "the Kafka cluster")
+def _settings(admin: Admin) -> Any:
+    cluster = request(
+        admin, lambda: admin.describe_cluster(request_timeout=SECONDS), "the Kafka cluster"
+    )
     broker = ConfigResource(ConfigResource.Type.BROKER, str(cluster.nodes[0].id))
     return admin.describe_configs([broker], request_timeout=SECONDS)[broker]

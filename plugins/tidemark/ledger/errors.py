@@ -51,6 +51,21 @@ class RegionNotAtRest(Refused):
         )
 
 
+class RegionNotReadBack(Refused):
+    """Nobody has read in Kafka that the group stands where the ledger does, under its epoch."""
+
+    region: str
+    group: str
+
+    def __str__(self) -> str:
+        return (
+            f"region {self.region}: its newest run failed, or its epoch was taken for something"
+            f" else: the offsets of group {self.group} in Kafka may not be the ledger's, and a new"
+            " region would go on from them. Nothing was changed. Write them first:"
+            f" `tidemark reset {self.region} --apply`"
+        )
+
+
 class RegionChangedMeanwhile(Superseded):
     """Another epoch has begun since the region was looked at."""
 

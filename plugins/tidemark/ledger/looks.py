@@ -8,7 +8,7 @@ from tidemark.ledger import letters
 from tidemark.ledger.letters import ALL_LETTERS, KeptLetter
 from tidemark.ledger.lookup import Lookup
 from tidemark.model.dead_letters import LetterFilter
-from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.offsets import Span, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,10 @@ class PublishedSpan:
     dead_letters: int
     is_ended: bool = False
     """A person has since accepted a loss in this log: other records may have these offsets now."""
+    record_end: int | None = None
+    """The offset after the last record that was read in it; None: it held none."""
+    leader_epoch: int | None = None
+    """Of that record: where both are as they were, so is the log up to there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +153,15 @@ class Looks(Lookup):
         """Whether a checkpoint is still published and retained: neither rewound nor pruned."""
         return bool(self._rows("is_restorable", region=region, seq=seq)[0][0])
 
+    def awaits_run(self, region: str) -> bool:
+        """Whether nobody is at work in the region, and the newest run did not fail."""
+        return bool(self._rows("awaits_run", region=region)[0][0])
+
+    def newest_end(self, region: str) -> datetime | None:
+        """When the newest run or reset that is over ended; None: there was none."""
+        found: datetime | None = self._rows("newest_end", region=region)[0][0]
+        return found
+
     def head_and_newest(self, region: str) -> tuple[int, int]:
         """The seqs of the head and of the newest published batch (0: none), in one snapshot."""
         head, newest = self._rows("head_and_newest", region=region)[0]
@@ -167,11 +180,6 @@ class Looks(Lookup):
         """Topic, partition and offset of the batches' dead letters that may be rows by now."""
         rows = self._rows("set_aside_of", region=region, first=first, last=last)
         return frozenset((topic, number, offset) for topic, number, offset in rows)
-
-    def offsets_at(self, region: str, seq: int) -> Offsets:
-        """The merged checkpoint as of a seq."""
-        rows = self._rows("offsets_at", region=region, seq=seq)
-        return {TopicPartition(topic, number): offset for topic, number, offset in rows}
 
     def now(self) -> datetime:
         """The server's time: with it the age of a time in the ledger is computed."""

@@ -6,7 +6,12 @@ from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
 from tidemark.ledger.actions import Order, write_action
-from tidemark.ledger.errors import RegionChangedMeanwhile, RegionNameTaken, RegionNotAtRest
+from tidemark.ledger.errors import (
+    RegionChangedMeanwhile,
+    RegionNameTaken,
+    RegionNotAtRest,
+    RegionNotReadBack,
+)
 from tidemark.ledger.ledger import lock_region
 from tidemark.model.state import RegionState
 from tidemark.postgres.queries import query
@@ -36,10 +41,14 @@ def drop_region(engine: Engine, state: RegionState, order: Order | None) -> Size
 
     Raises:
         Superseded: another epoch has begun since the state was read.
-        Refused: a run, a reset or a rewind is at work, or died there.
+        Refused: a run, a reset or a rewind is at work, or died there; or Kafka's offsets, all that
+            is left of the region then, were not read back under this epoch.
     """
     with transaction(engine, "drop") as cursor:
         found = at_rest(cursor, state)
+        cursor.execute(query("is_read_back"), {"region": state.region})
+        if cursor.fetchone() != (True,):
+            raise RegionNotReadBack(region=state.region, group=found.group_id)
         if order is None:
             return size_of(cursor, state.region)
         cursor.execute(query("drop_region"), {"region": state.region})

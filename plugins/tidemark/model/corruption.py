@@ -40,6 +40,16 @@ def accepted_ranges(overrides: Iterable[str]) -> tuple[Span, ...]:
     return tuple(sorted(set(found)))
 
 
+def still_due(override: str, next_offsets: Offsets) -> str | None:
+    """What is left of an override that an earlier open of its run was given; None: nothing.
+
+    A range that nobody has come to is what a person has allowed, and has allowed nothing yet. All
+    else has done its work in the transaction of that open.
+    """
+    left = ahead(accepted_ranges([override]), next_offsets)
+    return f"{ACCEPT_CORRUPT} {', '.join(map(str, left))}" if left else None
+
+
 def check_accepted(
     region: str, ranges: Sequence[Span], next_offsets: Offsets, ends: Offsets
 ) -> None:

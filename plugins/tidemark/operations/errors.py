@@ -64,6 +64,29 @@ class NewRegionLacksCommits(Refused):
         )
 
 
+class NewRegionCommitsTooFar(Refused):
+    """A region that never opened starts at its group's commits, and logs end before them."""
+
+    region: str
+    group: str
+    ends: Offsets
+    """Where those logs end, open transactions included."""
+    committed: Offsets
+    """Their commits."""
+
+    def __str__(self) -> str:
+        where = ", ".join(
+            f"{at} ends at {end}, its commit is {self.committed[at]}"
+            for at, end in sorted(self.ends.items())
+        )
+        return (
+            f"region {self.region}: start position is committed, but group {self.group} has commits"
+            f" that no record of these logs has come to: {where}. They are of a topic that was made"
+            " anew, or of another cluster. Set the group's offsets to where the region is to begin,"
+            " or give it another group or start position"
+        )
+
+
 class RefusedWithoutSpent(Refused):
     """An open is refused, and overrides that an earlier open of its run had were left out."""
 

@@ -9,7 +9,7 @@ from tidemark.kafka.locate import confirm_corrupt
 from tidemark.ledger.migrate import is_current, migrate
 from tidemark.ledger.owners import refuse_shared
 from tidemark.model.bounds import Bounds
-from tidemark.model.corruption import accepted_ranges
+from tidemark.model.corruption import accepted_ranges, still_due
 from tidemark.model.facts import Facts, backlog
 from tidemark.model.offsets import Offsets
 from tidemark.operations.errors import DataLostWithoutSpent, RefusedWithoutSpent
@@ -53,7 +53,7 @@ def open_run(
 
     The ledger's schema is brought up to date first. Running it again opens again: a new epoch.
     An override goes to one open: one that an earlier open of this run had is left out, and a remark
-    says so.
+    says so. Corrupt ranges go to every open of the run until they are passed.
 
     Raises:
         Refused: a person must decide (the group has commits, the configuration has changed, too
@@ -72,8 +72,7 @@ def open_run(
         epoch = region.ledger.epoch_before(region.name)
         if output := region.group.output:
             output.check()
-        used = region.ledger.used_overrides(region.name, run_id)
-        given = tuple(name for name in overrides if name not in used)
+        given, used_up = _given(region, run_id, overrides)
         facts = opening_facts(region, given)
         columns = taken(pipeline, connections, region.ledger.region_state(region.name))
         region = replace(region, pipeline=columns.pipeline)
@@ -89,7 +88,7 @@ def open_run(
         request = replace(
             open_request(region, run_id, bounds, facts, epoch),
             overrides=given,
-            used_up={name: used[name] for name in overrides if name in used},
+            used_up=used_up,
             mirrored=mirror_seen(region, offsets).mirrored,
             added=columns.added,
             tables=_tables(region, connections) if columns.added else None,
@@ -100,6 +99,18 @@ def open_run(
         region.ledger.remark(region.name, settled.epoch, pause)
         part.tell({"tidemark.epoch": settled.epoch})
         return _opened(region, settled.epoch, facts)
+
+
+def _given(
+    region: Region, run_id: str, overrides: Sequence[str]
+) -> tuple[tuple[str, ...], dict[str, int]]:
+    """The overrides that this open has, and those that earlier ones of the run have used up."""
+    used = region.ledger.used_overrides(region.name, run_id)
+    known = region.known_partitions() if used else {}
+    stand = {tp: partition.next_offset for tp, partition in known.items()}
+    left = {one: still_due(one, stand) if one in used else one for one in overrides}
+    used_up = {one: used[one] for one in overrides if left[one] is None}
+    return tuple(one for one in left.values() if one), used_up
 
 
 def _tables(region: Region, connections: Connections) -> Tables | None:

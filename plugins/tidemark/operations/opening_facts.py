@@ -8,7 +8,11 @@ from tidemark.kafka.rewritten import rewritten
 from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, Facts
 from tidemark.model.offsets import LogPosition, Offsets, TopicPartition
 from tidemark.model.state import Partition
-from tidemark.operations.errors import NewRegionHasCommits, NewRegionLacksCommits
+from tidemark.operations.errors import (
+    NewRegionCommitsTooFar,
+    NewRegionHasCommits,
+    NewRegionLacksCommits,
+)
 from tidemark.operations.region import Region, unsubscribed
 from tidemark.protocol.open import ACCEPT_DATA_LOSS
 from tidemark.settings.kafka import FromTimestamp, StartPosition
@@ -24,10 +28,29 @@ def opening_facts(region: Region, overrides: Sequence[str]) -> Facts:
     been elected may not have its last stable offset yet.
 
     Raises:
-        Refused: the group has commits that the start position would pass over; or lacks them.
+        Refused: the group has commits that the start position would pass over; or lacks them, or
+            has them beyond the logs' ends.
     """
     facts = _facts_of_logs(region, overrides)
-    return replace(facts, high_watermarks=region.broker.high_watermarks(sorted(facts.ends)))
+    tops = region.broker.high_watermarks(sorted(facts.ends))
+    _refuse_starts_beyond(region, facts.starts, tops)
+    return replace(facts, high_watermarks=tops)
+
+
+def _refuse_starts_beyond(region: Region, starts: Offsets, tops: Offsets) -> None:
+    """What comes up to there would be passed over in silence.
+
+    Against the high watermarks: a consumer that reads uncommitted records may stand above the last
+    stable offset.
+    """
+    beyond = {tp: start for tp, start in starts.items() if start > tops[tp]}
+    if beyond:
+        raise NewRegionCommitsTooFar(
+            region=region.name,
+            group=region.group.group_id,
+            ends={tp: tops[tp] for tp in beyond},
+            committed=beyond,
+        )
 
 
 def _facts_of_logs(region: Region, overrides: Sequence[str]) -> Facts:

@@ -111,6 +111,11 @@ class RegionOutput:
             with autocommit(self.engine) as cursor:
                 self.avro.prepared(cursor)
 
+    def known_sent(self, region: str) -> int:
+        """The seq of the newest batch that the ledger knows as sent; 0: none."""
+        with autocommit(self.engine) as cursor:
+            return sending.history(cursor, region).sent_seq or 0
+
     def newest_seq(self, region: str) -> int | None:
         """The newest batch of the region that the topics' own records name."""
         return self.log.newest_seq(region)

@@ -14,12 +14,12 @@ def pause_remarks(region: Region) -> list[str]:
     """What a person should know of the pause that ends with this open; nothing if it was short."""
     if region.group.output is None:
         return []
-    state = region.ledger.region_state(region.name)
-    run = region.ledger.run_at(region.name, state.epoch) if state else None
-    minutes = offsets_kept_minutes(region.kafka) if run and run.closed_at else None
-    if run is None or run.closed_at is None or minutes is None:
+    looks = Looks(region.ledger.engine)
+    ended_at = looks.newest_end(region.name)
+    minutes = offsets_kept_minutes(region.kafka) if ended_at else None
+    if ended_at is None or minutes is None:
         return []
-    pause = Looks(region.ledger.engine).now() - run.closed_at
+    pause = looks.now() - ended_at
     if pause * SHARE < timedelta(minutes=minutes):
         return []
     return [

@@ -1,11 +1,13 @@
 """A replay of one batch from outside: its spans are read anew, and its rows replaced."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tidemark.ledger.actions import Order
 from tidemark.ledger.again import refuse_again
-from tidemark.ledger.looks import Looks
+from tidemark.ledger.looks import Looks, PublishedSpan
 from tidemark.model.contribution import Contribution
+from tidemark.model.facts import check_topic_ids
 from tidemark.operations.drain import ExecutorOf
 from tidemark.operations.errors import ReplayLacksRecords, ReplayOfCompacted, ReplayOfSent
 from tidemark.operations.region import Connections, Region, facts_left, region_of
@@ -54,6 +56,7 @@ def replay_batch(
     Raises:
         Refused: a target is upserted, the region is not at rest, Kafka no longer holds the records,
             or not exactly what was published is there.
+        DataLost: a topic was made anew meanwhile; nothing was changed.
         Fenced, Superseded: another open or a reset came; nothing was changed.
         TargetRefused: a constraint of the target refuses a row, or keeps one; nothing was changed.
     """
@@ -62,13 +65,14 @@ def replay_batch(
         raise ReplayOfSent(region=pipeline.region, output=pipeline.sent_to)
     with region_of(pipeline, connections) as found:
         region = found.with_kept_columns()
-        report = _looked(region, seq)
+        report, spans = _looked(region, seq)
         if order is None:
             return replace(report, refused=refusal(region, connections))
         with replaying(region, connections, order, f"batch {seq}", executor_of) as replay:
             batch = plan_again(region.ledger, region.name, replay.epoch, seq)
             staged = replay.staged(batch)
             _refuse_shrunk(region.name, report, staged)
+            _refuse_other_log(region, seq, spans, staged)
             done = publish_again(region.ledger, AgainMover(replay.movers), batch, staged)
         return replace(
             report,
@@ -79,8 +83,8 @@ def replay_batch(
         )
 
 
-def _looked(region: Region, seq: int) -> BatchReport:
-    """What a replay would read and replace.
+def _looked(region: Region, seq: int) -> tuple[BatchReport, list[PublishedSpan]]:
+    """What a replay would read and replace, with the spans as they were read at first.
 
     Raises:
         Refused: there is no such batch, or its records can't be read again.
@@ -93,7 +97,7 @@ def _looked(region: Region, seq: int) -> BatchReport:
     if lost := tuple(missing(spans, facts)):
         raise ReplayLacksRecords(region=region.name, seq=seq, faults=lost)
     [published] = [one for one in looks.checkpoints(region.name) if one.seq == seq]
-    return BatchReport(
+    report = BatchReport(
         region.name,
         False,
         state.epoch,
@@ -103,9 +107,31 @@ def _looked(region: Region, seq: int) -> BatchReport:
         published.rows,
         published.dead_letters,
     )
+    return report, spans
 
 
 def _refuse_shrunk(region: str, report: BatchReport, staged: Contribution) -> None:
     found = sum(read.records for read in staged.reads)
     if found != report.records:
         raise ReplayOfCompacted(region=region, seq=report.seq, records=report.records, found=found)
+
+
+def _refuse_other_log(
+    region: Region, seq: int, spans: Sequence[PublishedSpan], staged: Contribution
+) -> None:
+    """Refuse as many records at the same offsets that are others.
+
+    Raises:
+        DataLost: a topic was deleted, or made anew, since it was looked at.
+        Refused: a log was rewritten, by an unclean election.
+    """
+    topics = {one.span.topic: one.topic_id for one in spans}
+    check_topic_ids(region.name, topics.items(), region.broker.topic_ids(sorted(topics)))
+    ends = {one.span: (one.record_end, one.leader_epoch) for one in spans}
+    if faults := tuple(
+        f"{read.span}: rewritten since, its last record ends at {read.record_end} with leader epoch"
+        f" {read.leader_epoch}, not at {ends[read.span][0]} with {ends[read.span][1]}"
+        for read in staged.reads
+        if ends[read.span] != (read.record_end, read.leader_epoch)
+    ):
+        raise ReplayLacksRecords(region=region.name, seq=seq, faults=faults)

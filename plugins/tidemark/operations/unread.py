@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.oldest import oldest_unread
 from tidemark.ledger.ledger import Ledger
+from tidemark.ledger.looks import Looks
 from tidemark.model.offsets import TopicPartition
 from tidemark.operations.status import PartitionStatus
 
@@ -22,7 +23,7 @@ class Unread:
     offsets: int
     """Between the ledger's offsets and the last stable offsets."""
     is_at_rest: bool
-    """It never opened, or its newest run is done: no run is at work, and none failed."""
+    """It never opened, or nobody is at work in it, and its newest run did not fail."""
 
 
 def unread(ledger: Ledger, broker: Broker, region: str, topics: Sequence[str]) -> Unread:
@@ -32,14 +33,13 @@ def unread(ledger: Ledger, broker: Broker, region: str, topics: Sequence[str]) -
         TidemarkError: ledger or Kafka can't be asked, or a topic does not exist.
     """
     state = ledger.known_region(region)
-    run = ledger.run_at(region, state.epoch) if state else None
     read = ledger.merged_checkpoint(region).offsets if state else {}
     facts = broker.facts(broker.topics(topics))
     waiting = sum(
         max(0, end - read.get(partition, facts.log_starts[partition]))
         for partition, end in facts.ends.items()
     )
-    is_at_rest = state is None or (run is not None and run.state == "closed")
+    is_at_rest = state is None or Looks(ledger.engine).awaits_run(region)
     return Unread(state.epoch if state else 0, waiting, is_at_rest)
 
 

@@ -70,9 +70,10 @@ def _dry_run(region: Region, output: Output, seq: int) -> WithholdReport:
     epoch = region.state().epoch
     checkpoint = region.ledger.merged_checkpoint(region.name)
     refuse_other_output(checkpoint, output)
+    at_least = output.known_sent(region.name)
     marks = region.group.sent(checkpoint.offsets)
     with output.snapshot(region.name) as snapshot:
-        sent = begin(region.name, output, snapshot, marks)
+        sent = begin(region.name, output, snapshot, marks, at_least)
         unsent = [one for one in snapshot.unsent(sent) if not one.is_withheld]
     if not unsent or unsent[0].seq != seq:
         raise BatchNotNextToSend(region=region.name, seq=seq, sent_seq=sent.seq)

@@ -548,6 +548,8 @@ class OutputMarkUnknown(Refused):
     """The newest batch that the topics' own records name."""
     sent_seq: int | None
     """The newest batch that the ledger knows as sent."""
+    is_too_old: bool = False
+    """The batch that they name is one of this ledger, and older than that."""
 
     def __str__(self) -> str:
         named = ", ".join(f"batch {one.seq} ({one.uuid})" for one in self.marks)
@@ -555,6 +557,11 @@ class OutputMarkUnknown(Refused):
             found = "the offsets of the group do not say what was sent: Kafka has lost them"
         elif len(self.marks) > 1:
             found = f"the offsets of the group name different batches as sent: {named}"
+        elif self.is_too_old:
+            found = (
+                f"the offsets of the group name {named} as sent, and the ledger knows that batch"
+                f" {self.sent_seq} was: Kafka has lost newer offsets"
+            )
         else:
             found = (
                 f"{named} was sent, and is no batch of this ledger: it was restored from a backup,"

@@ -71,10 +71,11 @@ def due(
     if output is None or not offsets:
         yield Due(checkpoint, offsets)
         return
+    at_least = output.known_sent(region)  # first: whoever kept it had read it in Kafka
     marks = group.sent(offsets)
     with output.snapshot(region) as snapshot:
         _refuse_other_epoch(snapshot.checkpoint(at), epoch)
-        sent = begin(region, output, snapshot, marks)
+        sent = begin(region, output, snapshot, marks, at_least)
         unsent = snapshot.unsent(sent) if at is None else ()
         chosen = fitting(unsent, output.max_rows)
         is_all = len(chosen) == len(unsent)

@@ -73,6 +73,9 @@ class Output(Protocol):
             Unreachable: Kafka or the registry does not answer.
         """
 
+    def known_sent(self, region: str) -> int:
+        """The seq of the newest batch that the ledger knows as sent, read back; 0: none."""
+
     def newest_seq(self, region: str) -> int | None:
         """The newest batch of the region that the topics' own records name; None: there is none."""
 

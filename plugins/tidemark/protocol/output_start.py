@@ -13,17 +13,20 @@ from tidemark.protocol.errors import (
 from tidemark.protocol.output_ports import Output, Snapshot
 
 
-def begin(region: str, output: Output, snapshot: Snapshot, marks: Collection[Sent]) -> Sent:
+def begin(
+    region: str, output: Output, snapshot: Snapshot, marks: Collection[Sent], at_least: int
+) -> Sent:
     """The newest batch that was sent: what follows it is sent next.
 
     `marks` are what the metadata of the group's offsets say, which is one and the same on all
-    partitions. Where there is none, the region begins, if the ledger never published anything and
-    the topic holds nothing of it; or a person says where.
+    partitions, and no older than `at_least`, which the ledger knew as sent before they were read.
+    Where there is none, the region begins, if the ledger never published anything and the topic
+    holds nothing of it; or a person says where.
 
     Raises:
         Refused: it is not known, or no batch of this ledger; the text says what to set.
     """
-    if len(marks) == 1 and snapshot.knows(mark := next(iter(marks))):
+    if len(marks) == 1 and snapshot.knows(mark := next(iter(marks))) and mark.seq >= at_least:
         return mark
     held = output.newest_seq(region)
     if output.resume_after is not None:
@@ -37,6 +40,7 @@ def begin(region: str, output: Output, snapshot: Snapshot, marks: Collection[Sen
             topics=output.topics,
             held=held,
             sent_seq=snapshot.history().sent_seq,
+            is_too_old=len(marks) == 1 and snapshot.knows(next(iter(marks))),
         )
     return _first(region, output, snapshot)
 

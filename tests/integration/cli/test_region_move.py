@@ -11,7 +11,7 @@ from tests.support.world import World, dump
 from tidemark.errors import Fenced
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.group import Group
-from tidemark.model.offsets import Offsets
+from tidemark.model.offsets import Offsets, Span
 
 
 @pytest.fixture
@@ -141,6 +141,27 @@ def test_offsets_are_exported_for_other_tools(region: World) -> None:
     assert "has no checkpoint 9" in tidemark("offsets", region.region, "--at", "9", exits=16).stderr
     tidemark("offsets", region.region, "--csv", "-o", "json", exits=2)
     assert json.loads(tidemark("offsets", region.region, "-o", "json").stdout) == found
+
+
+def test_offsets_are_not_exported_where_no_rewind_goes(region: World) -> None:
+    """B13, G90: behind a range that was left out they would pass what was read before it."""
+    region.produce(3, start=300)
+    place, opened = region.partition(), region.open("passes")
+    at = region.ledger_offsets()[place]
+    with region.ledger().deciding(region.region, opened.epoch, "plan") as tx:
+        tx.pass_over(Span(*place, at, at + 1))  # as a run with accept_corrupt
+    region.drain("passes")
+    region.close("passes")
+    for seq in ("0", "1"):
+        told = json.loads(
+            tidemark("offsets", region.region, "--at", seq, "-o", "json", exits=16).stdout
+        )
+        assert told["error"]["case"] == "OffsetsNotReadable"
+        tidemark("reset", region.region, "--to", seq, exits=16)
+    behind = answer("offsets", region.region, "--at", "3")["offsets"]
+    assert {one["offset"] for one in behind if one["partition"] == 0} == {at + 1}
+    [first] = [one for one in answer("checkpoints", region.region) if one["seq"] == 1]
+    assert first["offsets"][str(place)] <= at, "it does not pass what was read after it"
 
 
 def exported(region: World, folder: Path, **other: object) -> str:

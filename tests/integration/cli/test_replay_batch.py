@@ -7,15 +7,19 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.commands import answer, settle_in, tidemark, write_pipeline
 from tests.support.executor import BAD
-from tests.support.produce import produce
+from tests.support.members import until
+from tests.support.produce import good, produce
+from tests.support.topics import create_topic
 from tests.support.two_tables import APPENDED, EVENS, NUMBERS, SETTINGS
 from tests.support.unanswered import unanswered
 from tests.support.world import World, dump, staging
 
 from tidemark.errors import Fenced, StagingLost
+from tidemark.ledger.actions import Order
+from tidemark.model.errors import TopicNotThatOfTheLedger
 from tidemark.operations import replay_batch as operation
 from tidemark.protocol import again as protocol
 from tidemark.protocol.again import publish_again
@@ -296,6 +300,36 @@ def test_each_span_is_read_with_as_many_records(
     """B14: the ledger compares under its lock too."""
     meddled(monkeypatch, lambda _: region.sql("UPDATE tidemark.spans SET records = 5"))
     tidemark("replay", region.region, *APPLY, exits=StagingLost.exit_code)
+    assert rows(region) == OLD
+
+
+def test_records_of_another_topic_replace_nothing(world: World, admin: AdminClient) -> None:
+    """G91: the topic is made anew after the look; it has as many records at the same offsets."""
+    world.produce(3)
+    world.run("first")
+    before = world.sql("SELECT kafka_offset, value, batch_seq FROM public.records ORDER BY 1")
+
+    def anew(*_: object) -> None:
+        admin.delete_topics([world.topic])[world.topic].result(30)
+        until(lambda: world.topic not in admin.list_topics(timeout=10).topics)
+        create_topic(admin, NewTopic(world.topic, 2, 1))
+        produce(world.kafka, world.topic, [good(f"another {n}") for n in range(3)])
+        world.before = lambda *_: None
+
+    world.before = anew
+    order = Order("test", "again")
+    with pytest.raises(TopicNotThatOfTheLedger):
+        operation.replay_batch(world.pipeline, world.connections, 1, order, world.executor_of)
+    now = world.sql("SELECT kafka_offset, value, batch_seq FROM public.records ORDER BY 1")
+    assert now == before
+
+
+@pytest.mark.parametrize("fact", ["leader_epoch", "record_end"])
+def test_records_of_a_rewritten_log_replace_nothing(region: World, fact: str) -> None:
+    """G91: as many at the same offsets, of a leader that had not seen the others."""
+    region.sql(f"UPDATE tidemark.spans SET {fact} = {fact} - 1 WHERE seq = 1")
+    told = json.loads(tidemark("replay", region.region, *APPLY, "-o", "json", exits=16).stdout)
+    assert told["error"]["case"] == "ReplayLacksRecords"
     assert rows(region) == OLD
 
 

@@ -27,6 +27,7 @@ from tidemark.decode.protobuf_kinds import Registered
 from tidemark.decode.protobuf_messages import Messages
 from tidemark.decode.registry import Registry
 from tidemark.decode.registry_config import registry_config
+from tidemark.decode.written import flattened
 from tidemark.errors import InvalidSettings, Unreachable
 from tidemark.kafka.headers import headers_of
 from tidemark.settings.connections import Connection
@@ -78,6 +79,31 @@ def test_references_come_with_a_schema(known: TestRegistry) -> None:
         {"m": {"i": {"x": 1}}, "i": {"x": 2}},
         {"m": {"i": {"x": 3}}, "i": {"x": 4}},
     ]
+
+
+def test_references_that_fan_out_are_looked_at_once_each(known: TestRegistry) -> None:
+    """B12: with two to each that is below it, twenty levels have a million paths."""
+    made, levels = opened(known), 20
+    known.register("l0", record(("x", "int"), name="L0"))
+    for level in range(1, levels):
+        below = [
+            SchemaReference(name, f"l{level - 1}", 1) for name in (f"L{level - 1}", f"l{level - 1}")
+        ]
+        number = known.register(
+            f"l{level}", record(("x", f"L{level - 1}"), name=f"L{level}"), *below
+        )
+    known.asked.clear()
+    written = made.schema(number)
+    assert len(flattened(written)) <= 2 * levels
+    assert len(known.asked) <= 2 * levels
+    for level in range(levels, 70):
+        below = [SchemaReference(f"L{level - 1}", f"l{level - 1}", 1)]
+        number = known.register(
+            f"l{level}", record(("x", f"L{level - 1}"), name=f"L{level}"), *below
+        )
+    with pytest.raises(Refusal) as refused:
+        made.schema(number)
+    assert refused.value.reason is Reason.OTHER_SCHEMA
 
 
 def of_protobuf(known: TestRegistry, **fields: str) -> ProtobufDecoder:
@@ -196,6 +222,18 @@ def test_only_no_such_schema_is_an_answer_about_the_record(known: TestRegistry) 
     assert [one.reason for one in made.decode([value]).rejected] == [Reason.UNKNOWN_SCHEMA]
     known.answers_instead = None
     assert made.decode([value]).rows.to_pylist() == [{"a": 5}]
+
+
+def test_a_registry_without_guids_answers_about_the_record(known: TestRegistry) -> None:
+    """B12: if it lives; one that answers nothing else either is none."""
+    known.has_guids = False
+    made = AvroDecoder(arrow_schema({"a": "int"}), opened(known))
+    junk = b"\1junk of any other kind"
+    assert [one.reason for one in made.decode([junk]).rejected] == [Reason.UNKNOWN_SCHEMA]
+    for answer in [(404, b"<html>no such page</html>"), (500, b""), (401, b"{}")]:
+        known.answers_instead = answer
+        with pytest.raises(Unreachable):
+            made.decode([junk])
 
 
 def test_what_is_registered_may_be_no_avro(known: TestRegistry) -> None:

@@ -29,6 +29,8 @@ class Newcomer:
                 if not name.startswith(("AIRFLOW", "TIDEMARK", "PYTHONPATH"))}  # fmt: skip
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self._environment = kept | {"PATH": path, "AIRFLOW_HOME": str(clone / "airflow")}
+        # Of this suite's own plugins the tutorial knows nothing: their import takes seconds.
+        self._environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
 
     def next(self, language: str) -> Block:
         """The page's next block, which is of this language: none is passed over."""
@@ -72,6 +74,7 @@ TESTS = "python -m pytest -q -p no:cacheprovider tests/test_clicks.py"
 
 
 @pytest.mark.airflow
+@pytest.mark.long
 def test_every_step_of_the_tutorial_does_what_it_says(newcomer: Newcomer) -> None:
     """B11: from an empty folder to the DAGs in Airflow."""
     first = newcomer.next("sh").text
@@ -115,7 +118,7 @@ def _find_in_airflow(folder: Path) -> None:
     airflow = LocalStack(folder / ".tidemark", folder).airflow
     api = AirflowApi(airflow.url, airflow.login)
     for dag in ("clicks", "clicks_reset", "clicks_replay"):
-        api.wait_for_dag(dag)
+        api.wait_for_dag(dag, seconds=600)
 
 
 def _lines(text: str) -> list[list[str]]:

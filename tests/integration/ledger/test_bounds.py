@@ -110,7 +110,7 @@ def test_old_checkpoints_are_pruned_and_a_partitions_newest_boundary_never(desk:
 
 def test_what_is_retained_can_be_restored(desk: Desk) -> None:
     epoch = worked(desk)
-    before = Looks(desk.engine).offsets_at(desk.region, 5)
+    before = desk.ledger.merged_checkpoint(desk.region, 5).offsets
     prune(desk.ledger, desk.region, epoch, retain=2)
     desk.rewind(5)
     assert desk.offsets() == before == desk.group.offsets

@@ -8,8 +8,10 @@ from tests.support.produce import good, numbered, produce
 from tests.support.topics import add_partitions
 from tests.support.world import World, everything
 
-from tidemark.errors import (
-    Refused,
+from tidemark.operations.errors import (
+    NewRegionCommitsTooFar,
+    NewRegionHasCommits,
+    NewRegionLacksCommits,
 )
 
 
@@ -56,12 +58,29 @@ def test_a_start_from_commits_goes_on_from_them(world: World) -> None:
     assert world.rows() == [(0, 2), (0, 3), (0, 4)]
 
 
+def test_a_start_from_commits_beyond_the_end_is_refused(world: World) -> None:
+    """S5, G85: up to there every record would be passed over, and the run be green."""
+    world.settings = {"kafka": {"start": "committed"}}
+    world.produce(5)
+    at, beyond = world.partition(0), {world.partition(0): 6, world.partition(1): 0}
+    with world.group.writer() as writer:
+        writer.commit(beyond, "")
+    with pytest.raises(NewRegionCommitsTooFar) as refused:
+        world.open()
+    assert (refused.value.ends, refused.value.committed) == ({at: 5}, {at: 6})
+    assert not world.ledger().known_region(world.region)
+    with world.group.writer() as writer:
+        writer.commit(beyond | {at: 5}, "")
+    world.run()
+
+
 def test_a_start_from_commits_refuses_where_there_is_none(world: World) -> None:
     world.settings = {"kafka": {"start": "committed"}}
     with world.group.writer() as writer:
         writer.commit({world.partition(0): 0}, "")
-    with pytest.raises(Refused, match=r"no commit for .*\[1\]"):
+    with pytest.raises(NewRegionLacksCommits) as refused:
         world.open()
+    assert refused.value.partitions == (world.partition(1),)
 
 
 def test_a_start_from_a_time_reads_what_came_at_or_after_it(world: World) -> None:
@@ -79,8 +98,9 @@ def test_a_group_with_commits_is_not_passed_over_unasked(world: World) -> None:
     world.produce(3)
     with world.group.writer() as writer:
         writer.commit({world.partition(0): 2}, "")
-    with pytest.raises(Refused, match="already has commits"):
+    with pytest.raises(NewRegionHasCommits) as refused:
         world.open()
+    assert refused.value.committed == {world.partition(0): 2}
     world.overrides = ("adopt_group",)
     world.run()
     assert world.rows() == everything([3])
