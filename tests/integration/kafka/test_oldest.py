@@ -22,7 +22,7 @@ def aged(kafka: str, topic: Callable[..., str]) -> tuple[Broker, TopicPartition,
     producer = Producer({"bootstrap.servers": kafka})
     for age in AGES:
         producer.produce(name, b"x", partition=0, timestamp=now_ms - age * 1000)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
     return Broker({"bootstrap.servers": kafka}), TopicPartition(name, 0), now_ms
 
 
@@ -52,7 +52,7 @@ def test_a_gap_before_it_is_passed(kafka: str, topic: Callable[..., str]) -> Non
     later = int(time.time() * 1000) + 60_000  # than the time of each of these
     producer = Producer({"bootstrap.servers": kafka})
     producer.produce(name, b"x", partition=0, timestamp=later)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     broker, where = Broker({"bootstrap.servers": kafka}), TopicPartition(name, 0)
     found = oldest_unread(lambda t: broker.first_since(t, 10), {where: 7}, later + 1, 120)
     assert found == {where: later}
@@ -66,7 +66,7 @@ def test_a_read_record_of_a_time_to_come_leaves_it_unknown(
     producer = Producer({"bootstrap.servers": kafka})
     for seconds in (600, 1):
         producer.produce(where.topic, b"x", timestamp=now_ms + seconds * 1000)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     found = oldest_unread(
         lambda times: broker.first_since(times, 10), {where: len(AGES) + 1}, now_ms, 120
     )

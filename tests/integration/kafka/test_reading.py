@@ -81,7 +81,7 @@ def test_spans_without_a_record_end_beside_others(kafka: str, many: str, topic: 
 def test_an_offset_that_retention_took_is_named_among_many(
     kafka: str, many: str, admin: AdminClient
 ) -> None:
-    admin.delete_records([KafkaPartition(many, 17, 4)])[KafkaPartition(many, 17)].result(20)
+    admin.delete_records([KafkaPartition(many, 17, 4)])[KafkaPartition(many, 17)].result(60)
     with pytest.raises(OffsetNotHeld) as lost:
         list(places(kafka, spans(many)))
     assert lost.value.topic_partition == TopicPartition(many, 17)
@@ -94,7 +94,7 @@ def test_retention_that_took_what_lies_before_spans_is_no_loss(
     """B7: of some of them only, as when markers lay between two batches."""
     gone = [KafkaPartition(many, partition, 2) for partition in range(0, PARTITIONS, 3)]
     for done in admin.delete_records(gone).values():
-        done.result(20)
+        done.result(60)
     begun = {span.topic_partition: LogPosition(1, 0) for span in spans(many)}
     assert sorted(places(kafka, spans(many), read_up_to=begun)) == expected(spans(many))
 
