@@ -60,16 +60,11 @@ def opened(world: World, partitions: int) -> World:
 
 def is_settled(world: World) -> bool:
     """The one member has joined beside somebody, has done its part, and waits."""
+    group, parts = world.group.describe(), len(world.ledger_offsets())
     claimed = world.sql("SELECT count(*) FROM tidemark.spans WHERE contribution IS NOT NULL")
     shown = world.sql("SELECT state FROM tidemark.members")
-    left = world.ledger_offsets()
-    return (claimed, shown) == ([(len(left) - 1,)], [("waiting",)]) and is_shared(world)
-
-
-def is_shared(world: World) -> bool:
-    """Both are in the group, and Kafka shares nothing anew."""
-    state = world.group.describe()
-    return (state.state, len(state.holders)) == ("stable", 2)
+    is_shared = (group.state, len(group.holders)) == ("stable", 2)
+    return is_shared and (claimed, shown) == ([(parts - 1,)], [("waiting",)])
 
 
 def test_a_stranger_that_leaves_nobody_a_partition_to_plan_for_fails_the_run(
@@ -87,8 +82,22 @@ def test_a_stranger_that_leaves_nobody_a_partition_to_plan_for_fails_the_run(
     assert [one.client_id for one in found.holders] == ["console"]
     assert found.seconds == LATE
     assert lone.sql("SELECT count(*) FROM tidemark.batches") == [(0,)]
-    lone.drain()
-    assert lone.close().rows == 3
+
+
+def test_a_stranger_that_holds_a_part_of_a_batch_is_named(shared: World, clock: Clock) -> None:
+    """S4, H12: though the rest of the batch was drained."""
+    with holder_beside(shared):
+        member = shared.member()
+        until(lambda: is_settled(shared))
+        clock.now += LATE
+        with pytest.raises(RunStalled) as stalled:
+            member.result(SECONDS)
+    assert stalled.value.seq == 1
+    assert [(span.start, span.end) for span in stalled.value.spans] == [(0, 3)]
+    assert [one.client_id for one in stalled.value.holders] == ["console"]
+    assert shared.rows() == []
+    shared.drain()
+    assert shared.close().rows == 6
 
 
 @pytest.fixture(params=["lone", "shared"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tests.support.documents import documented
-from tests.support.executor import BAD, LocalExecutor
+from tests.support.executor import BAD, LocalExecutor, nothing
 from tests.support.failpoint import failpoint, meanwhile
 from tests.support.produce import good, numbered, open_transaction, produce, produce_transaction
 from tests.support.said import said
@@ -306,7 +306,10 @@ def test_clearing_the_open_task_opens_again_under_the_same_run_id(world: World) 
 def test_a_fenced_member_cancels_its_job_and_publishes_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H12: the epoch is looked at while the job runs; whoever holds an older one stops."""
+    """H12: the epoch is looked at while the job runs; whoever holds an older one stops.
+
+    The run that fenced it, and its records, are untouched by that.
+    """
     monkeypatch.setattr(watch_module, "WATCH_SECONDS", 0.1)
     world.produce(3)
     world.open("first")
@@ -321,6 +324,9 @@ def test_a_fenced_member_cancels_its_job_and_publishes_nothing(
     assert fenced.value.epoch == 1
     assert world.executors[0].closed.is_set()
     assert world.sql("SELECT count(*) FROM public.records") == [(0,)]
+    world.before = nothing
+    world.drain("second")
+    assert world.close("second").rows == 3
 
 
 def test_a_zombie_that_finished_its_job_cannot_publish(world: World) -> None:
