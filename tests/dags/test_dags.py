@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from tests.dags.conftest import PROJECT
 
 if TYPE_CHECKING:
@@ -404,3 +405,25 @@ def test_a_form_that_does_not_allow_its_defaults_is_a_fault(
     found = dag_faults(tmp_path)
     assert (found == []) == (says == "")
     assert says in "".join(found)
+
+
+@pytest.mark.parametrize(
+    ("more", "minutes"),
+    [
+        ({}, 10),
+        ({"output": {"topic": "sent", "max_seconds": 900}}, 24),
+        ({"no_progress_seconds": 3600}, 64),
+    ],
+)
+def test_a_step_may_take_as_long_as_the_file_lets_it_wait_and_send(
+    more: dict[str, Any], minutes: int, tmp_path: Path
+) -> None:
+    """G98: a step that must send a batch is not ended before its transaction."""
+    from tidemark.airflow import pipeline_dag
+
+    file = yaml.safe_load((PROJECT / "dags" / "flights.yaml").read_text())
+    path = tmp_path / "flights.yaml"
+    path.write_text(yaml.safe_dump(file | {"transform": None} | more))
+    dag = pipeline_dag(path)
+    limits = {dag.get_task(name).execution_timeout for name in ("open", "close", "reset")}
+    assert limits == {timedelta(minutes=minutes)}

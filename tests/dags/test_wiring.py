@@ -4,10 +4,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.dags.conftest import PASSWORD
+from tests.dags.conftest import PASSWORD, PROJECT
 
 Found = dict[str, dict[str, Any]]
 
@@ -249,3 +250,64 @@ def test_nobody_takes_a_dry_run_for_a_rewind(resets: Found) -> None:
 @pytest.mark.parametrize("task", ["drain", "close", "reset", "verdict"])
 def test_clearing_any_task_clears_open_too(found: Found, task: str) -> None:
     assert found["the run is not done"]["cleared"][task] == sorted([task, "open"])
+
+
+DONE = {"drain_0": "success", "drain_1": "success", "verdict": "success"}
+RED = {"drain_0": "success", "drain_1": "success", "verdict": "upstream_failed"}
+
+
+@pytest.mark.parametrize("prefix", ["", "flights."])
+@pytest.mark.parametrize(
+    ("states", "come"),
+    [
+        (dict.fromkeys(DONE), True),
+        (DONE | {"drain_1": None, "verdict": None}, True),
+        (DONE | {"verdict": None}, False),
+        (DONE, False),
+        (RED, False),
+        (DONE | {"drain_1": None}, None),
+        (RED | {"drain_0": None}, None),
+        ({}, True),
+    ],
+)
+def test_an_open_is_told_whether_members_come(
+    states: dict[str, str | None],
+    come: bool | None,
+    prefix: str,
+    connections: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """G97: whatever task was cleared; None: nobody would judge what they do."""
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from tidemark.airflow import tasks
+    from tidemark.operations import open as operation
+
+    told = {f"{prefix}{name}": state for name, state in states.items()}
+    ti = SimpleNamespace(
+        dag_id="flights",
+        run_id="r",
+        task_id=f"{prefix}open",
+        get_task_states=lambda **_: {"r": told} if told else {},
+    )
+    found: list[bool] = []
+
+    def opened(*_: object, **arguments: Any) -> operation.Opened:
+        found.append(arguments["members_come"])
+        return operation.Opened(1, 0, {})
+
+    monkeypatch.setattr(tasks, "get_current_context", lambda: {"ti": ti, "params": {}})
+    monkeypatch.setattr(operation, "open_run", opened)
+    path = str(PROJECT / "dags" / "flights.yaml")
+    if come is None:
+        with pytest.raises(AirflowFailException):
+            tasks.open_run(path)
+    else:
+        tasks.open_run(path)
+    assert found == ([] if come is None else [come])
+
+
+def test_members_come_after_the_first_open(found: Found) -> None:
+    """As Airflow itself tells the tasks' states."""
+    (_, opened), *_ = found["all is well"]["calls"]
+    assert opened["members_come"] is True

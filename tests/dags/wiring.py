@@ -175,9 +175,10 @@ def _install(stand_ins: StandIns) -> None:
     opened = Opened(3, 34, {FIRST: 42}, ("a remark",))
     open_module.open_run = stand_ins.named("open", opened)
     run_module.close_run = stand_ins.close
+    run_module.check_closed = stand_ins.named("verdict")
     run_module.counted_after = lambda *_: Counted(2, 30, 4)
     reset_module.reset_region = stand_ins.reset
-    DrainOperator.execute = lambda *_: stand_ins.fail("drain")  # type: ignore[method-assign]
+    DrainOperator.execute = lambda *_, **__: stand_ins.fail("drain")  # type: ignore[method-assign]
 
 
 def _events(run_id: str) -> list[Any]:

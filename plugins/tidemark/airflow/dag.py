@@ -24,6 +24,9 @@ RETRIES: dict[str, Any] = {
 
 STEP_TIMEOUT = timedelta(minutes=10)
 
+STEP_MARGIN = timedelta(minutes=4)
+"""For a step's own work, beside what the pipeline file lets it wait and send."""
+
 
 def dag_of(dag_id: str, pipeline: Pipeline, form: Params, *, schedule: Any, **kwargs: Any) -> DAG:
     """A DAG with this form; kwargs are Airflow's own.
@@ -36,6 +39,17 @@ def dag_of(dag_id: str, pipeline: Pipeline, form: Params, *, schedule: Any, **kw
     kwargs["tags"] = {"tidemark", pipeline.region, *kwargs.pop("tags", ())}
     usual = {"catchup": False, "max_active_runs": 1}
     return DAG(dag_id, schedule=schedule, **(usual | kwargs))
+
+
+def step_timeout(pipeline: Pipeline) -> timedelta:
+    """How long open, close and reset may take: they wait an outage out, and they must send.
+
+    One that is ended sooner than a transaction may take would never send a batch that takes as
+    long.
+    """
+    sending = pipeline.sending.max_seconds if pipeline.sending else 0
+    allowed = timedelta(seconds=pipeline.no_progress_seconds + sending)
+    return max(STEP_TIMEOUT, STEP_MARGIN + allowed)
 
 
 def _beside(form: Params, others: Params) -> Params:

@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow.sdk import DAG, TaskGroup, TriggerRule
 
-from tidemark.airflow.dag import RETRIES, dag_of, described, step
+from tidemark.airflow.dag import RETRIES, dag_of, described, step, step_timeout
 from tidemark.airflow.docs import pipeline_doc
 from tidemark.airflow.forms import run_params
 from tidemark.airflow.lineage import CloseOperator
@@ -87,7 +87,10 @@ def pipeline_task_group(
 def _wire(
     path: str, pipeline: Pipeline, drain_timeout: timedelta, spark_conf: dict[str, str] | None
 ) -> None:
-    opened = step("open", open_run, path, doc_json=described(pipeline, Role.run)).as_setup()
+    limit = step_timeout(pipeline)
+    opened = step(
+        "open", open_run, path, doc_json=described(pipeline, Role.run), execution_timeout=limit
+    ).as_setup()
     drain = DrainOperator.partial(
         task_id="drain",
         pipeline=path,
@@ -102,10 +105,17 @@ def _wire(
         path,
         operator=CloseOperator,
         trigger_rule=TriggerRule.ALL_DONE,
+        execution_timeout=limit,
         inlets=assets,  # their newest event says what is known already
         outlets=assets,
     )
-    reset = step("reset", reset_failed_run, path, trigger_rule=TriggerRule.ONE_FAILED)
+    reset = step(
+        "reset",
+        reset_failed_run,
+        path,
+        trigger_rule=TriggerRule.ONE_FAILED,
+        execution_timeout=limit,
+    )
     verdict = step(
         "verdict", tell_verdict, path, closed.output, trigger_rule=TriggerRule.NONE_FAILED
     )

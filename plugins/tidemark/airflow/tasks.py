@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow.sdk import Asset, Context, get_current_context
+from airflow.sdk.exceptions import AirflowFailException
 
 from tidemark.airflow import events, results
 from tidemark.airflow.credentials import resolve
@@ -20,13 +21,31 @@ from tidemark.settings.pipeline import Pipeline
 
 log = logging.getLogger(__name__)
 
+STEPS = ("drain", "verdict")
+"""What tells an open what its epoch is for."""
+
+OVER = {"success", "failed", "skipped", "upstream_failed", "removed"}
+"""States of tasks that will not run, unless somebody clears them."""
+
 
 def open_run(path: str) -> results.Result:
-    """Open the DAG run's epoch, within the bounds of its form and with its overrides."""
+    """Open the DAG run's epoch, within the bounds of its form and with its overrides.
+
+    A task of the run that is cleared clears this one too: which others come tells what for.
+
+    Raises:
+        AirflowFailException: drain is to come and the verdict is not: nobody would judge the run.
+    """
     from tidemark.operations import open as operation
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     params, run_id = context["params"], _run_id(context)
+    to_come = _to_come(context)
+    if "drain" in to_come and "verdict" not in to_come:
+        raise AirflowFailException(
+            f"run {run_id}: drain was cleared without the tasks that judge the run. Nothing was"
+            " opened. Clear drain together with all tasks that follow"
+        )
     with as_airflow_failure():
         opened = operation.open_run(
             pipeline,
@@ -34,6 +53,7 @@ def open_run(path: str) -> results.Result:
             run_id=run_id,
             bounds=_bounds(pipeline, params),
             overrides=_overrides(params),
+            members_come="drain" in to_come,
         )
     _tell(results.open_lines(pipeline.region, run_id, opened))
     result: results.Result = plain(opened)
@@ -64,8 +84,16 @@ def close_run(path: str) -> results.Result:
 
 
 def tell_verdict(path: str, closed: results.Result | None) -> None:
-    """Say that the run is done, and what it did: this task runs for no other."""
-    table = Pipeline.load(path).into
+    """Say that the run is done, and what it did: this task runs for no other.
+
+    The ledger says it too: a task that was cleared may have opened the run again.
+    """
+    from tidemark.operations import run as operation
+
+    context, pipeline = get_current_context(), Pipeline.load(path)
+    with as_airflow_failure(RunNotDone):
+        operation.check_closed(pipeline, resolve(pipeline), run_id=_run_id(context))
+    table = pipeline.into
     _tell(results.verdict_lines(table, closed) if closed else ["DONE"])  # or XCom is switched off
 
 
@@ -144,6 +172,22 @@ def target_asset(pipeline: Pipeline, target: str = ONLY) -> Asset:
         uri=f"tidemark://{connection}/{table.replace('.', '/')}",
         group="tidemark",
     )
+
+
+def _to_come(context: Context) -> frozenset[str]:
+    """Which of drain and verdict will run after this task; both, where Airflow does not tell."""
+    ti = context["ti"]
+    prefix = ti.task_id.removesuffix("open")  # of a task group
+    ids = [f"{prefix}{name}" for name in STEPS]
+    found = ti.get_task_states(dag_id=ti.dag_id, task_ids=ids, run_ids=[ti.run_id])
+    states = found.get(ti.run_id) or {}
+    coming = {
+        name
+        for name in STEPS
+        for key, state in states.items()  # drain is mapped: drain_0
+        if key.removeprefix(prefix).partition("_")[0] == name and state not in OVER
+    }
+    return frozenset(coming if states else STEPS)
 
 
 def _run_id(context: Context) -> str:

@@ -67,16 +67,20 @@ def status(
         found = [status_of(pipeline, count=count) for pipeline in wanted]
     for fault in faults:
         tell(f"not a pipeline: {fault}", "yellow")
-    if output is Output.json:
-        shapes = [_shape(one) for one in found]
-        print_json(shapes[0] if region else shapes)
-    elif region:
-        _print_region(found[0])
-    else:
-        _print_regions(found)
+    _print(found, output, is_one=region is not None)
     _tell_problems(found)
     if any(one.problem for one in found):
         raise typer.Exit(1)
+
+
+def _print(found: list[RegionStatus], output: Output, *, is_one: bool) -> None:
+    if output is Output.json:
+        shapes = [_shape(one) for one in found]
+        print_json(shapes[0] if is_one else shapes)
+    elif is_one:
+        _print_region(found[0])
+    else:
+        _print_regions(found)
 
 
 def _tell_problems(found: list[RegionStatus]) -> None:

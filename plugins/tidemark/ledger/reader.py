@@ -134,6 +134,11 @@ class Reader(Lookup):
         """Overrides that earlier opens of this run have used: override -> epoch."""
         return dict(self._rows("used_overrides", region=region, run_id=run_id))
 
+    def published_in(self, region: str, epoch: int) -> tuple[int, int, int, int]:
+        """How many batches, rows, dead letters and records an epoch has published."""
+        [found] = self._rows("published_in", region=region, epoch=epoch)
+        return found[0], found[1], found[2], found[3]
+
     def target_offsets(self, region: str, epoch: int) -> Offsets:
         """Where the run of this epoch stops."""
         with autocommit(self.engine) as cursor:

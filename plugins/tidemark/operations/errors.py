@@ -64,6 +64,22 @@ class NewRegionLacksCommits(Refused):
         )
 
 
+class RunNotClosed(RunNotDone):
+    """The tasks of a run have succeeded, and the ledger does not call it closed."""
+
+    region: str
+    run_id: str
+    state: str | None
+    """None: it never opened."""
+
+    def __str__(self) -> str:
+        state = f"is {self.state}" if self.state else "never opened"
+        return (
+            f"region {self.region}: run {self.run_id} {state} in the ledger, whatever its tasks"
+            " have said before. Clear its drain together with all tasks that follow"
+        )
+
+
 class NewRegionCommitsTooFar(Refused):
     """A region that never opened starts at its group's commits, and logs end before them."""
 

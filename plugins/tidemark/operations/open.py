@@ -48,12 +48,15 @@ def open_run(
     run_id: str,
     bounds: Bounds,
     overrides: Sequence[str] = (),
+    members_come: bool = True,
 ) -> Opened:
     """The region has a new epoch with this run, its target offsets, and Kafka equals the ledger.
 
     The ledger's schema is brought up to date first. Running it again opens again: a new epoch.
     An override goes to one open: one that an earlier open of this run had is left out, and a remark
     says so. Corrupt ranges go to every open of the run until they are passed.
+    Where no member comes after it, an earlier epoch of the run has done its work, or nobody does: a
+    run that is closed stays so, and one that has reached its targets is not given later ones.
 
     Raises:
         Refused: a person must decide (the group has commits, the configuration has changed, too
@@ -68,6 +71,11 @@ def open_run(
         region = found
         if not is_current(region.ledger.engine):
             migrate(region.ledger.engine)
+        before = None if members_come else region.ledger.run_of(region.name, run_id)
+        if before and before.state == "closed":
+            targets = region.ledger.target_offsets(region.name, before.epoch)
+            return Opened(before.epoch, 0, targets, (f"run {run_id} is done: nothing was opened",))
+        is_over = bool(before and region.ledger.progress(region.name, before.epoch).is_done)
         refuse_shared(region.name, region.others())
         epoch = region.ledger.epoch_before(region.name)
         if output := region.group.output:
@@ -93,12 +101,13 @@ def open_run(
             added=columns.added,
             tables=_tables(region, connections) if columns.added else None,
             remarks=columns.remarks,
+            is_over=is_over,
         )
         pause = pause_remarks(region)
         settled = _settle(region, request)
         region.ledger.remark(region.name, settled.epoch, pause)
         part.tell({"tidemark.epoch": settled.epoch})
-        return _opened(region, settled.epoch, facts)
+        return _opened(region, settled.epoch)
 
 
 def _given(
@@ -166,10 +175,11 @@ def open_request(
     )
 
 
-def _opened(region: Region, epoch: int, facts: Facts) -> Opened:
+def _opened(region: Region, epoch: int) -> Opened:
     offsets = region.ledger.merged_checkpoint(region.name).offsets
+    targets = region.ledger.target_offsets(region.name, epoch)
     run = region.ledger.run_at(region.name, epoch)
     remarks = tuple(run.remarks) if run else ()
     for remark in remarks:
         log.warning("region %s: %s", region.name, remark)
-    return Opened(epoch, backlog(offsets, facts.ends), facts.ends, remarks)
+    return Opened(epoch, backlog(offsets, targets), targets, remarks)

@@ -11,7 +11,7 @@ from tidemark.member.outage import Outage, waited_out
 from tidemark.member.retire import green, prune, retire
 from tidemark.model.bounds import Bounds
 from tidemark.operations.drain import ExecutorOf, drain_run
-from tidemark.operations.errors import GroupIsAtWork
+from tidemark.operations.errors import GroupIsAtWork, RunNotClosed
 from tidemark.operations.open import open_run
 from tidemark.operations.region import Connections, Region, region_of
 from tidemark.operations.reset import reset_region
@@ -38,7 +38,7 @@ def close_run(pipeline: Pipeline, connections: Connections, *, run_id: str) -> C
     Raises:
         RunNotDone: it is not; the text says why.
         Unreachable: the outage lasted longer; a retry may still close the run.
-        Fenced: another run or a reset holds the region.
+        Fenced: another run or a reset holds the region, and the run was not closed before.
     """
     with (
         traced_run("close", pipeline.region, run_id) as part,
@@ -51,6 +51,19 @@ def close_run(pipeline: Pipeline, connections: Connections, *, run_id: str) -> C
             epoch = closed.checkpoint.epoch
             prune(region.ledger, region.name, epoch, pipeline.retain_checkpoints)
         return closed
+
+
+def check_closed(pipeline: Pipeline, connections: Connections, *, run_id: str) -> None:
+    """The ledger says that the run is closed, whatever its tasks have said before.
+
+    Raises:
+        RunNotDone: it has opened again since, or never closed.
+    """
+    with region_of(pipeline, connections) as region:
+        run = region.ledger.run_of(region.name, run_id)
+        if run is None or run.state != "closed":
+            state = run.state if run else None
+            raise RunNotClosed(region=region.name, run_id=run_id, state=state)
 
 
 def counted_after(pipeline: Pipeline, connections: Connections, seq: int) -> Counted:
@@ -158,6 +171,20 @@ def _closed(region: Region, run_id: str) -> Closed:
             lambda: close(region.ledger, region.group, region.name, run_id),
             Outage(region.pipeline.no_progress_seconds),
         )
+    except Fenced:
+        if (before := _closed_before(region, run_id)) is None:
+            raise
+        return before
     except Unreachable as error:
         fail(region.ledger, region.name, run_id, str(error))
         raise
+
+
+def _closed_before(region: Region, run_id: str) -> Closed | None:
+    """What a run had published that was closed before another epoch took the region; else None."""
+    ledger = region.ledger
+    run = ledger.run_of(region.name, run_id)
+    if run is None or run.state != "closed":
+        return None
+    published = ledger.published_in(region.name, run.epoch)
+    return Closed(ledger.merged_checkpoint(region.name), *published)

@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 from uuid import UUID, uuid4
 
@@ -68,6 +68,9 @@ class OpenRequest:
     remarks: tuple[str, ...] = ()
     """What was found before, and stops nothing."""
     max_consecutive_resets: int | None = None
+    is_over: bool = False
+    """An earlier epoch of the run has read all that it was to read, and no member comes any more:
+    its targets are where the ledger stands, whatever has come since."""
     limits: Limits = field(default_factory=Limits)
     """Of the dead letters of each of its batches."""
     uuid: UUID = field(default_factory=uuid4)
@@ -122,8 +125,12 @@ class OpenRequest:
         tx.write_made_with(self.fingerprint, self.facts.cluster_id, self.targets)
         if self.tables:
             self.tables.fit(tx)
-        tx.write_run(epoch, self, self._backlog(_next_offsets(known) | initial), remarks)
-        tx.write_targets(epoch, self.facts, stuck)
+        stand = _next_offsets(known) | initial
+        facts = self.facts
+        if self.is_over:
+            facts = replace(facts, ends={tp: min(end, stand[tp]) for tp, end in facts.ends.items()})
+        tx.write_run(epoch, self, self._backlog(stand, facts.ends), remarks)
+        tx.write_targets(epoch, facts, stuck)
 
     @property
     def left_out(self) -> tuple[Span, ...]:
@@ -172,10 +179,10 @@ class OpenRequest:
         check_topic_ids(region, topic_ids, facts.topic_ids)
         check_retained(region, _next_offsets(known), facts)
 
-    def _backlog(self, next_offsets: Offsets) -> int:
+    def _backlog(self, next_offsets: Offsets, ends: Offsets) -> int:
         """Offsets that the run has to read; not those of corrupt ranges that it passes."""
-        passed = sum(span.width for span in ahead(self.left_out, next_offsets))
-        return backlog(next_offsets, self.facts.ends) - passed
+        left_out = () if self.is_over else ahead(self.left_out, next_offsets)
+        return backlog(next_offsets, ends) - sum(span.width for span in left_out)
 
 
 def _next_offsets(known: Mapping[TopicPartition, Partition]) -> Offsets:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import NoReturn
 
 import pytest
 from tests.support.documents import documented
@@ -21,12 +22,20 @@ from tidemark.member import publisher as publisher_module
 from tidemark.member import watch as watch_module
 from tidemark.member.errors import MemberFenced
 from tidemark.model.batch import Batch
+from tidemark.model.bounds import Bounds
 from tidemark.model.errors import SpansNotReadToTheEnd
 from tidemark.model.offsets import Span
-from tidemark.operations.errors import RunNotOpen
+from tidemark.operations.errors import RunNotClosed, RunNotOpen
+from tidemark.operations.open import Opened, open_run
+from tidemark.operations.run import check_closed
 from tidemark.postgres.cases import StagedRowsGone
 from tidemark.protocol import close as close_module
-from tidemark.protocol.errors import RunNeverOpened, RunUnfinished, SettleDidNotHappen
+from tidemark.protocol.errors import (
+    MirrorReadBackDiffers,
+    RunNeverOpened,
+    RunUnfinished,
+    SettleDidNotHappen,
+)
 
 SECONDS = 120
 
@@ -478,3 +487,68 @@ def test_an_open_without_an_answer_is_looked_up(world: World, point: str) -> Non
                 world.open("second")
     epochs = world.sql("SELECT count(*) FROM tidemark.runs")
     assert epochs == [(2 if point == "open.commit.sent" else 1,)]
+
+
+def cleared(world: World, run_id: str) -> Opened:
+    """The open of a run of which a task was cleared, and no drain."""
+    return open_run(
+        world.pipeline, world.connections, run_id=run_id, bounds=Bounds(100), members_come=False
+    )
+
+
+def test_a_run_that_is_closed_is_not_opened_for_nobody(world: World) -> None:
+    """B11, G97: whichever of its other tasks was cleared, and whatever came since."""
+    world.produce(2)
+    world.run("done")
+    world.produce(3, start=2)
+    assert cleared(world, "done").epoch == 1
+    assert (world.close("done").rows, world.sql("SELECT epoch, state FROM tidemark.runs")) == (
+        2,
+        [(1, "closed")],
+    )
+    world.run("later")
+    assert cleared(world, "done").epoch == 1
+    assert world.close("done").rows == 2
+    check_closed(world.pipeline, world.connections, run_id="done")
+    assert len(world.rows()) == 5
+
+
+def test_a_run_that_failed_in_its_mirror_alone_is_closed_by_its_close(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B11, G97: on a topic that lives; its reset came in between."""
+    world.produce(2)
+    world.open("red")
+    world.drain("red")
+
+    def differs(*_: object) -> NoReturn:
+        raise MirrorReadBackDiffers(region=world.region, differences=())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(close_module, "mirror", differs)
+        with pytest.raises(RunUnfinished):
+            world.close("red")
+    world.reset("red")
+    world.produce(3, start=2)
+    assert (cleared(world, "red").backlog, world.close("red").batches) == (0, 0)
+    check_closed(world.pipeline, world.connections, run_id="red")
+    assert world.run("next").rows == 3
+
+
+def test_a_run_that_nobody_drained_is_not_closed(world: World) -> None:
+    """B11, G97: not by its tasks that had been green."""
+    world.produce(2)
+    world.run("done")
+    world.produce(3, start=2)
+    world.open("done")
+    for _ in range(2):
+        with pytest.raises(RunUnfinished):
+            world.close("done")
+        with pytest.raises(RunNotClosed) as told:
+            check_closed(world.pipeline, world.connections, run_id="done")
+        assert told.value.state == "failed"
+        cleared(world, "done")
+    world.open("done")
+    world.drain("done")
+    assert world.close("done").rows == 3
+    check_closed(world.pipeline, world.connections, run_id="done")
