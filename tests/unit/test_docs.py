@@ -157,7 +157,7 @@ def test_retries_and_time_outs_of_the_dag_are_the_described_ones() -> None:
     from tidemark.airflow.group import DRAIN_TIMEOUT
 
     retries, pause = RETRIES["retries"], RETRIES["retry_delay"]
-    step = f"{STEP_TIMEOUT.seconds // 60} min"
+    step = f"{STEP_TIMEOUT.seconds // 60} min (1)"
     drain, reset, replay = (
         time.seconds // 3600 for time in (DRAIN_TIMEOUT, RESET_TIMEOUT, REPLAY_TIMEOUT)
     )

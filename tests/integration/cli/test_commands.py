@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import uuid
 from contextlib import closing
 from dataclasses import replace
@@ -462,7 +461,6 @@ def test_a_signal_ends_a_command_cleanly(region: World, number: int, name: str, 
         )
         silent.settimeout(60)
         silent.accept()  # now it waits for Kafka
-        time.sleep(0.2)
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
     assert process.returncode == code
