@@ -7,12 +7,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
-<<<<<<< HEAD
 from confluent_kafka.admin import AdminClient, NewTopic
-=======
-from confluent_kafka.admin import AdminClient
 from tests.integration.cli.conftest import GROWS, Make
->>>>>>> t6
 from tests.support.commands import answer, settle_in, tidemark, write_pipeline
 from tests.support.executor import BAD
 from tests.support.members import until
