@@ -56,10 +56,11 @@ check: $(READY) ## Check format, lint, types, imports, images, the compose file 
 	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@$(BIN)/zizmor --quiet --offline .github/workflows
 
-generated: $(READY) ## Write what is made from the code: configuration.md, the errors, schemas
+generated: $(READY) ## Write what is made from the code: configuration.md, errors, schemas, guards' tiers
 	@$(BIN)/python -m scripts.configuration_docs --write
 	@$(BIN)/python -m scripts.error_docs --write
 	@$(BIN)/python -m scripts.output_schemas --write
+	@$(BIN)/python -m scripts.guards --write
 
 REPOSITORY :=
 docs: $(READY) ## Build the docs site; any link or anchor that leads nowhere is an error

@@ -81,7 +81,8 @@ def _types() -> str:
 ## Types of fields
 
 The names are those of Spark SQL, in any case. Every field may be null: a missing field is null,
-an undeclared one is ignored. A value that does not fit makes its record a
+an undeclared one is ignored (but for a number beyond the range of 64 bits, such as `1e400`, which
+is `OUT_OF_RANGE`). A value that does not fit makes its record a
 [dead letter](operating.md#dead-letters), never a guess: text is not read as a number, a number
 not as text, `1.0` not as a whole number.
 

@@ -4,7 +4,6 @@
 """
 
 import importlib
-import pkgutil
 import sys
 import types
 import typing
@@ -73,9 +72,9 @@ def texts() -> str:
 
 def _modules() -> Iterator[str]:
     """Where errors stand: in each room's errors.py."""
-    for found in pkgutil.walk_packages(tidemark.__path__, "tidemark."):
-        if found.name.endswith(".errors"):
-            yield found.name
+    package = Path(tidemark.__file__).parent
+    for path in sorted(package.rglob("errors.py")):
+        yield ".".join(path.relative_to(package.parent).with_suffix("").parts)
 
 
 def _sample_of(kind: type[Any]) -> Any:

@@ -269,7 +269,7 @@ class DataLost(
 class SchemaMismatch(
     TidemarkError,
     exit_code=14,
-    hint="The text lists every difference, and the `ALTER TABLE` that mends it. Nothing was"
+    hint="The text lists every difference, and an `ALTER TABLE` if one mends it. Nothing was"
     " written.",
 ):
     """The rows' columns do not fit the target, have a type that Postgres lacks, or have changed."""

@@ -10,6 +10,7 @@ from tests.support.desk import Desk
 from tests.support.fake_desk import FakeDesk
 
 from tidemark.errors import Fenced, LedgerInconsistent, RunNotDone, StagingLost, TidemarkError
+from tidemark.ledger.errors import EpochHasPassed
 from tidemark.ledger.migrate import migrate
 from tidemark.model.batch import ONLY, Batch, Moved
 from tidemark.model.bounds import Bounds
@@ -80,8 +81,10 @@ def test_no_span_is_planned_twice(subject: Subject) -> None:
 
 
 def test_an_older_epoch_decides_nothing(subject: Subject) -> None:
-    with pytest.raises(Fenced), subject.ledger.deciding(subject.region, subject.epoch - 1, "x"):
+    older = subject.ledger.deciding(subject.region, subject.epoch - 1, "x")
+    with pytest.raises(EpochHasPassed) as passed, older:
         pass
+    assert (passed.value.epoch, passed.value.found) == (subject.epoch - 1, subject.epoch)
 
 
 def test_a_span_is_claimed_once_and_a_contribution_as_a_whole(subject: Subject) -> None:

@@ -418,7 +418,7 @@ def test_a_form_that_does_not_allow_its_defaults_is_a_fault(
 def test_a_step_may_take_as_long_as_the_file_lets_it_wait_and_send(
     more: dict[str, Any], minutes: int, tmp_path: Path
 ) -> None:
-    """G119: a step that must send a batch is not ended before its transaction."""
+    """G98: a step that must send a batch is not ended before its transaction."""
     from tidemark.airflow import pipeline_dag
 
     file = yaml.safe_load((PROJECT / "dags" / "flights.yaml").read_text())

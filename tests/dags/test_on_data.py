@@ -113,7 +113,7 @@ def test_it_is_silent_beside_a_run_and_after_one_that_failed(
 
 
 def test_it_rings_after_what_a_person_did(world: World) -> None:
-    """B21, G113: a reset, a replay, another name: an epoch without a run, and records wait."""
+    """B21, G87: a reset, a replay, another name: an epoch without a run, and records wait."""
     asked = Broker(kafka_config(world.connections["tidemark_kafka"]))
     order = Order("test", "a test")
 

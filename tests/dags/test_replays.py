@@ -143,7 +143,7 @@ WORKS_ON = (
 def test_what_ends_the_task_ends_the_replay(
     how: str, bag: "DagBag", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """G110: nothing is published behind the task, and the task waits for nobody."""
+    """G84: nothing is published behind the task, and the task waits for nobody."""
     from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
     from airflow.sdk.execution_time.timeout import timeout
 

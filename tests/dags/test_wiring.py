@@ -277,7 +277,7 @@ def test_an_open_is_told_whether_members_come(
     connections: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """G118: whatever task was cleared; None: nobody would judge what they do."""
+    """G97: whatever task was cleared; None: nobody would judge what they do."""
     from airflow.sdk.exceptions import AirflowFailException
 
     from tidemark.airflow import tasks

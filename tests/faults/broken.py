@@ -1,20 +1,19 @@
 """Processes with a failpoint switched on, and what a test does to them."""
 
 import atexit
-import json
 import os
 import signal
 import tempfile
-import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from multiprocessing.context import ForkServerProcess
-from pathlib import Path
 from typing import IO
 
 import psutil
-from tests.faults.process import LIBRARY, forked
+from tests.faults.process import forked
 from tests.faults.region import FaultRegion
+from tests.faults.seeded import NOT_PLANTED, Seed
+from tests.support.waiting import until
 
 SECONDS = 300
 
@@ -28,35 +27,32 @@ class Broken:
 
     @classmethod
     def start(
-        cls, region: FaultRegion, program: str, failpoint: str = "", library: Path = LIBRARY
+        cls, region: FaultRegion, program: str, failpoint: str = "", seed: Seed | None = None
     ) -> "Broken":
         """Start the program with a failpoint such as `publish.moved=kill@2`."""
         words = tempfile.NamedTemporaryFile("r")  # noqa: SIM115 (it goes with the object)
-        world = json.dumps(asdict(region))
-        process = forked(program, world, failpoint, library, words.name)
+        process = forked(program, region, failpoint, seed, words.name)
         atexit.register(process.kill)  # a stopped one would be waited for at the end of the tests
         return cls(process, words)
 
     def end(self) -> tuple[int, str]:
         """Wait for its end; exit code and last words. What it leaves behind is killed.
 
+        A program whose seed could not be planted is a failure of the test.
+
         Whoever of it stops from now on is let go: each worker of a pool has its own failpoints.
         """
-        deadline = time.monotonic() + SECONDS
         try:
-            while self.runs(1):
-                assert time.monotonic() < deadline, f"no end after {SECONDS} s"
-                for member in self._family():
-                    if _status(member) == psutil.STATUS_STOPPED:
-                        resume(member)
+            until(self._ended, SECONDS, pause=0)
         finally:
             self.kill()
-        assert self.process.exitcode is not None
-        return self.process.exitcode, self.words.read().strip()
+        code, words = self.process.exitcode, self.words.read().strip()
+        assert code is not None
+        assert code != NOT_PLANTED, words
+        return code, words
 
-    def runs(self, seconds: float = 0) -> bool:
-        """Whether it has not ended within the time."""
-        self.process.join(seconds)
+    def runs(self) -> bool:
+        """Whether it has not ended."""
         return self.process.exitcode is None
 
     def kill(self) -> None:
@@ -77,14 +73,20 @@ class Broken:
         Raises:
             AssertionError: it ended before, so the failpoint never fired.
         """
-        deadline = time.monotonic() + SECONDS
-        while time.monotonic() < deadline:
-            assert self.runs(), f"never stopped: {self.end()}"
-            for member in self._family():
-                if member.is_running() and _status(member) == psutil.STATUS_STOPPED:
-                    return member
-            time.sleep(0.02)
-        raise AssertionError(f"not stopped after {SECONDS} s")
+        until(lambda: self._stopped() or not self.runs(), SECONDS)
+        stopped = self._stopped()
+        assert stopped, f"never stopped: {self.end()}"
+        return stopped[0]
+
+    def _ended(self) -> bool:
+        self.process.join(0.5)
+        if self.runs():
+            for member in self._stopped():
+                resume(member)
+        return not self.runs()
+
+    def _stopped(self) -> list[psutil.Process]:
+        return [one for one in self._family() if _status(one) == psutil.STATUS_STOPPED]
 
     def _family(self) -> list[psutil.Process]:
         try:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from tests.conftest import running
-from tests.faults.cases import Case, Fault, cells, is_in_cut
+from tests.faults.cases import CUT, Case, Fault, cells, name_of
 from tests.faults.region import FaultRegion
 from tests.faults.report import add_row
 from tests.faults.seeded import Seed
@@ -17,10 +17,11 @@ from tidemark.local.stack import LocalStack
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "cell" in metafunc.fixturenames:
-        ids = {cell: f"{cell[0].name}-{cell[1]}" for cell in cells()}
+        ids = {name_of(*cell): cell for cell in cells()}
+        assert ids.keys() >= CUT
         tried = [
-            pytest.param(cell, id=name, marks=() if is_in_cut(*cell) else pytest.mark.long)
-            for cell, name in ids.items()
+            pytest.param(cell, id=name, marks=() if name in CUT else pytest.mark.long)
+            for name, cell in ids.items()
         ]
         metafunc.parametrize("cell", tried)
 

@@ -7,7 +7,6 @@ What a program imports takes seconds. So a server, which has imported it and doe
 forks each of them, and a program forks its pool before it has any client.
 """
 
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -16,56 +15,49 @@ from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
+from tests.faults.region import FaultRegion
+from tests.faults.seeded import NOT_PLANTED, Seed
+from tests.support.pool import fork_workers, pool_executor
+
+import tidemark
+from tidemark.errors import TidemarkError
+
 PROJECT = Path(__file__).resolve().parents[2]
-LIBRARY = PROJECT / "plugins"
-"""Where the package stands that the server has imported."""
 
 FORKED_WORKERS = 4
 """A pool's two, and two for tasks that are run again."""
 
 
 def forked(
-    program: str, world: str, failpoint: str, library: Path, words: str
+    program: str, region: FaultRegion, failpoint: str, seed: Seed | None, words: str
 ) -> ForkServerProcess:
-    """The program runs in a world (a FaultRegion as JSON); it writes its words into that file."""
+    """The program runs in the region, with a seeded bug or none; its words go into that file."""
     context = get_context("forkserver")
-    context.set_forkserver_preload(["tests.faults.region", "tests.support.pool"])
-    process = context.Process(target=_begin, args=(program, world, failpoint, library, words))
+    context.set_forkserver_preload([__name__])
+    process = context.Process(target=_begin, args=(program, region, failpoint, seed, words))
     process.start()
     return process
 
 
-def _begin(program: str, world: str, failpoint: str, library: Path, words: str) -> None:
+def _begin(
+    program: str, region: FaultRegion, failpoint: str, seed: Seed | None, words: str
+) -> None:
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     os.dup2(os.open(words, os.O_WRONLY | os.O_APPEND), sys.stderr.fileno())
     os.environ["TIDEMARK_FAILPOINTS"] = failpoint
-    if library != LIBRARY:
-        _forget_the_library()
-        sys.path.insert(0, str(library))
-    sys.exit(main(program, world, library))
+    sys.exit(main(program, region, seed))
 
 
-def _forget_the_library() -> None:
-    """Another one can be imported."""
-    for name in list(sys.modules):
-        if name.partition(".")[0] in ("tidemark", "tests") and name != __name__:
-            del sys.modules[name]
-
-
-def main(program: str, world: str, library: Path) -> int:
-    """Do what the program says; the exit code of its error.
-
-    Imports stand in here: `library` may be another than the server's.
-    """
-    from tests.faults.region import FaultRegion
-    from tests.support.pool import fork_workers, pool_executor
-
-    import tidemark
-    from tidemark.errors import TidemarkError
-
-    region = FaultRegion(**json.loads(world))
-    assert Path(tidemark.__file__).is_relative_to(library), tidemark.__file__
+def main(program: str, region: FaultRegion, seed: Seed | None) -> int:
+    """Do what the program says; the exit code of its error."""
+    assert Path(tidemark.__file__).is_relative_to(PROJECT), tidemark.__file__
+    if seed:
+        try:
+            seed.plant()
+        except AttributeError as error:
+            print(f"{seed.bug}: not planted: {error}", file=sys.stderr)
+            return NOT_PLANTED
     fork_workers(FORKED_WORKERS)
     try:
         programs: dict[str, Callable[[], object]] = {
@@ -80,6 +72,6 @@ def main(program: str, world: str, library: Path) -> int:
         }
         programs[program]()
     except TidemarkError as error:
-        print(f"{error.code}: {error}", file=sys.stderr)
+        print(f"{error.code} {error.case}: {error}", file=sys.stderr)
         return error.exit_code
     return 0

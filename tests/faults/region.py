@@ -36,7 +36,7 @@ Row = tuple[int, int, int]
 
 def _settings() -> dict[str, Any]:
     return {
-        "kafka": {"session_timeout_seconds": 3},  # a killed driver is missed so soon
+        "kafka": {"session_timeout_seconds": 2},  # a killed driver is missed so soon
         "batch": {"max_records": BATCH_RECORDS, "in_flight": 1},
         "decode": {"schema": {"n": "bigint"}},
         "target": {"table": "public.numbers"},
@@ -106,7 +106,8 @@ class FaultRegion(DrivenRegion):
     def send(self) -> None:
         """From now on the rows are sent to a topic of its own."""
         create_topic(AdminClient({"bootstrap.servers": self.kafka}), NewTopic(self.sink, 2, 1))
-        self.settings["output"] = {"topic": self.sink}
+        # A mirror that was killed keeps its offsets from the next run for so long.
+        self.settings["output"] = {"topic": self.sink, "max_seconds": 5}
 
     @property
     def sink(self) -> str:
@@ -246,6 +247,7 @@ class FaultRegion(DrivenRegion):
                 "group.id": "fault-check",
                 "enable.partition.eof": True,
                 "isolation.level": "read_committed",
+                "fetch.wait.max.ms": 10,
             }
         )
         unread = set(range(self.partitions))

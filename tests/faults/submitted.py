@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from pathlib import Path
 import psutil
 from tests.faults.process import PROJECT
 from tests.faults.region import FaultRegion
+from tests.support.waiting import until
 
 from tidemark import failpoints
 
@@ -56,15 +56,18 @@ class Submitted:
 
     def wait_until_stopped(self) -> psutil.Process:
         """Return the driver, or the Python worker, that has reached its `stop`."""
-        deadline = time.monotonic() + SECONDS
-        while time.monotonic() < deadline:
-            assert self.process.poll() is None, self.log.read_text()
-            for process in self.family():
-                with suppress(psutil.NoSuchProcess):
-                    if process.status() == psutil.STATUS_STOPPED:
-                        return process
-            time.sleep(0.05)
-        raise AssertionError(f"nothing stopped in {SECONDS} s: {self.log.read_text()}")
+        until(lambda: self._stopped() or self.process.poll() is not None, SECONDS)
+        stopped = self._stopped()
+        assert stopped, self.log.read_text()
+        return stopped[0]
+
+    def _stopped(self) -> list[psutil.Process]:
+        found = []
+        for process in self.family():
+            with suppress(psutil.NoSuchProcess):
+                if process.status() == psutil.STATUS_STOPPED:
+                    found.append(process)
+        return found
 
 
 @contextmanager

@@ -1,9 +1,7 @@
 """Members that are killed, stopped and let go beside others that live."""
 
 import signal
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 from threading import Barrier
 
 import psutil
@@ -11,18 +9,13 @@ import pytest
 from tests.faults.broken import SECONDS, Broken, resume
 from tests.faults.region import FaultRegion
 from tests.support.executor import LocalExecutor, nothing
-from tests.support.members import until
+from tests.support.waiting import until
 from tests.support.world import World
 
 from tidemark.errors import Fenced, StagingLost, Unreachable
 from tidemark.local.postgres import Postgres
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
-
-
-def until_stopped(*members: Broken) -> list[psutil.Process]:
-    """Each member, or a process of its pool, stands at its failpoint."""
-    return [member.wait_until_stopped() for member in members]
 
 
 def ends_well(*members: Broken) -> None:
@@ -42,9 +35,10 @@ def closes_in_its_epoch(region: FaultRegion, epoch: int) -> None:
 def test_the_others_stand_in_for_a_member_that_was_killed(region: FaultRegion) -> None:
     """S1, S23: after its session time-out, without a reset and without a new epoch."""
     region.open()
-    killed = Broken.start(region, "member", "drain.staged=kill")
+    killed = Broken.start(region, "member", "drain.staged=stop")
+    killed.wait_until_stopped()
     others = [Broken.start(region, "member") for _ in range(2)]
-    assert killed.end()[0] == -signal.SIGKILL
+    killed.kill()
     ends_well(*others)
     closes_in_its_epoch(region, 1)
 
@@ -62,7 +56,7 @@ def test_a_member_that_slept_beyond_its_session_finds_its_work_done(region: Faul
     """S33, H3: what it staged is refused or accepted, never both."""
     region.open()
     sleeper = Broken.start(region, "member", "publish.before=stop")
-    [stopped] = until_stopped(sleeper)
+    stopped = sleeper.wait_until_stopped()
     ends_well(Broken.start(region, "member"))
     resume(stopped)
     ends_well(sleeper)
@@ -75,7 +69,7 @@ def test_a_reader_that_slept_beyond_its_members_session_changes_nothing(
     """An executor that is stopped while the partitions go to another member."""
     region.open()
     sleeper = Broken.start(region, "member", "read.middle=stop")
-    until_stopped(sleeper)
+    sleeper.wait_until_stopped()
     driver = psutil.Process(sleeper.pid)
     driver.suspend()
     ends_well(Broken.start(region, "member"))
@@ -122,28 +116,16 @@ def test_members_alive_while_a_reset_dies_are_fenced(region: FaultRegion) -> Non
     """The ancestor lost records when a member was killed while the region was reset."""
     region.open()
     members = [Broken.start(region, "member", "publish.before=stop") for _ in range(2)]
-    stopped = [member.wait_until_stopped() for member in members[:1]]
+    stopped = [member.wait_until_stopped() for member in members]
     code, _ = Broken.start(region, "reset", "reset.decided=kill").end()
     assert code == -signal.SIGKILL
     for process in stopped:
         resume(process)
-    release(members[1])
     for member in members:
         code, words = member.end()
         assert code == Fenced.exit_code, words
     region.run()
     assert region.faults_found() == []
-
-
-def release(member: Broken) -> None:
-    """Let a member go on whenever it stops, or see it end."""
-    deadline = time.monotonic() + SECONDS
-    while member.runs() and time.monotonic() < deadline:
-        with suppress(psutil.NoSuchProcess):
-            process = psutil.Process(member.pid)
-            if process.status() == psutil.STATUS_STOPPED:
-                resume(process)
-        time.sleep(0.05)
 
 
 def test_a_rewind_beside_living_members_fences_them_and_is_exact(region: FaultRegion) -> None:
@@ -152,7 +134,7 @@ def test_a_rewind_beside_living_members_fences_them_and_is_exact(region: FaultRe
     region.rewind()
     region.open()
     member = Broken.start(region, "member", "publish.before=stop")
-    [stopped] = until_stopped(member)
+    stopped = member.wait_until_stopped()
     region.rewind()
     resume(stopped)
     code, words = member.end()

@@ -14,8 +14,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.faults.broken import Broken, resume
 from tests.faults.region import FaultRegion
 from tests.support.executor import LocalExecutor
-from tests.support.members import until
 from tests.support.sharing import worker
+from tests.support.waiting import until
 from tests.support.world import World
 
 from tidemark.errors import Unreachable
@@ -116,7 +116,7 @@ def test_a_driver_that_works_and_one_that_waits_outlive_an_outage(
             until_round(f"group {group}")  # by the one that waits, as long as there is no publish
 
     def until_round(what: str) -> None:
-        until(lambda: any(is_round(line, what) for line in list(caplog.messages)), 100)
+        until(lambda: any(is_round(line, what) for line in list(caplog.messages)))
 
     world.before, world.after = both_have_a_share, stop_beside_one_that_waits
     world.open(max_records=9)
@@ -126,12 +126,12 @@ def test_a_driver_that_works_and_one_that_waits_outlive_an_outage(
     onlooker.start()
     members = [world.member(slot) for slot in (1, 2)]
     until_round(f"topic {new_topic}")
-    assert away.wait(60)
+    assert away.wait(120)
     broker.start()
-    assert sum(member.result(120).rows for member in members) == 18
+    assert sum(member.result(300).rows for member in members) == 18
     assert world.close().rows == 18 == len(world.rows())
     assert world.sql("SELECT epoch FROM tidemark.regions") == [(1,)]
-    onlooker.join(60)
+    onlooker.join(120)
     assert onlooker.exitcode == 0
 
 
@@ -158,8 +158,10 @@ def test_two_drivers_outlive_an_outage(
 ) -> None:
     """S25, B16: wherever they stand, in processes that an assertion of librdkafka would end."""
     away.open()
-    drivers = [Broken.start(away, "retry", point), Broken.start(away, "member")]
-    stopped = drivers[0].wait_until_stopped()
+    first = Broken.start(away, "retry", point)
+    stopped = first.wait_until_stopped()
+    drivers = [first, Broken.start(away, "member")]
+    until(lambda: len(away.sql("SELECT 1 FROM tidemark.members")) == 2)
     broker.stop(signal.SIGKILL)
     resume(stopped)
     time.sleep(seconds)  # how long it is away

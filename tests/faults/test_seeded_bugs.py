@@ -1,31 +1,39 @@
 """Each guard is taken out once, and the fault that it guards against is noticed.
 
-The same faults on the library as it is stand in test_faults.py, or here before the seeded one.
-What is found is judged by the library as it is.
+The same faults beside all guards stand in test_faults.py, or here before the seeded one. What is
+found is judged by the test's own process, in which no guard is missing.
 """
 
 import signal
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from tests.faults import seeded
 from tests.faults.broken import Broken, resume
-from tests.faults.process import LIBRARY
 from tests.faults.region import FaultRegion
 from tests.faults.seeded import Seed
 
 from tidemark.errors import Fenced, IncompleteRead
 from tidemark.local.postgres import Postgres
+from tidemark.postgres.cases import CommitRolledBack, PartitionStandsElsewhere
 
 Found = Callable[[Seed, str], None]
-Planted = Callable[[Seed], Path]
+Planted = Callable[[Seed], Seed]
 
 
 @pytest.fixture
-def planted(tmp_path: Path) -> Planted:
-    """Makes the folder that holds the library with a seeded bug."""
-    return lambda seed: seed.planted(tmp_path / "seeded")
+def planted(region: FaultRegion) -> Planted:
+    """Takes the guard out of the region's ledger, if it stands there; a process does the rest."""
+    return lambda seed: seed.planted(region)
+
+
+def test_a_seed_in_what_is_gone_is_no_seed() -> None:
+    nowhere = FaultRegion("", {}, "", "")
+    gone = Broken.start(nowhere, "run", seed=Seed("of nothing", seeded.in_what_is_gone))
+    with pytest.raises(AssertionError, match="a_method_that_nobody_has"):
+        gone.end()
+    with pytest.raises(AttributeError):
+        seeded.without("WHERE true", "AND false")
 
 
 def test_a_zombie_without_a_fence_is_not_told_that_it_is_one(
@@ -44,10 +52,10 @@ def test_a_zombie_without_a_fence_is_not_told_that_it_is_one(
 def test_a_zombie_without_any_fence_publishes_after_a_reset(
     region: FaultRegion, planted: Planted, found: Found
 ) -> None:
-    library = planted(seeded.NO_FENCE_AT_ALL)
-    zombie = Broken.start(region, "run", "publish.before=stop@2", library)
+    seed = planted(seeded.NO_FENCE_AT_ALL)
+    zombie = Broken.start(region, "run", "publish.before=stop@2", seed)
     stopped = zombie.wait_until_stopped()
-    ended(region, "reset", library)
+    ended(region, "reset", seed)
     visible = len(region.rows())
     resume(stopped)
     zombie.end()
@@ -58,9 +66,9 @@ def test_a_zombie_without_any_fence_publishes_after_a_reset(
 
 
 def test_a_plan_that_skips_an_offset_is_refused(region: FaultRegion, planted: Planted) -> None:
-    code, words = Broken.start(region, "run", library=planted(seeded.SKIPPING_PLAN)).end()
+    code, words = Broken.start(region, "run", seed=planted(seeded.SKIPPING_PLAN)).end()
     assert code == Fenced.exit_code, words
-    assert "partition_stands_at_span_start" in words
+    assert PartitionStandsElsewhere.__name__ in words
 
 
 def test_without_the_compare_and_set_a_skipped_offset_is_lost(
@@ -89,7 +97,7 @@ def test_without_the_count_check_emptied_staging_is_published(
 def test_a_mirror_before_the_publish_leaves_kafka_ahead(
     region: FaultRegion, planted: Planted, found: Found
 ) -> None:
-    killed_in_publish(region, LIBRARY)
+    killed_in_publish(region, None)
     assert region.drift() == []
     killed_in_publish(region, planted(seeded.MIRROR_BEFORE_PUBLISH))
     [fault, *_] = region.drift()
@@ -112,25 +120,25 @@ def test_an_unfenced_mirror_takes_kafka_back(
 def test_rows_staged_by_attempt_alone_are_doubled_by_a_retry(
     region: FaultRegion, planted: Planted, found: Found
 ) -> None:
-    library = planted(seeded.STAGED_BY_ATTEMPT)
-    code, _ = Broken.start(region, "run", "publish.before=raise", library).end()
+    seed = planted(seeded.STAGED_BY_ATTEMPT)
+    code, _ = Broken.start(region, "run", "publish.before=raise", seed).end()
     assert code == 1
-    ended(region, "retry", library)
+    ended(region, "retry", seed)
     found(seeded.STAGED_BY_ATTEMPT, first_fault(region, "rows doubled"))
 
 
 def test_a_span_that_ends_at_its_last_record_never_completes(
     region: FaultRegion, planted: Planted, found: Found
 ) -> None:
-    code, words = Broken.start(region, "run", library=planted(seeded.END_IS_LAST_RECORD)).end()
+    code, words = Broken.start(region, "run", seed=planted(seeded.END_IS_LAST_RECORD)).end()
     assert code == IncompleteRead.exit_code, words
     found(seeded.END_IS_LAST_RECORD, f"no run ends well: {words.split('.')[0]}")
 
 
 def test_a_commit_that_was_a_rollback_is_noticed(region: FaultRegion, planted: Planted) -> None:
-    code, words = Broken.start(region, "run", library=planted(seeded.UNSEEN_FAILURE)).end()
-    assert code == 1
-    assert "Postgres answered COMMIT with ROLLBACK" in words
+    code, words = Broken.start(region, "run", seed=planted(seeded.UNSEEN_FAILURE)).end()
+    assert code == CommitRolledBack.exit_code
+    assert CommitRolledBack.__name__ in words
 
 
 def test_an_ignored_commit_tag_is_a_false_green(
@@ -147,15 +155,15 @@ def test_success_that_nobody_asked_the_ledger_for_is_a_false_green(
     found(seeded.SUCCESS_UNASKED, f"exit code 0; {first_fault(region, 'rows lost')}")
 
 
-def ended(region: FaultRegion, program: str, library: Path) -> None:
+def ended(region: FaultRegion, program: str, seed: Seed | None) -> None:
     """The program ran to an end that it calls good."""
-    code, words = Broken.start(region, program, library=library).end()
+    code, words = Broken.start(region, program, seed=seed).end()
     assert code == 0, words
 
 
-def killed_in_publish(region: FaultRegion, library: Path) -> None:
+def killed_in_publish(region: FaultRegion, seed: Seed | None) -> None:
     """A run publishes one batch and dies before the COMMIT of the next."""
-    code, words = Broken.start(region, "run", "publish.moved=kill@2", library).end()
+    code, words = Broken.start(region, "run", "publish.moved=kill@2", seed).end()
     assert code == -signal.SIGKILL, words
 
 

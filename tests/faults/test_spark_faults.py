@@ -6,15 +6,13 @@ import pytest
 from tests.faults.broken import resume
 from tests.faults.region import FaultRegion
 from tests.faults.submitted import submitted
-from tests.support.members import until
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 KILLED = 137
 """What spark-submit makes of a driver that SIGKILL ended."""
 
 
-@pytest.mark.long
 def test_killed_workers_of_reader_and_writer_are_tried_again(
     region: FaultRegion, tmp_path: Path
 ) -> None:
@@ -44,7 +42,6 @@ def test_after_a_killed_driver_the_next_run_leaves_everything_exactly_once(
     assert region.faults_found() == []
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("partitions", [8])
 def test_three_drivers_share_the_partitions_though_one_dies_and_one_sleeps(
     region: FaultRegion, tmp_path: Path
@@ -53,15 +50,15 @@ def test_three_drivers_share_the_partitions_though_one_dies_and_one_sleeps(
     run_id = region.open()
     once = tmp_path / "once"
     with (
-        submitted(region, run_id, "publish.before=stop@3", tmp_path / "1", "sleeps") as sleeps,
-        submitted(region, run_id, "", tmp_path / "2", "dies") as dies,
-        submitted(region, run_id, f"stage.copy=kill:{once}", tmp_path / "3", "stays") as stays,
+        submitted(region, run_id, "publish.before=stop@2", tmp_path / "1", "sleeps") as sleeps,
+        submitted(region, run_id, "publish.commit.after=stop", tmp_path / "2", "dies") as dies,
     ):
         asleep = sleeps.wait_until_stopped()
-        until(lambda: "dies" in region.contributors(), 120)
+        dies.wait_until_stopped()
         dies.kill_driver()
         assert dies.end() == KILLED, dies.log.read_text()
-        assert stays.end() == 0, stays.log.read_text()
+        with submitted(region, run_id, f"stage.copy=kill:{once}", tmp_path / "3", "stays") as stays:
+            assert stays.end() == 0, stays.log.read_text()
         resume(asleep)
         assert sleeps.end() == 0, sleeps.log.read_text()
     assert region.contributors() == {"sleeps", "dies", "stays"}

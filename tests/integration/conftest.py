@@ -48,7 +48,16 @@ def cluster(stack: LocalStack) -> Iterator[Cluster]:
         cluster.end()
 
 
-@pytest.fixture(scope="session", params=["18", "15"])
+@pytest.fixture(scope="session")
+def migrated(stack: LocalStack) -> Iterator[str]:
+    """The name of a database with an empty ledger, to be copied: a migration costs ten copies."""
+    with copied(stack) as parameters:
+        migrate(engine := connect(parameters))
+        engine.dispose()
+        yield parameters["dbname"]
+
+
+@pytest.fixture(scope="session", params=["18", pytest.param("15", marks=pytest.mark.long)])
 def ledger_database(
     request: pytest.FixtureRequest, stack: LocalStack
 ) -> Iterator[tuple[Engine, dict[str, Any]]]:

@@ -1,9 +1,8 @@
 """Upserts in any order, beside a few lines that say what is right.
 
-Real Postgres. TIDEMARK_MODEL_EXAMPLES sets how many runs the suite tries.
+Real Postgres. The first tier tries the same few runs each time, the other one many at random.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +15,7 @@ from tests.support.shop import Shop
 from tidemark.ledger.migrate import migrate
 from tidemark.postgres.transaction import connect
 
-EXAMPLES = int(os.environ.get("TIDEMARK_MODEL_EXAMPLES", "25"))
+SOME, MANY = 10, 100
 PARTITIONS = 2
 
 REFUSED = "bad"
@@ -67,8 +66,13 @@ class Model:
         return {key for key, (_, word) in self.states[-1].items() if word is None}
 
 
+@pytest.mark.parametrize(
+    "examples", [SOME, pytest.param(MANY, marks=pytest.mark.long)], ids=["some", "many"]
+)
 @pytest.mark.parametrize("order_by", [None, "place"])
-def test_the_table_is_what_the_model_says(warehouse: dict[str, Any], order_by: str | None) -> None:
+def test_the_table_is_what_the_model_says(
+    warehouse: dict[str, Any], order_by: str | None, examples: int
+) -> None:
     """B4, B8, B15: after each batch and rewind, whatever rows the target refuses.
 
     A key keeps its partition unless there is an order.
@@ -77,7 +81,8 @@ def test_the_table_is_what_the_model_says(warehouse: dict[str, Any], order_by: s
     migrate(engine)
 
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=examples,
+        derandomize=examples == SOME,
         deadline=None,
         phases=(Phase.explicit, Phase.generate),
         suppress_health_check=list(HealthCheck),

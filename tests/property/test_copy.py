@@ -126,7 +126,7 @@ def connection(database: Parameters) -> Iterator[Connection]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_what_is_written_reads_back_equal(
     connection: Connection, family: str, data: st.DataObject

@@ -184,7 +184,7 @@ def fates(decoder: JsonDecoder | RawDecoder, values: Sequence[bytes | None]) -> 
     return rows | {one.index: (one.reason, one.detail) for one in decoded.rejected}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(COMPANIES)
 @example([b'{"z":[{"k":1},', b'{"k":2}]}', b'{"a":3}'])
 @example([b"", b"{}{}", b'{"a":3}'])

@@ -8,7 +8,8 @@ from uuid import UUID
 from tests.support.fake_tables import Tables, as_batch, offsets_of
 from tests.support.fake_transactions import FakeDeciding, FakeSettling, Transaction
 
-from tidemark.errors import Fenced, OutcomeUnknown
+from tidemark.errors import OutcomeUnknown
+from tidemark.ledger.errors import EpochHasPassed
 from tidemark.model.batch import ONLY, Batch, Checkpoint, Moved
 from tidemark.model.contribution import Contribution, Rows
 from tidemark.model.state import Run
@@ -42,8 +43,8 @@ class FakeLedger:
     @contextmanager
     def deciding(self, region: str, epoch: int, name: str) -> Iterator[FakeDeciding]:
         fate = self._fate()
-        if self.tables.epoch != epoch and "epoch" not in self._without:
-            raise Fenced()
+        if (now := self.tables.epoch) != epoch and "epoch" not in self._without:
+            raise EpochHasPassed(region=region, epoch=epoch, found=now)
         transaction = FakeDeciding(self.tables, self._without, epoch)
         yield transaction
         self._commit(fate, transaction)

@@ -12,6 +12,7 @@ from tests.support.fake_ledger import FakeLedger
 from tests.support.fake_tables import CLUSTER, REGION, TARGET, TOPIC, TOPIC_ID
 
 from tidemark.errors import Fenced, Refused, StagingLost
+from tidemark.ledger.errors import EpochHasPassed
 from tidemark.model.batch import ONLY, Batch, Checkpoint, Moved, PlannedSpan
 from tidemark.model.contribution import Contribution, Rows
 from tidemark.model.dead_letters import Counted, LetterFilter, Limits, Reason
@@ -353,8 +354,8 @@ class LetterLedger(FakeLedger):
     @contextmanager
     def deciding(self, region: str, epoch: int, name: str) -> Iterator[Any]:
         fate = self._fate()
-        if self.tables.epoch != epoch and "epoch" not in self._without:
-            raise Fenced()
+        if (now := self.tables.epoch) != epoch and "epoch" not in self._without:
+            raise EpochHasPassed(region=region, epoch=epoch, found=now)
         transaction = LetterTransaction(self.tables, self._without, epoch)
         yield transaction
         self._commit(fate, transaction)  # type: ignore[arg-type]

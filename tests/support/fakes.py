@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from tidemark.errors import Fenced
+from tidemark.kafka.errors import MirrorWriterFenced
 from tidemark.kafka.holders import Holder
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.output import OutputRecord, Sent
@@ -53,7 +53,7 @@ class FakeWriter:
     def commit(self, offsets: Offsets, metadata: str, records: Iterable[OutputRecord] = ()) -> None:
         records = list(records)
         if self._number != self._group.newest_writer:
-            raise Fenced()
+            raise MirrorWriterFenced(group=self._group.group_id)
         self._group.records += records
         self._group.offsets |= offsets
         self._group.metadata |= dict.fromkeys(offsets, metadata)

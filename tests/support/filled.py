@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from copy import deepcopy
 from typing import Any
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ from tests.support.world import World
 
 from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
+from tidemark.operations.mirror import mirror_region
 
 
 def filled(world: World) -> World:
@@ -33,3 +35,14 @@ def copied(stack: LocalStack, template: str = "template1") -> Iterator[dict[str,
         cursor.execute(f"CREATE DATABASE {name} OWNER {owner['user']} TEMPLATE {template}")
         yield owner | {"dbname": name}
         cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@contextmanager
+def twin(origin: World, stack: LocalStack, name: str) -> Iterator[World]:
+    """The region under another name, in a group and a database of its own; its topic is shared."""
+    with copied(stack, template=origin.warehouse["dbname"]) as parameters:
+        settings = deepcopy(origin.settings)
+        world = World(origin.kafka, parameters, origin.topic, name, settings)
+        world.sql("UPDATE tidemark.regions SET region = %s, group_id = %s", (name, name))
+        mirror_region(world.pipeline, world.connections, check=False)
+        yield world

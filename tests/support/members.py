@@ -4,14 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.support import waiting
 
 from tidemark.kafka.events import Event
 from tidemark.kafka.member import Member
@@ -26,12 +25,8 @@ def until(
     told: Callable[[], object] = str,
     pause: float = 0.05,
 ) -> None:
-    """Return when the condition holds; `told` says how things stand if it never does."""
-    deadline = time.monotonic() + seconds
-    tick = threading.Event()
-    while not condition():
-        assert time.monotonic() < deadline, f"it did not come to hold in {seconds} s: {told()}"
-        tick.wait(pause)
+    """As waiting.until, with a shorter bound."""
+    waiting.until(condition, seconds, told, pause)
 
 
 def partitions(topic: str, count: int) -> frozenset[TopicPartition]:

@@ -1,17 +1,18 @@
 """A pool of processes in Spark's place: the same reader and writer, for the crash harness.
 
 Workers are spawned: a fork would copy live Kafka clients. Only a process that has none yet may
-fork its first ones. Like Spark the pool runs a task again, once and under a new attempt number,
-when the process it ran in has died.
+fork its first ones; a fork server has none. Like Spark the pool runs a task again, once and under a
+new attempt number, when the process it ran in has died.
 """
 
 import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
-from multiprocessing.context import ForkContext, SpawnContext
+from multiprocessing.context import ForkContext, ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from threading import Lock
 from typing import cast
@@ -20,6 +21,7 @@ import pyarrow as pa
 from tests.support.pool_task import PoolTask, needed, work
 
 from tidemark.errors import JobFailed
+from tidemark.failpoints import VARIABLE
 from tidemark.model.batch import ONLY, Batch
 from tidemark.model.contribution import Attempt
 from tidemark.model.offsets import Span
@@ -37,9 +39,14 @@ class PoolExecutor:
     """Drains batches in a few long-lived processes; an Arrow transform, or none."""
 
     def __init__(
-        self, spec: ReadSpec, transform: ArrowTransform | None = None, processes: int = 2
+        self,
+        spec: ReadSpec,
+        transform: ArrowTransform | None = None,
+        processes: int = 2,
+        context: SpawnContext | ForkServerContext | None = None,
     ) -> None:
         self._spec = spec
+        self._context = context or get_context("spawn")
         self._transform = transform
         self._workers: list[_Worker | None] = [None] * processes
         self._attempts = itertools.count()
@@ -126,12 +133,15 @@ class PoolExecutor:
         with self._lock:
             if self._stopped:
                 raise JobFailed()
-            worker = self._workers[place] or _a_worker()
+            worker = self._workers[place] or self._a_worker()
             self._workers[place] = worker
             try:
                 return worker.start(task)
             except BrokenPipeError:
                 raise JobFailed() from None
+
+    def _a_worker(self) -> "_Worker":
+        return _forked.pop() if _forked else _Worker(self._context)
 
     @property
     def _stopped(self) -> bool:
@@ -148,13 +158,15 @@ class _Worker:
     """One process and the pipe to it."""
 
     def __init__(
-        self, context: SpawnContext | ForkContext, beside: Sequence["_Worker"] = ()
+        self,
+        context: SpawnContext | ForkContext | ForkServerContext,
+        beside: Sequence["_Worker"] = (),
     ) -> None:
         self._pipe, theirs = context.Pipe()
         is_fork = isinstance(context, ForkContext)
         copied = [self._pipe, *(one._pipe for one in beside)] if is_fork else []
         self._process: BaseProcess = context.Process(
-            target=work, args=(theirs, copied), daemon=True
+            target=work, args=(theirs, copied, os.environ.get(VARIABLE, "")), daemon=True
         )
         self._process.start()
         theirs.close()  # so that a dead worker reads as the end of the pipe
@@ -179,10 +191,6 @@ def fork_workers(count: int) -> None:
     """The first workers of this process wait for tasks; it has neither threads nor clients."""
     for _ in range(count):
         _forked.append(_Worker(get_context("fork"), beside=_forked))
-
-
-def _a_worker() -> _Worker:
-    return _forked.pop() if _forked else _Worker(get_context("spawn"))
 
 
 def pool_executor(

@@ -1,9 +1,11 @@
 """One task of the pool: what a worker process imports, unpickles and runs."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 
+from tidemark.failpoints import VARIABLE
 from tidemark.model.contribution import Attempt
 from tidemark.model.offsets import Span
 from tidemark.settings.pipeline import Pipeline
@@ -40,11 +42,13 @@ def needed(pipeline: Pipeline) -> ArrowTransform | None:
     return transform
 
 
-def work(pipe: Pipe, copied: Sequence[Pipe] = ()) -> None:
+def work(pipe: Pipe, copied: Sequence[Pipe] = (), failpoints: str = "") -> None:
     """Run tasks until the other end of the pipe is gone; what a task raises is its answer.
 
-    A fork has copied the other ends of pipes: as long as it keeps them, they are not gone.
+    A fork has copied the other ends of pipes: as long as it keeps them, they are not gone. The
+    failpoints are those of the process that asked for it: a fork server has older ones.
     """
+    os.environ[VARIABLE] = failpoints
     for end in copied:
         end.close()
     while True:

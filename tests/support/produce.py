@@ -6,6 +6,8 @@ from uuid import uuid4
 
 from confluent_kafka import Producer
 
+from tidemark.kafka.group import connect
+
 
 def produce(kafka: str, topic: str, values: Iterable[bytes | None], partition: int = 0) -> None:
     """The values are in the partition when this returns."""
@@ -19,6 +21,7 @@ def produce_transaction(
 ) -> None:
     """The values are there in one transaction, committed or aborted; its marker takes an offset."""
     producer = Producer({"bootstrap.servers": kafka, "transactional.id": uuid4().hex})
+    connect(producer)
     producer.init_transactions(20)
     producer.begin_transaction()
     _send(producer, topic, values, partition)
@@ -29,6 +32,7 @@ def produce_transaction(
 def open_transaction(kafka: str, topic: str, partition: int = 0) -> Producer:
     """A producer whose transaction holds one record that Kafka has."""
     producer = Producer({"bootstrap.servers": kafka, "transactional.id": uuid4().hex})
+    connect(producer)
     producer.init_transactions(20)
     producer.begin_transaction()
     _send(producer, topic, numbered(1), partition)

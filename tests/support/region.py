@@ -1,6 +1,7 @@
 """A region of a test's own on real Kafka and real Postgres, by the operations' own functions."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -92,7 +93,14 @@ class DrivenRegion:
             self.pipeline, self.connections, run_id=run_id, bounds=bounds, overrides=overrides
         )
 
-    def join(self, run_id: str, name: str, executor_of: ExecutorOf, slot: int = 1) -> Drained:
+    def join(
+        self,
+        run_id: str,
+        name: str,
+        executor_of: ExecutorOf,
+        slot: int = 1,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Drained:
         """The drain task of one member."""
         return drain_run(
             self.pipeline,
@@ -101,6 +109,7 @@ class DrivenRegion:
             member_name=name,
             executor_of=executor_of,
             slot=slot,
+            clock=clock,
         )
 
     def close(self, run_id: str = "run") -> Closed:
@@ -134,9 +143,18 @@ class DrivenRegion:
         return ask(self.warehouse, statement, values)
 
 
+ONE_BROKER = {"enable.sparse.connections": "false"}
+"""A new client knows its broker twice, as a bootstrap server and by its node.
+
+It would wait 50 ms before it connects to the second one, and a transactional producer often half a
+second before it asks for its coordinator.
+"""
+
+
 def kafka_connection(bootstrap: str, **extra: str) -> Connection:
     """A Kafka connection in Airflow's shape."""
-    return Connection("tidemark_kafka", "kafka", extra={"bootstrap.servers": bootstrap, **extra})
+    given = {"bootstrap.servers": bootstrap} | ({} if "," in bootstrap else ONE_BROKER)
+    return Connection("tidemark_kafka", "kafka", extra=given | extra)
 
 
 def postgres_connection(parameters: dict[str, Any]) -> Connection:

@@ -2,12 +2,17 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
+import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
-from tests.support.region import DrivenRegion
+from tests.support.region import ONE_BROKER, DrivenRegion
 
+from tidemark.kafka import group as group_module
+from tidemark.kafka.sender import Sender
+from tidemark.operations.output import OutputSnapshot
 from tidemark.postgres.session import try_lock_name
 from tidemark.postgres.transaction import autocommit
 
@@ -33,9 +38,11 @@ def _records(kafka: str, topic: str) -> Iterator[SentRecord]:
     consumer = Consumer(
         {
             "bootstrap.servers": kafka,
+            **ONE_BROKER,
             "group.id": "sent-check",
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 10,  # the last answer is empty, and waits that long
         }
     )
     unread = set(consumer.list_topics(topic, 20).topics[topic].partitions)
@@ -69,3 +76,18 @@ def another_sends(world: DrivenRegion) -> Iterator[None]:
         yield
         cursor.execute("SELECT pg_advisory_unlock_all()")
     engine.dispose()
+
+
+@contextmanager
+def too_slow(monkeypatch: pytest.MonkeyPatch, *seqs: int) -> Iterator[None]:
+    """Reading the rows of these batches takes an hour, by the clock of whoever sends them."""
+    now, records = [0.0], OutputSnapshot.records
+
+    def slow(self: Any, batch: Any) -> Any:
+        now[0] += 3600 * (batch.seq in seqs)
+        yield from records(self, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OutputSnapshot, "records", slow)
+        patch.setattr(group_module, "Sender", partial(Sender, clock=lambda: now[0]))
+        yield

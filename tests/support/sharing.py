@@ -7,7 +7,6 @@ shared test by test: what a test leaves, or needs to be left, shows.
 import gc
 import os
 import random
-import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -98,12 +97,8 @@ def worker() -> str:
     return os.environ.get("PYTEST_XDIST_WORKER", "")
 
 
-IMPORTED_AIRFLOW = pytest.StashKey[bool]()
-"""Whether it was there when all tests were collected."""
-
-
 @pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+def pytest_collection() -> Generator[None, object, object]:
     """Each worker collects the whole suite; what is made meanwhile is no garbage."""
     gc.disable()
     try:
@@ -111,7 +106,6 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     finally:
         gc.enable()
         gc.freeze()
-        session.config.stash[IMPORTED_AIRFLOW] = "airflow" in sys.modules
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Sharing:

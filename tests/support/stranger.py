@@ -5,6 +5,7 @@ from contextlib import contextmanager, suppress
 from threading import Event, Thread
 
 from confluent_kafka import Consumer
+from tests.support.waiting import until
 from tests.support.world import World
 
 
@@ -18,14 +19,16 @@ def consumer_beside(
         "client.id": client_id,
         "enable.auto.commit": False,
         "partition.assignment.strategy": strategy,
+        "heartbeat.interval.ms": 200,  # so soon it hears that others came
     }
     consumer = Consumer({"bootstrap.servers": world.kafka, **settings})
     consumer.subscribe([world.topic])
-    while not consumer.assignment():
-        consumer.poll(0.1)
-    yield consumer
-    with suppress(RuntimeError):  # closed before
-        consumer.close()
+    until(lambda: consumer.poll(0.1) or consumer.assignment())
+    try:
+        yield consumer
+    finally:
+        with suppress(RuntimeError):  # closed before
+            consumer.close()
 
 
 @contextmanager
@@ -39,7 +42,7 @@ def holder_beside(world: World, client_id: str = "console") -> Iterator[Event]:
             yield leave
         finally:
             leave.set()
-            thread.join(20)
+            thread.join()
 
 
 def _stay(consumer: Consumer, leave: Event) -> None:

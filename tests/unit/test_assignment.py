@@ -1,7 +1,6 @@
 """What is assigned, what is taken away, and when a waiting thread is told."""
 
 import threading
-import time
 
 import pytest
 
@@ -11,6 +10,8 @@ from tidemark.model.offsets import TopicPartition
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 ALL = frozenset({A, B, C})
+HANGS = 1000.0
+"""Seconds. Longer than a test may take: who waits so long for a change is ended by the time-out."""
 
 
 @pytest.fixture
@@ -69,23 +70,20 @@ def test_a_failure_takes_everything_and_is_told_whenever_asked(assignment: Assig
 def test_a_change_between_the_look_and_the_wait_is_not_waited_for(assignment: Assignment) -> None:
     assignment.assigned()
     assignment.suspend()
-    started = time.monotonic()
-    assignment.wait(20)
-    assert time.monotonic() - started < 10
+    assignment.wait(HANGS)
 
 
-def test_without_a_change_the_wait_takes_its_time(assignment: Assignment) -> None:
+def test_without_a_change_the_wait_ends_by_itself(assignment: Assignment) -> None:
     assignment.assigned()
-    started = time.monotonic()
-    assignment.wait(0.2)
-    assert time.monotonic() - started >= 0.2
+    assignment.wait(0.01)
+    assert assignment.assigned() == ALL
 
 
 @pytest.mark.parametrize("end", ["suspend", "fail"])
 def test_a_change_ends_a_wait(assignment: Assignment, end: str) -> None:
     assignment.assigned()
-    waiting = threading.Thread(target=assignment.wait, args=(60,))
+    waiting = threading.Thread(target=assignment.wait, args=(HANGS,), daemon=True)
     waiting.start()
     assignment.suspend() if end == "suspend" else assignment.fail(Unreachable())
-    waiting.join(10)
+    waiting.join(HANGS / 2)
     assert not waiting.is_alive()

@@ -283,18 +283,120 @@ def test_a_tombstone_is_a_row_when_asked_for() -> None:
     assert made.decode([None]).rows.to_pylist() == [{"a": None}]
 
 
-def test_a_schema_that_contains_itself_is_read_as_deep_as_once() -> None:
-    """B12: a value could be nested as deep as it pleases, and end the process."""
-    node = record(("a", "int"), ("next", ["null", "R"]))
-    made = decoder(node, a="int")
-    good, deep = framed(1, b"\2\0"), framed(1, b"\2\2" * 40_000 + b"\2\0")
-    decoded = made.decode([good, deep])
-    assert decoded.kept.to_pylist() == [0]
-    assert [(one.index, one.reason) for one in decoded.rejected] == [(1, Reason.WRONG_TYPE)]
-    assert "R contains itself" in decoded.rejected[0].detail
-    tree = record(("a", "int"), ("all", {"type": "array", "items": "R"}))
-    [rejected] = decoder(tree, a="int").decode([framed(1, b"\2\0")]).rejected
+TREE = record(("a", "int"), ("all", {"type": "array", "items": "R"}))
+LIST = record(("a", "int"), ("next", ["null", "R"]))
+NAMES = record(("a", "int"), ("of", {"type": "map", "values": {"type": "array", "items": "R"}}))
+
+
+@pytest.mark.parametrize(
+    ("schema", "declared", "datum"),
+    [
+        (LIST, {}, {"a": 1, "next": {"a": 2, "next": {"a": 3, "next": None}}}),
+        (TREE, {}, {"a": 1, "all": [{"a": 2, "all": [{"a": 3, "all": []}] * 3}] * 3}),
+        (NAMES, {}, {"a": 1, "of": {"b": [{"a": 2, "of": {"c": []}}], "d": []}}),
+        (LIST, {"next": "struct<a:int>"},
+         {"a": 1, "next": {"a": 2, "next": {"a": 3, "next": None}}}),
+        (TREE, {"all": "array<struct<a:int>>"},
+         {"a": 1, "all": [{"a": 2, "all": [{"a": 3, "all": []}]}]}),
+    ],
+)  # fmt: skip
+def test_a_schema_that_contains_itself_is_read_as_deep_as_declared(
+    schema: Any, declared: dict[str, str], datum: Any
+) -> None:
+    """B12: what is not declared is passed over."""
+    fields = arrow_schema({"a": "int", **declared})
+    made = AvroDecoder(fields, Known(schema), max_bytes=100_000)  # type: ignore[arg-type]
+    found = made.decode([framed(1, written(schema, datum)), framed(1, written(schema, datum)[:-1])])
+    inner = {"next": {"a": 2}, "all": [{"a": 2}]}
+    assert found.rows.to_pylist() == [{"a": 1, **{name: inner[name] for name in declared}}]
+    assert [one.reason for one in found.rejected] == [Reason.INVALID_AVRO]
+
+
+def test_a_value_within_itself_is_passed_over_to_a_depth() -> None:
+    """B12: it could be nested as deep as it pleases, and end the process."""
+    made = decoder(LIST, a="int")
+    depths = [0, 63, 64, 65, 40_000, 1]
+    decoded = made.decode([framed(1, b"\2\2" * depth + b"\2\0") for depth in depths])
+    assert decoded.kept.to_pylist() == [0, 1, 2, 5]
+    assert {one.reason for one in decoded.rejected} == {Reason.TOO_DEEP}
+    deep: Any = "R"
+    for number in range(30):
+        deep = record((f"x{number}", ["null", {"type": "array", "items": deep}]), name=f"D{number}")
+    made = decoder(record(("a", "int"), ("b", ["null", deep])), a="int")
+    [rejected] = made.decode([framed(1, b"\2" * 90_000)]).rejected
+    assert rejected.reason is Reason.TOO_DEEP
+    endless = record(("a", "int"), ("b", "R"))
+    [rejected] = decoder(endless, a="int").decode([framed(1, b"\2" * 10)]).rejected
+    assert rejected.reason is not Reason.UNREADABLE
+    within = record(("l", {"type": "array", "items": record(("b", "E"), name="E")}), name="O")
+    [rejected] = (
+        decoder(within, l="array<struct<b:struct<c:int>>>").decode([framed(1, b"\2")]).rejected
+    )
     assert rejected.reason is Reason.OTHER_SCHEMA
+
+
+ORACLE = logical("bytes", "decimal", precision=64, scale=127)
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared", "data", "expected"),
+    [
+        (ORACLE, "binary", b"\2\5", b"\5"),
+        (ORACLE, "decimal(10,2)", b"\2\5", Reason.OTHER_SCHEMA),
+        (logical("bytes", "decimal"), "binary", b"\2\5", b"\5"),
+        (logical("bytes", "decimal", precision=0), "string", b"\2a", "a"),
+        (logical("bytes", "decimal", precision="4"), "string", b"\2a", "a"),
+        (logical("float", "decimal", precision=2), "float", bytes(4), 0.0),
+        ({"type": "fixed", "name": "F1", "size": 1, "logicalType": "decimal", "precision": 3},
+         "binary", b"\5", b"\5"),
+        ({"type": "fixed", "name": "F2", "size": 1, "logicalType": "decimal", "precision": 2},
+         "decimal(2,0)", b"\5", Decimal(5)),
+        ({"type": "fixed", "name": "F8", "size": 8, "logicalType": "uuid"}, "binary", bytes(8),
+         bytes(8)),
+        (logical("long", "timestamp-seconds"), "bigint", b"\2", 1),
+        (logical("long", "timestamp-milis"), "timestamp", b"\2", Reason.OTHER_SCHEMA),
+        (logical("bytes", "colour"), "string", b"\2a", "a"),
+        (logical("bytes", "big-decimal"), "string", b"\2a", Reason.OTHER_SCHEMA),
+        ({"type": "long", "logicalType": 5}, "bigint", b"\2", 1),
+        ({"type": "long", "logicalType": ["date"]}, "bigint", b"\2", 1),
+        ({"type": {"type": "int", "logicalType": "date"}}, "date", b"\2", date(1970, 1, 2)),
+        ({"type": ["null", "int"]}, "int", b"\2\2", 1),
+        ({"type": "double", "unit": "m"}, "double", bytes(8), 0.0),
+        ({"type": "enum", "name": "enum", "symbols": ["x"]}, "string", b"\0", "x"),
+        ({"type": "enum", "name": "E1", "symbols": ["x"], "default": "y"}, "string", b"\0", "x"),
+        ({"type": "fixed", "name": "fixed", "size": 1}, "binary", b"a", b"a"),
+        (record(("b", "int"), name="record"), "struct<b:int>", b"\2", {"b": 1}),
+        ({"type": "map", "values": {"type": "null"}}, "array<struct<key:string,value:int>>",
+         b"\2\2k\0", [{"key": "k", "value": None}]),
+    ],
+)  # fmt: skip
+def test_what_readers_may_ignore_in_a_schema_is_ignored(
+    kind: Any, declared: str, data: bytes, expected: Any
+) -> None:
+    """B12: as Avro's specification says, the type that carries it is read."""
+    assert one(kind, declared, data) == expected
+
+
+def test_what_only_other_readers_use_of_a_schema_is_ignored() -> None:
+    """B12: defaults of another type, another library's hints, a name in the place of a type."""
+    schema = record(("a", FOUR), ("b", {"type": "F"}), ("c", "string"), ("d", "double"))
+    schema["fields"][2] |= {"default": None, "order": 5, "aliases": "x"}
+    schema["fields"][3] |= {"default": 0}
+    schema |= {"__fastavro_parsed": True, "__named_schemas": {}, "default": 5}
+    value = framed(1, b"abcdefgh" + b"\2c" + bytes(8))
+    row = {"a": b"abcd", "b": b"efgh", "c": "c", "d": 0.0}
+    made = decoder(schema, a="binary", b="binary", c="string", d="double")
+    assert made.decode([value]).rows.to_pylist() == [row]
+
+
+def test_a_map_that_has_a_key_twice_is_told() -> None:
+    """B12: one of the two would be lost, or both be rows of a table."""
+    kind, declared = {"type": "map", "values": "int"}, "array<struct<key:string,value:int>>"
+    assert one(kind, declared, b"\4\2k\2\2k\4\0") is Reason.DUPLICATE_KEY
+    assert one(kind, declared, b"\2\2k\2\2\2k\4\0") is Reason.DUPLICATE_KEY
+    assert decoder(record(("a", kind), ("b", "int")), b="int").decode(
+        [framed(1, b"\4\2k\2\2k\4\0\2")]
+    ).rows.to_pylist() == [{"b": 1}]
 
 
 def test_a_schema_that_names_a_type_too_often_or_too_deep_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""The command line without any server: help, exit codes, lookups, and text that stays inert."""
+"""The command line without any server: exit codes, errors, lookups, and text that stays inert."""
 
 import json
 import os
@@ -12,24 +12,20 @@ from confluent_kafka import KafkaError, KafkaException
 from tests.support.schemas import validate
 from typer.testing import CliRunner
 
-from tidemark import errors
-from tidemark.cli.errors import exit_codes, told
+from tidemark.cli.errors import told
+from tidemark.cli.faults import ConnectionNowhere, RegionWithoutFile
 from tidemark.cli.main import app
 from tidemark.cli.output import brief, cut, inert, text_of
 from tidemark.cli.project import connection, find_pipeline, prepare_spark
-from tidemark.errors import InvalidSettings, by_code
+from tidemark.errors import InvalidSettings
 from tidemark.model.batch import ONLY
 from tidemark.model.contribution import Attempt
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.plain import plain
+from tidemark.postgres.cases import PostgresUnreachable
+from tidemark.settings.errors import ConnectionUnreadable
 from tidemark.settings.pipeline import Pipeline
 
-PROJECT = Path(__file__).resolve().parents[2]
-COMMANDS = [
-    "init", "check", "preview", "run", "migrate", "status", "group", "checkpoints", "offsets",
-    "reset", "mirror", "verify", "dead-letters", "replay", "region", "local",
-]  # fmt: skip
-TIDEMARK = (sys.executable, "-m", "tidemark")
 HEAVY = {"pyspark", "confluent_kafka", "psycopg2", "sqlalchemy", "pydantic", "pyarrow", "httpx"}
 PIPELINE = """
 region: {region}
@@ -37,6 +33,10 @@ kafka: {{connection: nowhere, topics: [t]}}
 decode: {{format: raw}}
 target: {{connection: nowhere_either, table: public.t}}
 """
+
+
+REFUSED = PostgresUnreachable(cause="port 1 failed: Connection refused", sqlstate=None)
+LOGIN = PostgresUnreachable(cause="FATAL:  password authentication failed", sqlstate=None)
 
 
 @pytest.fixture
@@ -51,6 +51,7 @@ def dags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for region in ("orders", "clicks"):
         (folder / f"{region}.yaml").write_text(PIPELINE.format(region=region))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tidemark.cli.project.from_local", set())
     return folder
 
 
@@ -66,43 +67,15 @@ def test_a_spark_connection_that_is_named_must_be_there(
     file = dags / "orders.yaml"
     file.write_text(file.read_text() + extra)
     if extra:
-        with pytest.raises(InvalidSettings, match="spark_here"):
+        with pytest.raises(ConnectionNowhere) as missing:
             prepare_spark(Pipeline.load(file))
+        assert missing.value.connection == "spark_here"
         return
     prepare_spark(Pipeline.load(file))
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "{")
-    with pytest.raises(InvalidSettings, match="SPARK_DEFAULT"):
+    with pytest.raises(ConnectionUnreadable) as unreadable:
         prepare_spark(Pipeline.load(file))
-
-
-def test_help_names_every_command_and_every_exit_code(cli: CliRunner) -> None:
-    told = cli.invoke(app, ["--help"])
-    assert told.exit_code == 0
-    for command in COMMANDS:
-        assert f" {command} " in told.stdout
-    for code, kind in by_code().items():
-        if kind.exit_code > 1:
-            (line,) = (one for one in exit_codes().splitlines() if code in one.split())
-            assert line.split()[0] == str(kind.exit_code)
-            assert line in told.stdout
-
-
-def test_exit_code_1_names_every_command_that_ends_so_without_an_error() -> None:
-    commands = (PROJECT / "plugins/tidemark/cli").glob("*.py")
-    ending = {path.stem for path in commands if "typer.Exit(1)" in path.read_text()}
-    (line,) = (one for one in exit_codes().splitlines() if one.startswith("  1 "))
-    assert ending == {"check", "verify", "status", "mirror"}
-    assert all(name in line for name in ending)
-
-
-@pytest.mark.parametrize("command", COMMANDS[:-2])
-def test_every_command_teaches_with_an_example_and_prints_json(
-    cli: CliRunner, command: str
-) -> None:
-    told = cli.invoke(app, [command, "--help"])
-    assert told.exit_code == 0
-    assert f"$ tidemark {command}" in told.stdout
-    assert "<table|json>" in told.stdout
+    assert unreadable.value.conn_id == "spark_default"
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -124,36 +97,10 @@ def test_a_run_without_a_backlog_needs_neither_spark_nor_arrow() -> None:
     assert not {"pyspark", "pyarrow"} & {*told.stdout.split()}
 
 
-def test_local_is_the_local_stack(cli: CliRunner) -> None:
-    told = cli.invoke(app, ["local", "--help"])
-    assert told.exit_code == 0
-    assert all(f" {command} " in told.stdout for command in ("up", "down", "status"))
-
-
 def test_wrong_usage_exits_with_2(cli: CliRunner) -> None:
     assert cli.invoke(app, ["verify"]).exit_code == 2
     assert cli.invoke(app, ["verify", "x", "--last", "0"]).exit_code == 2
     assert cli.invoke(app, ["migrate"]).exit_code == 2
-
-
-def test_a_place_that_is_none_is_told_before_anything_is_asked(cli: CliRunner, dags: Path) -> None:
-    told = cli.invoke(app, ["reset", "orders", "--to", "tomorrow"])
-    assert told.exit_code == 2
-    assert "'tomorrow' is not a place to reset to" in told.stderr
-
-
-def test_the_help_of_reset_says_what_a_rewind_removes(cli: CliRunner) -> None:
-    told = " ".join(cli.invoke(app, ["reset", "--help"], terminal_width=100).stdout.split())
-    for words in ("ARE REMOVED", "Kafka's offsets first", "margin", "--to initial", "dry run"):
-        assert words in told
-
-
-def test_an_unknown_region_names_the_known_ones(cli: CliRunner, dags: Path) -> None:
-    told = cli.invoke(app, ["status", "flights"])
-    assert told.exit_code == 2
-    assert told.stdout == ""
-    assert told.stderr.startswith("INVALID_SETTINGS: region 'flights' has no pipeline file in dags")
-    assert "known: clicks, orders." in told.stderr
 
 
 @pytest.mark.parametrize(
@@ -199,20 +146,26 @@ def test_a_folder_without_pipelines_is_told(cli: CliRunner, tmp_path: Path, outp
     (tmp_path / "notes.yaml").write_text("mood: fine")
     told = cli.invoke(app, ["status", "--pipelines", str(tmp_path), "-o", output])
     assert (told.exit_code, bool(told.stdout)) == (2, output == "json")
-    assert "not a pipeline: " in told.stderr
-    assert f"INVALID_SETTINGS: no pipeline file in {tmp_path}" in told.stderr
+    assert told.stderr.startswith("INVALID_SETTINGS: ")
+    if output == "json":
+        found = json.loads(told.stdout)["error"]
+        assert found["case"] == "FolderWithoutPipeline"
+        assert found["fields"]["folder"] == str(tmp_path)
+        [fault] = found["fields"]["faults"]
+        assert fault.startswith(f"{tmp_path}/notes.yaml:")
 
 
 def test_a_broken_pipeline_file_is_named_and_hides_no_other(dags: Path) -> None:
     (dags / "broken.yaml").write_text("region: [")
     assert find_pipeline("orders", dags).region == "orders"
-    with pytest.raises(InvalidSettings, match=r"Could not read .*broken\.yaml: `tidemark check"):
+    with pytest.raises(RegionWithoutFile) as refused:
         find_pipeline("broken", dags)
+    assert refused.value.unreadable == (str(dags / "broken.yaml"),)
 
 
 def test_an_unknown_region_tells_the_closest_one_and_no_faults_of_others(dags: Path) -> None:
     (dags / "notes.yaml").write_text("mood: fine")
-    with pytest.raises(InvalidSettings, match="did you mean 'orders'") as refused:
+    with pytest.raises(RegionWithoutFile, match="did you mean 'orders'") as refused:
         find_pipeline("order", dags)
     assert "mood" not in str(refused.value)
 
@@ -231,19 +184,18 @@ def test_pipelines_and_the_local_stack_are_found_from_any_folder_of_the_project(
 def test_what_is_not_there_says_where_it_was_looked_for_and_what_starts_it(
     dags: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidemark.cli.project.from_local", set())
-    looked = (
-        rf"no \.tidemark/env here or above {dags.parent}: `make up` \(or `tidemark local up`\) st"
-    )
-    with pytest.raises(InvalidSettings, match=looked):
+    with pytest.raises(ConnectionNowhere) as nowhere:
         connection("a")
-    assert "make up" not in told(errors.Unreachable())
+    assert (nowhere.value.connection, nowhere.value.above) == ("a", dags.parent)
+    assert "make up" not in told(REFUSED)
     (dags.parent / ".tidemark").mkdir()
     (dags.parent / ".tidemark" / "env").write_text("export AIRFLOW_CONN_A='postgres://here/d'\n")
-    with pytest.raises(InvalidSettings, match=r"\.tidemark/env does not know it: `make up`"):
+    with pytest.raises(ConnectionNowhere) as unknown:
         connection("b")
+    assert (unknown.value.connection, unknown.value.above) == ("b", None)
     connection("a")
-    of_the_stack = told(errors.Unreachable())
+    assert "make up" not in told(LOGIN)
+    of_the_stack = told(REFUSED)
     assert "if you mean the local stack of .tidemark/env: `make up`" in of_the_stack
 
 
@@ -256,14 +208,29 @@ def test_the_folder_of_pipelines_comes_from_the_environment(
 ) -> None:
     monkeypatch.chdir("/")
     monkeypatch.setenv("TIDEMARK_PIPELINES", str(dags))
-    assert "known: clicks, orders." in cli.invoke(app, ["reset", "x"]).stderr
+    found = json.loads(cli.invoke(app, ["reset", "x", "-o", "json"]).stdout)["error"]
+    assert found["fields"]["known"] == ["clicks", "orders"]
 
 
-def test_a_missing_connection_is_one_red_line_with_the_variable(cli: CliRunner, dags: Path) -> None:
-    told = cli.invoke(app, ["checkpoints", "orders"])
-    assert told.exit_code == 2
-    assert "set AIRFLOW_CONN_NOWHERE to a connection" in told.stderr
-    assert told.stderr.count("\n") == 1
+def test_a_missing_connection_is_one_line(cli: CliRunner, dags: Path) -> None:
+    told = cli.invoke(app, ["checkpoints", "orders", "-o", "json"])
+    assert (told.exit_code, told.stderr.count("\n")) == (2, 1)
+    found = json.loads(told.stdout)["error"]
+    assert (found["case"], found["fields"]["connection"]) == ("ConnectionNowhere", "nowhere")
+
+
+def test_a_postgres_that_is_away_is_told_once_for_all_its_regions(
+    cli: CliRunner, dags: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = "127.0.0.1:1"
+    monkeypatch.setenv("AIRFLOW_CONN_NOWHERE", f"kafka://?bootstrap.servers={address}")
+    monkeypatch.setenv("AIRFLOW_CONN_NOWHERE_EITHER", f"postgres://u:p@{address}/d")
+    told = cli.invoke(app, ["status"])
+    (line,) = told.stderr.splitlines()
+    assert line.startswith("clicks, orders: UNREACHABLE: ")
+    assert [row.split() for row in told.stdout.splitlines()[1:]] == [
+        ["clicks", "unknown"], ["orders", "unknown"],
+    ]  # fmt: skip
 
 
 def test_connections_come_from_the_local_stack_where_the_environment_has_none(
@@ -294,18 +261,19 @@ def test_spark_starts_where_the_connection_says(
     assert sys.path[0] == str(dags)
 
 
-def test_transforms_are_found_from_any_folder(dags: Path, tmp_path: Path) -> None:
-    (tmp_path / "jobs").mkdir()
-    (tmp_path / "jobs" / "of_orders.py").write_text("def transform(rows):\n    return rows\n")
+def test_transforms_are_found_from_any_folder(
+    cli: CliRunner, dags: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (dags / "of_orders.py").write_text("def transform(rows):\n    return rows\n")
     with (dags / "orders.yaml").open("a") as file:
-        file.write("transform: jobs.of_orders:transform\n")
-    for folder in (tmp_path, Path("/")):
-        told = subprocess.run(
-            [*TIDEMARK, "check", str(dags / "orders.yaml"), "--no-spark"],
-            env=os.environ | {"PYTHONPATH": str(PROJECT / "plugins")},
-            cwd=folder, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert "jobs.of_orders:transform can be imported" in told.stdout, told.stdout
+        file.write("transform: of_orders:transform\n")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("PYTHONPATH", "")
+    monkeypatch.chdir("/")
+    told = cli.invoke(app, ["check", str(dags / "orders.yaml"), "--no-spark", "-o", "json"])
+    states = {one["check"]: one["state"] for one in json.loads(told.stdout)["checks"]}
+    assert states["transform"] == "ok"
+    del sys.modules["of_orders"]
 
 
 @pytest.mark.parametrize(
@@ -362,10 +330,9 @@ def test_json_has_only_its_own_types() -> None:
 
 
 def test_migrate_prints_its_statements_without_a_server(cli: CliRunner) -> None:
-    told = cli.invoke(app, ["migrate", "--sql"])
+    told = cli.invoke(app, ["migrate", "--sql", "-o", "json"])
     assert told.exit_code == 0
-    assert "CREATE TABLE tidemark.regions" in told.stdout
-    assert json.loads(cli.invoke(app, ["migrate", "--sql", "-o", "json"]).stdout)["sql"]
+    assert "CREATE TABLE tidemark.regions" in json.loads(told.stdout)["sql"]
 
 
 HIDDEN = """

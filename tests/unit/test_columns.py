@@ -7,9 +7,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from tidemark.errors import SchemaMismatch
 from tidemark.staging.columns import columns_of
 from tidemark.staging.nested import json_text
+from tidemark.staging.row_errors import ColumnsUnwritable
 
 UTC = "timestamp with time zone"
 
@@ -79,11 +79,9 @@ def test_an_arrow_type_has_one_postgres_type(arrow: pa.DataType, postgres: str) 
     ],
 )
 def test_a_type_without_counterpart_is_refused_by_column_and_type(arrow: pa.DataType) -> None:
-    with pytest.raises(SchemaMismatch) as refusal:
+    with pytest.raises(ColumnsUnwritable) as refusal:
         columns_of(pa.schema([("fine", pa.int32()), ("odd", arrow)]))
-    assert f"column 'odd' has type {arrow}" in str(refusal.value)
-    assert "cast it in the transform" in str(refusal.value)
-    assert "fine" not in str(refusal.value)
+    assert (refusal.value.names, refusal.value.types) == ((), (("odd", str(arrow)),))
 
 
 @pytest.mark.parametrize(
@@ -97,23 +95,27 @@ def test_a_type_without_counterpart_is_refused_by_column_and_type(arrow: pa.Data
     ],
 )
 def test_a_name_that_no_table_can_hold_is_refused(name: str, fact: str) -> None:
-    with pytest.raises(SchemaMismatch, match=fact):
+    with pytest.raises(ColumnsUnwritable) as refusal:
         columns_of(pa.schema([(name, pa.int32())]))
+    [(refused, fault)] = refusal.value.names
+    assert (refused, fact in fault) == (name, True)
 
 
 def test_every_fault_of_a_schema_is_told_at_once() -> None:
     schema = pa.schema(
         [("a", pa.int32()), ("a", pa.int32()), ("b", pa.uint8()), ("xmin", pa.int8())]
     )
-    with pytest.raises(SchemaMismatch) as refusal:
+    with pytest.raises(ColumnsUnwritable) as refusal:
         columns_of(schema)
+    assert [name for name, _ in refusal.value.names] == ["a", "xmin"]
+    assert [name for name, _ in refusal.value.types] == ["b"]
     assert len(str(refusal.value).splitlines()) == 4
-    assert "'a' is there 2 times" in str(refusal.value)
 
 
 def test_a_dataframe_without_columns_is_refused() -> None:
-    with pytest.raises(SchemaMismatch, match="no columns"):
+    with pytest.raises(ColumnsUnwritable) as refusal:
         columns_of(pa.schema([]))
+    assert (refusal.value.names, refusal.value.types) == ((), ())
 
 
 def test_columns_named_like_the_staging_keys_get_another_name_there() -> None:

@@ -18,7 +18,6 @@ PROJECT = Path(__file__).resolve().parents[2]
 TEXT = (PROJECT / "docker-compose.yml").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-DOCKERFILE = (PROJECT / "Dockerfile").read_text()
 ONE_SHOT = {"airflow-init", "topics"}
 AIRFLOW = SERVICES["scheduler"]["environment"]
 MOUNTED = "/opt/tidemark"
@@ -56,7 +55,7 @@ def test_a_missing_variable_stops_compose() -> None:
 
 def test_no_secret_is_written_in_the_file() -> None:
     secrets = re.findall(r"(?i)(?:password|secret|fernet_key)\w*\"?: (.*)", TEXT)
-    assert len(secrets) >= 8
+    assert secrets
     assert [s for s in secrets if "${" not in s and "/passwords.json" not in s] == []
 
 
@@ -70,21 +69,7 @@ def test_versions_are_those_of_the_local_stack_and_the_requirements() -> None:
     assert SERVICES["kafka"]["image"] == f"apache/kafka:{KAFKA_VERSION}"
     assert SERVICES["topics"]["image"] == SERVICES["kafka"]["image"]
     assert SERVICES["scheduler"]["image"].endswith(f":{locked['apache-airflow']}")
-    assert f"Airflow {locked['apache-airflow']} " in DOCKERFILE
     assert locked["pyspark"] == locked["pyspark-client"]
-
-
-def test_the_image_takes_the_locked_versions_and_the_java_that_spark_needs() -> None:
-    assert "--constraint requirements.txt" in DOCKERFILE
-    assert "openjdk-17-jre-headless" in DOCKERFILE
-    assert "FROM python:3.11." in DOCKERFILE
-
-
-def test_what_the_image_copies_exists_and_is_let_through() -> None:
-    ignored = (PROJECT / ".dockerignore").read_text().split()
-    copied = [word for line in re.findall(r"COPY (.*)", DOCKERFILE) for word in line.split()[:-1]]
-    assert len(copied) == 9
-    assert all((PROJECT / path).exists() and f"!{path}" in ignored for path in copied)
 
 
 @pytest.mark.parametrize("name", sorted(set(SERVICES) - ONE_SHOT))

@@ -1,17 +1,23 @@
 """B12, B20: change events of Debezium, as JSON and as Avro."""
 
 import json
+from base64 import b64encode, urlsafe_b64encode
+from dataclasses import replace
+from hashlib import md5
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.support.registry import framed
 from tests.unit.test_avro import Known, record, written
 
-from tidemark.decode import JsonDecoder, Reason
+from tidemark.decode import Decoding, JsonDecoder, Reason
 from tidemark.decode.avro import AvroDecoder
 from tidemark.decode.debezium import DebeziumDecoder
+from tidemark.decode.unavailable import Unavailable, UnavailableDecoder
 from tidemark.settings.decode import DecodeSettings
 from tidemark.settings.fields import arrow_schema
+from tidemark.spark.decoders import decoder_of
 
 FIELDS = arrow_schema({"id": "int", "tags": "array<string>", "at": "struct<x:int>"})
 DECODER = DebeziumDecoder(FIELDS, JsonDecoder)
@@ -140,3 +146,93 @@ def test_what_the_source_says_are_columns_when_asked_for() -> None:
     told = [(row["source_lsn"], row["source_file"]) for row in decoded.rows.to_pylist()]
     assert told == [(2**40, "binlog.7"), (None, None), (None, None)]
     assert [one.reason for one in decoded.rejected] == [Reason.WRONG_TYPE]
+
+
+PLACEHOLDER = "__debezium_unavailable_value"
+DATA = PLACEHOLDER.encode()
+
+
+@pytest.mark.parametrize(
+    ("declared", "written"),
+    [
+        ("string", PLACEHOLDER),
+        ("string", b64encode(DATA).decode()),
+        ("string", urlsafe_b64encode(DATA).decode()),
+        ("string", DATA.hex()),
+        ("string", json.dumps({PLACEHOLDER: PLACEHOLDER}, separators=(",", ":"))),
+        ("binary", b64encode(DATA).decode()),
+        ("array<string>", [PLACEHOLDER]),
+        ("array<string>", [str(UUID(bytes=md5(DATA).digest(), version=3))]),
+        ("array<binary>", [b64encode(DATA).decode()]),
+        ("array<int>", list(DATA)),
+        ("array<bigint>", list(DATA)),
+        ("array<struct<key:string,value:string>>", [{"key": PLACEHOLDER, "value": PLACEHOLDER}]),
+        ("struct<colour:string>", {PLACEHOLDER: PLACEHOLDER}),
+        (
+            "struct<wkb:binary,srid:int>",
+            {"wkb": "AQEAACDmEAAAAAAA/IPXl8EAAAD8g9eXwQ==", "srid": 4326},
+        ),
+    ],
+)
+def test_what_the_source_did_not_send_is_no_data(declared: str, written: Any) -> None:
+    """B20: in whatever form; of a row that is deleted it is null, for only its key matters."""
+    fields = arrow_schema({"id": "int", "v": declared})
+    made = DebeziumDecoder(fields, JsonDecoder)
+    row = {"id": 1, "v": written}
+    events = [
+        event("u", None, row),
+        event("d", row),
+        event("u", row, {"id": 2}),
+        event("c", after=row),
+    ]
+    inside = [{"payload": one} for one in events]
+    decoded = made.decode([json.dumps(one).encode() for one in events + inside])
+    rows = [{"id": 1, "v": None, "deleted": True}, {"id": 2, "v": None, "deleted": False}]
+    assert decoded.rows.to_pylist() == rows * 2
+    assert decoded.rows.schema == made.schema
+    told = [(one.index, one.reason) for one in decoded.rejected]
+    assert told == [(index, Reason.UNAVAILABLE) for index in (0, 3, 4, 7)]
+    flat = UnavailableDecoder(fields, JsonDecoder, Unavailable())
+    decoded = flat.decode([json.dumps(one).encode() for one in (row, {"id": 2}, 5, row)])
+    assert decoded.rows.to_pylist() == [{"id": 2, "v": None}]
+    assert decoded.kept.to_pylist() == [1]
+    reasons = [Reason.UNAVAILABLE, Reason.NOT_AN_OBJECT, Reason.UNAVAILABLE]
+    assert [one.reason for one in decoded.rejected] == reasons
+
+
+def test_what_only_looks_like_a_placeholder_is_data() -> None:
+    """B20: a text around it, another array, a null."""
+    fields = arrow_schema(
+        {"t": "string", "l": "array<string>", "n": "array<int>", "s": "struct<a:int>"}
+    )
+    rows: list[dict[str, object]] = [
+        {"t": f"{PLACEHOLDER} ", "l": [PLACEHOLDER, "a"], "n": list(DATA[1:]), "s": {"a": 1}},
+        {"t": None, "l": [None], "n": [None] * len(DATA), "s": None},
+        {"t": "", "l": [], "n": None, "s": {"a": None}},
+    ]
+    made = DebeziumDecoder(fields, JsonDecoder)
+    decoded = made.decode([json.dumps(event("u", None, one)).encode() for one in rows])
+    assert decoded.rows.to_pylist() == [one | {"deleted": False} for one in rows]
+
+
+def test_the_placeholder_is_the_one_that_the_connector_has() -> None:
+    """B20: `hex:` says that it is one of bytes; without an envelope only a named one is none."""
+    decoding = Decoding("json", arrow_schema({"v": "string"}))
+    value, other = b'{"v":"%s"}' % DATA, b'{"v":"no"}'
+    assert decoder_of(decoding).decode([value]).rows.num_rows == 1
+    for placeholder in ("no", "hex:6e6f"):
+        made = decoder_of(replace(decoding, placeholder=placeholder))
+        decoded = made.decode([value, other])
+        assert decoded.rows.to_pylist() == [{"v": PLACEHOLDER}]
+        assert [one.reason for one in decoded.rejected] == [Reason.UNAVAILABLE]
+    enveloped = decoder_of(replace(decoding, envelope="debezium", placeholder="no"))
+    events = [json.dumps(event("c", after={"v": one})).encode() for one in (PLACEHOLDER, "no")]
+    assert [one.index for one in enveloped.decode(events).rejected] == [1]
+    for settings in (
+        {"placeholder": "hex:0", "schema": {"a": "int"}},
+        {"placeholder": "hex:", "schema": {"a": "int"}},
+        {"placeholder": "", "schema": {"a": "int"}},
+        {"placeholder": "no", "format": "raw"},
+    ):
+        with pytest.raises(ValueError, match="placeholder"):
+            DecodeSettings.model_validate(settings)

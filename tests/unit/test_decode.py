@@ -9,6 +9,7 @@ from pyarrow import json as arrow_json
 
 from tidemark.decode import JsonDecoder, RawDecoder, Reason
 from tidemark.decode import json as json_module
+from tidemark.decode.outcome import Refusal
 from tidemark.settings.fields import arrow_schema
 
 NOON = datetime(2024, 2, 29, 12, tzinfo=UTC)
@@ -41,14 +42,29 @@ def rejected(one: JsonDecoder, *values: bytes | None) -> list[Reason]:
         ("double", "1e-400", 0.0),
         ("decimal(10,2)", "1.5", Decimal("1.50")),
         ("decimal(10,2)", '"1.5"', Decimal("1.50")),
+        ("decimal(4,2)", "12.3400", Decimal("12.34")),
+        ("decimal(4,2)", '"12.3400"', Decimal("12.34")),
+        ("decimal(3,1)", "-1.000", Decimal("-1.0")),
+        ("decimal(6,0)", "247217.0", Decimal("247217")),
+        ("decimal(6,0)", "247217000e-3", Decimal("247217")),
+        ("decimal(38,0)", "9" * 38 + "." + "0" * 38, Decimal("9" * 38)),
+        ("decimal(38,38)", "1" + "0" * 9 + "e-45", Decimal("1e-36")),
+        ("array<decimal(2,0)>", "[1.00,null]", [Decimal(1), None]),
         ("string", '"\\ud83d\\ude00\\\\u0000"', "😀\\u0000"),
         ("binary", '"AP8="', b"\x00\xff"),
         ("date", '"2024-02-29"', date(2024, 2, 29)),
+        ("date", '"2024-02-29Z"', date(2024, 2, 29)),
         ("timestamp", '"2024-02-29T12:00:00Z"', NOON),
         ("timestamp", '"2024-02-29 12:00"', NOON),
         ("timestamp", '"2024-02-29T14:00:00.000000+02:00"', NOON),
         ("timestamp", '"2024-02-29"', NOON.replace(hour=0)),
+        ("timestamp", '"2024-02-29T12:00:00.000000000Z"', NOON),
+        ("timestamp", '"2024-02-29T14:00:00.0000000+02:00"', NOON),
+        ("timestamp", '"2024-02-29t12:00:00z"', NOON),
+        ("timestamp", '"2024-02-29Z"', NOON.replace(hour=0)),
         ("array<date>", '["2024-02-29",null]', [date(2024, 2, 29), None]),
+        ("struct<d:date>", '{"d":"2024-02-29Z"}', {"d": date(2024, 2, 29)}),
+        ("array<timestamp>", '["2024-02-29T12:00:00.0000000Z"]', [NOON]),
         ("array<struct<b:binary>>", '[null,{"b":"YQ=="},{}]', [None, {"b": b"a"}, {"b": None}]),
         ("struct<t:timestamp>", '{"t":"2024-02-29 12:00","q":1}', {"t": NOON}),
         ("struct<d:date>", "null", None),
@@ -67,6 +83,7 @@ def test_a_value_is_read_into_its_declared_type(type_name: str, text: str, expec
         (Reason.NULL_VALUE, [None]),
         (Reason.EMPTY_VALUE, [b"", b" \r\n\t"]),
         (Reason.INVALID_JSON, [b"{", b"{'a':1}", b'{"a":NaN}', b'{"a":01}', b"\xef\xbb\xbf{}"]),
+        (Reason.INVALID_JSON, [b'{"q":"' + b"[" * 70, b'{"q":"' + b"[" * 70 + b"\\"]),
         (Reason.INVALID_JSON, [b'{"s":"\\ud800"}', b'{"s":"a\nb"}', b'{"s":"\0"}']),
         (Reason.TRAILING_DATA, [b"{}{}", b"{}\n{}", b"{} x", b"{}\0", b"{}//"]),
         (Reason.NOT_AN_OBJECT, [b"null", b"[]", b"1", b'"x"']),
@@ -74,7 +91,11 @@ def test_a_value_is_read_into_its_declared_type(type_name: str, text: str, expec
         (Reason.DUPLICATE_KEY, [b'{"a":1,"a":1}', b'{"a":1,"\\u0061":2}', b'{"n":{"x":1,"x":2}}']),
         (Reason.WRONG_TYPE, [b'{"a":"1"}', b'{"a":1.0}', b'{"s":1}', b'{"l":[true]}', b'{"n":[]}']),
         (Reason.WRONG_TYPE, [b'{"t":1}', b'{"t":"noon"}', b'{"t":"2024-02-30"}', b'{"d":"noon"}']),
-        (Reason.WRONG_TYPE, [b'{"t":"2024-01-01T00:00:00.0000000Z"}', b'{"d":"2024-01-01T00:00"}']),
+        (Reason.WRONG_TYPE, [b'{"t":"2024-01-01T00:00:60"}', b'{"d":"2024-01-01T00:00"}']),
+        (
+            Reason.OUT_OF_RANGE,
+            [b'{"t":"2024-01-01T00:00:00.0000001Z"}', b'{"u":["2024-01-01T00:00:00.0000001Z"]}'],
+        ),
         (Reason.WRONG_TYPE, [b'{"x":"?"}', b'{"m":"x"}', b'{"n":{"d":"noon"}}']),
         (
             Reason.OUT_OF_RANGE,
@@ -85,6 +106,15 @@ def test_a_value_is_read_into_its_declared_type(type_name: str, text: str, expec
             [b'{"m":0.005}', b'{"m":-100}', b'{"m":"1e99"}', b'{"m":12345}', b'{"m":1e-44}'],
         ),
         (Reason.OUT_OF_RANGE, [b'{"%s":%s}' % (k, b"1" * 5000) for k in (b"a", b"m", b"f")]),
+        (
+            Reason.OUT_OF_RANGE,
+            [
+                b'{"m":1e99999999999999999999}',
+                b'{"m":0e99999999999999999999}',
+                b'{"v":[{"w":1e-99999999999999999999}]}',
+                b'{"m":1.%s}' % (b"0" * 5000),
+            ],
+        ),
         (Reason.WRONG_TYPE, [b'{"m":" 1"}', b'{"m":"1_0"}', b'{"m":"NaN"}', b'{"m":true}']),
         (Reason.OUT_OF_RANGE, [b'{"t":"0000-12-31"}', b'{"t":"9999-12-31T23:59:59-01"}']),
         (Reason.OUT_OF_RANGE, [b'{"t":"300000-01-01"}', b'{"d":"0000-01-01"}']),
@@ -93,7 +123,12 @@ def test_a_value_is_read_into_its_declared_type(type_name: str, text: str, expec
         (Reason.TOO_LARGE, [b'{"q":"%s"}' % (b"x" * 10_000), b"x" * 10_001]),
         (
             Reason.TOO_DEEP,
-            [b'{"q":' + b"[" * 64 + b"]" * 64 + b"}", b'{"q":' * 65, b'{"q":' * 1500],
+            [
+                b'{"q":"]","r":' + b"[" * 64 + b"]" * 64 + b"}",
+                b'{"q":' + b"[" * 64 + b"]" * 64 + b"}",
+                b'{"q":' * 65,
+                b'{"q":' * 1500,
+            ],
         ),
     ],
 )
@@ -102,7 +137,8 @@ def test_a_bad_value_is_rejected_with_its_reason(
 ) -> None:
     nested = "struct<x:int,d:date,s:string>"
     one = decoder(a="int", f="float", s="string", t="timestamp", d="date", x="binary",
-                  m="decimal(4,2)", l="array<int>", u="array<timestamp>", n=nested)  # fmt: skip
+                  m="decimal(4,2)", l="array<int>", u="array<timestamp>", n=nested,
+                  v="array<struct<w:decimal(4,2)>>")  # fmt: skip
     assert rejected(one, *values) == [reason] * len(values)
 
 
@@ -137,7 +173,7 @@ def test_halves_of_a_document_do_not_complete_each_other() -> None:
 
 
 @pytest.mark.parametrize(
-    "literal", ["1e11", "99999999999", '"1e15"', "-1e33", "1e-60", "0e-60", "1." + "0" * 50]
+    "literal", ["1e11", "99999999999", '"1e15"', "-1e33", "1e-60", "0e-90", "1." + "0" * 76]
 )
 def test_a_decimal_that_arrow_would_turn_into_another_is_rejected(literal: str) -> None:
     one = decoder(m="decimal(38,37)")
@@ -210,8 +246,8 @@ def test_a_detail_says_where_and_is_short() -> None:
 
 
 def test_a_detail_that_quotes_a_long_value_is_cut() -> None:
-    decoded = decoder(u="array<timestamp>").decode([b'{"u":["%s"]}' % (b"x" * 5000)])
-    assert len(decoded.rejected[0].detail) == 300
+    refusal = Refusal(Reason.WRONG_TYPE, "x" * 5000)
+    assert len(refusal.detail) == len(refusal.of(0).detail) == 300
 
 
 @pytest.mark.parametrize("values", [[], [None], [b"x", b""]])

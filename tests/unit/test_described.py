@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tidemark.errors import InvalidSettings
 from tidemark.settings.described import Described, Role
+from tidemark.settings.errors import DagOfOtherVersion
 from tidemark.settings.pipeline import Pipeline
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
@@ -62,5 +62,5 @@ def test_another_task_carries_nothing(text: str) -> None:
 
 def test_what_another_version_wrote_is_named() -> None:
     text = json.dumps({"tidemark": {"role": "run", "pipeline": {"region": "r"}}})
-    with pytest.raises(InvalidSettings, match="another version of Tidemark"):
+    with pytest.raises(DagOfOtherVersion):
         Described.from_json(text)

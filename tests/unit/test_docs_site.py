@@ -16,10 +16,17 @@ from tidemark.errors import by_code
 from tidemark.operations.metrics import metrics_of
 
 
-@pytest.fixture(scope="module")
-def html(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The whole site, without what npm would fetch."""
-    return docs_site.build(tmp_path_factory.mktemp("site"), None, with_scripts=False)
+@pytest.fixture(
+    scope="module",
+    params=[False, pytest.param(True, marks=pytest.mark.long)],
+    ids=["without-python", "whole"],
+)
+def html(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, without what npm would fetch; Python's docstrings take most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not request.param:
+            patch.setattr(docs_site, "reference_pages", _without_python)
+        return docs_site.build(tmp_path_factory.mktemp("site"), None, with_scripts=False)
 
 
 def test_every_page_is_there_and_can_be_searched(html: Path) -> None:
@@ -44,6 +51,7 @@ def test_pages_load_nothing_from_elsewhere(html: Path) -> None:
 BROKEN = ["nowhere.md", "operating.md#nowhere", "#no-such-title"]
 
 
+@pytest.mark.long
 def test_a_link_that_leads_nowhere_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -64,7 +72,6 @@ def test_a_link_that_leads_nowhere_is_an_error(
 
 
 def _without_python() -> dict[str, str]:
-    """It takes half of the time."""
     return reference_pages() | {"reference-python.md": "# Python"}
 
 

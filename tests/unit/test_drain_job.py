@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 from jobs import drain as job
 
-from tidemark.errors import InvalidSettings
+from tidemark.operations.errors import DriverHasNoSlot
+from tidemark.settings.errors import ConnectionNotKnown, PipelineFaults
 
 PROJECT = Path(__file__).resolve().parents[2]
 JOB = PROJECT / "jobs" / "drain.py"
 PIPELINE = str(PROJECT / "dags" / "flights.yaml")
+
+CONNECTIONS = ("TIDEMARK_KAFKA", "TIDEMARK_WAREHOUSE")
 
 STAND_IN = """
 import signal, sys, time
@@ -25,7 +28,7 @@ from jobs import drain as job
 def work(path):
     try:
         print("working", flush=True)
-        time.sleep(60)
+        time.sleep(600)
     finally:
         print("left the group", flush=True)
 job.drain = work
@@ -71,18 +74,25 @@ def test_an_expected_error_is_one_line_without_a_trace() -> None:
     assert "Traceback" not in job.stderr
 
 
-def test_a_wrong_pipeline_file_is_named_with_line_and_key(tmp_path: Path) -> None:
+def test_a_wrong_pipeline_file_is_named_with_line_and_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text(Path(PIPELINE).read_text().replace("region: flights", "region: Flights!"))
-    job = ended(str(wrong), TIDEMARK_RUN_ID="flights/1")
-    assert job.returncode == 2
-    assert f"{wrong}:2: region: " in job.stderr
+    monkeypatch.setenv("TIDEMARK_RUN_ID", "flights/1")
+    with pytest.raises(PipelineFaults) as refused:
+        job.drain(str(wrong))
+    [fault] = refused.value.faults
+    assert (refused.value.file, fault["line"], fault["key"]) == (wrong, 2, "region")
 
 
-def test_a_missing_connection_is_named() -> None:
-    job = ended(PIPELINE, TIDEMARK_RUN_ID="flights/1")
-    assert job.returncode == 2
-    assert "AIRFLOW_CONN_TIDEMARK_" in job.stderr
+def test_a_missing_connection_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_RUN_ID", "flights/1")
+    for conn_id in CONNECTIONS:
+        monkeypatch.delenv(f"AIRFLOW_CONN_{conn_id}", raising=False)
+    with pytest.raises(ConnectionNotKnown) as missing:
+        job.drain(PIPELINE)
+    assert missing.value.conn_id.upper() in CONNECTIONS
 
 
 def test_an_unreachable_postgres_may_be_retried_and_no_password_is_told() -> None:
@@ -105,41 +115,54 @@ def test_an_unreachable_postgres_may_be_retried_and_no_password_is_told() -> Non
     assert "correct horse" not in job.stdout + job.stderr
 
 
-@pytest.mark.parametrize("slot", ["0", "-1", "first", ""])
-def test_a_slot_that_is_none_is_refused(slot: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TIDEMARK_MEMBER_SLOT", slot)
-    with pytest.raises(InvalidSettings, match="TIDEMARK_MEMBER_SLOT is "):
-        job._slot()
+@dataclass
+class Nothing:
+    """What a member did that had nothing to do."""
+
+    rows: int = 0
 
 
-def test_the_slot_is_the_members_static_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: dict[str, object] = {}
-
-    @dataclass
-    class Nothing:
-        rows: int = 0
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    """The arguments of a member's loop, which returns at once."""
+    found: dict[str, object] = {}
 
     def drain_run(*_: object, **arguments: object) -> Nothing:
-        given.update(arguments)
+        found.update(arguments)
         return Nothing()
 
     monkeypatch.setattr("tidemark.operations.drain.drain_run", drain_run)
     monkeypatch.setenv("TIDEMARK_RUN_ID", "flights/1")
-    for conn_id in ("TIDEMARK_KAFKA", "TIDEMARK_WAREHOUSE"):
+    monkeypatch.delenv("TIDEMARK_MEMBER_SLOT", raising=False)
+    for conn_id in CONNECTIONS:
         monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id}", '{"conn_type": "generic"}')
-    for slot, number in (("3", 3), (None, 1)):
-        monkeypatch.delenv("TIDEMARK_MEMBER_SLOT", raising=False)
-        if slot:
-            monkeypatch.setenv("TIDEMARK_MEMBER_SLOT", slot)
+    return found
+
+
+@pytest.mark.usefixtures("given")
+@pytest.mark.parametrize("slot", ["0", "-1", "first", ""])
+def test_a_slot_that_is_none_is_refused(slot: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_MEMBER_SLOT", slot)
+    with pytest.raises(DriverHasNoSlot) as refused:
         job.drain(PIPELINE)
-        assert given["slot"] == number
+    assert (refused.value.variable, refused.value.value) == ("TIDEMARK_MEMBER_SLOT", slot)
+
+
+@pytest.mark.parametrize(("slot", "number"), [("3", 3), (None, 1)])
+def test_the_slot_is_the_members_static_name(
+    given: dict[str, object], monkeypatch: pytest.MonkeyPatch, slot: str | None, number: int
+) -> None:
+    if slot:
+        monkeypatch.setenv("TIDEMARK_MEMBER_SLOT", slot)
+    job.drain(PIPELINE)
+    assert given["slot"] == number
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_work_and_still_leaves_the_group(number: signal.Signals) -> None:
     with working() as job:
         job.send_signal(number)
-        said, told = job.communicate(timeout=30)
+        said, told = job.communicate()
     assert said == "left the group\n"
     assert job.returncode == 128 + number
     assert told.splitlines()[-1].split(":")[0] in ("TERMINATED", "INTERRUPTED")
@@ -147,12 +170,12 @@ def test_a_signal_ends_the_work_and_still_leaves_the_group(number: signal.Signal
 
 
 def test_a_driver_whose_task_was_killed_stops_by_itself() -> None:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as supervisor:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as supervisor:
         with working(TIDEMARK_SUPERVISOR=str(supervisor.pid)) as job:
             assert job.poll() is None
             supervisor.kill()
             supervisor.wait()
-            said, _ = job.communicate(timeout=30)
+            said, _ = job.communicate()
         assert said == "left the group\n"
         assert job.returncode == 128 + signal.SIGTERM
 

@@ -10,7 +10,7 @@ import fastavro
 import pytest
 
 from tidemark.encode.avro_rows import AvroRows
-from tidemark.errors import Refused
+from tidemark.encode.errors import ColumnNotOfAvro, JsonTooDeep, ValueNotOfAvro
 
 
 def read_back(kind: str, value: str) -> Any:
@@ -110,18 +110,20 @@ def test_each_field_may_be_null_by_default() -> None:
 )
 def test_what_avro_can_not_hold_is_named(kind: str, value: str) -> None:
     """B9, B16: by its column; nothing is sent in its place."""
-    with pytest.raises(Refused, match=r"column c: Avro can't hold .*output\.format: json"):
+    with pytest.raises(ValueNotOfAvro) as refused:
         read_back(kind, value)
+    assert refused.value.column == "c"
 
 
 @pytest.mark.parametrize("depth", [500, 100_000])
 def test_json_that_is_nested_too_deep_is_refused(depth: int) -> None:
     """B9, B16: by the reader, or by the writer of it."""
-    with pytest.raises(Refused, match=r"JSON is nested|column c: Avro can't .*`tidemark withhold`"):
+    with pytest.raises((JsonTooDeep, ValueNotOfAvro)):
         read_back("jsonb", "[" * depth + "]" * depth)
 
 
 @pytest.mark.parametrize("name", ["größe", "1st", "a b", ""])
 def test_a_column_that_avro_allows_no_field_for(name: str) -> None:
-    with pytest.raises(Refused, match="a field of Avro has a name of letters"):
+    with pytest.raises(ColumnNotOfAvro) as refused:
         AvroRows.of([(name, "text")])
+    assert refused.value.column == name

@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 import pytest
-from scripts import error_docs
 
 from tidemark.errors import (
     CorruptRecord,
@@ -19,8 +18,6 @@ from tidemark.errors import (
     retold,
     told,
 )
-
-WRITE = "run: make generated"
 
 
 class GroupIsTaken(Refused):
@@ -94,12 +91,3 @@ def test_a_task_learns_that_postgres_is_gone_without_an_orm() -> None:
 def test_wrong_settings_are_values_that_are_wrong() -> None:
     """Pydantic takes a ValueError of a check for a fault of the file."""
     assert issubclass(InvalidSettings, ValueError)
-
-
-def test_the_table_of_errors_is_what_the_code_says() -> None:
-    page = error_docs.PAGE.read_text()
-    assert page == error_docs.with_table(page), WRITE
-
-
-def test_the_text_of_each_case_is_the_one_in_the_snapshot() -> None:
-    assert error_docs.TEXTS.read_text() == error_docs.texts(), WRITE

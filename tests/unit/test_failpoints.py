@@ -27,7 +27,7 @@ def test_another_failpoint_is_passed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_raise_raises_the_first_time_and_only_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "a=raise")
-    with pytest.raises(FailpointHit, match="failpoint a"):
+    with pytest.raises(FailpointHit):
         hit("a")
     hit("a")
 

@@ -67,7 +67,7 @@ def test_members_are_known_by_their_number_and_strangers_by_their_client() -> No
             holder("tidemark-r-1", SECOND),
         ),
     )
-    found = members_of(group, (shown(2), shown(3)), "r", "r")
+    found = members_of(group, (shown(2), shown(3)), "r", "r", is_open=True)
     assert [(one.kind, one.number, one.in_group, one.partitions) for one in found] == [
         ("member", 2, True, ("t[0]",)),
         ("member", 3, False, ()),
@@ -85,7 +85,9 @@ def test_a_static_member_is_known_by_what_it_holds() -> None:
         holder("tidemark-r-2", THIRD, name="r-2"),
         holder("tidemark-r-1", FIRST, name="grafana-1"),
     )
-    found = members_of(GroupState("stable", holders=holders), (first, second), "r", "r")
+    found = members_of(
+        GroupState("stable", holders=holders), (first, second), "r", "r", is_open=True
+    )
     assert [(one.kind, one.number, one.partitions) for one in found] == [
         ("member", 7, ()),
         ("member", 8, ("t[1]",)),
@@ -93,3 +95,12 @@ def test_a_static_member_is_known_by_what_it_holds() -> None:
         ("earlier", 1, ("t[0]",)),
     ]
     assert [one.is_ours for one in found] == [True, True, True, False]
+
+
+def test_a_member_that_kafka_knows_no_more_is_gone_when_its_run_is_over() -> None:
+    group = GroupState("stable", holders=(holder("tidemark-r-2", FIRST),))
+    members = (shown(2, "t[0]"), shown(3, "t[1]"))
+    over = members_of(group, members, "r", "r", is_open=False)
+    assert [one.state for one in over] == ["waiting", "gone"]
+    still = members_of(group, members, "r", "r", is_open=True)
+    assert [one.state for one in still] == ["waiting", "waiting"]

@@ -8,16 +8,17 @@ import pytest
 import yaml
 from pydantic import ValidationError
 from tests.support.protobuf import as_set, entry, enum, field, file, message
-from tests.unit.test_avro import COLOURS, DECIMAL, INNER, SIXTEEN, TIME, logical, record
+from tests.unit.test_avro import COLOURS, DECIMAL, INNER, SIXTEEN, TIME, Known, logical, record
 from tests.unit.test_pipeline import MINIMAL
 
 from tidemark.cli.inferred import Inferred
-from tidemark.decode import Decoding, JsonDecoder
+from tidemark.decode import Decoding, JsonDecoder, Reason
+from tidemark.decode.avro import AvroDecoder
 from tidemark.decode.infer import inferred
 from tidemark.decode.written import Written
 from tidemark.decode.written_fields import of_avro
-from tidemark.errors import InvalidSettings
 from tidemark.settings.decode import DecodeSettings
+from tidemark.settings.errors import FieldsNotInferred
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
 
@@ -38,6 +39,11 @@ def of_json(*documents: Any, **changes: Any) -> dict[str, str | None]:
         ([{"a": 1, "c d": "x"}, {"b": None, "a": None}], "struct<a:bigint,`c d`:string>"),
         ([{"a": [{"b": True}]}], "struct<a:array<struct<b:boolean>>>"), ([{}], None),
         ([{"a": 1}, 5], None),
+        (["2017-09-15Z"], "date"), (["2017-09-15Z", "2024-02-29 12:00"], "timestamp"),
+        (["2024-02-29T12:00:00.1234560Z"], "timestamp"), (["2024-02-29t12:00z"], "timestamp"),
+        (["٢٠٢٤-٠٢-٢٩"], "string"), (["2024-02-30"], "string"), (["2024-02-29 25:61"], "string"),
+        (["2024-02-29 12:00:00.1234567"], "string"), (["0000-01-01"], "string"),
+        ([{"a`b": 1, "c": 1, 'd"': 1, "e\\": 1, "": 1}], "struct<c:bigint>"), ([{"`": 1}], None),
     ],
 )  # fmt: skip
 def test_json_tells_its_fields_by_its_values(values: list[Any], declared: str | None) -> None:
@@ -83,6 +89,37 @@ def test_avro_tells_its_fields_by_its_schema() -> None:
     event = record(("op", "string"), ("after", ["null", record(("a", "int"), name="Row")]))
     assert of_avro(Written("AVRO", json.dumps(event)), "after") == {"a": "int"}
     assert of_avro(Written("AVRO", '"int"')) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared"),
+    [
+        (logical("bytes", "decimal", precision=64, scale=127), "binary"),
+        (logical("bytes", "decimal"), "binary"),
+        (logical("float", "decimal", precision=2), "float"),
+        (logical("long", "timestamp-seconds"), "bigint"),
+        (logical("long", "timestamp-milis"), "bigint"),
+        (logical("long", "timestamp-nanos"), "timestamp"),
+        (logical("long", "date"), "bigint"),
+        ({"type": "fixed", "name": "F8", "size": 8, "logicalType": "uuid"}, "binary"),
+        (SIXTEEN, "string"),
+        ({"type": "long", "logicalType": 5}, "bigint"),
+        (logical("bytes", "big-decimal"), "binary"),
+        ({"type": "enum", "name": "enum", "symbols": ["x"]}, "string"),
+        ({"type": "array", "items": record(("n", "null"), name="None_")}, None),
+        ({"type": "array", "items": record(("b", {"type": "fixed", "name": "Z", "size": 0}),
+                                           name="None_")}, None),
+        ({"type": "array", "items": "R"}, "array<struct<b:bigint,a:array<struct<b:bigint>>>>"),
+    ],
+)  # fmt: skip
+def test_avro_tells_only_types_that_are_read(kind: Any, declared: str | None) -> None:
+    """B12"""
+    schema = record(("b", "long"), ("a", kind))
+    assert of_avro(Written("AVRO", json.dumps(schema)))["a"] == declared
+    if declared:
+        made = AvroDecoder(arrow_schema({"a": declared}), Known(schema))  # type: ignore[arg-type]
+        [rejected] = made.decode([b"\0\0\0\0\1"]).rejected
+        assert rejected.reason is Reason.INVALID_AVRO
 
 
 def test_protobuf_tells_its_fields_by_its_message() -> None:
@@ -133,8 +170,9 @@ def test_no_run_takes_it(tmp_path: Path) -> None:
     """B20: what a table is made of is decided by a person."""
     path = tmp_path / "p.yaml"
     path.write_text(MINIMAL.replace("{year: int}", "infer"))
-    with pytest.raises(InvalidSettings, match="schema: infer declares no field"):
+    with pytest.raises(FieldsNotInferred) as refused:
         Pipeline.load(path)
+    assert refused.value.file == path
     assert Pipeline.load(path, may_infer=True).decode.infers_any
     for given in ({"format": "raw", "schema": "infer"}, {"format": "a:B", "schema": "infer"}):
         with pytest.raises(ValidationError, match=r"takes no schema|knows its columns"):

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.support.commands import tidemark
 from tests.support.registry import framed
 from tests.unit.test_avro import record, written
 
+from tidemark.cli.faults import FileNotWritten, RegistryNotNamed
 from tidemark.cli.new_files import write_all
 from tidemark.cli.new_pipeline import NewPipeline
 from tidemark.cli.proposal import proposal
@@ -50,7 +52,7 @@ def project(folder: Path, *values: bytes, draft: Any = DRAFT) -> NewPipeline:
         (None, Likeness.nothing), (b"", Likeness.nothing), (b'{"a": 1}', Likeness.json),
         (b"[1]", Likeness.other_json), (b"12", Likeness.other_json), (b"a b\n", Likeness.text),
         (b"Obj\1\x04", Likeness.container), (b"\x1f\x8b\x08", Likeness.gzip),
-        (b"<a/>", Likeness.xml),
+        (b"<a/>", Likeness.xml), (b'\xef\xbb\xbf{"a": 1}', Likeness.marked),
         (b"\xff\xfe\x80", Likeness.unknown), (b"\x02\x00", Likeness.unknown),
         (framed(7, b'{"a": 1}'), Likeness.framed_json),
         (framed(UUID(int=7), b'{"a": 1}'), Likeness.framed_json),
@@ -76,8 +78,9 @@ def test_an_id_in_a_header_is_a_frame() -> None:
     headers = [{"key": "__value_schema_id", "value": b"\0\0\0\0\7"}]
     assert seen(b'{"a": 1}', headers=headers).decode == {"format": "json", "framing": "headers"}
     assert seen(framed(7, b'{"a": 1}')).decode == {"format": "json", "framing": "registry"}
-    with pytest.raises(InvalidSettings, match=r"Protobuf behind a schema id \(7\)"):
+    with pytest.raises(RegistryNotNamed) as refused:
         seen(b"\x08\x01", headers=[headers[0] | {"value": b"\0\0\0\0\7\0"}])
+    assert (refused.value.looks, refused.value.schema) == (Likeness.protobuf, 7)
 
 
 def test_what_most_values_look_like_decides() -> None:
@@ -108,6 +111,17 @@ def test_odd_names_of_fields_leave_every_file_as_it_should_be(tmp_path: Path) ->
     assert ddl_faults(new.file, new.ddl.read_text()) == []
     for path in new.paths:
         assert "\x1b" not in path.read_text()
+
+
+def test_a_written_test_is_skipped_where_the_extra_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test = project(tmp_path, b'{"a": 1}').test
+    written = runpy.run_path(str(test))
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    with pytest.raises(pytest.skip.Exception) as skipped:
+        written["test_the_rows_fit_the_table"]()
+    assert "[testing]" in str(skipped.value)
 
 
 @given(
@@ -144,10 +158,11 @@ def test_a_file_that_cannot_be_written_leaves_none(tmp_path: Path) -> None:
     """B11: nor a folder."""
     (tmp_path / "taken").write_text("mine")
     files = {tmp_path / "a" / "b" / "one": "1", tmp_path / "taken": "2"}
-    with pytest.raises(InvalidSettings, match=r"taken: File exists; nothing was written"):
+    with pytest.raises(FileNotWritten) as refused:
         write_all(files)
+    assert refused.value.file == str(tmp_path / "taken")
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
-    with pytest.raises(InvalidSettings, match="nothing was written"):
+    with pytest.raises(FileNotWritten):
         write_all({tmp_path / "one": "1", tmp_path / "taken" / "two": "2"})
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
     assert (tmp_path / "taken").read_text() == "mine"
@@ -162,7 +177,7 @@ def test_a_link_to_nowhere_is_not_written_through(
     Path("dags/clicks.py").symlink_to(tmp_path / "elsewhere")
     told = tidemark("init", "clicks", "--topic", "t", exits=2)
     assert "dags/clicks.py: there already" in told.stderr
-    with pytest.raises(InvalidSettings, match="File exists"):
+    with pytest.raises(FileNotWritten):
         write_all({Path("dags/clicks.py"): "x"})
 
 

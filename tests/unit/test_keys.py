@@ -8,9 +8,9 @@ from pydantic import ValidationError
 from tests.support.protobuf import as_set, field, file, message
 
 from tidemark.decode import Decoding, Reason
-from tidemark.errors import InvalidSettings
 from tidemark.kafka.headers import headers_of
 from tidemark.settings.decode import DecodeSettings
+from tidemark.settings.errors import FieldsOfOneName
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
@@ -115,8 +115,9 @@ def test_columns_that_are_known_late_are_refused_before_anything_is_read() -> No
     section = {"format": "tests.support.own_decoders:Words", "schema": {}}
     own = decoder(**section, key={"format": "raw"})
     assert "key_value" in own.schema.names
-    with pytest.raises(InvalidSettings, match="'key_value' have one name"):
+    with pytest.raises(FieldsOfOneName) as refused:
         decoder(schema={"key_value": "int"}, key={"format": "raw"})
+    assert refused.value.names == ("key_value", "key_value")
 
 
 def test_the_key_is_part_of_the_fingerprint_and_of_the_connections() -> None:

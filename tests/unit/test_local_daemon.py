@@ -5,15 +5,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from tests.support.waiting import until
 
-from tidemark.errors import NotStarted
 from tidemark.local.daemon import MARK, Daemon, end, is_alive, marked
+from tidemark.local.errors import ServiceEnded
 from tidemark.local.folder import Folder
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -28,13 +28,6 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
     made.create()
     yield made
     end(marked(made), grace=0.1)
-
-
-def until(check: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not check():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_another_program_finds_the_process_by_its_pid_file(folder: Folder) -> None:
@@ -62,8 +55,9 @@ def test_a_killed_process_is_seen_as_dead_before_anyone_waits_for_it(folder: Fol
     daemon.start(SLEEP)
     os.kill(daemon.process.pid, signal.SIGKILL)  # type: ignore[union-attr]
     until(lambda: daemon.process is None)
-    with pytest.raises(NotStarted, match="x ended: no output"):
+    with pytest.raises(ServiceEnded) as ended:
         daemon.must_run()
+    assert (ended.value.service, ended.value.log) == ("x", daemon.log)
 
 
 def test_stop_kills_what_ignores_being_asked(folder: Folder) -> None:

@@ -1,6 +1,7 @@
 """What a stack keeps in its folder."""
 
 import stat
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,6 +23,16 @@ def test_a_port_is_kept_for_the_next_start(folder: Folder) -> None:
 
 def test_the_ports_of_a_folder_differ(folder: Folder) -> None:
     assert len({folder.port(name) for name in ("a", "b", "c", "d")}) == 4
+
+
+def test_git_passes_over_the_folder_with_its_secrets(folder: Folder) -> None:
+    folder.secret("x")
+    subprocess.run(["git", "init", "-q", folder.root.parent], check=True)
+    told = subprocess.run(
+        ["git", "-C", folder.root.parent, "status", "--porcelain", "-uall"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert told.stdout == ""
 
 
 def test_names_that_many_ask_for_at_once_are_all_kept(folder: Folder) -> None:

@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 import typer
-from jsonschema import Draft202012Validator, ValidationError
+from jsonschema import Draft202012Validator, SchemaError, ValidationError
 from scripts.output_schemas import FOLDER, schemas, text
 from tests.support.schemas import OPTIONS, schema_name, validate
 
 from tidemark.cli.main import app
 from tidemark.model.plain import plain
 from tidemark.operations.status import PartitionStatus, RegionStatus
+
+SCHEMAS = schemas()
 
 
 def commands(of: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
@@ -33,22 +35,25 @@ def printing_json() -> set[str]:
 
 
 def test_the_files_are_those_of_the_code() -> None:
-    """B22: python -m scripts.output_schemas --write"""
+    """B22"""
     found = {path.stem: path.read_text() for path in FOLDER.glob("*.json")}
-    assert found == {name: text(schema) for name, schema in schemas().items()}
+    assert found == {name: text(schema) for name, schema in SCHEMAS.items()}, "run: make generated"
 
 
 def test_every_command_that_prints_json_has_a_schema() -> None:
     """B22: and no schema is of none."""
-    assert printing_json() - schemas().keys() == set()
+    assert printing_json() - SCHEMAS.keys() == set()
     besides = {*OPTIONS.values(), "error", "status-all", "preview-inferred", "preview-targets"}
-    assert schemas().keys() - printing_json() - besides == set()
+    assert SCHEMAS.keys() - printing_json() - besides == set()
 
 
-@pytest.mark.parametrize("name", schemas())
-def test_every_schema_is_one_and_describes_what_it_names(name: str) -> None:
+def test_every_schema_is_one() -> None:
     """B22"""
-    Draft202012Validator.check_schema(schemas()[name])
+    for name, schema in SCHEMAS.items():
+        try:
+            Draft202012Validator.check_schema(schema)
+        except SchemaError as error:
+            pytest.fail(f"{name}: {error.message}")
 
 
 def test_what_is_missing_or_new_is_seen() -> None:

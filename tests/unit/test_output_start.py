@@ -8,9 +8,12 @@ from uuid import UUID
 
 import pytest
 
-from tidemark.errors import Refused
 from tidemark.model.output import NOTHING_SENT, NOWHERE, OutputHistory, Sent, Topics
-from tidemark.protocol.errors import OutputTailsUnread
+from tidemark.protocol.errors import (
+    OutputMarkUnknown,
+    OutputResumeAfterWrong,
+    OutputTailsUnread,
+)
 from tidemark.protocol.output_start import begin, keep_seqs, look
 
 BATCHES = [Sent(seq, UUID(int=seq)) for seq in (1, 2, 3)]
@@ -51,10 +54,12 @@ def begun(known: Any) -> Sent:
 @pytest.mark.parametrize("held", [1, None])
 def test_the_newest_batches_may_have_sent_no_record(held: int | None) -> None:
     """B9: the topic names an older one than the ledger; what is advised is taken."""
-    with pytest.raises(Refused, match=r"resume_after: 2$"):
+    with pytest.raises(OutputMarkUnknown, match=r"resume_after: 2$") as unknown:
         begun(Known(1, 2, None))
-    with pytest.raises(Refused, match=r"resume_after: 2$"):
+    assert (unknown.value.held, unknown.value.sent_seq) == (1, 2)
+    with pytest.raises(OutputResumeAfterWrong, match=r"resume_after: 2$") as wrong:
         begun(Known(1, 2, 1))
+    assert (wrong.value.fault, wrong.value.seq) == ("sent", 1)
     assert begun(Known(held, 2, 2)) == BATCHES[1]
     assert begun(Known(1, 1, 1)) == BATCHES[0]
 
@@ -69,8 +74,9 @@ def test_a_ledger_from_before_what_the_topic_holds_gives_out_later_seqs() -> Non
 @pytest.mark.parametrize("wrong", [0, 1, 3, 9])
 def test_nothing_else_is_taken(wrong: int) -> None:
     """B9"""
-    with pytest.raises(Refused, match=r"Nothing was sent\. Set output\.resume_after: 2"):
+    with pytest.raises(OutputResumeAfterWrong) as refused:
         begun(Known(2, 2, wrong))
+    assert refused.value.seq == wrong
 
 
 @dataclass
@@ -86,7 +92,7 @@ class Crowded(Known):
 
 
 def test_a_person_tells_where_a_topic_is_too_full_to_tell() -> None:
-    """B9, B16, G121"""
+    """B9, B16, G100"""
     crowded: Any = Crowded(None, 2, 2)
     assert look("r", crowded, set(), 2) is None
     crowded.resume_after = None

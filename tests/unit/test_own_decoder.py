@@ -1,5 +1,6 @@
 """B12: a decoder of the user's own, and what becomes of wrong answers."""
 
+import re
 import sys
 from types import ModuleType
 from typing import Any
@@ -11,12 +12,26 @@ from tests.support.documents import ROOT, blocks
 from tests.support.own_decoders import Answers
 
 from tidemark.decode import Decoding, Rejected
-from tidemark.errors import InvalidSettings, JobFailed
+from tidemark.errors import TidemarkError
 from tidemark.settings.decode import DecodeSettings
+from tidemark.settings.errors import FieldReserved
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.cluster import Cluster
 from tidemark.spark.decoders import decoder_of
+from tidemark.spark.errors import (
+    OwnDecoderColumnsDiffer,
+    OwnDecoderIndicesOdd,
+    OwnDecoderMiscounted,
+    OwnDecoderNotMade,
+    OwnDecoderNotNullable,
+    OwnDecoderRaised,
+    OwnDecoderReasonOdd,
+    OwnDecoderReordered,
+    OwnDecoderReturnedOther,
+    OwnDecoderRowsInvalid,
+    OwnDecoderRowsMiscounted,
+)
 from tidemark.spark.guarded import GuardedDecoder
 from tidemark.spark.specs import decoding_of
 
@@ -46,67 +61,88 @@ def test_a_class_by_its_name_is_given_its_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "kind", "fields"),
     [
-        ({"kept": pa.array([0], pa.int64())}, "returned 2 rows and named 1 values as kept"),
-        ({"kept": pa.array([0, 3])}, "named 2 as rows and 1 as rejected"),
-        ({"kept": pa.array([0, 0])}, "named 2 as rows and 1 as rejected"),
-        ({"kept": pa.array([0, 1])}, "named 2 as rows and 1 as rejected"),
-        ({"kept": pa.array([-1, 0])}, "named 2 as rows and 1 as rejected"),
-        ({"kept": pa.array([2, 0])}, "in another order"),
-        ({"kept": pa.array([0, None])}, "something else than whole numbers"),
-        ({"kept": [0, True]}, "something else than whole numbers"),
-        ({"kept": None}, "raised: TypeError"),
-        ({"rejected": []}, "named 2 as rows and 0 as rejected"),
-        ({"rejected": [Rejected(1, "X", ""), Rejected(1, "X", "")]}, "and 2 as rejected"),  # type: ignore[arg-type]
-        ({"rejected": [1]}, "rejected by int"),
-        ({"rejected": [Rejected(1, "no name", "")]}, "a reason is like"),  # type: ignore[arg-type]
-        ({"rejected": None}, "raised: TypeError"),
-        ({"rows": rows("a")}, "returned 1 rows"),
-        ({"rows": rows("a", "b", "c")}, "returned 3 rows"),
-        ({"rows": rows("a", "b", left=pa.string())}, "returned the columns"),
-        ({"rows": rows(b"a", b"b", left=pa.binary(), right=pa.string())}, "returned the columns"),
-        ({"rows": pa.table(rows("a", "b"))}, "not as a RecordBatch"),
-        ({"rows": invalid_rows()}, "Arrow finds invalid"),
+        ({"kept": pa.array([0], pa.int64())}, OwnDecoderRowsMiscounted, {"rows": 2, "kept": 1}),
+        ({"kept": pa.array([0, 3])}, OwnDecoderMiscounted, {"kept": 2, "rejected": 1}),
+        ({"kept": pa.array([0, 0])}, OwnDecoderMiscounted, {"kept": 2, "rejected": 1}),
+        ({"kept": pa.array([0, 1])}, OwnDecoderMiscounted, {"kept": 2, "rejected": 1}),
+        ({"kept": pa.array([-1, 0])}, OwnDecoderMiscounted, {"kept": 2, "rejected": 1}),
+        ({"kept": pa.array([2, 0])}, OwnDecoderReordered, {}),
+        ({"kept": pa.array([0, None])}, OwnDecoderIndicesOdd, {}),
+        ({"kept": [0, True]}, OwnDecoderIndicesOdd, {}),
+        ({"kept": None}, OwnDecoderRaised, {}),
+        ({"rejected": []}, OwnDecoderMiscounted, {"kept": 2, "rejected": 0}),
+        (
+            {"rejected": [Rejected(1, "X", ""), Rejected(1, "X", "")]},  # type: ignore[arg-type]
+            OwnDecoderMiscounted,
+            {"kept": 2, "rejected": 2},
+        ),
+        ({"rejected": [1]}, OwnDecoderReturnedOther, {"returned": "int"}),
+        (
+            {"rejected": [Rejected(1, "no name", "")]},  # type: ignore[arg-type]
+            OwnDecoderReasonOdd,
+            {"reason": "'no name'"},
+        ),
+        ({"rejected": None}, OwnDecoderRaised, {}),
+        ({"rows": rows("a")}, OwnDecoderRowsMiscounted, {"rows": 1, "kept": 2}),
+        ({"rows": rows("a", "b", "c")}, OwnDecoderRowsMiscounted, {"rows": 3, "kept": 2}),
+        ({"rows": rows("a", "b", left=pa.string())}, OwnDecoderColumnsDiffer, {}),
+        (
+            {"rows": rows(b"a", b"b", left=pa.binary(), right=pa.string())},
+            OwnDecoderColumnsDiffer,
+            {},
+        ),
+        ({"rows": pa.table(rows("a", "b"))}, OwnDecoderReturnedOther, {"returned": "Table"}),
+        ({"rows": invalid_rows()}, OwnDecoderRowsInvalid, {}),
     ],
 )
-def test_a_wrong_answer_fails_the_job(changed: dict[str, Any], said: str) -> None:
+def test_a_wrong_answer_fails_the_job(
+    changed: dict[str, Any], kind: type[TidemarkError], fields: dict[str, object]
+) -> None:
     """B12: counts, indices, columns and what is in them."""
     own = Answers(pa.schema([]), **changed)
-    with pytest.raises(JobFailed, match=said):
+    with pytest.raises(kind) as failed:
         GuardedDecoder(own, own.schema, "o:O").decode(VALUES)
+    assert failed.value.code == "JOB_FAILED"
+    assert failed.value.fields().items() >= (fields | {"decoder": "o:O"}).items()
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("Raises", "raised: KeyError: 'no such word' (.*own_decoders.py"),
-        ("Silent", "NoneType in place of Decoded"),
-    ],
-)
-def test_a_decoder_that_raises_or_says_nothing_fails_the_job(name: str, said: str) -> None:
+def test_a_decoder_that_raises_or_says_nothing_fails_the_job() -> None:
     """B12"""
-    with pytest.raises(JobFailed, match=said.replace("(", r"\(")):
-        decoder_of(Decoding(f"{OWN}:{name}")).decode(VALUES)
+    with pytest.raises(OwnDecoderRaised) as raised:
+        decoder_of(Decoding(f"{OWN}:Raises")).decode(VALUES)
+    assert re.match(r"KeyError: 'no such word' \(.*own_decoders\.py, line", raised.value.cause)
+    with pytest.raises(OwnDecoderReturnedOther) as other:
+        decoder_of(Decoding(f"{OWN}:Silent")).decode(VALUES)
+    assert (other.value.part, other.value.returned) == ("answer", "NoneType")
 
 
 @pytest.mark.parametrize(
-    ("format", "options", "said"),
+    ("format", "options", "cause"),
     [
-        (f"{OWN}:Missing", {}, "has no attribute 'Missing'"),
-        ("tests.support.nowhere:Words", {}, "No module named"),
-        (f"{OWN}:Words", {"colour": 1}, "unexpected keyword argument 'colour'"),
-        (f"{OWN}:NeverNull", {}, "left are not nullable"),
-        (f"{OWN}:Reserved", {}, "starts with 'kafka_'"),
-        (f"{OWN}:Columnless", {}, "has no attribute 'schema'"),
+        (f"{OWN}:Missing", {}, "AttributeError"),
+        ("tests.support.nowhere:Words", {}, "ModuleNotFoundError"),
+        (f"{OWN}:Words", {"colour": 1}, "TypeError"),
+        (f"{OWN}:Columnless", {}, "AttributeError"),
     ],
 )
 def test_a_decoder_that_cannot_be_made_is_refused(
-    format: str, options: dict[str, Any], said: str
+    format: str, options: dict[str, Any], cause: str
 ) -> None:
     """B12"""
-    with pytest.raises(InvalidSettings, match=said):
+    with pytest.raises(OwnDecoderNotMade) as refused:
         decoder_of(Decoding(format, options=options))
+    assert (refused.value.decoder, refused.value.cause.split(":")[0]) == (format, cause)
+
+
+def test_columns_that_cannot_be_are_refused() -> None:
+    """B12"""
+    with pytest.raises(OwnDecoderNotNullable) as refused:
+        decoder_of(Decoding(f"{OWN}:NeverNull"))
+    assert refused.value.columns == ("left",)
+    with pytest.raises(FieldReserved):
+        decoder_of(Decoding(f"{OWN}:Reserved"))
 
 
 def test_details_become_words_that_postgres_can_keep() -> None:

@@ -7,7 +7,7 @@ import yaml
 from tidemark.errors import InvalidSettings
 from tidemark.model.bounds import Bounds
 from tidemark.settings.decode import Metadata
-from tidemark.settings.errors import PipelineFaults
+from tidemark.settings.errors import FileNotUtf8, FileUnreadable, PipelineFaults
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.kafka import FromTimestamp
 from tidemark.settings.pipeline import Pipeline
@@ -233,8 +233,9 @@ def test_what_is_no_pipeline_at_all(tmp_path: Path, text: str, said: str) -> Non
 def test_a_file_in_another_encoding_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_bytes((MINIMAL + "# Zürich\n").encode("latin-1"))
-    with pytest.raises(InvalidSettings, match=r"p\.yaml:10: not UTF-8"):
+    with pytest.raises(FileNotUtf8) as refused:
         Pipeline.load(path)
+    assert (refused.value.file, refused.value.line) == (path, 10)
 
 
 def test_the_faults_of_a_file_are_data(tmp_path: Path) -> None:
@@ -254,8 +255,9 @@ def test_the_faults_of_a_file_are_data(tmp_path: Path) -> None:
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSettings, match="No such file"):
+    with pytest.raises(FileUnreadable) as refused:
         Pipeline.load(tmp_path / "missing.yaml")
+    assert refused.value.file == tmp_path / "missing.yaml"
 
 
 @pytest.mark.parametrize(("jobs", "project"), [(".", "."), ("dags", "dags"), (None, "dags/deep")])

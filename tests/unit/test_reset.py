@@ -7,6 +7,11 @@ import pytest
 from tidemark.errors import InvalidSettings
 from tidemark.model.state import Mirrored
 from tidemark.protocol.destination import Destination, destination
+from tidemark.protocol.errors import (
+    ResetPlaceMalformed,
+    ResetSeqTooLarge,
+    ResetTimeTooEarly,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,21 +34,24 @@ def test_a_destination_is_read(text: str, expected: Destination) -> None:
 
 @pytest.mark.parametrize("text", ["", "first", "-1", "1.5", "yesterday", "12:00"])
 def test_anything_else_is_refused_with_what_is_possible(text: str) -> None:
-    with pytest.raises(InvalidSettings, match="use last, initial, the seq of a checkpoint"):
+    with pytest.raises(ResetPlaceMalformed) as refused:
         destination(text)
+    assert refused.value.given == text
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "kind"),
     [
-        ("9223372036854775808", "is not the seq of a checkpoint"),
-        ("9" * 5000, "is not the seq of a checkpoint"),
-        ("1969-12-31T23:59:59Z", "lies before 1970"),
-        ("0001-01-01T00:00:00+14:00", "lies before 1970"),
+        ("9223372036854775808", ResetSeqTooLarge),
+        ("9" * 5000, ResetSeqTooLarge),
+        ("1969-12-31T23:59:59Z", ResetTimeTooEarly),
+        ("0001-01-01T00:00:00+14:00", ResetTimeTooEarly),
     ],
 )
-def test_a_place_that_cannot_be_is_refused_before_anything_is_asked(text: str, why: str) -> None:
-    with pytest.raises(InvalidSettings, match=why):
+def test_a_place_that_cannot_be_is_refused_before_anything_is_asked(
+    text: str, kind: type[InvalidSettings]
+) -> None:
+    with pytest.raises(kind):
         destination(text)
 
 

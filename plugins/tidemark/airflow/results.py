@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tidemark.model.amount import amount
 from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
@@ -114,8 +115,8 @@ def _published(result: Mapping[str, Any]) -> str:
     if not result["batches"]:
         return "nothing new"
     return (
-        f"{result['batches']} batches: {result['rows']:,} rows,"
-        f" {result['dead_letters']:,} dead letters"
+        f"{amount(result['batches'], 'batch')}: {amount(result['rows'], 'row')},"
+        f" {amount(result['dead_letters'], 'dead letter')}"
     )
 
 

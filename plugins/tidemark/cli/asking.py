@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from tidemark.cli.errors import in_our_words, told
 from tidemark.cli.project import connections_of
 from tidemark.errors import TidemarkError
-from tidemark.operations.status import RegionStatus, counted, in_ledger, with_kafka
+from tidemark.operations.status import RegionStatus, counted, in_ledger, with_group, with_kafka
 
 if TYPE_CHECKING:
     from tidemark.operations.region import Region
@@ -65,6 +65,7 @@ def status_in(
         found = replace(found, targets=tuple(counted(region, one) for one in found.targets))
     try:
         partitions = tuple(with_kafka(region, found.partitions, patience))
-        return replace(found, partitions=partitions, output=output_status(region, partitions))
+        found = replace(found, partitions=partitions, output=output_status(region, partitions))
+        return with_group(region, found)
     except TidemarkError as error:
         return replace(found, problem=told(error))

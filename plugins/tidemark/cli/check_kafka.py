@@ -15,6 +15,7 @@ from tidemark.kafka.description import describe_group
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.holders import DEAD
 from tidemark.kafka.sessions import BOUNDS, session_bounds
+from tidemark.model.amount import amount
 from tidemark.model.membership import GroupProtocol
 from tidemark.model.topics import is_pattern
 from tidemark.settings.pipeline import Pipeline
@@ -70,7 +71,7 @@ class _Look:
 
     def brokers(self) -> str:
         cluster = self._cluster()
-        return f"cluster {cluster.cluster_id}, {len(cluster.nodes)} brokers"
+        return f"cluster {cluster.cluster_id}, {amount(len(cluster.nodes), 'broker')}"
 
     @property
     def has_patterns(self) -> bool:

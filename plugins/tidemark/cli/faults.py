@@ -329,6 +329,18 @@ class NothingProposed(InvalidSettings):
         return f"topic {', '.join(self.topics)}: {self.cause}. Nothing was written"
 
 
+class TopicToReadMissing(InvalidSettings):
+    """The topic that a new pipeline is to read does not exist."""
+
+    topic: str
+
+    def __str__(self) -> str:
+        return (
+            f"--topic {self.topic}: there is no such topic. Correct the name, or send it a record"
+            " (`tidemark local produce` makes a topic in the local stack)"
+        )
+
+
 class NoRecordToSee(InvalidSettings):
     """A topic holds no record."""
 

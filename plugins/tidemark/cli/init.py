@@ -11,6 +11,7 @@ from tidemark.cli.faults import (
     NothingProposed,
     RegionHasFile,
     TableHasFile,
+    TopicToReadMissing,
     TransformKindUnknown,
 )
 from tidemark.cli.output import Format, Output, Verbose
@@ -129,13 +130,17 @@ def _proposed(
     from tidemark.cli.first_records import raw_records
     from tidemark.cli.project import connection
     from tidemark.cli.proposal import proposal
+    from tidemark.kafka.errors import KafkaTopicMissing
 
     known = connection(registry) if registry else None
-    records = raw_records(_drafted(new.draft, {"format": "raw"}), limit)
+    topics = tuple(new.draft["kafka"]["topics"])
+    try:
+        records = raw_records(_drafted(new.draft, {"format": "raw"}), limit)
+    except KafkaTopicMissing as error:
+        raise TopicToReadMissing(topic=topics[0]) from error
     try:
         return proposal(records, known, as_bytes=as_bytes)
     except InvalidSettings as error:
-        topics = tuple(new.draft["kafka"]["topics"])
         raise NothingProposed(topics=topics, cause=str(error)) from error
 
 

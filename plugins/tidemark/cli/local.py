@@ -92,12 +92,14 @@ def produce(
     from tidemark.cli.project import connection
     from tidemark.kafka.config import kafka_config
     from tidemark.local.produce import ensure_topic, produce_lines
+    from tidemark.model.amount import amount
 
     config = kafka_config(connection("tidemark_kafka"))
     with spinning(f"sending to {topic}"):
         found = ensure_topic(config, topic, partitions)
         count = produce_lines(config, topic, file, key)
-    print_line(f"{count:,} records are in topic {topic}, {found} partitions")
+    verb = "is" if count == 1 else "are"
+    print_line(f"{amount(count, 'record')} {verb} in topic {topic}, {amount(found, 'partition')}")
 
 
 @contextmanager

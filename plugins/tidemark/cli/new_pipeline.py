@@ -7,6 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+from tidemark import DISTRIBUTION
 from tidemark.cli.new_texts import columns, decode_lines, record, scalar
 from tidemark.cli.output import inert
 from tidemark.settings.transform import TransformKind
@@ -89,14 +90,20 @@ class NewPipeline:
 
     def _test(self, proposal: "Proposal") -> str:
         if "registry" in proposal.decode:  # which no test asks
-            return _filled("test.py", region=self.region)
+            return _filled("test.py", region=self.region, testing=TESTING)
         text = record(proposal)
         imports = "import json\n" if "json.dumps" in text else ""
-        return _filled("test_records.py", region=self.region, imports=imports, record=text)
+        return _filled(
+            "test_records.py", region=self.region, imports=imports, record=text, testing=TESTING
+        )
 
     def _table(self, proposal: "Proposal") -> str:
         table = self.draft["target"]["table"]
         return _filled("table.sql", region=self.region, table=table, columns=columns(proposal))
+
+
+TESTING = f"{DISTRIBUTION}[testing]"
+"""What a written test needs to look at the table's statement."""
 
 
 def _filled(name: str, **values: str) -> str:

@@ -133,8 +133,9 @@ def connection(conn_id: str) -> "Connection":
 
 
 def whence(error: Exception) -> str:
-    """For what can't be reached and is of a local stack: which, and how to start it. Else empty."""
-    if not from_local or not isinstance(error, Unreachable):
+    """Where nothing listens and a local stack is meant: which, and how to start it. Else empty."""
+    refused = isinstance(error, Unreachable) and "connection refused" in str(error).lower()
+    if not from_local or not refused:
         return ""
     files = ", ".join(map(str, sorted(from_local)))
     return f"; if you mean the local stack of {files}: {START}"

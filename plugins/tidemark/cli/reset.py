@@ -141,6 +141,6 @@ def _members(pipeline: "Pipeline", connections: "Connections") -> "list[MemberHe
     from tidemark.operations.status import in_ledger
 
     with region_of(pipeline, connections) as region:
-        group, shown = region.group.describe(), in_ledger(region).members
-        found = members_of(group, shown, region.name, pipeline.group)
+        group, at = region.group.describe(), in_ledger(region)
+        found = members_of(group, at.members, region.name, pipeline.group, is_open=at.is_open)
         return [one for one in found if one.in_group]

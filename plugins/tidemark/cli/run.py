@@ -12,6 +12,7 @@ from tidemark.cli.following import followed
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_line
 from tidemark.cli.progress import moving
 from tidemark.cli.project import PipelineFile, connections_of, prepare_spark
+from tidemark.model.amount import amount
 from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
@@ -182,8 +183,9 @@ def _print(
     for remark in remarks:
         print_line(f"remark: {remark}", style="yellow")
     print_line(
-        f"region {region}, epoch {checkpoint.epoch}: {closed.batches} batches,"
-        f" {closed.rows} rows, {closed.dead_letters} dead letters in {seconds} s;"
+        f"region {region}, epoch {checkpoint.epoch}: {amount(closed.batches, 'batch')},"
+        f" {amount(closed.rows, 'row')}, {amount(closed.dead_letters, 'dead letter')}"
+        f" in {seconds} s;"
         f" checkpoint {checkpoint.seq} is in the target and in Kafka",
         style="green",
     )

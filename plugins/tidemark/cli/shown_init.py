@@ -4,14 +4,17 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
 from tidemark.cli.first_records import Preview
-from tidemark.cli.new_pipeline import NewPipeline
+from tidemark.cli.new_pipeline import TESTING, NewPipeline
 from tidemark.cli.output import Output, inert, print_json, print_line, print_table
 from tidemark.cli.proposal import Proposal
+from tidemark.decode.outcome import Reason
+from tidemark.model.amount import amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ def show(done: Initiated, output: Output) -> None:
     print_line("Look at the types, then:", style="bold")
     for command in done.next:
         print_line(f"  {command}")
+    if not all(map(find_spec, ("pytest", "sqlglot"))):
+        print_line(f"The test needs pytest and, for the table, {TESTING}")
 
 
 def _answer(done: Initiated) -> dict[str, Any]:
@@ -73,5 +78,9 @@ def _print_seen(done: Initiated) -> None:
         rows = [(one.name, one.type or "–", one.nulls, one.why) for one in found.fields]
         print_table(("field", "type", "null or missing", "left out, because"), rows)
     reasons = ", ".join(f"{count} {reason}" for reason, count in done.reasons.items())
-    letters = f"{len(done.tried.dead_letters)} dead letters ({reasons})" if reasons else ""
+    letters = (
+        f"{amount(len(done.tried.dead_letters), 'dead letter')} ({reasons})" if reasons else ""
+    )
     print_line(f"Decoded so: {done.tried.decoded} rows, {inert(letters or 'no dead letter')}")
+    if "envelope" in found.decode and Reason.NULL_VALUE in done.reasons:
+        print_line("NULL_VALUE: tombstones of Debezium; what to do: docs/formats-debezium.md")

@@ -12,6 +12,7 @@ from tidemark.cli.faults import WatchHasNoOutput
 from tidemark.cli.output import Format, Output, Verbose, cut, print_json, print_line, print_table
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import DAGS, PipelinesDir, chosen_pipelines
+from tidemark.model.amount import amount
 from tidemark.operations.status import RegionStatus, TargetStatus, place, total
 
 if TYPE_CHECKING:
@@ -66,18 +67,30 @@ def status(
         found = [status_of(pipeline, count=count) for pipeline in wanted]
     for fault in faults:
         tell(f"not a pipeline: {fault}", "yellow")
+    _print(found, output, is_one=region is not None)
+    _tell_problems(found)
+    if any(one.problem for one in found):
+        raise typer.Exit(1)
+
+
+def _print(found: list[RegionStatus], output: Output, *, is_one: bool) -> None:
     if output is Output.json:
         shapes = [_shape(one) for one in found]
-        print_json(shapes[0] if region else shapes)
-    elif region:
+        print_json(shapes[0] if is_one else shapes)
+    elif is_one:
         _print_region(found[0])
     else:
         _print_regions(found)
+
+
+def _tell_problems(found: list[RegionStatus]) -> None:
+    """Each once: what is away is away for all regions of a connection."""
+    regions: dict[str, list[str]] = {}
     for one in found:
         if one.problem:
-            tell(f"{one.region}: {one.problem}", "red")
-    if any(one.problem for one in found):
-        raise typer.Exit(1)
+            regions.setdefault(one.problem, []).append(one.region)
+    for problem, names in regions.items():
+        tell(f"{', '.join(names)}: {problem}", "red")
 
 
 def _watch(region: str | None, folder: Path, every: float, *, count: bool, output: Output) -> None:
@@ -113,8 +126,9 @@ def _print_regions(found: list[RegionStatus]) -> None:
 
 def _line(r: RegionStatus) -> tuple[object, ...]:
     rows = total(target.ledger for target in r.targets)
+    drifting = None if r.problem else r.drifting
     return (
-        r.region, r.state, r.epoch, r.head_seq, r.lag, r.drifting, rows, r.consecutive_resets,
+        r.region, r.state, r.epoch, r.head_seq, r.lag, drifting, rows, r.consecutive_resets,
         r.run_id,
     )  # fmt: skip
 
@@ -151,7 +165,7 @@ def _facts(one: RegionStatus) -> Iterator[tuple[str, Any]]:
     for target in one.targets:
         yield "target", _of_target(target)
     yield "output", _of_output(one.output) if one.output else None
-    yield "letters", f"{one.dead_letters} dead letters" if one.dead_letters else None
+    yield "letters", amount(one.dead_letters, "dead letter") if one.dead_letters else None
     yield "lag", one.lag
 
 

@@ -18,6 +18,7 @@ from tidemark.decode.avro_bytes import invalid
 from tidemark.decode.avro_columns import Columns, columns
 from tidemark.decode.avro_plain import Read
 from tidemark.decode.avro_reader import Readers
+from tidemark.decode.avro_schema import plain
 from tidemark.decode.framing import SchemaId, unframed
 from tidemark.decode.outcome import (
     MAX_VALUE_BYTES,
@@ -38,6 +39,9 @@ FEW = 16
 
 PIECE_BYTES = 4 << 20
 """About so many bytes of values are read together: that takes some ten times their memory."""
+
+ROWS_BYTES = 256 << 10
+"""About so many bytes of values are Python's objects at a time: that takes a hundred times more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +85,17 @@ class AvroDecoder:
         batches, kept, others = self._read_together(values)
         rows: list[dict[str, Any]] = []
         rejected: list[Rejected] = []
+        size = 0
         for index in others:
             try:
                 rows.append(self._row(values[index]))
                 kept.append(index)
             except Refusal as refusal:
                 rejected.append(refusal.of(index))
+            size += len(values[index] or b"")
+            if size >= ROWS_BYTES:
+                batches.append(pa.RecordBatch.from_pylist(rows, self.schema))
+                rows, size = [], 0
         self._plans.forget_unknown()  # asked once a block
         batches.append(pa.RecordBatch.from_pylist(rows, self.schema))
         return Decoded(in_order(batches, kept), pa.array(sorted(kept), pa.int64()), rejected)
@@ -139,8 +148,13 @@ class AvroDecoder:
 
     def _made(self, schema_id: SchemaId) -> Plan:
         schema, named = parsed(self._registry.schema(schema_id))
-        read = Readers(named, refuses_new=self._refuses_new).reader(schema, self._type)
-        return Plan(read, columns(schema, named, self.schema))
+        try:
+            read = Readers(named, refuses_new=self._refuses_new).datum(schema, self._type)
+            return Plan(read, columns(schema, named, self.schema))
+        except Refusal:
+            raise
+        except Exception as error:  # a schema is what its writer pleases
+            raise _no_schema(error) from error
 
 
 def parsed(written: Written) -> tuple[Any, dict[str, Any]]:
@@ -156,10 +170,14 @@ def parsed(written: Written) -> tuple[Any, dict[str, Any]]:
     named: dict[str, Any] = {}
     try:
         for one in flattened(written):
-            schema = parse_schema(json.loads(one.text), named_schemas=named)
+            schema = parse_schema(plain(json.loads(one.text)), named_schemas=named)
     except Exception as error:
-        raise Refusal(Reason.OTHER_SCHEMA, f"{type(error).__name__}: {error}") from error
+        raise _no_schema(error) from error
     return schema, named
+
+
+def _no_schema(error: Exception) -> Refusal:
+    return Refusal(Reason.OTHER_SCHEMA, f"{type(error).__name__}: {error}")
 
 
 def _datum(read: Read, value: bytes, at: int) -> dict[str, Any]:

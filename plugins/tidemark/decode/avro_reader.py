@@ -1,12 +1,12 @@
 """Reading Avro: of a writer's schema and a declared type, the function that reads one as the other.
 
-What is not declared is read too, for its length alone. A schema that contains itself is refused:
-its values could be nested as deep as they please. So is an array of items without bytes: a few
-bytes could name billions of them. What is read is therefore bounded by the value's own size.
+What is not declared is read too, for its length alone. There a schema may contain itself, and its
+values may be nested MAX_DEPTH deep. An array of items without bytes is refused: a few bytes could
+name billions of them. What is read is therefore bounded by the value's own size.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,20 @@ MAX_DEPTH = 64
 MAX_NODES = 10_000
 """Types within types; a schema of a few lines may name one type millions of times."""
 
+MOST_PARTS = 2_000_000
+"""What the items of a value's arrays and maps have within: each takes a hundred times its bytes."""
+
+_COMPLEX = ("record", "error", "array", "map")
 _STEP = re.compile(r"[.\[{]")
+
+
+class _Within:
+    """A record that is passed over, while it is found out how; it may have itself within."""
+
+    read: Read
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
 
 
 class Readers:
@@ -32,8 +45,20 @@ class Readers:
         """`refuses_new`: a record with a field that is not declared is refused."""
         self._named = named
         self._refuses_new = refuses_new
-        self._open: list[str] = []
+        self._open: dict[str, _Within] = {}
         self._nodes = 0
+        self._depth = 0
+        self._parts = 0
+
+    def datum(self, schema: Any, to: pa.DataType) -> Read:
+        """The same for a whole value; no part of it counts for the next one."""
+        read = self.reader(schema, to)
+
+        def begun(data: bytes, at: int) -> tuple[Any, int]:
+            self._depth = self._parts = 0
+            return read(data, at)
+
+        return begun
 
     def reader(self, schema: Any, to: pa.DataType | None, where: str = "$") -> Read:
         """Reads a datum into the declared type; with None it is passed over.
@@ -44,22 +69,27 @@ class Readers:
         if isinstance(schema, list):
             return self._union(schema, to, where)
         self._refuse_endless(where)
-        if isinstance(schema, str):
-            schema = {"type": schema} if schema in PLAIN else self._named[schema]
+        schema = self._whole(schema)
         match schema["type"]:
+            case "record" | "error" if to is None:
+                return self._passed_over(schema, where)
             case "record" | "error":
                 return self._record(schema, to, where)
             case "array":
                 return self._array(schema["items"], to, where)
             case "map":
                 return self._map(schema["values"], to, where)
-            case str(name) if name not in self._named:
-                return plain(schema, to, where)
-        return self.reader(schema["type"], to, where)
+        return plain(schema, to, where)
+
+    def _whole(self, schema: Any) -> Any:
+        """The type that a name stands for."""
+        if isinstance(schema, str):
+            return {"type": schema} if schema in PLAIN else self._named[schema]
+        return schema
 
     def _refuse_endless(self, where: str) -> None:
         self._nodes += 1
-        if self._nodes > MAX_NODES or len(_STEP.findall(where)) > MAX_DEPTH:
+        if self._nodes > MAX_NODES or _depth(where) > MAX_DEPTH:
             raise other(where[:100], "the writer's schema is too large or too deep")
 
     def _union(self, branches: list[Any], to: pa.DataType | None, where: str) -> Read:
@@ -75,7 +105,7 @@ class Readers:
         return union
 
     def _branch(self, branch: Any, to: pa.DataType | None, where: str) -> Read | Refusal:
-        if branch == "null" or branch == {"type": "null"}:
+        if branch == "null":
             return raw.null_at
         try:
             return self.reader(branch, to, where)
@@ -94,28 +124,44 @@ class Readers:
 
         return refused
 
-    def _record(self, schema: Any, to: pa.DataType | None, where: str) -> Read:
+    def _passed_over(self, schema: Any, where: str) -> Read:
         name = schema["name"]
         if name in self._open:
-            raise other(where, f"the writer's schema {name} contains itself")
+            return self._again(self._open[name], _depth(where))
+        self._open[name] = found = _Within(_depth(where))
+        try:
+            found.read = self._record(schema, None, where)
+        finally:
+            del self._open[name]
+        return found.read
+
+    def _again(self, of: _Within, depth: int) -> Read:
+        """Passes over a record within itself, so much deeper than that began."""
+        deeper = depth - of.depth
+
+        def again(data: bytes, at: int) -> tuple[Any, int]:
+            if self._depth + depth > MAX_DEPTH:
+                raise Refusal(Reason.TOO_DEEP, f"nested deeper than {MAX_DEPTH}")
+            self._depth += deeper
+            found = of.read(data, at)
+            self._depth -= deeper
+            return found
+
+        return again
+
+    def _record(self, schema: Any, to: pa.DataType | None, where: str) -> Read:
+        name = schema["name"]
         if to is not None and not pa.types.is_struct(to):
             raise other(where, f"a record is no {to}")
         declared = {} if to is None else {field.name: field.type for field in to}
         new = [one["name"] for one in schema["fields"] if one["name"] not in declared]
         if self._refuses_new and new and to is not None:
             raise Refusal(Reason.NEW_FIELD, f"{name} has {', '.join(new)}, not declared")
-        self._open.append(name)
-        try:
-            parts = [
-                (
-                    one["name"],
-                    self.reader(one["type"], declared.get(one["name"]), f"{where}.{one['name']}"),
-                )
-                for one in schema["fields"]
-            ]
-        finally:
-            self._open.pop()
-        steps = [(name if name in declared else None, read) for name, read in parts]
+        steps = []
+        for one in schema["fields"]:
+            inner = declared.get(one["name"])
+            read = self.reader(one["type"], inner, f"{where}.{one['name']}")
+            steps.append((one["name"] if one["name"] in declared else None, read))
 
         def record(data: bytes, at: int) -> tuple[dict[str, Any], int]:
             found = {}
@@ -130,58 +176,120 @@ class Readers:
     def _array(self, items: Any, to: pa.DataType | None, where: str) -> Read:
         if to is not None and not pa.types.is_list(to):
             raise other(where, f"an array is no {to}")
+        before = self._nodes
         item = self.reader(items, None if to is None else to.value_type, f"{where}[]")
         if not self._takes_bytes(items):
             raise other(where, "the writer's array has items without bytes")
-        return partial(_blocks, item, to is not None)
+        if to is None:
+            return partial(_passed_blocks, item)
+        return partial(
+            _blocks, item, None if self._is_plain(items) else self._counter(self._nodes - before)
+        )
 
     def _map(self, values: Any, to: pa.DataType | None, where: str) -> Read:
         entry = None if to is None else _entry(to, where)
+        before = self._nodes - 1
         value_of = self.reader(values, entry, f"{where}{{}}")
         key_of: Read = raw.bytes_at if entry is None else text_at
 
-        def pair(data: bytes, at: int) -> tuple[dict[str, Any] | None, int]:
+        def passed(data: bytes, at: int) -> tuple[None, int]:
+            _, at = key_of(data, at)
+            return None, value_of(data, at)[1]
+
+        def pair(data: bytes, at: int) -> tuple[dict[str, Any], int]:
             key, at = key_of(data, at)
             value, at = value_of(data, at)
-            return (None if entry is None else {"key": text(key), "value": value}), at
+            return {"key": text(key), "value": value}, at
 
-        return partial(_blocks, pair, to is not None)
+        counted = self._counter(self._nodes - before)
 
-    def _takes_bytes(self, schema: Any) -> bool:
-        """Whether every datum has a byte at least."""
-        if isinstance(schema, str):
-            return (schema in PLAIN and schema != "null") or (
-                schema in self._named and self._takes_bytes(self._named[schema])
-            )
+        def entries(data: bytes, at: int) -> tuple[list[Any], int]:
+            found, at = _blocks(pair, counted, data, at)
+            if len({one["key"] for one in found}) < len(found):
+                raise Refusal(Reason.DUPLICATE_KEY, f"a map has a key twice - at `{where}`")
+            return found, at
+
+        return partial(_passed_blocks, passed) if entry is None else entries
+
+    def _counter(self, parts: int) -> Callable[[int], None]:
+        """Counts items that have so many parts each."""
+
+        def counted(items: int) -> None:
+            self._parts += items * parts
+            if self._parts > MOST_PARTS:
+                raise Refusal(
+                    Reason.TOO_LARGE, f"items of arrays and maps have more than {MOST_PARTS} parts"
+                )
+
+        return counted
+
+    def _is_plain(self, schema: Any) -> bool:
+        """Whether it becomes no more than a number or a text."""
+        if isinstance(schema, list):
+            return all(self._is_plain(one) for one in schema)
+        schema = self._whole(schema)
+        return schema["type"] not in _COMPLEX and "logicalType" not in schema
+
+    def _takes_bytes(self, schema: Any, within: tuple[str, ...] = ()) -> bool:
+        """Whether every datum has a byte at least; one that has itself within has no datum."""
         if isinstance(schema, list):
             return True
-        match schema["type"]:
-            case "record" | "error":
-                return any(self._takes_bytes(field["type"]) for field in schema["fields"])
-            case "fixed":
-                return bool(schema["size"] > 0)
-            case "array" | "map" | "enum":
-                return True
-        return self._takes_bytes(schema["type"])
+        schema = self._whole(schema)
+        if schema["type"] not in ("record", "error"):
+            return bool(schema["type"] != "null" and schema.get("size") != 0)
+        name = schema["name"]
+        return name not in within and any(
+            self._takes_bytes(field["type"], (*within, name)) for field in schema["fields"]
+        )
 
 
-def _blocks(item: Read, keeps: bool, data: bytes, at: int) -> tuple[list[Any] | None, int]:
+def _depth(where: str) -> int:
+    return len(_STEP.findall(where))
+
+
+def _blocks(
+    item: Read, counted: Callable[[int], None] | None, data: bytes, at: int
+) -> tuple[list[Any], int]:
     """Blocks of items, each with its number, or with the negative number and its bytes."""
     found: list[Any] = []
     while True:
-        count, at = long_at(data, at)
+        count, end, at = _block(data, at)
         if not count:
-            return (found if keeps else None), at
-        end = None
-        if count < 0:
-            size, at = long_at(data, at)
-            end = at + size
-        for _ in range(abs(count)):
+            return found, at
+        if counted:
+            counted(count)
+        for _ in range(count):
             value, at = item(data, at)
-            if keeps:
-                found.append(value)
-        if end not in (None, at):
-            raise invalid("a block of items has another size than it says")
+            found.append(value)
+        _refuse_other_end(end, at)
+
+
+def _passed_blocks(item: Read, data: bytes, at: int) -> tuple[None, int]:
+    """The same of items that are passed over."""
+    while True:
+        count, end, at = _block(data, at)
+        if not count:
+            return None, at
+        for _ in range(count):
+            _, at = item(data, at)
+        _refuse_other_end(end, at)
+
+
+def _block(data: bytes, at: int) -> tuple[int, int | None, int]:
+    """How many items follow, where they end if that is said, and where they begin."""
+    count, at = long_at(data, at)
+    end = None
+    if count < 0:
+        size, at = long_at(data, at)
+        count, end = -count, at + size
+    if count > len(data) - at:  # each has a byte at least
+        raise invalid(f"{count} items are said where {len(data) - at} bytes are left")
+    return count, end, at
+
+
+def _refuse_other_end(end: int | None, at: int) -> None:
+    if end not in (None, at):
+        raise invalid("a block of items has another size than it says")
 
 
 def _entry(to: pa.DataType, where: str) -> pa.DataType:

@@ -9,26 +9,29 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from itertools import accumulate
 from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
 
-from tidemark.decode.decimals import amount, check_amount
+from tidemark.decode.decimals import amount, check_amount, number
 from tidemark.decode.outcome import Reason, Refusal
 
 MAX_DEPTH = 64
 
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.?)*+(?:"|\Z)', re.DOTALL)
+"""Never reads a byte twice; a text that is cut off ends with the value."""
 _NOT_A_BRACKET = bytes(set(range(256)) - set(b"{}[]"))
 _NUL_TEXT = b"\\u0000"
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _LIMIT = re.compile(r"Expected `\w+` [<>]|(Number|Integer value) out of range")
 _FLOAT32_END = 2.0**128 - 2.0**103  # the first number that rounds to infinity
 
-CHECK_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError)
+MOST_MEMBERS = 10_000_000
+"""Members of all objects in a value's arrays: each takes some ten bytes, though none is written."""
+
+CHECK_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError, Refusal)
 
 
 class Check:
@@ -36,15 +39,29 @@ class Check:
 
     def __init__(self, schema: pa.Schema, max_bytes: int, *, refuses_new: bool = False) -> None:
         self._max_bytes = max_bytes
-        self.decode = msgspec.json.Decoder(
-            _Kinds(refuses_new).struct(schema), float_hook=Decimal, dec_hook=check_amount
+        self._widest = max((_members(field.type) for field in schema), default=0)
+        self._decode = msgspec.json.Decoder(
+            _Kinds(refuses_new).struct(schema), float_hook=number, dec_hook=check_amount
         ).decode
+        self.decode = self._bounded if self._widest else self._decode
         """Raises one of CHECK_ERRORS for a value that `refusal` then explains."""
+
+    def _bounded(self, value: bytes | None) -> Any:
+        """Where arrays have objects: those of an array of empty ones take hundreds of its bytes."""
+        if value and self.members(value) > MOST_MEMBERS:
+            raise Refusal(Reason.TOO_LARGE, f"objects in arrays have over {MOST_MEMBERS} members")
+        return self._decode(value)  # type: ignore[arg-type]
+
+    def members(self, value: bytes) -> int:
+        """At most so many have the objects in arrays of the value, declared as they are."""
+        return value.count(b"{") * self._widest
 
     def refusal(self, value: bytes | None, error: Exception) -> Refusal:
         """Why `decode` raised `error` for this value."""
         if value is None:
             return Refusal(Reason.NULL_VALUE, "the record has no value")
+        if isinstance(error, Refusal):
+            return error
         if not value.strip(b" \t\r\n"):
             return Refusal(Reason.EMPTY_VALUE, "the value is empty or blank")
         return self.hidden(value) or Refusal(_reason(error), str(error))
@@ -62,6 +79,20 @@ class Check:
                 Reason.NUL_IN_TEXT, "a declared text holds U+0000, which Postgres can't store"
             )
         return None
+
+    def blocks(self, documents: Sequence[bytes]) -> list[list[int]]:
+        """Which of them are read together, for their objects' members take room then too."""
+        if not self._widest:
+            return [list(range(len(documents)))] if documents else []
+        found: list[list[int]] = []
+        left = 0
+        for row, document in enumerate(documents):
+            left -= (members := self.members(document))
+            if left < 0 or not found:
+                found.append([])
+                left = MOST_MEMBERS - members
+            found[-1].append(row)
+        return found
 
     def suspects(self, values: Sequence[bytes]) -> set[int]:
         """Indices of the values for which `hidden` must be asked; all others hide nothing."""
@@ -84,6 +115,16 @@ class Check:
         except CHECK_ERRORS:
             return False
         return _NUL.search(declared) is not None
+
+
+def _members(of: pa.DataType, in_list: bool = False) -> int:
+    """How many the largest object in an array has, with those within it."""
+    if pa.types.is_list(of):
+        return _members(of.value_type, True)
+    if not pa.types.is_struct(of):
+        return 0
+    inner = [_members(member.type, in_list) for member in of]
+    return of.num_fields + sum(inner) if in_list else max(inner, default=0)
 
 
 def _is_utf8(data: bytes) -> bool:

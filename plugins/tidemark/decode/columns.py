@@ -1,49 +1,59 @@
 """Columns: from what Arrow's JSON reader can read to the declared types, column by column.
 
 The reader knows no dates and no binary, and one bad timestamp fails its whole block. So these
-are read as text and converted here: a date is `YYYY-MM-DD`; a timestamp is a date, or a date and
-a time of up to microseconds, in UTC unless it has an offset; binary is base64, as in Spark.
+are read as text and converted here: a date is `YYYY-MM-DD`, with a `Z` behind it as Debezium has
+it or without; a timestamp is a date, or a date and a time of whole microseconds, in UTC unless it
+has an offset; binary is base64, as in Spark.
 """
 
 import re
 from binascii import a2b_base64
+from bisect import bisect_right
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemark.decode import decimals
+from tidemark.decode.exact import same
 from tidemark.decode.outcome import Reason, Refusal
+
+Rows = Callable[[list[int]], list[int]]
+"""From elements of a part of a column to the rows that they are in."""
 
 _LOCAL = r"^[0-9-]{10}([ T][0-9:]+(\.[0-9]{1,6})?)?$"
 _ZONED = r"^[0-9-]{10}[ T][0-9:]+(\.[0-9]{1,6})?(Z|[+-][0-9:]+)$"
+_DAY_OF_UTC = r"^([0-9]{4}-[0-9]{2}-[0-9]{2})Z$"
+_NO_PARTS = r"(\.[0-9]{6})0{1,3}(Z|[+-][0-9:]+)?$"
+_FINE = re.compile(r"[0-9-]{10}[ T][0-9:]+\.[0-9]{7}")
 _LONG_YEAR = re.compile(r"[+-]?[0-9]{5,}-")
-_INSTANT = pa.timestamp("us", "UTC")
+INSTANT = pa.timestamp("us", "UTC")
 _YEARS_1_TO_9999 = {
     pa.date32(): (date.min, date.max),
-    _INSTANT: (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)),
+    INSTANT: (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)),
 }
 
 
 def wire_schema(schema: pa.Schema) -> pa.Schema:
     """The schema to read with, from which `convert` gives the declared one."""
-    return pa.schema([pa.field(f.name, _top_wire(f.type)) for f in schema])
+    return pa.schema([pa.field(f.name, _wire(f.type)) for f in schema])
+
+
+def is_read(text: str, to: pa.DataType) -> bool:
+    """Whether a text is a date or a timestamp as `convert` reads them."""
+    found = _leaf(pa.array([text]), to)
+    return found.null_count == 0 and not _outside(found)
 
 
 def convert(batch: pa.RecordBatch, schema: pa.Schema) -> tuple[pa.RecordBatch, dict[int, Refusal]]:
     """The batch in the declared types, and the rows that could not be converted.
 
     Those rows are still in the batch, null where they failed.
-
-    Raises:
-        Refusal: some row holds a nested value that cannot be converted.
     """
     bad: dict[int, Refusal] = {}
     columns = [_column(batch.column(i), field, bad) for i, field in enumerate(schema)]
     return pa.RecordBatch.from_arrays(columns, schema=schema), bad
-
-
-def _top_wire(of: pa.DataType) -> pa.DataType:
-    return pa.string() if pa.types.is_timestamp(of) else _wire(of)
 
 
 def _wire(of: pa.DataType) -> pa.DataType:
@@ -51,29 +61,63 @@ def _wire(of: pa.DataType) -> pa.DataType:
         return pa.struct([pa.field(member.name, _wire(member.type)) for member in of])
     if pa.types.is_list(of):
         return pa.list_(_wire(of.value_type))
-    return pa.string() if pa.types.is_date(of) or pa.types.is_binary(of) else of
+    if pa.types.is_decimal(of):
+        return decimals.WIRE
+    return pa.string() if pa.types.is_binary(of) or _is_time(of) else of
+
+
+def _is_time(of: pa.DataType) -> bool:
+    return bool(pa.types.is_date(of) or pa.types.is_timestamp(of))
 
 
 def _column(array: pa.Array, field: pa.Field, bad: dict[int, Refusal]) -> pa.Array:
-    if pa.types.is_timestamp(field.type):
-        converted = _instants(array)
-    elif pa.types.is_date(field.type):
-        converted = _cast_rows(array, field.type)
-    elif pa.types.is_nested(field.type):
-        converted = _nested(array, field.type, field.name)
-    else:
-        converted = _leaf(array, field.type)
-    if converted.null_count > array.null_count:
-        for row in pc.indices_nonzero(pc.and_not(array.is_valid(), converted.is_valid())):
-            bad.setdefault(row.as_py(), _unreadable(array[row.as_py()].as_py(), field))
-    for row in _outside(converted):
-        bad.setdefault(row, _out_of_range(field.name))
+    if pa.types.is_nested(field.type):
+        return _nested(array, field, bad, same)
+    return _judged(array, field, bad, same)
+
+
+def _nested(array: pa.Array, of: pa.Field, bad: dict[int, Refusal], rows_of: Rows) -> pa.Array:
+    """The column, or a part of it; `rows_of` tells in which rows its elements are."""
+    to = of.type
+    if pa.types.is_struct(to):
+        members = [
+            _nested(array.field(i), member.with_name(of.name), bad, rows_of)
+            for i, member in enumerate(to)
+        ]
+        return pa.StructArray.from_arrays(members, fields=list(to), mask=array.is_null())
+    if pa.types.is_list(to):
+
+        def rows_of_items(items: list[int]) -> list[int]:
+            begins = array.offsets.to_pylist()
+            return rows_of([bisect_right(begins, item) - 1 for item in items])
+
+        items = _nested(array.values, pa.field(of.name, to.value_type), bad, rows_of_items)
+        return pa.ListArray.from_arrays(array.offsets, items, type=to, mask=array.is_null())
+    return _judged(array, of, bad, rows_of)
+
+
+def _judged(array: pa.Array, of: pa.Field, bad: dict[int, Refusal], rows_of: Rows) -> pa.Array:
+    converted = _leaf(array, of.type)
+    lost, outside = _lost(array, converted), _outside(converted)
+    for at, row in zip(lost, rows_of(lost), strict=True) if lost else ():
+        bad.setdefault(row, _unreadable(array[at].as_py(), of))
+    for row in rows_of(outside) if outside else ():
+        bad.setdefault(row, _out_of_range(of.name))
     return converted
 
 
-def _unreadable(text: str, field: pa.Field) -> Refusal:
-    reason = Reason.OUT_OF_RANGE if _LONG_YEAR.match(text) else Reason.WRONG_TYPE
-    return Refusal(reason, f"{text[:50]!r} is no {field.type} - at `$.{field.name}`")
+def _lost(array: pa.Array, converted: pa.Array) -> list[int]:
+    """The rows that could not be converted."""
+    if converted.null_count == array.null_count:
+        return []
+    lost = pc.and_not(array.is_valid(), converted.is_valid())
+    return list(pc.indices_nonzero(lost).to_pylist())
+
+
+def _unreadable(text: str, of: pa.Field) -> Refusal:
+    is_beyond = _LONG_YEAR.match(text) or _FINE.match(text)
+    reason = Reason.OUT_OF_RANGE if is_beyond else Reason.WRONG_TYPE
+    return Refusal(reason, f"{text[:50]!r} is no {of.type} - at `$.{of.name}`")
 
 
 def _instants(texts: pa.Array) -> pa.Array:
@@ -82,11 +126,21 @@ def _instants(texts: pa.Array) -> pa.Array:
     Arrow casts texts that all have an offset, or that all have none: apart, few cuts are needed.
     """
     try:
-        return texts.cast(_INSTANT)
+        return texts.cast(INSTANT)
     except pa.ArrowInvalid:
-        zoned = _cast_rows(_only(_ZONED, texts), _INSTANT)
+        texts = pc.replace_substring_regex(pc.ascii_upper(texts), _NO_PARTS, r"\1\2")
+        texts = pc.replace_substring_regex(texts, _DAY_OF_UTC, r"\1")
+        zoned = _cast_rows(_only(_ZONED, texts), INSTANT)
         local = _cast_rows(_only(_LOCAL, texts), pa.timestamp("us"))
-        return pc.coalesce(zoned, local.cast(_INSTANT))
+        return pc.coalesce(zoned, local.cast(INSTANT))
+
+
+def _days(texts: pa.Array) -> pa.Array:
+    """Days, null where a text is none."""
+    try:
+        return texts.cast(pa.date32())
+    except pa.ArrowInvalid:
+        return _cast_rows(pc.replace_substring_regex(texts, _DAY_OF_UTC, r"\1"), pa.date32())
 
 
 def _only(pattern: str, texts: pa.Array) -> pa.Array:
@@ -110,26 +164,13 @@ def _cast_rows(array: pa.Array, to: pa.DataType) -> pa.Array:
     return pa.concat_arrays(parts)
 
 
-def _nested(array: pa.Array, to: pa.DataType, name: str) -> pa.Array:
-    if pa.types.is_struct(to):
-        members = [_nested(array.field(i), member.type, name) for i, member in enumerate(to)]
-        return pa.StructArray.from_arrays(members, fields=list(to), mask=array.is_null())
-    if pa.types.is_list(to):
-        items = _nested(array.values, to.value_type, name)
-        return pa.ListArray.from_arrays(array.offsets, items, type=to, mask=array.is_null())
-    leaf = _leaf(array, to)
-    if _outside(leaf):
-        raise _out_of_range(name)
-    return leaf
-
-
 def _leaf(array: pa.Array, to: pa.DataType) -> pa.Array:
+    """The values, null where a text is none."""
     if pa.types.is_binary(to):
         return pa.array([t if t is None else a2b_base64(t) for t in array.to_pylist()], to)
-    try:
-        return array.cast(to)
-    except pa.ArrowInvalid as error:
-        raise Refusal(Reason.WRONG_TYPE, str(error)) from error
+    if pa.types.is_timestamp(to):
+        return _instants(array)
+    return _days(array) if pa.types.is_date(to) else array.cast(to)
 
 
 def _out_of_range(name: str) -> Refusal:

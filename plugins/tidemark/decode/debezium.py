@@ -4,13 +4,14 @@ An event holds the row before and after the change, and what the change is: `c`r
 snapshot), `u`pdate, `d`elete. With its schema inside, all this is the event's `payload`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark.decode.outcome import Decoded, Reason, Refusal, Rejected
+from tidemark.decode.outcome import Decoded, Reason, Refusal
 from tidemark.decode.port import Decoder
+from tidemark.decode.unavailable import Unavailable, refusals, with_refused
 from tidemark.settings.decode import SOURCE_PREFIX
 
 DELETED = "deleted"
@@ -25,7 +26,8 @@ _CHANGES = pa.array(["c", "r", "u", _DELETE])
 class DebeziumDecoder:
     """The declared columns of the changed row, and DELETED; another decoder reads the event.
 
-    Then what of its `source` is asked for.
+    Then what of its `source` is asked for. A row with a value that the event does not tell is
+    refused; of a row that is deleted such a value is null.
     """
 
     def __init__(
@@ -33,11 +35,14 @@ class DebeziumDecoder:
         declared: pa.Schema,
         decoder_of: Callable[[pa.Schema], Decoder],
         source: Sequence[str] = (),
+        placeholder: Unavailable | None = None,
     ) -> None:
         told = [pa.field(name, _NUMBERS.get(name, pa.string())) for name in source]
         named = [one.with_name(f"{SOURCE_PREFIX}{one.name}") for one in told]
         self.schema = pa.schema([*declared, pa.field(DELETED, pa.bool_()), *named])
-        row = pa.struct(list(declared))
+        self._declared = declared
+        self._placeholder = placeholder or Unavailable()
+        row = pa.struct(self._placeholder.wire(declared))
         event = [pa.field("before", row), pa.field("after", row), pa.field("op", pa.string())]
         event += [pa.field("source", pa.struct(told))] if told else []
         self._inner = decoder_of(pa.schema([*event, pa.field("payload", pa.struct(event))]))
@@ -56,12 +61,20 @@ class DebeziumDecoder:
         is_change = pc.and_(pc.is_in(op, _CHANGES), row.is_valid())
         is_twice = pc.and_(found.rows["op"].is_valid(), found.rows["payload"].is_valid())
         good = pc.or_(pc.and_(is_change, pc.invert(is_twice)), is_bare)
+        told = self._placeholder.found(row.flatten(), self._declared)
+        refused = _refused(op, good) | refusals(
+            self._declared.names, [pc.and_(pc.and_not(mask, deleted), good) for _, mask in told]
+        )
         rows = pa.RecordBatch.from_arrays(
-            [*row.flatten(), deleted, *(column for one in source for column in one.flatten())],
+            [
+                *(pc.if_else(mask, pa.scalar(None, column.type), column) for column, mask in told),
+                deleted,
+                *(column for one in source for column in one.flatten()),
+            ],
             schema=self.schema,
         )
-        rejected = [*found.rejected, *_refused(kept, op, good)]
-        rejected.sort(key=lambda one: one.index)
+        good = pa.array([row not in refused for row in range(len(kept))], pa.bool_())
+        rejected = with_refused(found.rejected, kept, refused)
         return Decoded(rows.filter(good), found.kept.filter(good), rejected)
 
 
@@ -76,10 +89,11 @@ def _event(rows: pa.RecordBatch) -> list[pa.Array]:
     ]
 
 
-def _refused(kept: list[int], op: pa.Array, good: pa.BooleanArray) -> Iterator[Rejected]:
-    for at in pc.indices_nonzero(pc.invert(good)).to_pylist():
-        refusal = Refusal(
+def _refused(op: pa.Array, good: pa.BooleanArray) -> dict[int, Refusal]:
+    return {
+        at: Refusal(
             Reason.NOT_A_CHANGE,
             f"no change of one row: op is {op[at].as_py()!r}, or its row is null",
         )
-        yield refusal.of(kept[at])
+        for at in pc.indices_nonzero(pc.invert(good)).to_pylist()
+    }

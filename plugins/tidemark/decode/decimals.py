@@ -5,14 +5,19 @@ without an error. So each is checked in exact arithmetic before.
 """
 
 import re
-from decimal import Context, Decimal
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
 
+WIRE = pa.decimal256(76, 38)
+"""What the reader reads: any decimal(p,s), in whatever digits it is written (12.340 is 12.34)."""
+
 _TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
-_MAX_EXPONENT = 38
-_EXACT = Context(prec=2 * _MAX_EXPONENT + 4)
+_MAX_TEXT = 200
+"""Characters of a number, so that its digits cost nothing to count."""
+_EXPONENTS = range(-WIRE.precision, WIRE.scale + 1)
+_EXACT = Context(prec=2 * WIRE.precision)
 
 
 class Amount:
@@ -27,6 +32,18 @@ def amount(of: pa.DataType) -> type[Amount]:
     return type("Amount", (Amount,), {"precision": of.precision, "scale": of.scale})
 
 
+def number(text: str) -> Decimal:
+    """The number of a JSON text that has a point or an exponent.
+
+    Raises:
+        ValueError: no decimal(p,s) is written so, or Python has no such number.
+    """
+    try:
+        return Decimal(text if len(text) <= _MAX_TEXT else "")
+    except InvalidOperation:
+        raise ValueError("Number out of range of any decimal") from None
+
+
 def check_amount(kind: type, found: Any) -> Amount:
     """An instance of `kind`, which says that what was found fits it.
 
@@ -34,9 +51,11 @@ def check_amount(kind: type, found: Any) -> Amount:
         ValueError: it is no number, or not one of the type's.
     """
     name = f"decimal({kind.precision},{kind.scale})"  # type: ignore[attr-defined]
-    if isinstance(found, str) and not _TEXT.fullmatch(found):
-        raise ValueError(f"Expected `{name}`, got another text")
-    if type(found) not in (int, Decimal, str):
+    if isinstance(found, str):
+        if not _TEXT.fullmatch(found):
+            raise ValueError(f"Expected `{name}`, got another text")
+        found = number(found)
+    if type(found) not in (int, Decimal):
         raise ValueError(f"Expected `{name}`, got `{type(found).__name__}`")
     if not _fits(Decimal(found), kind):
         raise ValueError(f"Number out of range of {name}")
@@ -44,8 +63,8 @@ def check_amount(kind: type, found: Any) -> Amount:
 
 
 def _fits(number: Decimal, kind: Any) -> bool:
-    exponent = number.as_tuple().exponent
-    if abs(int(exponent)) > _MAX_EXPONENT:
+    _, digits, exponent = number.as_tuple()
+    if exponent not in _EXPONENTS or len(digits) > WIRE.precision:
         return False
     if number and number.adjusted() >= kind.precision - kind.scale:
         return False

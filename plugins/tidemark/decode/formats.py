@@ -11,6 +11,7 @@ from tidemark.decode.json import JsonDecoder
 from tidemark.decode.port import Decoder, Decoding
 from tidemark.decode.raw import RawDecoder
 from tidemark.decode.registry import registry_of
+from tidemark.decode.unavailable import Unavailable, UnavailableDecoder
 from tidemark.settings.format import Format
 
 
@@ -55,8 +56,11 @@ def _protobuf(decoding: Decoding) -> Decoder:
 
 
 def _enveloped(decoding: Decoding, decoder_of: Callable[[pa.Schema], Decoder]) -> Decoder:
+    placeholder = Unavailable(decoding.placeholder) if decoding.placeholder else None
     if decoding.envelope:
-        return DebeziumDecoder(decoding.declared, decoder_of, decoding.source)
+        return DebeziumDecoder(decoding.declared, decoder_of, decoding.source, placeholder)
+    if placeholder:
+        return UnavailableDecoder(decoding.declared, decoder_of, placeholder)
     return decoder_of(decoding.declared)
 
 

@@ -9,12 +9,16 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import Any
 
+import pyarrow as pa
+
 from tidemark.decode.check import MAX_DEPTH
+from tidemark.decode.columns import INSTANT, is_read
+from tidemark.settings.field_types import parse_type
 
 NOTHING, MIXED = "only nulls", "values of several kinds"
 
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d(:?\d\d)?)?")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}Z?")
+_INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ Tt][0-9:]+(\.[0-9]{1,9})?([Zz]|[+-][0-9:]+)?")
 _NARROW = {
     ("bigint", "decimal(38,0)"): "decimal(38,0)",
     ("bigint", "double"): "double",
@@ -37,13 +41,21 @@ def kinds(documents: Iterable[dict[str, Any]]) -> dict[str, Kind]:
 def declared(kind: Kind) -> str | None:
     """The type's text; None where none can be declared. Members without a type are left out."""
     if isinstance(kind, dict):
-        members = {name: declared(one) for name, one in kind.items()}
+        members = {name: declared(one) for name, one in kind.items() if _is_name(name)}
         inner = ",".join(f"{_quoted(name)}:{text}" for name, text in members.items() if text)
         return f"struct<{inner}>" if inner else None
     if isinstance(kind, list):
         item = declared(kind[0])
         return item and f"array<{item}>"
     return None if kind in (NOTHING, MIXED) else kind
+
+
+def _is_name(name: str) -> bool:
+    try:
+        parse_type(f"struct<{_quoted(name)}:int>")
+    except ValueError:
+        return False
+    return True
 
 
 def _quoted(name: str) -> str:
@@ -78,9 +90,11 @@ def _whole(value: int) -> str:
 
 
 def _of_text(value: str) -> str:
-    if _DATE.fullmatch(value):
+    """A time is one if it is read as one."""
+    if _DATE.fullmatch(value) and is_read(value, pa.date32()):
         return "date"
-    return "timestamp" if _INSTANT.fullmatch(value) else "string"
+    is_instant = _INSTANT.fullmatch(value) and is_read(value, INSTANT)
+    return "timestamp" if is_instant else "string"
 
 
 def _merged(one: Kind, other: Kind) -> Kind:

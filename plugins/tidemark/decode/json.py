@@ -88,7 +88,7 @@ class JsonDecoder:
         self, indices: list[int], documents: list[bytes], rejected: list[Rejected]
     ) -> Iterator[pa.RecordBatch]:
         """The rows of all documents but those that it rejects, in order."""
-        todo = [list(range(len(documents)))] if documents else []
+        todo = self._check.blocks(documents)[::-1]
         while todo:
             rows = todo.pop()
             try:

@@ -42,13 +42,16 @@ def suspects(documents: list[bytes], refusal: Refusal) -> list[int]:
 
 
 def parts(rows: list[int], refusal: Refusal, refused: Collection[int]) -> list[list[int]]:
-    """The rows but the refused, cut around the one that the refusal names, else in halves.
+    """The rows but the refused, cut around the one that the refusal names, or in halves.
 
-    The last part first.
+    Where none could be left out, both: however many are refused, none is read too often. The last
+    part first.
     """
     found = _ROW.search(refusal.detail)
     mark = int(found[1]) if found else len(rows)
     cuts = {mark, mark + 1} if mark < len(rows) else {len(rows) // 2}
+    if not refused:
+        cuts.add((max(cuts) + len(rows)) // 2)
     edges = sorted({0, len(rows)} | cuts, reverse=True)
     cut = ([row for row in rows[low:high] if row not in refused] for high, low in pairwise(edges))
     return [part for part in cut if part]

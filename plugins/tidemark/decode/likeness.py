@@ -18,6 +18,7 @@ class Likeness(StrEnum):
     protobuf = "Protobuf behind a schema id"
     other_json = "JSON that is no object"
     container = "a file of Avro in each value (an object container)"
+    marked = "text behind a byte order mark, which JSON may not have"
     xml = "XML"
     gzip = "gzip"
     text = "text that is no JSON"
@@ -26,7 +27,12 @@ class Likeness(StrEnum):
 
 
 _FRAMED = (Likeness.framed_json, Likeness.avro, Likeness.protobuf)
-_MAGIC = {b"Obj\1": Likeness.container, b"\x1f\x8b": Likeness.gzip, b"<": Likeness.xml}
+_MAGIC = {
+    b"Obj\1": Likeness.container,
+    b"\x1f\x8b": Likeness.gzip,
+    b"<": Likeness.xml,
+    b"\xef\xbb\xbf": Likeness.marked,
+}
 
 _VARINT, _EIGHT, _SIZED, _FOUR = 0, 1, 2, 5
 _WIDTHS = {_EIGHT: 8, _FOUR: 4}

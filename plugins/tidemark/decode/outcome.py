@@ -33,6 +33,8 @@ class Reason(StrEnum):
     INVALID_PROTOBUF = "INVALID_PROTOBUF"
     NEW_FIELD = "NEW_FIELD"
     NOT_A_CHANGE = "NOT_A_CHANGE"
+    UNAVAILABLE = "UNAVAILABLE"
+    UNREADABLE = "UNREADABLE"
 
 
 class Refusal(Exception):

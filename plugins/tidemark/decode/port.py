@@ -33,6 +33,8 @@ class Decoding:
     """registry: the id of a schema stands in front of each value; headers: in a header."""
     envelope: str | None = None
     """debezium: a value is a change event, and its row is wanted."""
+    placeholder: str | None = None
+    """What Debezium writes for a value that it does not know; none: its own, of an envelope."""
     refuses_new: bool = False
     """Whether a record with a field that is not declared is rejected; else that is passed over."""
     source: tuple[str, ...] = ()

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 
+PIECE_BYTES = 256 << 10
+"""About so many bytes of values are messages at a time: that takes a hundred times more."""
+
+
 class ProtobufDecoder:
     """Reads messages into the columns of `schema`.
 
@@ -52,7 +56,14 @@ class ProtobufDecoder:
         found: dict[Messages, dict[int, Message]] = {}
         empty: list[int] = []
         rejected: list[Rejected] = []
+        batches: list[pa.RecordBatch] = []
+        kept: list[int] = []
+        size = 0
         for index, value in enumerate(values):
+            size += len(value or b"")
+            if size > PIECE_BYTES:
+                self._read(found, batches, kept, rejected)
+                found, size = {}, 0
             if value is None and self._takes_null:
                 empty.append(index)
                 continue
@@ -63,30 +74,29 @@ class ProtobufDecoder:
             else:
                 found.setdefault(kind, {})[index] = message
         self._kinds.forget_unknown()  # asked once a block
-        return self._decoded(found, empty, rejected)
+        self._read(found, batches, kept, rejected)
+        nulls = [pa.nulls(len(empty), one.type) for one in self.schema]
+        batches.append(pa.RecordBatch.from_arrays(nulls, schema=self.schema))
+        kept += empty
+        rejected.sort(key=lambda one: one.index)
+        return Decoded(in_order(batches, kept), pa.array(sorted(kept), pa.int64()), rejected)
 
     def _message(self, value: bytes | None) -> "tuple[Messages, Message]":
         value = within(value, self._max_bytes, may_be_empty=self._kinds.may_be_empty)
         kind, at = self._kinds.of(value)
         return kind, kind.parsed(value[at:])
 
-    def _decoded(
+    def _read(
         self,
         found: "dict[Messages, dict[int, Message]]",
-        empty: list[int],
+        batches: list[pa.RecordBatch],
+        kept: list[int],
         rejected: list[Rejected],
-    ) -> Decoded:
-        batches = [
-            pa.RecordBatch.from_arrays(
-                [pa.nulls(len(empty), one.type) for one in self.schema], schema=self.schema
-            )
-        ]
-        kept = empty
+    ) -> None:
+        """Rows of these messages, and their indices; or why they are none."""
         for kind, messages in found.items():
             indices = list(messages)
             batch, refused = kind.rows(list(messages.values()))
             batches.append(batch)
             kept += [index for at, index in enumerate(indices) if at not in refused]
             rejected += [refusal.of(indices[at]) for at, refusal in refused.items()]
-        rejected.sort(key=lambda one: one.index)
-        return Decoded(in_order(batches, kept), pa.array(sorted(kept), pa.int64()), rejected)

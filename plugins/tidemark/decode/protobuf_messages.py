@@ -8,10 +8,14 @@ import pyarrow as pa
 from tidemark.decode.outcome import Reason, Refusal
 from tidemark.decode.protobuf_parts import parts
 from tidemark.decode.protobuf_reader import Read, Reader
+from tidemark.decode.protobuf_weight import bounded
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
     from google.protobuf.message import Message
+
+
+_NO_MEMORY = "Arena alloc failed"
 
 
 class Messages:
@@ -32,6 +36,7 @@ class Messages:
         self._errors = (DecodeError, ValueError)
         self._parse: Callable[[bytes], Message] = message.FromString
         reading = Reader(message.HasField, refuses_new=refuses_new)
+        self._refuse_heavy = bounded(descriptor)
         self._check = reading.sound(descriptor, schema.names)
         self._is_whole = message.IsInitialized if _requires(descriptor) else None
         self._reads = [reading.field(descriptor, one.name, one.type) for one in schema]
@@ -41,10 +46,14 @@ class Messages:
 
         Raises:
             Refusal: the bytes are none.
+            MemoryError: there is too little for it here.
         """
+        self._refuse_heavy(body)
         try:
             found = self._parse(body)
         except self._errors as error:
+            if _NO_MEMORY in str(error):  # another worker may have more
+                raise MemoryError(str(error)) from None
             raise Refusal(Reason.INVALID_PROTOBUF, str(error)) from None
         if self._is_whole and not self._is_whole(found):
             raise Refusal(Reason.INVALID_PROTOBUF, "a required field is missing")

@@ -92,6 +92,8 @@ class Reader:
 
         def entries(message: Any) -> list[dict[str, Any]]:
             found = get(message)
+            if bytes in map(type, found):  # proto2 lets them pass, and has no order for them
+                raise Refusal(Reason.INVALID_UTF8, f"a key is not valid UTF-8 - at `{where}`")
             return [{"key": key_of(key), "value": value_of(found[key])} for key in sorted(found)]
 
         return entries

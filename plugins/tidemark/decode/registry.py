@@ -41,6 +41,9 @@ NO_SUCH_SCHEMA = 40403
 FIRST_NO_ID = 1 << 31
 """Readers take the four bytes in front of a value for a signed number."""
 
+MOST_REFERENCES = 64
+"""Schemas that refer to one another in a row."""
+
 PROTOBUF = "PROTOBUF"
 SERIALIZED = "serialized"
 """The form of a Protobuf schema that needs no parser: its descriptor, in base64."""
@@ -65,7 +68,7 @@ class Registry:
             Unreachable: it does not answer, or with anything but a schema.
             InvalidSettings: its connection can't be used.
         """
-        return self._with_references(self._found(schema_id))
+        return _Whole(self).of(self._found(schema_id))
 
     def serialized(self, schema_id: SchemaId) -> Written:
         """A schema of Protobuf and those it imports, each as a descriptor in base64.
@@ -73,8 +76,8 @@ class Registry:
         Raises:
             Refusal, Unreachable, InvalidSettings: as `schema`; or it is of another kind.
         """
-        self._written(self._found(schema_id)).refuse_other_than(PROTOBUF)
-        return self._with_references(self._found(schema_id, SERIALIZED), SERIALIZED)
+        self.written(self._found(schema_id)).refuse_other_than(PROTOBUF)
+        return _Whole(self, SERIALIZED).of(self._found(schema_id, SERIALIZED))
 
     def latest(self, subject: str, form: str | None = None) -> tuple[int, Written]:
         """The newest version of a subject, and its schema; one of Protobuf in this form.
@@ -86,8 +89,8 @@ class Registry:
         found = self._latest(subject)
         if form and found.schema.schema_type == PROTOBUF:
             found = self._latest(subject, form)
-            return found.version, self._with_references(found.schema, form)
-        return found.version, self._with_references(found.schema)
+            return found.version, _Whole(self, form).of(found.schema)
+        return found.version, _Whole(self).of(found.schema)
 
     def register(self, subject: str, text: str) -> int:
         """The id of a schema of Avro under a subject; it is registered if it is new there.
@@ -137,18 +140,38 @@ class Registry:
 
     def _found(self, schema_id: SchemaId, form: str | None = None) -> "Schema":
         client = self._client(form)
-        if isinstance(schema_id, int):
-            return self._asked(lambda: client.get_schema(schema_id, fmt=form))
-        return self._asked(lambda: client.get_schema_by_guid(schema_id, fmt=form))
+        if isinstance(schema_id, str):
+            return self._of_guid(lambda: client.get_schema_by_guid(schema_id, fmt=form))
+        if schema_id >= FIRST_NO_ID:
+            raise _unknown()
+        return self._asked(lambda: client.get_schema(schema_id, fmt=form))
 
-    def _with_references(
-        self, schema: "Schema", form: str | None = None, name: str = ""
-    ) -> Written:
-        written = self._written(schema, form)
-        references = tuple(self._referred(one, form) for one in schema.references or ())
-        return replace(written, references=references, name=name)
+    def _of_guid(self, ask: "Callable[[], Schema]") -> "Schema":
+        """The answer; a registry without GUIDs has no page for them, and does not know the schema.
 
-    def _written(self, schema: "Schema", form: str | None = None) -> Written:
+        Bytes of any kind may look like a GUID, so they must not make such a registry unreachable.
+        """
+        from confluent_kafka.schema_registry import SchemaRegistryError
+
+        def found() -> "Schema | None":
+            try:
+                return ask()
+            except SchemaRegistryError as error:
+                if error.http_status_code != NOT_FOUND:
+                    raise
+                return None
+
+        if (schema := self._asked(found)) is not None:
+            return schema
+        self.ping()
+        raise _unknown()
+
+    def written(self, schema: "Schema", form: str | None = None) -> Written:
+        """The schema alone.
+
+        Raises:
+            Unreachable: it is none, or not in this form.
+        """
         text = schema.schema_str
         if not isinstance(text, str) or (form and not _BASE64.fullmatch(text)):
             self._client(form).clear_caches()  # it keeps whatever was answered
@@ -157,10 +180,10 @@ class Registry:
             )
         return Written(schema.schema_type or "AVRO", text)
 
-    def _referred(self, to: "SchemaReference", form: str | None) -> Written:
+    def version(self, subject: str, version: int, form: str | None) -> "Schema":
+        """A version of a subject; raises as `schema`, and if there is none."""
         client = self._client(form)
-        found = self._asked(lambda: client.get_version(to.subject, to.version, fmt=form))
-        return self._with_references(found.schema, form, to.name or "")
+        return self._asked(lambda: client.get_version(subject, version, fmt=form)).schema
 
     def _asked(self, ask: Callable[[], T], subject: str = "") -> T:
         from confluent_kafka.schema_registry import SchemaRegistryError
@@ -171,13 +194,49 @@ class Registry:
             if subject and error.http_status_code == NOT_FOUND and error.error_code in NO_SUBJECT:
                 raise SubjectNotKnown(url=self._url, subject=subject) from error
             if (error.http_status_code, error.error_code) == (NOT_FOUND, NO_SUCH_SCHEMA):
-                raise Refusal(Reason.UNKNOWN_SCHEMA, "the registry knows no such schema") from error
+                raise _unknown() from error
             raise RegistryFailed(url=self._url, cause=str(error)) from error
         except Exception as error:
             raise self._silent(error) from error
 
     def _silent(self, error: Exception) -> RegistrySilent:
         return RegistrySilent(url=self._url, cause=f"{type(error).__name__}: {error}")
+
+
+class _Whole:
+    """A schema with all that it refers to, each asked for once."""
+
+    def __init__(self, registry: Registry, form: str | None = None) -> None:
+        self._registry = registry
+        self._form = form
+        self._found: dict[tuple[str, int, str], Written] = {}
+
+    def of(self, schema: "Schema", name: str = "", depth: int = 0) -> Written:
+        """The schema, by this name where another refers to it.
+
+        Raises:
+            Refusal: its references are nested too deep.
+            Unreachable, InvalidSettings: see `Registry.schema`.
+        """
+        if depth > MOST_REFERENCES:
+            raise Refusal(
+                Reason.OTHER_SCHEMA, f"its references are nested deeper than {MOST_REFERENCES}"
+            )
+        references = [self._referred(one, depth + 1) for one in schema.references or ()]
+        written = self._registry.written(schema, self._form)
+        return replace(written, references=tuple(references), name=name)
+
+    def _referred(self, to: "SchemaReference", depth: int) -> Written:
+        subject, version, name = str(to.subject), int(to.version or 0), to.name or ""
+        key = (subject, version, name)
+        if key not in self._found:
+            schema = self._registry.version(subject, version, self._form)
+            self._found[key] = self.of(schema, name, depth)
+        return self._found[key]
+
+
+def _unknown() -> Refusal:
+    return Refusal(Reason.UNKNOWN_SCHEMA, "the registry knows no such schema")
 
 
 def _opened(config: Mapping[str, Any]) -> "SchemaRegistryClient":

@@ -27,8 +27,19 @@ class Written:
 
 
 def flattened(written: Written) -> list[Written]:
-    """What a schema refers to, each once and first, then the schema itself."""
-    found: dict[Written, None] = {}
-    for one in written.references:
-        found |= dict.fromkeys(flattened(one))
-    return [*found, written]
+    """What a schema refers to, each once and first, then the schema itself.
+
+    Each is looked at once, however many paths lead to it.
+    """
+    found: dict[tuple[str, str, str], Written] = {}
+    seen: set[int] = set()
+    todo = [(written, False)]
+    while todo:
+        one, is_behind = todo.pop()
+        if is_behind:
+            found.setdefault((one.kind, one.text, one.name), one)
+        elif id(one) not in seen:
+            seen.add(id(one))
+            todo.append((one, True))
+            todo += [(other, False) for other in reversed(one.references)]
+    return list(found.values())

@@ -6,6 +6,10 @@ None where no declared type reads the field.
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from tidemark.decode.outcome import Refusal
+from tidemark.errors import InvalidSettings
+from tidemark.settings.fields import arrow_type
+
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
@@ -57,7 +61,19 @@ class _Place:
 def of_avro(written: "Written", within: str | None = None) -> Fields:
     """The fields of a record, or of one that it has within; none of another schema."""
     types, named = types_of_avro(written, within)
-    return {name: _of_avro(kind, named, _Place()) for name, kind in types.items()}
+    return {name: _read_avro(kind, named) for name, kind in types.items()}
+
+
+def _read_avro(kind: Any, named: dict[str, Any]) -> str | None:
+    """The type, if values are read so."""
+    from tidemark.decode.avro_reader import Readers
+
+    if found := _of_avro(kind, named, _Place()):
+        try:
+            Readers(named).reader(kind, arrow_type("", found))
+        except (Refusal, InvalidSettings):
+            return None
+    return found
 
 
 def types_of_avro(
@@ -91,8 +107,6 @@ def _of_avro(schema: Any, named: dict[str, Any], at: _Place) -> str | None:
         return _of_avro(branches[0], named, at.within) if len(branches) == 1 else None
     if isinstance(schema, str):
         schema = named.get(schema, {"type": schema})
-    if isinstance(schema["type"], dict | list):
-        return _of_avro(schema["type"], named, at.within)
     if "logicalType" in schema:
         return _of_logical(schema) or _AVRO.get(schema["type"])
     return _of_nested(schema, named, at.within) or _AVRO.get(schema["type"])

@@ -86,6 +86,9 @@ def request_each(
     ask: "Callable[[list[Asked]], Mapping[Asked, Future[Any]]]",
     what: Callable[[Asked], str] = str,
     none_if: str | None = None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> dict[Asked, Any]:
     """The answers to what was asked, as `request` gives each; those that move are asked together.
 
@@ -95,17 +98,17 @@ def request_each(
     Raises:
         Unreachable, InvalidSettings, Refused: as `request` for one of them, which is named.
     """
-    deadline = time.monotonic() + SECONDS
+    deadline = clock() + SECONDS
     found: dict[Asked, Any] = {}
     while True:
         for one, future in asked.items():
-            found[one] = _answer(admin, future, what(one), none_if, deadline)
+            found[one] = _answer(admin, future, what(one), none_if, deadline, clock)
         moving = [one for one in asked if found[one] is _MOVES]
         if not moving:
             return found
         if len(moving) < len(asked):
-            deadline = time.monotonic() + SECONDS
-        time.sleep(AGAIN_SECONDS)
+            deadline = clock() + SECONDS
+        sleep(AGAIN_SECONDS)
         asked = ask(moving)
 
 
@@ -115,6 +118,7 @@ def _answer(
     what: str,
     none_if: str | None,
     deadline: float,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Any:
     """The answer; `_MOVES` while things move, until the deadline."""
     try:
@@ -126,7 +130,7 @@ def _answer(
             return None
         if admin and name in SILENCES and (why := admin.complaint()):
             raise _unreachable(what, why) from error
-        if name not in MOVING or time.monotonic() > deadline:
+        if name not in MOVING or clock() > deadline:
             raise translated(error, what) from error
         return _MOVES
     if admin:

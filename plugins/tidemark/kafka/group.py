@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -24,6 +24,11 @@ log = logging.getLogger(__name__)
 TRANSACTION_TIMEOUT_MS = 15_000
 """How long a mirror that died in its commit can keep others from reading the group's offsets."""
 
+OFFSETS_TOPIC = "__consumer_offsets"
+"""Of Kafka's own; it is asked for, not read."""
+
+CONNECT_SECONDS = 2.0
+
 RETRY_MS = 10
 """Right after a mirror its offsets are pending for some milliseconds; then they are asked again."""
 
@@ -31,8 +36,7 @@ RETRY_MS = 10
 class Group:
     """One consumer group; its mirror is written in transactions of one transactional.id.
 
-    Its clients are kept for the next mirror, unless they failed: a new producer takes up to half a
-    second to find its coordinator.
+    Its clients are kept for the next mirror, unless they failed: a new one has to connect first.
     """
 
     def __init__(
@@ -119,6 +123,7 @@ class Group:
         sending = SENDING if output else {}
         # Its log says FATAL of a fenced producer, which is an error like others: nobody polls it.
         producer = Producer(quiet({**sending, **self._config, **own}), logger=log)
+        connect(producer)
         producer.init_transactions(SECONDS)
         sender = Sender(producer, output.topics, output.max_seconds) if output else None
         return MirrorWriter(producer, onlooker.consumer_group_metadata(), sender)
@@ -171,6 +176,17 @@ class MirrorWriter:
         )
         failpoints.hit("mirror.sent")
         self._producer.commit_transaction(SECONDS)
+
+
+def connect(producer: Producer) -> None:
+    """A broker is connected, if one answers soon.
+
+    Where none is, init_transactions looks again for its coordinator only after half a second. The
+    first answer can come by a connection that is then given up for one by the broker's own name.
+    """
+    with suppress(KafkaException):
+        for _ in range(2):
+            producer.list_topics(OFFSETS_TOPIC, timeout=CONNECT_SECONDS)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Sending records to the output topic, inside a transaction that the mirror has begun."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaException, Producer
@@ -34,10 +34,17 @@ class Sender:
     can it have any: a fatal error in the same poll would break their callback.
     """
 
-    def __init__(self, producer: Producer, topics: Topics, seconds: int) -> None:
+    def __init__(
+        self,
+        producer: Producer,
+        topics: Topics,
+        seconds: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._producer = producer
         self._topics = topics
         self._seconds = seconds
+        self._clock = clock
         self._deadline = 0.0
 
     @contextmanager
@@ -48,7 +55,7 @@ class Sender:
             OutputTooLarge: it takes longer than a transaction may.
             Refused: Kafka does not take a record; or what `records` raises.
         """
-        self._deadline = time.monotonic() + self._seconds
+        self._deadline = self._clock() + self._seconds
         try:
             for record in records:
                 self._produce(record)
@@ -76,7 +83,7 @@ class Sender:
 
     @property
     def _is_late(self) -> bool:
-        return time.monotonic() > self._deadline
+        return self._clock() > self._deadline
 
     def _produce(self, record: OutputRecord) -> None:
         while not self._is_late:
@@ -92,7 +99,7 @@ class Sender:
         raise self._too_slow()
 
     def _flush(self) -> None:
-        if self._producer.flush(max(0.0, self._deadline - time.monotonic())):
+        if self._producer.flush(max(0.0, self._deadline - self._clock())):
             raise self._too_slow()
 
     def _told(self, error: KafkaException) -> TidemarkError | None:

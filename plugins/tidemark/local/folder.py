@@ -23,6 +23,9 @@ class Folder:
         self.root.mkdir(parents=True, exist_ok=True)
         if self.root.stat().st_uid == os.geteuid():
             self.root.chmod(0o755)
+        unseen = self.root / ".gitignore"
+        if not unseen.exists():
+            unseen.write_text("*\n")  # secrets and data are not for git
         (self.root / "logs").mkdir(exist_ok=True)
         (self.root / "pids").mkdir(exist_ok=True)
 

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
@@ -48,9 +48,9 @@ class Drained:
 class Drain:
     """One member of one run. `work` returns when the ledger says that the run is done."""
 
-    def __init__(self, run: MemberRun) -> None:
+    def __init__(self, run: MemberRun, clock: Callable[[], float] = time.monotonic) -> None:
         self._run = run
-        self._stall = StallDetector(run)
+        self._stall = StallDetector(run, clock)
         self._kafka = KafkaFacts(run, self._stall)
         self._display = Display(run)
         self._stager: Stager | None = None

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tidemark.member.member_run import MemberRun
-from tidemark.member.outage import waited_out
+from tidemark.member.outage import Outage, waited_out
 from tidemark.member.stall import StallDetector
 from tidemark.model.batch import Batch
 from tidemark.model.facts import Facts, check_topic_ids
@@ -39,7 +39,8 @@ class KafkaFacts:
         check_topic_ids(batch.region, planned, found)
 
     def _asked(self, ask: Callable[[], T]) -> T:
-        return waited_out(ask, self._run.pipeline.no_progress_seconds, self._bear_outage)
+        outage = Outage(self._run.pipeline.no_progress_seconds)
+        return waited_out(ask, outage, self._bear_outage)
 
     def _bear_outage(self) -> None:
         """An outage is nobody's lack of progress; but who is fenced needs not wait for its end."""

@@ -18,8 +18,9 @@ T = TypeVar("T")
 class Outage:
     """Since when nobody has answered, and for how long that is borne."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
+        self._clock = clock
         self._since: float | None = None
 
     def bear(self, error: Unreachable) -> None:
@@ -28,7 +29,7 @@ class Outage:
         Raises:
             Unreachable: the error, once there was no answer for longer than the bound.
         """
-        now = time.monotonic()
+        now = self._clock()
         self._since = now if self._since is None else self._since
         away = now - self._since
         if away > self._seconds:
@@ -45,14 +46,13 @@ class Outage:
 
 
 def waited_out(
-    ask: Callable[[], T], seconds: float, each_round: Callable[[], None] = lambda: None
+    ask: Callable[[], T], outage: Outage, each_round: Callable[[], None] = lambda: None
 ) -> T:
     """What `ask` returns as soon as it is answered.
 
     Raises:
-        Unreachable: for longer than `seconds` it was not.
+        Unreachable: it was not for longer than the outage may take.
     """
-    outage = Outage(seconds)
     while True:
         try:
             return ask()

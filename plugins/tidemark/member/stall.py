@@ -1,6 +1,7 @@
 """How long a member waits for the others: bounded, and judged by what the ledger shows."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidemark.errors import Unreachable
@@ -33,7 +34,8 @@ class Waiting:
 class StallDetector:
     """Since when nothing has moved in a run, and what to say when that is too long."""
 
-    def __init__(self, run: MemberRun) -> None:
+    def __init__(self, run: MemberRun, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._ledger = run.ledger
         self._group = run.group
         self._region = run.region
@@ -43,17 +45,17 @@ class StallDetector:
         # While a member sends, the others see nothing move until its transaction ends.
         self._patience = max(self._seconds, sending.max_seconds if sending else 0)
         self._last: Progress | None = None
-        self._moved = self._since = time.monotonic()
+        self._moved = self._since = clock()
         self._judged = self._since
-        self._outage = Outage(self._seconds)
+        self._outage = Outage(self._seconds, clock)
 
     def renew(self) -> None:
         """Something moved."""
-        self._moved = self._since = time.monotonic()
+        self._moved = self._since = self._clock()
 
     def excuse(self) -> bool:
         """Kafka was away, or a rebalance ended the job; whether the wait begins anew for that."""
-        now = time.monotonic()
+        now = self._clock()
         is_excused = now - self._moved < EXCUSED * self._seconds
         if is_excused:
             self._since = now
@@ -70,7 +72,7 @@ class StallDetector:
         if progress != self._last:
             self._last = progress
             self.renew()
-        now = time.monotonic()
+        now = self._clock()
         waited = now - self._since
         if waited > min(self._seconds, FOREIGN_SECONDS) and now > self._judged + JUDGE_PAUSE:
             self._judged = now

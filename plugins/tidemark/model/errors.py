@@ -2,7 +2,14 @@
 
 from dataclasses import dataclass
 
-from tidemark.errors import DataLost, IncompleteRead, InvalidSettings, Refused, TooManyDeadLetters
+from tidemark.errors import (
+    DataLost,
+    IncompleteRead,
+    InvalidSettings,
+    JobFailed,
+    Refused,
+    TooManyDeadLetters,
+)
 from tidemark.model.dead_letters import Reason
 from tidemark.model.offsets import Span, TopicPartition, spans_in_ranges
 
@@ -216,6 +223,19 @@ class SpansNotReadToTheEnd(IncompleteRead):
         return (
             f"region {self.region}, batch {self.seq}: transform {self.transform or '(none)'} left"
             f" no complete read of {spans_in_ranges(self.spans)}: {_CUT}"
+        )
+
+
+class ReadsDiffer(JobFailed):
+    """Two attempts decoded a span differently: rows of the one do not fit the other's letters."""
+
+    spans: tuple[Span, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"two reads of {spans_in_ranges(self.spans)} made different dead letters: what decodes"
+            " the records learned or forgot something in between, such as a schema registry a"
+            " schema. Nothing of it counts; the next run reads them again"
         )
 
 

@@ -1,5 +1,6 @@
 """A drain: one member's work in a run, from outside."""
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
@@ -33,10 +34,12 @@ def drain_run(
     member_name: str,
     executor_of: ExecutorOf,
     slot: int = 1,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Drained:
     """One member has worked until the ledger says that the run is done.
 
-    `slot` (1..members) names it in the group where membership is static.
+    `slot` (1..members) names it in the group where membership is static; by `clock`, in seconds, it
+    waits for others.
 
     Raises:
         RunNotDone: the run never opened.
@@ -69,7 +72,7 @@ def drain_run(
             pipeline.members <= len(targets),
             lambda: executor_of(made_with, connections, number),
         )
-        drain = Drain(member_run)
+        drain = Drain(member_run, clock)
         with located(region.kafka), nullcontext() if drain.is_done() else member:
             return drain.work()
 

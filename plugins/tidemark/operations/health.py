@@ -70,7 +70,9 @@ def health_of(region: "Region") -> GroupHealth:
     found, group = in_ledger(region), region.group.describe()
     batches = region.ledger.unpublished_batches(region.name) if found.epoch is not None else ()
     unclaimed = [planned.span for batch in batches[:1] for planned in batch.unclaimed]
-    members = members_of(group, found.members, region.name, region.group.group_id)
+    members = members_of(
+        group, found.members, region.name, region.group.group_id, is_open=found.is_open
+    )
     waiting = {span.topic_partition for span in unclaimed}
     return GroupHealth(
         region=region.name,

@@ -9,8 +9,11 @@ if TYPE_CHECKING:
     from tidemark.ledger.looks import ShownMember
 
 
-ENDED = ("done", "failed", "reset complete")
-"""States after which a member leaves the group."""
+GONE = "gone"
+"""The state of a member that ended without a word: its run is over, and Kafka knows it no more."""
+
+ENDED = ("done", "failed", "reset complete", GONE)
+"""States of a member that is at work no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class MemberHealth:
     number: int | None
     name: str | None
     state: str | None
-    """What it told the ledger last; None if it is not of this epoch."""
+    """What it told the ledger last, or gone; None if it is not of this epoch."""
     in_group: bool
     partitions: tuple[str, ...]
     """What Kafka says that it holds."""
@@ -50,23 +53,32 @@ class MemberHealth:
 
 
 def members_of(
-    group: "GroupState", shown: "tuple[ShownMember, ...]", region: str, group_id: str
+    group: "GroupState",
+    shown: "tuple[ShownMember, ...]",
+    region: str,
+    group_id: str,
+    *,
+    is_open: bool,
 ) -> list[MemberHealth]:
-    """Those of the ledger first, in their order, then the others that are in the group."""
+    """Those of the ledger first, in their order, then the others that are in the group.
+
+    `is_open` says whether their run is.
+    """
     known = [(_number(holder, shown, region, group_id), holder) for holder in group.holders]
     holders = dict(known)
     return [
-        *(_of_ledger(member, holders.get(member.number)) for member in shown),
+        *(_of_ledger(member, holders.get(member.number), is_open=is_open) for member in shown),
         *(_other(holder, region, group_id) for number, holder in known if number is None),
     ]
 
 
-def _of_ledger(member: "ShownMember", holder: "Holder | None") -> MemberHealth:
+def _of_ledger(member: "ShownMember", holder: "Holder | None", *, is_open: bool) -> MemberHealth:
+    is_as_told = is_open or holder is not None or member.state in ENDED
     return MemberHealth(
         "member",
         member.number,
         member.name,
-        member.state,
+        member.state if is_as_told else GONE,
         holder is not None,
         tuple(map(str, holder.partitions)) if holder else (),
         member.drain_ms,

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from tidemark.errors import Fenced, TidemarkError, Unreachable
 from tidemark.ledger.looks import Counted, Looks
-from tidemark.member.outage import waited_out
+from tidemark.member.outage import Outage, waited_out
 from tidemark.member.retire import green, prune, retire
 from tidemark.model.bounds import Bounds
 from tidemark.operations.drain import ExecutorOf, drain_run
@@ -169,7 +169,7 @@ def _closed(region: Region, run_id: str) -> Closed:
     try:
         return waited_out(
             lambda: close(region.ledger, region.group, region.name, run_id),
-            region.pipeline.no_progress_seconds,
+            Outage(region.pipeline.no_progress_seconds),
         )
     except Fenced:
         if (before := _closed_before(region, run_id)) is None:

@@ -88,6 +88,11 @@ class RegionStatus:
     """What could not be asked."""
 
     @property
+    def is_open(self) -> bool:
+        """Whether a run is at work, as far as the ledger knows."""
+        return self.state == "open"
+
+    @property
     def lag(self) -> int | None:
         """Offsets over all partitions that the ledger has not passed."""
         return total(partition.lag for partition in self.partitions)
@@ -160,6 +165,23 @@ def with_kafka(
     ends = facts_left(region.broker, {at.topic for at in asked}).ends
     committed = region.group.committed(asked)
     return [replace(one, kafka=committed.get(at), end=ends.get(at)) for at, one in asked.items()]
+
+
+def with_group(region: "Region", found: RegionStatus) -> RegionStatus:
+    """The same; members of a run that is over are gone if Kafka's group has them no more.
+
+    Raises:
+        TidemarkError: Kafka can't be asked.
+    """
+    from tidemark.operations.member_health import ENDED, members_of
+
+    if found.is_open or all(one.state in ENDED for one in found.members):
+        return found
+    group, name = region.group.describe(), region.group.group_id
+    known = members_of(group, found.members, region.name, name, is_open=False)
+    states = {one.number: one.state for one in known if one.kind == "member"}
+    members = (replace(one, state=states[one.number] or one.state) for one in found.members)
+    return replace(found, members=tuple(members))
 
 
 def place(one: "PartitionStatus | TopicPartition") -> str:

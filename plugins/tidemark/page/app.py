@@ -1,6 +1,6 @@
 """The pages: who may read a DAG sees its region; nothing is changed here."""
 
-from time import time
+from time import time  # noqa: TID251 - an age is shown, nothing is decided by it
 from typing import Annotated, Any
 
 from airflow.api_fastapi.common.db.common import SessionDep

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from time import time
+from time import time  # noqa: TID251 - an age is shown, nothing is decided by it
 
 from tidemark.errors import TidemarkError
 from tidemark.kafka.config import kafka_config

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import model_validator
+from pydantic import AfterValidator, model_validator
 
 from tidemark.model.topics import is_pattern
 from tidemark.settings.errors import ColumnAddedTwice
@@ -14,6 +14,13 @@ from tidemark.settings.schema import OnNewField
 
 KEY_PREFIX = "key_"
 SOURCE_PREFIX = "source_"
+
+
+def _placeholder(text: str) -> str:
+    rest = text.removeprefix("hex:")
+    if not rest or (rest != text and not bytes.fromhex(rest)):
+        raise ValueError("the placeholder is empty")
+    return text
 
 
 class Envelope(StrEnum):
@@ -55,6 +62,10 @@ class DecodeSettings(FormatSettings):
     envelope: Envelope | None = None
     """debezium: a value is a [change event](formats-debezium.md); the schema is that of its row,
     and a column deleted is added."""
+    placeholder: Annotated[str, AfterValidator(_placeholder)] | None = None
+    """Debezium's `unavailable.value.placeholder`, if its connector has another than the default. A
+    row with it is a [dead letter](formats-debezium.md#values-that-the-source-did-not-send). Without
+    an envelope no value is a placeholder, unless you name it here."""
     source: tuple[Source, ...] = ()
     """With an envelope: what the event says of its source, wanted as columns source_lsn, …."""
     metadata: tuple[Metadata, ...] = ()
@@ -86,7 +97,7 @@ class DecodeSettings(FormatSettings):
         return any(one.is_own for one in self.parts)
 
     def _given(self) -> dict[str, Any]:
-        return super()._given() | {"envelope": self.envelope}
+        return super()._given() | {"envelope": self.envelope, "placeholder": self.placeholder}
 
     @model_validator(mode="after")
     def _one_column_each(self) -> Self:

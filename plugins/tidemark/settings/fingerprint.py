@@ -23,6 +23,7 @@ def fingerprint(pipeline: Pipeline) -> dict[str, str]:
         **_of_format("decode", decode),
         "decode.metadata": ", ".join(sorted(map(str, decode.metadata))),
         **({"decode.envelope": str(decode.envelope)} if decode.envelope else {}),
+        **({"decode.placeholder": decode.placeholder} if decode.placeholder else {}),
         **({"decode.source": ", ".join(map(str, decode.source))} if decode.source else {}),
         **(_of_format("decode.key", decode.key) if decode.key else {}),
         "transform": pipeline.transform or "none",

@@ -46,9 +46,17 @@ _NEEDS: dict[str, list[str]] = {
     Format.protobuf: ["schema"],
 }
 _TAKES: dict[str, set[str]] = {
-    Format.json: {"schema", "on_new_field", "framing", "envelope"},
+    Format.json: {"schema", "on_new_field", "framing", "envelope", "placeholder"},
     Format.raw: set(),
-    Format.avro: {"schema", "subject", "on_new_field", "registry", "framing", "envelope"},
+    Format.avro: {
+        "schema",
+        "subject",
+        "on_new_field",
+        "registry",
+        "framing",
+        "envelope",
+        "placeholder",
+    },
     Format.protobuf: {
         "schema",
         "subject",
@@ -56,6 +64,7 @@ _TAKES: dict[str, set[str]] = {
         "registry",
         "framing",
         "envelope",
+        "placeholder",
         "descriptor",
         "message",
     },

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidemark.decode.formats import FORMATS
+from tidemark.decode.isolating import IsolatingDecoder
 from tidemark.decode.port import Decoder, Decoding
 from tidemark.settings.field_types import check_names
 from tidemark.spark.cause import cause
@@ -24,7 +25,7 @@ def decoder_of(decoding: Decoding) -> Decoder:
         InvalidSettings: there is no such class, or it can't be made, or has no usable columns.
     """
     if made := FORMATS.get(decoding.format):
-        return made(decoding)
+        return IsolatingDecoder(made(decoding))
     try:
         own = _class(decoding.format)(decoding.declared, **decoding.options)
         schema = own.schema

@@ -58,6 +58,7 @@ def decoding_of(settings: DecodeSettings, connections: Mapping[str, Connection])
         _part(settings, connections),
         takes_null=Metadata.tombstone in settings.metadata,
         envelope=settings.envelope and str(settings.envelope),
+        placeholder=settings.placeholder,
         source=tuple(map(str, settings.source)),
         key=key,
     )

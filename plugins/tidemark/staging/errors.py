@@ -139,7 +139,7 @@ class TargetDoesNotFit(SchemaMismatch):
             [
                 f"{self.target} does not fit the transform's rows; nothing was written:",
                 *(f"  {one.column}: {one.fact}" for one in self.differences),
-                "change the transform, or alter the table:",
+                f"change the transform{', or alter the table:' if actions else ''}",
                 *(f"  ALTER TABLE {self.target} {action};" for action in actions),
             ]
         )

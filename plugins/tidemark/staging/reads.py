@@ -8,6 +8,7 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import Staging
 from tidemark.model.contribution import SpanRead
+from tidemark.model.errors import ReadsDiffer
 from tidemark.model.offsets import LogPosition, Span
 
 _RECORD_READS = sql.SQL("""
@@ -52,7 +53,11 @@ def complete_reads(
 ) -> tuple[SpanRead, ...]:
     """One complete read of each span by this member; spans without one are left out.
 
-    The log is immutable, so any one complete attempt of a span will do.
+    The log is immutable, so any one complete attempt of a span will do, if all have decoded it
+    alike: which of them the rows come from, Spark knows alone.
+
+    Raises:
+        JobFailed: they have not.
     """
     cursor.execute(
         sql.SQL(
@@ -64,6 +69,15 @@ def complete_reads(
     )
     wanted = set(spans)
     found = [_read(*row) for row in cursor.fetchall()]
+    cursor.execute(
+        sql.SQL(
+            "SELECT topic, partition, start_offset, end_offset FROM {reads} WHERE member = %s"
+            " GROUP BY 1, 2, 3, 4 HAVING min(dead_letters) <> max(dead_letters)"
+        ).format(reads=_reads(staging)),
+        (member,),
+    )
+    if differing := tuple(span for row in cursor.fetchall() if (span := Span(*row)) in wanted):
+        raise ReadsDiffer(spans=differing)
     return tuple(read for read in found if read.span in wanted)
 
 

@@ -60,8 +60,8 @@ def _faults(pipeline: Pipeline, mover: Mover, table: DdlTable) -> Iterator[str]:
     if unknown := sorted(table.unknown & {column.name for column in wanted}):
         raise DdlTypesUnknown(target=str(mover.target), columns=tuple(unknown))
     for one in differences(wanted, table.columns):
-        actions = ", ".join(one.actions)
-        yield f"{quoted(one.column)}: {one.fact} (ALTER TABLE {mover.target} {actions};)"
+        remedy = f" (ALTER TABLE {mover.target} {', '.join(one.actions)};)" if one.actions else ""
+        yield f"{quoted(one.column)}: {one.fact}{remedy}"
     yield from _faults_of_mode(mover, wanted, table)
 
 

@@ -115,6 +115,10 @@ def test_after_a_run_nobody_is_there_and_nobody_holds_anything_up(region: World)
     assert "nothing is waiting: no batch is unpublished" in told
     assert "not in the group" not in told
     region.sql("UPDATE tidemark.members SET state = 'draining'")
+    for command in ("group", "status"):
+        (member,) = answer(command, region.region)["members"]
+        assert member["state"] == "gone"
+    region.sql("UPDATE tidemark.runs SET state = 'open'")
     assert "draining, not in the group" in tidemark("group", region.region).stdout
 
 

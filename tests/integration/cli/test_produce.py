@@ -50,7 +50,7 @@ def test_a_topic_that_is_there_keeps_its_partitions(
     name = topic(partitions=2)
     lines.write_bytes(b"no json\n")
     told = tidemark("local", "produce", name, str(lines), "--partitions", "9")
-    assert told.stdout == f"1 records are in topic {name}, 2 partitions\n"
+    assert told.stdout == f"1 record is in topic {name}, 2 partitions\n"
     assert records(kafka, name, 1, 2) == [(None, b"no json")]
 
 

@@ -1,12 +1,10 @@
 """`tidemark dead-letters --purge`: what goes, and that nobody misses it."""
 
-from pathlib import Path
 from typing import Any
 
 import psycopg2
 import pytest
-from tests.support.commands import answer, settle_in, tidemark
-from tests.support.filled import filled
+from tests.support.commands import answer, tidemark
 from tests.support.world import World, dump
 
 from tidemark.errors import Refused
@@ -21,14 +19,13 @@ PURGE = ("--purge", "--older-than", "30d")
 
 
 @pytest.fixture
-def region(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def region(region: World) -> World:
     """Three checkpoints with two dead letters; that of the first partition is old."""
-    settle_in(filled(world), tmp_path, monkeypatch)
-    world.sql(
+    region.sql(
         "UPDATE tidemark.batches SET published_at = '2026-01-31' WHERE seq ="
         " (SELECT seq FROM tidemark.dead_letters WHERE partition = 0)"
     )
-    return world
+    return region
 
 
 def test_a_dry_purge_says_what_would_go_and_writes_nothing(region: World) -> None:

@@ -5,8 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import psutil
 import pytest
 from tests.support.commands import settle_in, write_pipeline
 from tests.support.produce import good, produce
+from tests.support.waiting import until
 from tests.support.world import World
 
 pytestmark = pytest.mark.spark
@@ -71,6 +70,7 @@ def test_a_green_run_says_nothing_of_sparks_and_spark_says_it_elsewhere(
     assert "Traceback" in words
 
 
+@pytest.mark.long
 def test_a_signal_while_spark_starts_ends_with_a_code_and_leaves_no_process(project: Path) -> None:
     with started("preview", "dags/pipeline.yaml") as preview:
         log = project / "spark.log"
@@ -113,13 +113,6 @@ def test_ctrl_c_in_a_job_is_one_line_and_no_failed_run(world: World, project: Pa
         (0, ["was", "cancelled"], "finished")
     ]
     until(lambda: not processes_of(project / "spark.log"))
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def processes_of(log: Path) -> list[psutil.Process]:

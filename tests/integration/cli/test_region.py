@@ -8,8 +8,8 @@ import psycopg2
 import pytest
 import yaml
 from psycopg2.extensions import cursor as Cursor
-from tests.support.commands import PIPELINE, answer, settle_in, tidemark, write_pipeline
-from tests.support.filled import filled
+from tests.integration.cli.conftest import GROWS
+from tests.support.commands import PIPELINE, answer, tidemark, write_pipeline
 from tests.support.world import World, dump, staging
 
 from tidemark.errors import Fenced, Refused, Superseded
@@ -22,13 +22,6 @@ LEDGER = ("partitions", "batches", "spans", "contributions", "members", "runs", 
           "dead_letters", "resets", "undo", "undo_columns",
           "deleted_keys", "regions")  # fmt: skip
 ORDER = Order("test", "a test")
-
-
-@pytest.fixture
-def region(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """Three checkpoints in two partitions, two dead letters, in a project of its own."""
-    settle_in(filled(world), tmp_path, monkeypatch)
-    return world
 
 
 def rows_of(world: World, region: str) -> dict[str, int]:
@@ -67,6 +60,7 @@ def test_a_dry_run_writes_nothing(region: World, verb: tuple[str, ...]) -> None:
     assert region.kafka_offsets() == offsets
 
 
+@GROWS
 def test_a_renamed_region_goes_on_under_its_new_name(region: World) -> None:
     """B2: checkpoints, dead letters, target and group stay; verify proves them."""
     before = rows_of(region, region.region)
@@ -104,6 +98,7 @@ def test_a_dropped_region_leaves_its_target_and_kafkas_offsets(region: World) ->
     assert region.sql(audit) == [(region.region, "drop", "moved", 3)]
 
 
+@GROWS
 def test_a_region_of_the_same_name_goes_on_from_kafka_and_above_the_old_epochs(
     region: World,
 ) -> None:
@@ -149,7 +144,6 @@ def test_a_region_of_another_name_does_not_take_the_rows_for_its_own(region: Wor
     write_pipeline(
         region, region="another", kafka={"start": "committed", "group": region.pipeline.group}
     )
-    region.produce(3, start=300)
     before = region.rows()
     told = tidemark("run", "dags/pipeline.yaml", exits=16).stderr
     assert "SET DEFAULT 0, then set it to 0" in told
@@ -167,7 +161,6 @@ def test_a_zombie_of_a_region_that_is_gone_writes_nothing(region: World) -> None
 
 @pytest.mark.parametrize("verb", [("drop",), ("rename", "departures")])
 def test_a_region_that_is_not_at_rest_stays(region: World, verb: tuple[str, ...]) -> None:
-    region.produce(3, start=300)
     region.open("another")
     before = dump(region.warehouse)
     name, *rest = verb
@@ -200,14 +193,12 @@ def test_a_ledger_from_before_a_rename_goes_on_above_its_epochs(region: World) -
     """B2: restored, it has the old name; Kafka's offsets bear the new one, and a newer epoch."""
     answer("region", "rename", region.region, "departures", "--apply")
     region.sql("UPDATE tidemark.regions SET region = %s, epoch = 1", (region.region,))
-    region.produce(3, start=300)
     told = tidemark("run", "dags/pipeline.yaml").stdout
     assert "the ledger is older than its mirror" in told
     assert region.sql("SELECT epoch FROM tidemark.regions") == [(3,)]
 
 
 def test_a_dry_run_is_refused_where_the_region_is_not_at_rest(region: World) -> None:
-    region.produce(3, start=300)
     region.open("another")
     for verb in (("drop", region.region), ("rename", region.region, "departures")):
         assert "is not at rest" in tidemark("region", *verb, exits=16).stderr
@@ -217,7 +208,6 @@ def test_a_run_that_opens_after_the_look_wins(region: World) -> None:
     ledger = region.ledger()
     state = ledger.region_state(region.region)
     assert state
-    region.produce(1, start=300)
     region.run("another")
     before = dump(region.warehouse)
     with pytest.raises(Superseded):

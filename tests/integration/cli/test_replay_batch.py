@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.integration.cli.conftest import GROWS, Make
 from tests.support.commands import answer, settle_in, tidemark, write_pipeline
 from tests.support.executor import BAD
 from tests.support.members import until
@@ -32,18 +33,23 @@ def value(number: int) -> bytes:
     return json.dumps({"n": number}).encode()
 
 
-@pytest.fixture
-def region(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+@pytest.fixture(scope="module")
+def make() -> Make:
     """Two checkpoints of one partition: one record of the first was too large then, one is bad."""
+    return narrow_then_wide
+
+
+def narrow_then_wide(world: World) -> World:
     world.sql("CREATE TABLE public.records (n bigint, kafka_topic text, kafka_partition int,"
               " kafka_offset bigint, batch_seq bigint)")  # fmt: skip
-    settle_in(world, tmp_path, monkeypatch)
-    write_pipeline(world, decode={"format": "json", "schema": {"n": "smallint"}})
+    world.settings = {"decode": {"schema": {"n": "smallint"}}}
     values = [value(0), value(70_000), BAD, value(3), value(4), value(80_000)]
     produce(world.kafka, world.topic, values, 0)
-    tidemark("run", "dags/pipeline.yaml", "--max-records", "4")
-    write_pipeline(world, decode={"format": "json", "schema": {"n": "bigint"}})
-    tidemark("run", "dags/pipeline.yaml", "--accept-changes")
+    world.run("narrow", max_records=4)
+    world.settings = {"decode": {"schema": {"n": "bigint"}}}
+    world.overrides = ("accept_changes",)
+    world.run("wide")
+    world.overrides = ()
     return world
 
 
@@ -71,6 +77,7 @@ def test_a_dry_run_tells_what_would_go_and_writes_nothing(region: World) -> None
     assert dump(region.warehouse) == before
 
 
+@GROWS
 def test_the_rows_of_a_batch_are_replaced_under_its_seq(region: World) -> None:
     """B14: counted before and after; nothing else moves, verify proves it; again is the same."""
     offsets, checkpoints = region.ledger_offsets(), answer("checkpoints", region.region)
@@ -155,24 +162,19 @@ def tables(world: World) -> tuple[list[int], ...]:
     )
 
 
-def purged(region: World, _: AdminClient) -> None:
+def purged(region: World) -> None:
     answer("dead-letters", region.region, "--purge", "--older-than", "0h", "--apply")
 
 
-def deleted(region: World, admin: AdminClient) -> None:
-    where = KafkaPartition(region.topic, 0, 1)
-    admin.delete_records([where])[where].result(30)
-
-
-def upserted(region: World, _: AdminClient) -> None:
+def upserted(region: World) -> None:
     write_pipeline(region, target={"mode": "upsert", "key": ["n"]})
 
 
-def sending(region: World, _: AdminClient) -> None:
+def sending(region: World) -> None:
     write_pipeline(region, output={"topic": "elsewhere"})
 
 
-def pruned(region: World, _: AdminClient) -> None:
+def pruned(region: World) -> None:
     region.sql("UPDATE tidemark.regions SET oldest_seq = 2")
 
 
@@ -180,17 +182,28 @@ def pruned(region: World, _: AdminClient) -> None:
     ("change", "said"),
     [
         (purged, "batch 1 can't be replayed: it had 2 dead letters that were purged"),
-        (deleted, "below the log start 1, retention took it"),
         (upserted, "a target of it is upserted"),
         (sending, "what was sent can't be replaced"),
         (pruned, "it is pruned from the ledger"),
     ],
 )
 def test_what_can_not_be_replayed_is_refused(
-    region: World, admin: AdminClient, change: Callable[[World, AdminClient], None], said: str
+    region: World, change: Callable[[World], None], said: str
 ) -> None:
     """B14: before anybody is fenced, by the dry run too."""
-    change(region, admin)
+    change(region)
+    is_refused(region, said)
+
+
+@GROWS
+def test_what_kafka_no_longer_holds_is_refused(region: World, admin: AdminClient) -> None:
+    """B14"""
+    where = KafkaPartition(region.topic, 0, 1)
+    admin.delete_records([where])[where].result(30)
+    is_refused(region, "below the log start 1, retention took it")
+
+
+def is_refused(region: World, said: str) -> None:
     before = dump(region.warehouse)
     for flags in (BATCH, APPLY):
         assert said in tidemark("replay", region.region, *flags, exits=16).stderr
@@ -279,7 +292,7 @@ def test_a_run_that_opens_meanwhile_fences_it(
 
 def test_a_purge_meanwhile_stops_it(region: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """B14: of a dead letter that is gone nobody knows whether a replay had made rows of it."""
-    meddled(monkeypatch, lambda _: purged(region, AdminClient({})))
+    meddled(monkeypatch, lambda _: purged(region))
     told = tidemark("replay", region.region, *APPLY, exits=16).stderr
     assert "were purged meanwhile" in told
     assert rows(region) == OLD
@@ -304,7 +317,7 @@ def test_each_span_is_read_with_as_many_records(
 
 
 def test_records_of_another_topic_replace_nothing(world: World, admin: AdminClient) -> None:
-    """G117: the topic is made anew after the look; it has as many records at the same offsets."""
+    """G91: the topic is made anew after the look; it has as many records at the same offsets."""
     world.produce(3)
     world.run("first")
     before = world.sql("SELECT kafka_offset, value, batch_seq FROM public.records ORDER BY 1")
@@ -326,7 +339,7 @@ def test_records_of_another_topic_replace_nothing(world: World, admin: AdminClie
 
 @pytest.mark.parametrize("fact", ["leader_epoch", "record_end"])
 def test_records_of_a_rewritten_log_replace_nothing(region: World, fact: str) -> None:
-    """G117: as many at the same offsets, of a leader that had not seen the others."""
+    """G91: as many at the same offsets, of a leader that had not seen the others."""
     region.sql(f"UPDATE tidemark.spans SET {fact} = {fact} - 1 WHERE seq = 1")
     told = json.loads(tidemark("replay", region.region, *APPLY, "-o", "json", exits=16).stdout)
     assert told["error"]["case"] == "ReplayLacksRecords"

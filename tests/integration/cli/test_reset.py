@@ -4,26 +4,19 @@ import threading
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
-from tests.support.commands import answer, settle_in, tidemark
+from tests.integration.cli.conftest import GROWS
+from tests.support.commands import answer, tidemark
 from tests.support.executor import LocalExecutor
-from tests.support.filled import filled
+from tests.support.waiting import until
 from tests.support.world import World, dump
 
 from tidemark.errors import Fenced
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
-
-
-@pytest.fixture
-def region(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """Three checkpoints in two partitions, two dead letters, in a project of its own."""
-    settle_in(filled(world), tmp_path, monkeypatch)
-    return world
 
 
 def test_a_dry_rewind_says_what_would_go_and_writes_nothing(region: World) -> None:
@@ -81,13 +74,20 @@ def test_a_rewind_to_the_initial_state_empties_the_target(region: World) -> None
     assert set(region.kafka_offsets().values()) == {0}
 
 
+@GROWS
 def test_a_rewind_to_a_time_goes_to_the_newest_checkpoint_before_it(region: World) -> None:
-    time.sleep(0.01)  # Kafka's clock has milliseconds
+    made = milliseconds()
+    until(lambda: milliseconds() > made, pause=0.001)  # what is there is older, by Kafka's clock
     moment = datetime.now(UTC)
     region.produce(3, start=300)
     tidemark("run", "dags/pipeline.yaml")
     assert answer("reset", region.region, "--to", moment.isoformat())["to_seq"] == 3
     assert answer("reset", region.region, "--to", "2020-01-01")["to_seq"] == 0
+
+
+def milliseconds() -> int:
+    """By the clock that stamps the records."""
+    return time.time_ns() // 1_000_000
 
 
 @pytest.mark.parametrize("place", ["yesterday", "-1", "1.5"])
@@ -104,6 +104,7 @@ def test_a_checkpoint_that_there_is_not_is_refused(region: World) -> None:
     assert dump(region.warehouse) == before
 
 
+@GROWS
 def test_what_kafka_no_longer_holds_is_refused_with_its_range(
     region: World, admin: AdminClient
 ) -> None:
@@ -118,12 +119,13 @@ def test_what_kafka_no_longer_holds_is_refused_with_its_range(
     assert region.kafka_offsets() == offsets
 
 
+@GROWS
 def test_a_member_at_work_is_named_and_fenced(region: World) -> None:
     working, ended = threading.Event(), []
 
     def wait(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
         working.set()
-        assert executor.cancelled.wait(60)
+        assert executor.cancelled.wait(300)
 
     def drain() -> None:
         try:
@@ -136,14 +138,14 @@ def test_a_member_at_work_is_named_and_fenced(region: World) -> None:
     region.before = wait
     member = threading.Thread(target=drain)
     member.start()
-    assert working.wait(60)
+    assert working.wait(300)
     dry = answer("reset", region.region, "--to", "2")
     assert dry["fences"] == ["member 2 (m1)"]
     assert dry["discarded_seqs"] == [4]
     told = tidemark("reset", region.region, "--to", "2", "--apply").stdout
     assert "fenced      member 2 (m1), holds" in told
     assert "discarded   batch 4" in told
-    member.join(60)
+    member.join(300)
     assert "another run or a reset took over" in ended[0]
     assert region.kafka_offsets() == region.ledger_offsets()
     tidemark("run", "dags/pipeline.yaml", "--take-over")

@@ -58,7 +58,12 @@ def test_a_view_of_everything_is_refused(region: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("status", "nobody"), ("--help",), ("check", "dags/pipeline.yaml", "--no-spark")]
+    "arguments",
+    [
+        ("--help",),
+        pytest.param(("status", "nobody"), marks=pytest.mark.long),
+        pytest.param(("check", "dags/pipeline.yaml", "--no-spark"), marks=pytest.mark.long),
+    ],
 )
 def test_colours_respect_no_color(region: World, arguments: tuple[str, ...]) -> None:
     """B22: what is coloured in a terminal is not where NO_COLOR is set; empty it says nothing."""

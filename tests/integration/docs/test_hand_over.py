@@ -8,10 +8,10 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from tests.support.documents import ROOT, blocks
 from tests.support.world import World
 
-from tidemark.errors import SchemaMismatch
 from tidemark.operations import status
 from tidemark.operations.region import region_of
 from tidemark.protocol.destination import destination
+from tidemark.staging.errors import TargetDoesNotFit
 from tidemark.verify.verify import verify
 
 OLD_TABLE = """
@@ -56,7 +56,7 @@ def test_a_region_goes_on_where_another_job_ended_in_that_jobs_own_table(world: 
     commit(world, 5, 0)
     world.settings = {"kafka": {"start": "committed"}}
     world.open("refused")
-    with pytest.raises(SchemaMismatch) as refusal:
+    with pytest.raises(TargetDoesNotFit) as refusal:
         world.drain("refused")
     [remedy] = [text for text in str(refusal.value).splitlines() if "ALTER TABLE" in text]
     assert DOCUMENTED in remedy.replace('"', "")

@@ -10,7 +10,7 @@ import psycopg2
 import psycopg2.errors
 import pytest
 from psycopg2 import sql
-from tests.support.documents import ROOT, blocks, documents
+from tests.support.documents import ROOT, blocks, documents, table_rows
 from tests.support.region import ask
 from tests.support.world import World
 
@@ -72,6 +72,13 @@ def test_postgres_understands_every_statement(
 def test_every_statement_is_either_asked_or_granted() -> None:
     others = [text.split()[0] for _, text in STATEMENTS if not text.startswith("SELECT")]
     assert set(others) == {"CREATE", "GRANT", "DELETE"}  # the last by test_hand_over.py
+
+
+def test_every_table_of_the_ledger_is_described(migrated: Parameters) -> None:
+    described = table_rows(ROOT / "docs" / "how-it-works.md", "table", "one row is")
+    tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'tidemark'"
+    found = {name for (name,) in ask(migrated, tables)} - {"alembic_version"}
+    assert {row[0].strip("`") for row in described} == found
 
 
 @pytest.fixture

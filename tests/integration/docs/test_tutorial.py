@@ -1,9 +1,10 @@
 """The tutorial, typed as it stands there by somebody new, in an empty folder of their own."""
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,8 @@ class Newcomer:
                 if not name.startswith(("AIRFLOW", "TIDEMARK", "PYTHONPATH"))}  # fmt: skip
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self._environment = kept | {"PATH": path, "AIRFLOW_HOME": str(clone / "airflow")}
+        # Of this suite's own plugins the tutorial knows nothing: their import takes seconds.
+        self._environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
 
     def next(self, language: str) -> Block:
         """The page's next block, which is of this language: none is passed over."""
@@ -72,8 +75,20 @@ TESTS = "python -m pytest -q -p no:cacheprovider tests/test_clicks.py"
 
 
 @pytest.mark.airflow
+@pytest.mark.long
 def test_every_step_of_the_tutorial_does_what_it_says(newcomer: Newcomer) -> None:
     """B11: from an empty folder to the DAGs in Airflow."""
+    _type_all(newcomer, _find_in_airflow)
+
+
+@pytest.mark.airflow
+@pytest.mark.long
+def test_the_dag_of_the_tutorial_makes_rows_of_new_records(newcomer: Newcomer) -> None:
+    """B11: the driver that Airflow starts has to find the newcomer's own transform."""
+    _type_all(newcomer, _run_in_airflow)
+
+
+def _type_all(newcomer: Newcomer, in_airflow: Callable[[Newcomer], object]) -> None:
     first = newcomer.next("sh").text
     newcomer.run("".join(one for one in first.splitlines(True) if not one.startswith(INSTALL)))
     told = newcomer.types("local produce clicks - --key page")
@@ -86,12 +101,13 @@ def test_every_step_of_the_tutorial_does_what_it_says(newcomer: Newcomer) -> Non
     _change(newcomer)
     told = newcomer.types("tidemark run")
     assert "region clicks: all is well" in told
-    assert "1 batches, 900 rows, 1 dead letters" in told
+    assert "20 records read: 20 rows" in told
+    assert "1 batch, 900 rows, 1 dead letter in" in told
     assert "nothing wrong" in told
     assert "INVALID_JSON" in told
     assert "0 batches" in newcomer.run("tidemark run dags/clicks.yaml")
     newcomer.types("tidemark local up")
-    _find_in_airflow(newcomer.folder)
+    in_airflow(newcomer)
     newcomer.types("tidemark local down")
     assert newcomer.is_done
 
@@ -110,12 +126,28 @@ def _change(newcomer: Newcomer) -> None:
     assert "3 passed" in newcomer.run(TESTS)
 
 
-def _find_in_airflow(folder: Path) -> None:
-    """What becomes of a run there tests/integration/airflow shows."""
-    airflow = LocalStack(folder / ".tidemark", folder).airflow
+def _find_in_airflow(newcomer: Newcomer) -> AirflowApi:
+    airflow = LocalStack(newcomer.folder / ".tidemark", newcomer.folder).airflow
     api = AirflowApi(airflow.url, airflow.login)
     for dag in ("clicks", "clicks_reset", "clicks_replay"):
-        api.wait_for_dag(dag)
+        api.wait_for_dag(dag, seconds=600)
+    return api
+
+
+NEW_RECORDS = """
+for n in $(seq 5); do
+    echo '{"user": "bob", "page": "/", "at": "2024-05-02T12:00:00Z", "ms": 500}'
+done | tidemark local produce clicks -
+"""
+
+
+def _run_in_airflow(newcomer: Newcomer) -> None:
+    api = _find_in_airflow(newcomer)
+    newcomer.run(NEW_RECORDS)
+    api.trigger("clicks", "new_records")
+    assert api.wait("clicks", "new_records", 600) == "success", api.tasks("clicks", "new_records")
+    (target,) = json.loads(newcomer.run("tidemark status clicks -o json"))["targets"]
+    assert target["ledger"] == 905
 
 
 def _lines(text: str) -> list[list[str]]:

@@ -52,7 +52,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Span]:
 def test_the_tail_of_each_partition_is_read_and_no_more(
     kafka: str, sink: str, send: Send, read: list[Span]
 ) -> None:
-    """B9, G121: whatever the size of the topic."""
+    """B9, G100: whatever the size of the topic."""
     send("r", range(1, 3001), 0)
     send("r", range(3001, 3003), 1)
     topics = OutputTopics({"bootstrap.servers": kafka}, [sink])

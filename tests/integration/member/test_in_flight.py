@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.executor import LocalExecutor
 from tests.support.failpoint import meanwhile
-from tests.support.members import until
+from tests.support.waiting import until
 from tests.support.world import World, everything
 
 from tidemark.errors import Fenced, TargetRefused
@@ -16,7 +16,7 @@ from tidemark.model.batch import Batch
 from tidemark.model.bounds import Bounds
 from tidemark.model.offsets import Span
 
-SECONDS = 60
+SECONDS = 120
 COUNTS = (30, 30)
 
 

@@ -1,42 +1,48 @@
 """Regions of several members on real Kafka and Postgres: they share, stand in, and end together."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from threading import Event
+from threading import Event, Lock
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.support.clock import Clock
 from tests.support.executor import LocalExecutor
 from tests.support.failpoint import meanwhile
 from tests.support.produce import numbered, produce
 from tests.support.topics import add_partitions, create_topic
-from tests.support.world import World, fail
+from tests.support.waiting import until
+from tests.support.world import World, everything, fail
 
-from tidemark.errors import Fenced, JobFailed, NoProgress, Refused
-from tidemark.member import stall as stall_module
+from tidemark.errors import JobFailed
+from tidemark.member import drain as drain_module
 from tidemark.member import watch as watch_module
+from tidemark.member.errors import MemberFenced, RunStalled
 from tidemark.member.job import movers_of
 from tidemark.member.retire import retire
+from tidemark.member.stall import FOREIGN_SECONDS
 from tidemark.model.batch import Batch
 from tidemark.model.contribution import Contribution
 from tidemark.model.offsets import Span
+from tidemark.operations.errors import MirrorDuringRewind
 from tidemark.operations.mirror import mirror_region
 from tidemark.postgres.transaction import transaction
 from tidemark.protocol.contribute import contribute_and_publish
 from tidemark.protocol.publish import Result
 from tidemark.staging.reads import complete_reads
 
-SECONDS = 60
+SECONDS = 120
 PARTITIONS = 4
+EVERYTHING = everything([10] * PARTITIONS)
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members look around more often than in production."""
     monkeypatch.setattr(watch_module, "WATCH_SECONDS", 0.1)
+    monkeypatch.setattr(drain_module, "LONGEST_WAIT_SECONDS", drain_module.WAIT_SECONDS)
 
 
 @pytest.fixture
@@ -48,22 +54,9 @@ def shared(kafka: str, warehouse: dict[str, Any], topic: Callable[..., str], gro
     return world
 
 
-def until(holds: Callable[[], object], what: str) -> None:
-    """Wait for a fact."""
-    deadline = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, f"after {SECONDS} s not yet: {what}"
-        time.sleep(0.05)
-
-
 def owners(world: World) -> int:
     """Members of the group that hold partitions."""
     return sum(bool(holder.partitions) for holder in world.group.holders())
-
-
-def all_rows(partitions: int = PARTITIONS, count: int = 10) -> list[tuple[int, int]]:
-    """Every record once."""
-    return [(partition, n) for partition in range(partitions) for n in range(count)]
 
 
 def until_all_hold(world: World, members: int) -> Callable[..., None]:
@@ -73,12 +66,9 @@ def until_all_hold(world: World, members: int) -> Callable[..., None]:
     """
 
     def hook(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
-        until(
-            lambda: owners(world) >= members or executor.cancelled.is_set(),
-            f"{members} members own partitions",
-        )
+        until(lambda: owners(world) >= members or executor.cancelled.is_set())
         has_its_share = len(spans) * members <= PARTITIONS
-        until(lambda: has_its_share or executor.interrupted.is_set(), "the job is interrupted")
+        until(lambda: has_its_share or executor.interrupted.is_set())
 
     return hook
 
@@ -92,7 +82,7 @@ def test_members_share_the_partitions_and_each_batch_has_contributions_of_both(
     both = [shared.member(slot) for slot in (1, 2)]
     drained = [member.result(SECONDS) for member in both]
     assert shared.close().rows == 40 == sum(one.rows for one in drained)
-    assert shared.rows() == all_rows()
+    assert shared.rows() == EVERYTHING
     contributors = "SELECT count(DISTINCT member) FROM tidemark.contributions"
     assert shared.sql(contributors) == [(2,)]
     assert shared.kafka_offsets() == shared.ledger_offsets()
@@ -140,19 +130,18 @@ def test_partitions_that_go_to_another_member_end_just_the_job_that_reads_them(
     assert first.result(SECONDS).rows + second.result(SECONDS).rows == 40
     assert len(interrupted) == 1
     assert shared.close().checkpoint.epoch == epoch
-    assert shared.rows() == all_rows()
+    assert shared.rows() == EVERYTHING
 
 
 def test_a_member_whose_long_job_a_rebalance_ended_has_not_stood_still(shared: World) -> None:
     """It worked for longer than no_progress_seconds and claims nothing: the wait begins anew."""
-    shared.settings = {"no_progress_seconds": 8}
-    long, started = Event(), Event()
+    shared.settings = {"no_progress_seconds": 60}
+    shared.clock = clock = Clock()
+    started = Event()
 
     def hook(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
         if not started.is_set() and len(spans) == PARTITIONS:
             started.set()
-            assert not executor.interrupted.wait(9)
-            long.set()
             assert executor.interrupted.wait(SECONDS)
 
     shared.open(max_records=8)
@@ -161,7 +150,8 @@ def test_a_member_whose_long_job_a_rebalance_ended_has_not_stood_still(shared: W
         shared.drain()  # the batch is planned: the ledger shows nothing new for a while
     shared.before = hook
     first = shared.member(1)
-    assert long.wait(SECONDS)
+    assert started.wait(SECONDS)
+    clock.now += 61
     second = shared.member(2)
     assert first.result(SECONDS).rows + second.result(SECONDS).rows == 40
     assert shared.close().rows == 40
@@ -191,7 +181,7 @@ def test_a_contribution_of_spans_that_another_one_claimed_is_refused_and_the_run
     shared.open()
     assert shared.drain().rows == 0
     assert shared.close().rows == 40
-    assert shared.rows() == all_rows()
+    assert shared.rows() == EVERYTHING
 
 
 @pytest.mark.parametrize("point", ["before", "after"])
@@ -213,7 +203,7 @@ def test_a_job_whose_batch_another_published_and_retired_is_for_nothing_and_no_f
     shared.open(max_records=20)
     assert shared.drain().rows == 20
     assert shared.close().rows == 40
-    assert shared.rows() == all_rows()
+    assert shared.rows() == EVERYTHING
 
 
 def drain_whole_plan(world: World) -> None:
@@ -245,66 +235,72 @@ def test_a_reset_fences_every_member_and_the_next_run_reads_everything_once(shar
     shared.before = hold
     shared.open("first", max_records=8)
     members = [shared.member(slot, "first") for slot in (1, 2)]
-    until(lambda: owners(shared) == 2, "both own partitions")
+    until(lambda: owners(shared) == 2)
     shared.reset()
     for member in members:
-        with pytest.raises(Fenced, match="epoch 1 has passed"):
+        with pytest.raises(MemberFenced) as fenced:
             member.result(SECONDS)
+        assert fenced.value.epoch == 1
     states = "SELECT DISTINCT state FROM tidemark.members WHERE epoch = 1"
     assert shared.sql(states) == [("reset complete",)]
     held.set()
     shared.before = lambda *_: None
     shared.run("second")
-    assert shared.rows() == all_rows()
+    assert shared.rows() == EVERYTHING
 
 
-def test_a_member_that_hangs_is_named_and_the_run_fails(
-    shared: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """S17: the wait for the others is bounded, after the last progress."""
-    monkeypatch.setattr(stall_module, "FOREIGN_SECONDS", 1.0)
-    shared.settings = {"no_progress_seconds": 3}
-    hanging, release = Event(), Event()
+def held_up(world: World) -> Callable[[], None]:
+    """One of two members hangs in its job, the other waits; the function lets it go on."""
+    first, release = Lock(), Event()
 
     def hang(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
-        if release.is_set():
-            raise JobFailed()
-        until_all_hold(shared, 2)(executor, batch, spans)
-        if not hanging.is_set():
-            hanging.set()
+        until_all_hold(world, 2)(executor, batch, spans)
+        if first.acquire(blocking=False):
             assert release.wait(SECONDS)
-            raise JobFailed()
 
-    shared.before = hang
+    world.before = hang
+    return release.set
+
+
+def one_waits(world: World) -> bool:
+    """One of two members has done its part of the only batch, the other is in its job."""
+    claimed = world.sql("SELECT count(*) FROM tidemark.spans WHERE contribution IS NOT NULL")
+    states = world.sql("SELECT state FROM tidemark.members ORDER BY state")
+    return (claimed, states) == ([(PARTITIONS // 2,)], [("draining",), ("waiting",)])
+
+
+def test_a_member_that_hangs_is_named_and_the_run_fails(shared: World) -> None:
+    """S17: the wait for the others is bounded, after the last progress."""
+    shared.settings = {"no_progress_seconds": 60}
+    shared.clock = clock = Clock()
+    release = held_up(shared)
     shared.open()
     members = [shared.member(slot) for slot in (1, 2)]
-    until(lambda: any(m.done() for m in members), "the other one gives up")
+    until(lambda: one_waits(shared))
+    clock.now += 61
+    until(lambda: any(m.done() for m in members))
     [waiting] = [m for m in members if m.done()]
-    with pytest.raises(NoProgress) as error:
+    [hanging] = [m for m in members if not m.done()]
+    with pytest.raises(RunStalled) as stalled:
         waiting.result()
-    assert shared.topic in str(error.value)
-    assert f"tidemark-{shared.region}-" in str(error.value)
-    release.set()
-    for member in members:
-        assert member.exception(SECONDS) is not None
+    assert {span.topic for span in stalled.value.spans} == {shared.topic}
+    [holder] = stalled.value.holders
+    assert holder.number(shared.region) in (1, 2)
+    release()
+    hanging.result(SECONDS)
 
 
-def test_a_slow_member_that_makes_progress_is_waited_for(
-    shared: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stall_module, "FOREIGN_SECONDS", 1.0)
-    shared.settings = {"no_progress_seconds": 30}
-    slow: list[LocalExecutor] = []
-
-    def dawdle(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
-        until_all_hold(shared, 2)(executor, batch, spans)
-        if not slow:
-            slow.append(executor)
-            time.sleep(3)
-
-    shared.before = dawdle
+def test_a_slow_member_that_makes_progress_is_waited_for(shared: World) -> None:
+    """For no_progress_seconds: it is no stranger."""
+    shared.settings = {"no_progress_seconds": 60}
+    shared.clock = clock = Clock()
+    release = held_up(shared)
     shared.open()
-    for member in [shared.member(slot) for slot in (1, 2)]:
+    members = [shared.member(slot) for slot in (1, 2)]
+    until(lambda: one_waits(shared))
+    clock.move(FOREIGN_SECONDS + 5)
+    release()
+    for member in members:
         member.result(SECONDS)
     assert shared.close().rows == 40
 
@@ -316,7 +312,7 @@ def test_what_members_do_is_in_the_ledger_while_they_do_it(shared: World) -> Non
 
     def look(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
         until_all_hold(shared, 2)(executor, batch, spans)
-        until(lambda: seen or is_shared(shared.sql(statement)), "both drain two partitions")
+        until(lambda: seen or is_shared(shared.sql(statement)))
         seen.extend(shared.sql(statement))
 
     shared.before = look
@@ -340,7 +336,7 @@ def test_two_regions_on_one_topic_each_get_every_record(shared: World) -> None:
     shared.run()
     other.run()
     found = "SELECT kafka_partition, kafka_offset FROM public.others ORDER BY 1, 2"
-    assert shared.rows() == other.sql(found) == all_rows()
+    assert shared.rows() == other.sql(found) == EVERYTHING
 
 
 def test_partitions_added_in_the_middle_of_a_run_join_the_next_one(
@@ -383,9 +379,9 @@ def test_partitions_added_between_a_failure_and_its_retry_join_the_next_run(
     shared.before = lambda *_: None
     shared.drain("first")
     shared.close("first")
-    assert shared.rows() == all_rows()
+    assert shared.rows() == EVERYTHING
     shared.run("second")
-    assert shared.rows() == [*all_rows(), *((PARTITIONS, n) for n in range(3))]
+    assert shared.rows() == [*EVERYTHING, *((PARTITIONS, n) for n in range(3))]
 
 
 def test_a_new_topic_of_a_pattern_joins_the_next_run_from_its_beginning(
@@ -426,7 +422,7 @@ def test_no_mirror_by_hand_lifts_kafka_in_the_middle_of_a_rewind(shared: World) 
     shared.run("first", max_records=16)
 
     def by_hand() -> None:
-        with pytest.raises(Refused, match="a rewind has moved Kafka"):
+        with pytest.raises(MirrorDuringRewind):
             mirror_region(shared.pipeline, shared.connections, check=False)
 
     with meanwhile("reset.after", by_hand):
@@ -447,4 +443,4 @@ def test_a_region_can_be_rewound_and_drained_again_by_other_members(shared: Worl
     for member in [shared.member(slot, "second") for slot in (1, 2)]:
         member.result(SECONDS)
     assert shared.close("second").rows == 24
-    assert shared.rows() == all_rows()
+    assert shared.rows() == EVERYTHING

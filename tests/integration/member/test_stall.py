@@ -1,79 +1,135 @@
-"""How long members wait for partitions that somebody else holds."""
+"""How long members wait for partitions that somebody else holds, by a clock that the test moves."""
 
 from collections.abc import Callable
-from threading import Timer
 from typing import Any
 
 import pytest
+from tests.support.clock import Clock
 from tests.support.stranger import holder_beside
+from tests.support.waiting import until
 from tests.support.world import World
 
-from tidemark.errors import NoProgress
 from tidemark.kafka.names import client_id_of
-from tidemark.member import stall as stall
+from tidemark.member import drain as drain_module
+from tidemark.member.errors import RunStalled
+from tidemark.member.stall import FOREIGN_SECONDS
+from tidemark.model.offsets import Span
 
-SECONDS = 40
+SECONDS = 120
+PATIENCE = 600
+"""no_progress_seconds: nobody but a test's own clock comes there."""
+
+LATE = FOREIGN_SECONDS + 5
+"""Too long a wait for a stranger, and not for a member."""
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Strangers are waited for as briefly as a test can bear."""
-    monkeypatch.setattr(stall, "FOREIGN_SECONDS", 1.0)
+    """Members look around more often than in production."""
+    monkeypatch.setattr(drain_module, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(drain_module, "LONGEST_WAIT_SECONDS", 0.05)
 
 
 @pytest.fixture
-def lone(kafka: str, warehouse: dict[str, Any], topic: Callable[..., str], group: str) -> World:
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def lone(
+    kafka: str, warehouse: dict[str, Any], topic: Callable[..., str], group: str, clock: Clock
+) -> World:
     """An open run over one partition: who holds that leaves nothing to others."""
-    world = World(kafka, warehouse, topic(partitions=1), group)
-    world.produce(3)
-    world.open()
-    return world
+    return opened(World(kafka, warehouse, topic(partitions=1), group, clock=clock), 1)
 
 
 @pytest.fixture
-def shared(world: World) -> World:
+def shared(world: World, clock: Clock) -> World:
     """An open run over two partitions: a batch is planned whoever holds one of them."""
-    for partition in (0, 1):
+    world.clock = clock
+    return opened(world, 2)
+
+
+def opened(world: World, partitions: int) -> World:
+    world.settings = {"no_progress_seconds": PATIENCE}
+    for partition in range(partitions):
         world.produce(3, partition)
     world.open()
     return world
 
 
-def test_a_stranger_that_leaves_nobody_a_partition_to_plan_for_fails_the_run(lone: World) -> None:
+def is_settled(world: World) -> bool:
+    """The one member has joined beside somebody, has done its part, and waits."""
+    group, parts = world.group.describe(), len(world.ledger_offsets())
+    claimed = world.sql("SELECT count(*) FROM tidemark.spans WHERE contribution IS NOT NULL")
+    shown = world.sql("SELECT state FROM tidemark.members")
+    is_shared = (group.state, len(group.holders)) == ("stable", 2)
+    return is_shared and (claimed, shown) == ([(parts - 1,)], [("waiting",)])
+
+
+def test_a_stranger_that_leaves_nobody_a_partition_to_plan_for_fails_the_run(
+    lone: World, clock: Clock
+) -> None:
     """S4, H12: nobody plans, and the wait is bounded all the same."""
     with holder_beside(lone):
         member = lone.member()
-        with pytest.raises(NoProgress) as error:
+        until(lambda: is_settled(lone))
+        clock.now += LATE
+        with pytest.raises(RunStalled) as stalled:
             member.result(SECONDS)
-    text = str(error.value)
-    assert "no batch was planned" in text
-    assert f"{lone.topic}[0]@[0, 3)" in text
-    assert "console on" in text
+    found = stalled.value
+    assert (found.seq, found.spans) == (None, (Span(lone.topic, 0, 0, 3),))
+    assert [one.client_id for one in found.holders] == ["console"]
+    assert found.seconds == LATE
     assert lone.sql("SELECT count(*) FROM tidemark.batches") == [(0,)]
-    lone.drain()
-    assert lone.close().rows == 3
 
 
-@pytest.mark.parametrize("region", ["lone", "shared"])
+def test_a_stranger_that_holds_a_part_of_a_batch_is_named(shared: World, clock: Clock) -> None:
+    """S4, H12: though the rest of the batch was drained."""
+    with holder_beside(shared):
+        member = shared.member()
+        until(lambda: is_settled(shared))
+        clock.now += LATE
+        with pytest.raises(RunStalled) as stalled:
+            member.result(SECONDS)
+    assert stalled.value.seq == 1
+    assert [(span.start, span.end) for span in stalled.value.spans] == [(0, 3)]
+    assert [one.client_id for one in stalled.value.holders] == ["console"]
+    assert shared.rows() == []
+    shared.drain()
+    assert shared.close().rows == 6
+
+
+@pytest.fixture(params=["lone", "shared"])
+def region(request: pytest.FixtureRequest) -> World:
+    """Either."""
+    world: World = request.getfixturevalue(request.param)
+    return world
+
+
 def test_a_member_of_an_earlier_run_is_waited_for_like_one_of_this(
-    region: str, request: pytest.FixtureRequest
+    region: World, clock: Clock
 ) -> None:
     """One that was killed stays in the group until its session ends: up to 45 s with KIP-848."""
-    world: World = request.getfixturevalue(region)
-    world.settings = {"no_progress_seconds": 30}
-    with holder_beside(world, client_id_of(world.region, 4711)) as leave:
-        Timer(5, leave.set).start()
-        rows = world.drain().rows
-    assert world.close().rows == rows == len(world.rows()) > 0
+    with holder_beside(region, client_id_of(region.region, 4711)) as leave:
+        member = region.member()
+        until(lambda: is_settled(region))
+        clock.move(LATE)
+        assert not member.done()
+        leave.set()
+        rows = member.result(SECONDS).rows
+    assert region.close().rows == rows == len(region.rows()) > 0
 
 
-@pytest.mark.parametrize("region", ["lone", "shared"])
 def test_a_member_of_an_earlier_run_that_stays_is_named_in_the_end(
-    region: str, request: pytest.FixtureRequest
+    region: World, clock: Clock
 ) -> None:
-    world: World = request.getfixturevalue(region)
-    world.settings = {"no_progress_seconds": 4}
-    with holder_beside(world, client_id_of(world.region, 4711)):
-        member = world.member()
-        with pytest.raises(NoProgress, match=rf"for [4-9] s.*tidemark-{world.region}-4711 on"):
+    dead = client_id_of(region.region, 4711)
+    with holder_beside(region, dead):
+        member = region.member()
+        until(lambda: is_settled(region))
+        clock.now += PATIENCE + 1
+        with pytest.raises(RunStalled) as stalled:
             member.result(SECONDS)
+    assert [one.client_id for one in stalled.value.holders] == [dead]
+    assert len(stalled.value.spans) == 1

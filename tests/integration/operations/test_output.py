@@ -230,7 +230,7 @@ def test_check_looks_at_the_topic(world: World, sink: str, monkeypatch: pytest.M
 def test_check_compares_what_the_topics_take(
     world: World, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """G120: what Kafka took where it is read, as rows and as dead letters, which are larger."""
+    """G99: what Kafka took where it is read, as rows and as dead letters, which are larger."""
     connection = "tidemark.cli.check_output.connection"
     monkeypatch.setattr(connection, lambda conn_id: world.connections[conn_id])
     for limit, states in [
@@ -244,7 +244,7 @@ def test_check_compares_what_the_topics_take(
 
 
 def test_what_kafka_took_is_sent(world: World, topic: Callable[..., str]) -> None:
-    """G120: a row and a dead letter as large as Java's producers and brokers let through."""
+    """G99: a row and a dead letter as large as Java's producers and brokers let through."""
     rows, letters = (topic(partitions=1, **{"max.message.bytes": str(2 << 20)}) for _ in range(2))
     world.settings |= {
         "output": {"topic": rows},

@@ -6,14 +6,11 @@ import pytest
 from tests.support.failpoint import failpoint
 from tests.support.world import World, dump, everything, fail, staging
 
-from tidemark.errors import (
-    Fenced,
-    JobFailed,
-    Refused,
-    Superseded,
-)
+from tidemark.errors import Fenced, JobFailed
 from tidemark.failpoints import FailpointHit
+from tidemark.operations.errors import ResetOfNoRun
 from tidemark.operations.reset_report import ResetReport
+from tidemark.protocol.errors import AlreadyReset, NothingLeftToReset
 
 
 def a_failed_run_and_drift(world: World, kafka: int) -> None:
@@ -55,8 +52,9 @@ def test_a_late_reset_of_an_older_run_does_nothing(world: World) -> None:
     world.open("first")
     world.open("second")
     before = dump(world.warehouse)
-    with pytest.raises(Superseded, match="the run's epoch 1 has passed"):
+    with pytest.raises(NothingLeftToReset) as late:
         world.reset("first")
+    assert (late.value.epoch, late.value.now_at) == (1, 2)
     assert dump(world.warehouse) == before
     world.drain("second")
     assert world.close("second").rows == 3
@@ -74,13 +72,16 @@ def test_a_reset_that_died_before_its_mirror_is_finished_by_its_retry(world: Wor
     assert world.reset("first").epoch == 2
     assert world.kafka_offsets()[world.partition()] == 0
     assert world.sql("SELECT epoch, state FROM tidemark.resets") == [(2, "finished")]
-    with pytest.raises(Superseded):
+    with pytest.raises(NothingLeftToReset):
         world.reset("first")
+
+
+MONDAY = "flights_reset/monday"
 
 
 def requested(world: World, to: int | None = None) -> ResetReport:
     """The reset of one DAG run by hand."""
-    return world.reset(to=to, request_id="flights_reset/monday")
+    return world.reset(to=to, request_id=MONDAY)
 
 
 @pytest.mark.parametrize("to", [None, 1])
@@ -103,15 +104,17 @@ def test_a_request_whose_answer_was_lost_tells_it_again_until_an_epoch_follows(
     assert list(reset_lines("t", again))[:5] == list(reset_lines("t", first))[:5]
     world.open("third")
     before = dump(world.warehouse)
-    with pytest.raises(Refused, match="monday has already reset it"):
+    with pytest.raises(AlreadyReset) as done:
         requested(world, to)
+    assert (done.value.request_id, done.value.finished.epoch) == (MONDAY, first.epoch)
     assert dump(world.warehouse) == before
 
 
 def test_a_reset_for_a_run_that_never_opened_does_nothing(world: World) -> None:
     world.open("first")
-    with pytest.raises(Superseded, match="never opened"):
+    with pytest.raises(ResetOfNoRun) as unknown:
         world.reset("missing")
+    assert unknown.value.run_id == "missing"
 
 
 def test_a_reset_by_hand_is_unconditional(world: World) -> None:

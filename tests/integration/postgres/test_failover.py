@@ -9,9 +9,9 @@ from tests.support.replica import Pair
 from tests.support.sharing import worker
 from tests.support.world import World
 
-from tidemark.errors import Unreachable
 from tidemark.ledger.ledger import Ledger
 from tidemark.local.stack import LocalStack
+from tidemark.postgres.cases import PostgresUnreachable
 from tidemark.postgres.transaction import connect
 from tidemark.spark.postgres import connected, postgres_errors
 
@@ -61,12 +61,12 @@ def stands_by(world: World, pair: Pair) -> None:
     """A connection that leads to the standby alone says so."""
     alone = pair.replica.parameters()
     with (
-        pytest.raises(Unreachable, match="leads to a standby"),
+        pytest.raises(PostgresUnreachable),
         Ledger(connect(alone)).deciding(world.region, 1, "close"),
     ):
         pass
     with (
-        pytest.raises(Unreachable, match="leads to a standby"),
+        pytest.raises(PostgresUnreachable),
         postgres_errors(),
         closing(connected(alone)) as session,
         session.cursor() as cursor,

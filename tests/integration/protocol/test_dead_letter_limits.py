@@ -6,9 +6,10 @@ from tests.support.executor import BAD
 from tests.support.produce import produce
 from tests.support.world import World
 
-from tidemark.errors import RunNotDone, TooManyDeadLetters
 from tidemark.model.bounds import Bounds
-from tidemark.model.dead_letters import Limits
+from tidemark.model.dead_letters import Limits, Reason
+from tidemark.model.errors import DeadLettersOverLimit
+from tidemark.protocol.errors import RunUnfinished
 from tidemark.protocol.publish import Result
 
 
@@ -16,13 +17,14 @@ def test_a_topic_of_nothing_but_bad_records_stops_the_run(world: World) -> None:
     """B15: half of more than 100 is the limit where the file says nothing."""
     produce(world.kafka, world.topic, [BAD] * 101)
     world.open("first")
-    with pytest.raises(TooManyDeadLetters, match="101 of 101 records") as caught:
+    with pytest.raises(DeadLettersOverLimit) as caught:
         world.drain("first")
-    first = f"101 INVALID_JSON, the first {world.topic}[0]@0"
-    assert first in str(caught.value)
-    assert "50 are allowed (dead_letters: max_ratio 0.5, no max_count)" in str(caught.value)
+    found = caught.value
+    assert found.reasons == (Reason("INVALID_JSON", 101, f"{world.topic}[0]@0"),)
+    assert (found.seq, found.dead_letters, found.records) == (1, 101, 101)
+    assert (found.most, found.max_ratio, found.max_count) == (50, 0.5, None)
     assert (world.rows(), world.dead_letters()) == ([], [])
-    with pytest.raises(RunNotDone):
+    with pytest.raises(RunUnfinished):
         world.close("first")
     world.reset("first")
     world.settings = {"dead_letters": {"max_ratio": 1}}
@@ -33,8 +35,10 @@ def test_a_batch_at_its_limit_is_published_and_one_above_it_is_not(desk: Desk) -
     """B15: 16 records, two of them dead letters."""
     for most, limits in ((1, Limits(max_count=1)), (0, Limits(max_count=0))):
         epoch = desk.open(limits=limits).epoch
-        with pytest.raises(TooManyDeadLetters, match=f"2 of 16 records .* {most} are allowed"):
+        with pytest.raises(DeadLettersOverLimit) as caught:
             desk.work(epoch)
+        found = caught.value
+        assert (found.dead_letters, found.records, found.most) == (2, 16, most)
         assert (desk.rows(), desk.dead_letters(), set(desk.offsets().values())) == ([], [], {0})
     assert desk.work(desk.open(limits=Limits(max_count=2)).epoch).result is Result.published
     assert desk.dead_letters() == [(0, 3), (1, 3)]
@@ -47,8 +51,9 @@ def test_members_cannot_each_slip_under_the_limit(desk: Desk) -> None:
     ours, theirs = ([p.span] for p in batch.spans)
     first = desk.publish(batch, desk.stage(batch, desk.join(epoch), spans=ours))
     assert first.result is Result.contributed
-    with pytest.raises(TooManyDeadLetters, match="2 of 16 records"):
+    with pytest.raises(DeadLettersOverLimit) as caught:
         desk.publish(batch, desk.stage(batch, desk.join(epoch), spans=theirs))
+    assert (caught.value.dead_letters, caught.value.records) == (2, 16)
     assert (desk.rows(), desk.dead_letters()) == ([], [])
 
 
@@ -64,8 +69,9 @@ def test_small_batches_are_judged_together(desk: Desk) -> None:
     desk.grow(190)
     epoch = desk.open(bounds=Bounds(100), limits=Limits(0.08)).epoch
     assert desk.work(epoch).dead_letters == 12  # of 80 records, too few to judge
-    with pytest.raises(TooManyDeadLetters, match=r"\d+ of 80 records"):
+    with pytest.raises(DeadLettersOverLimit) as caught:
         desk.work(epoch)
+    assert (caught.value.seq, caught.value.dead_letters, caught.value.records) == (2, 11, 80)
 
 
 def test_the_counts_that_judge_are_those_of_the_newest_checkpoints(desk: Desk) -> None:

@@ -6,10 +6,11 @@ import pytest
 from tests.support.desk import TOPIC, Desk
 from tests.support.failpoint import failpoint
 
-from tidemark.errors import ClaimsLost, Fenced, RunNotDone, StagingLost
+from tidemark.ledger.errors import EpochHasPassed
 from tidemark.model.batch import Batch
 from tidemark.model.bounds import Bounds
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
+from tidemark.protocol.errors import ClaimedRowsLost, OwnRowsLost, RunUnfinished
 from tidemark.protocol.publish import Result
 
 TWO = Bounds(8, in_flight=2)
@@ -93,8 +94,9 @@ def test_what_is_staged_counts_though_the_publish_comes_later(grown: Desk) -> No
     member = grown.join(epoch)
     lost = grown.stage(high, member)
     grown.lose_staging()
-    with pytest.raises(StagingLost):
+    with pytest.raises(OwnRowsLost) as found:
         grown.publish(high, lost)
+    assert (found.value.seq, found.value.rows) == (high.seq, 0)
     assert len(grown.plan_next(epoch)[1].unclaimed) == len(high.spans)
     assert grown.publish(high, grown.stage(high, member, 1)).result is Result.contributed
 
@@ -105,8 +107,9 @@ def test_claims_whose_rows_are_lost_end_the_epoch(grown: Desk) -> None:
     grown.publish(high, grown.stage(high, member))
     grown.lose_staging()
     grown.publish(low, grown.stage(low, member, 1))
-    with pytest.raises(ClaimsLost):
+    with pytest.raises(ClaimedRowsLost) as found:
         grown.publish_complete(epoch)
+    assert found.value.epoch == epoch
     assert grown.rows() == grown.expected_rows()
 
 
@@ -115,8 +118,9 @@ def test_an_open_and_a_reset_discard_both(grown: Desk) -> None:
     staged = [(batch, grown.stage(batch, grown.join(epoch))) for batch in (low, high)]
     assert grown.open("second", TWO).discarded_seqs == (low.seq, high.seq)
     for batch, contribution in staged:
-        with pytest.raises(Fenced):
+        with pytest.raises(EpochHasPassed) as passed:
             grown.publish(batch, contribution)
+        assert (passed.value.epoch, passed.value.found) == (epoch, epoch + 1)
     grown.plan_next(grown.epoch)
     seqs = [batch.seq for batch in grown.plan_next(grown.epoch)]
     assert seqs == [high.seq + 1, high.seq + 2]
@@ -140,8 +144,9 @@ def test_the_bound_of_a_run_counts_what_is_planned(grown: Desk) -> None:
     epoch, low, high = two(grown, Bounds(4, max_batches=2, in_flight=2))
     grown.publish(low, grown.stage(low, grown.join(epoch)))
     assert [batch.seq for batch in grown.plan_next(epoch)] == [high.seq]
-    with pytest.raises(RunNotDone, match=f"batch {high.seq} is planned and not published"):
+    with pytest.raises(RunUnfinished) as unfinished:
         grown.close()
+    assert unfinished.value.reasons == (f"batch {high.seq} is planned and not published",)
     assert not grown.ledger.progress(grown.region, epoch).is_done
 
 

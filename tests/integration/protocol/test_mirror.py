@@ -1,21 +1,23 @@
 """The mirror on the real group: who reads the ledger last writes last, whatever interleaves."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from tests.support.failpoint import failpoint
+from tests.support.waiting import until
 from tests.support.world import World
 
-from tidemark.errors import DataLost, Fenced, MirrorFailed
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka import group as group_module
+from tidemark.kafka.errors import MirrorWriterFenced
 from tidemark.kafka.facts import Broker
 from tidemark.ledger.ledger import Ledger
+from tidemark.model.errors import LeftTopicsGone
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.operations.mirror import mirror_region
+from tidemark.protocol.errors import MirrorEpochPassed, MirrorReadBackDiffers
 from tidemark.protocol.mirror import differences, mirror
 
 
@@ -33,10 +35,13 @@ class Interrupted(Ledger):
 
 
 def test_all_partitions_are_mirrored_with_region_epoch_and_seq(world: World) -> None:
-    """H9e: one mirror writes all of them, quiet ones included."""
+    """H9e, B3: one mirror writes all of them, quiet ones included."""
     world.produce(3)
     closed = world.run()
-    assert world.kafka_offsets() == {world.partition(0): 3, world.partition(1): 0}
+    mark = f"{world.region}/1/1"
+    assert world.group.committed_metadata(world.ledger_offsets()) == {
+        world.partition(0): (3, mark), world.partition(1): (0, mark)
+    }  # fmt: skip
     assert world.kafka_offsets() == closed.checkpoint.offsets
 
 
@@ -73,8 +78,9 @@ def test_a_mirror_of_a_passed_epoch_stops(world: World) -> None:
     world.produce(3)
     world.open("first")
     world.open("second")
-    with pytest.raises(Fenced, match="epoch 1 has passed, the region is at 2"):
+    with pytest.raises(MirrorEpochPassed) as passed:
         mirror(world.ledger(), world.group, world.region, 1)
+    assert (passed.value.epoch, passed.value.now_at) == (1, 2)
 
 
 @pytest.mark.parametrize("mirrors_before", [0, 1])
@@ -88,7 +94,7 @@ def test_a_zombie_between_its_look_and_its_commit_is_fenced_by_a_reset(
     for _ in range(mirrors_before):
         mirror(ledger, group, world.region, 1)
     ledger.then = world.reset
-    with pytest.raises(Fenced):
+    with pytest.raises(MirrorWriterFenced):
         mirror(ledger, group, world.region, 1)
     assert world.kafka_offsets() == world.ledger_offsets()
 
@@ -106,11 +112,15 @@ def test_a_mirror_that_died_is_repeated(world: World, point: str) -> None:
     assert world.kafka_offsets() == world.ledger_offsets()
 
 
-def test_a_reset_does_not_wait_for_a_mirror_that_died_in_its_commit(
+@pytest.mark.long
+def test_a_reset_goes_on_after_a_mirror_that_died_in_its_commit(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its pending transaction hides the group's offsets until a new writer comes."""
-    monkeypatch.setattr(group_module, "SECONDS", 2)
+    """Its pending transaction hides the group's offsets until a new writer comes.
+
+    The reset's first look at them gives up after 15 s.
+    """
+    monkeypatch.setattr(group_module, "TRANSACTION_TIMEOUT_MS", 600_000)  # no broker ends it
     world.produce(3)
     world.open()
     with failpoint("mirror.sent"), pytest.raises(FailpointHit):
@@ -126,10 +136,12 @@ def test_offsets_that_read_back_otherwise_are_named(
     world.open()
     group = world.group
     monkeypatch.setattr(group, "committed", lambda _: {world.partition(0): 77})
-    with pytest.raises(MirrorFailed) as failed:
+    with pytest.raises(MirrorReadBackDiffers) as failed:
         mirror(world.ledger(), group, world.region, 1)
-    assert f"{world.partition(0)}: ledger 0, Kafka 77" in str(failed.value)
-    assert f"{world.partition(1)}: ledger 0, Kafka none" in str(failed.value)
+    assert failed.value.differences == (
+        f"{world.partition(0)}: ledger 0, Kafka 77",
+        f"{world.partition(1)}: ledger 0, Kafka none",
+    )
 
 
 def test_differences_are_told_partition_by_partition() -> None:
@@ -151,19 +163,13 @@ def test_a_left_topic_that_was_deleted_stops_neither_reset_nor_mirror(
     world.run("first")
     world.settings = {}
     admin.delete_topics([left])[left].result(30)
-    wait_until_gone(world, left)
+    broker = Broker({"bootstrap.servers": world.kafka})
+    until(lambda: broker.gone([left]))
     for check in (True, False):
         report = mirror_region(world.pipeline, world.connections, check=check)
         assert (report.before, report.after) == ((), ())
     assert world.reset().drift == ()
     world.overrides = ("accept_changes",)
-    with pytest.raises(DataLost, match=f"{left} is no longer read, and was deleted from Kafka"):
+    with pytest.raises(LeftTopicsGone) as gone:
         world.open("second")
-
-
-def wait_until_gone(world: World, topic: str) -> None:
-    """The brokers no longer know the topic."""
-    deadline = time.monotonic() + 30
-    broker = Broker({"bootstrap.servers": world.kafka})
-    while not broker.gone([topic]):
-        assert time.monotonic() < deadline, "the topic stays"
+    assert gone.value.topics == (left,)

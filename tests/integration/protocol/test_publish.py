@@ -9,13 +9,16 @@ from tests.support.desk import Desk
 from tests.support.failpoint import failpoint
 from tests.support.world import dump
 
-from tidemark.errors import ClaimsLost, CommitRefused, Fenced, StagingLost, TargetRefused
 from tidemark.failpoints import FailpointHit
+from tidemark.ledger.errors import EpochHasPassed
 from tidemark.model.batch import Batch
 from tidemark.model.bounds import Bounds
 from tidemark.model.contribution import Attempt, Contribution
+from tidemark.postgres.cases import CommitRolledBack, PartitionStandsElsewhere, StagedRowsGone
 from tidemark.postgres.transaction import transaction
+from tidemark.protocol.errors import BatchDied, BatchNotNextHead, ClaimedRowsLost, OwnRowsLost
 from tidemark.protocol.publish import Result
+from tidemark.staging.errors import RowRefused
 
 
 def visible(desk: Desk) -> tuple[Any, ...]:
@@ -136,23 +139,24 @@ def test_a_losing_attempt_leaves_no_trace(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("emptied", "guard"),
+    ("emptied", "constraint"),
     [
-        (("rows", "dead_letters"), r"moved_.*_equal_contributed"),
+        (("rows", "dead_letters"), "moved_rows_equal_contributed"),
         (("rows",), "moved_rows_equal_contributed"),
         (("dead_letters",), "moved_dead_letters_equal_contributed"),
     ],
 )
 def test_staging_that_was_emptied_is_staging_lost(
-    desk: Desk, emptied: tuple[str, ...], guard: str
+    desk: Desk, emptied: tuple[str, ...], constraint: str
 ) -> None:
     """H1: recovery empties UNLOGGED tables; the publish would move nothing and advance."""
     _, batch, contribution = staged(desk)
     before = visible(desk)
     for table in emptied:
         desk.sql(f"TRUNCATE {batch.staging.schema}.{getattr(batch.staging, table)}")
-    with pytest.raises(StagingLost, match=guard):
+    with pytest.raises(StagedRowsGone) as lost:
         desk.publish(batch, contribution)
+    assert lost.value.constraint == constraint
     assert visible(desk) == before
 
 
@@ -161,7 +165,7 @@ def test_a_winner_nobody_staged_is_staging_lost(desk: Desk) -> None:
     batch, member = desk.must_plan(epoch), desk.join(epoch)
     staged = desk.stage(batch, member, attempt=0)
     other = Contribution(member, staged.reads, (Attempt(member, 7, staged.rows),))
-    with pytest.raises(StagingLost):
+    with pytest.raises(StagedRowsGone):
         desk.publish(batch, other)
     assert desk.rows() == []
 
@@ -169,7 +173,7 @@ def test_a_winner_nobody_staged_is_staging_lost(desk: Desk) -> None:
 def test_after_staging_was_lost_the_same_batch_can_be_drained_again(desk: Desk) -> None:
     epoch, batch, contribution = staged(desk)
     desk.lose_staging()
-    with pytest.raises(StagingLost):
+    with pytest.raises(StagedRowsGone):
         desk.publish(batch, contribution)
     assert desk.work(epoch).result is Result.published
     assert desk.rows() == desk.expected_rows()
@@ -185,8 +189,9 @@ def test_a_contribution_whose_staging_was_emptied_claims_nothing(desk: Desk, emp
     desk.sql(f"TRUNCATE {batch.staging.schema}.{getattr(batch.staging, emptied)}")
     before = visible(desk)
     for contribution in staged:
-        with pytest.raises(StagingLost, match=r"0 of . staged .*Nothing of them was claimed"):
+        with pytest.raises(OwnRowsLost) as lost:
             desk.publish(batch, contribution)
+        assert getattr(lost.value, emptied) == 0
     assert visible(desk) == before
     again = [desk.stage(batch, desk.join(epoch), spans=some) for some in spans]
     results = [desk.publish(batch, contribution).result for contribution in again]
@@ -203,7 +208,7 @@ def test_the_last_contribution_drains_again_where_only_its_own_rows_are_lost(des
     staged = desk.stage(batch, desk.join(epoch), spans=second)
     desk.lose_staging()
     desk.publish(batch, desk.stage(batch, desk.join(epoch), spans=first))
-    with pytest.raises(StagingLost):
+    with pytest.raises(OwnRowsLost):
         desk.publish(batch, staged)
     again = desk.stage(batch, desk.join(epoch), spans=second)
     assert desk.publish(batch, again).result is Result.published
@@ -218,8 +223,9 @@ def test_staging_that_was_lost_under_claims_that_stand_ends_the_epoch(desk: Desk
     desk.publish(batch, desk.stage(batch, desk.join(epoch), spans=first))
     desk.lose_staging()
     before = visible(desk)
-    with pytest.raises(ClaimsLost, match=r"moved_.*_equal_contributed.*the next run, ends it"):
+    with pytest.raises(ClaimedRowsLost) as lost:
         desk.publish(batch, desk.stage(batch, desk.join(epoch), spans=second))
+    assert lost.value.epoch == epoch
     assert visible(desk) == before
     assert desk.work(desk.open("next").epoch).result is Result.published
     assert desk.rows() == desk.expected_rows()
@@ -230,15 +236,16 @@ def test_a_zombie_member_cannot_publish(desk: Desk) -> None:
     _, batch, contribution = staged(desk)
     desk.open("next")
     before = visible(desk)
-    with pytest.raises(Fenced):
+    with pytest.raises(EpochHasPassed) as passed:
         desk.publish(batch, contribution)
+    assert (passed.value.epoch, passed.value.found) == (1, 2)
     assert visible(desk) == before
 
 
 def test_a_zombie_member_cannot_plan(desk: Desk) -> None:
     epoch = desk.open().epoch
     desk.reset()
-    with pytest.raises(Fenced):
+    with pytest.raises(EpochHasPassed):
         desk.plan(epoch)
     assert desk.sql(f"SELECT count(*) FROM tidemark.batches WHERE {desk.here}") == [(0,)]
 
@@ -250,7 +257,7 @@ def test_a_zombie_cannot_publish_into_the_next_epochs_batch(desk: Desk) -> None:
     new = desk.must_plan(new_epoch)
     assert [p.span for p in new.spans] == [p.span for p in old.spans]
     assert new.seq != old.seq
-    with pytest.raises(Fenced):
+    with pytest.raises(EpochHasPassed):
         desk.publish(old, contribution)
     assert desk.work(new_epoch).result is Result.published
     assert desk.rows() == desk.expected_rows()
@@ -260,7 +267,7 @@ def test_a_partition_that_was_moved_by_hand_stops_the_publish(desk: Desk) -> Non
     """The second line of defence: offsets by compare-and-set on the server."""
     _, batch, contribution = staged(desk)
     desk.sql(f"UPDATE tidemark.partitions SET next_offset = 1 WHERE partition = 1 AND {desk.here}")
-    with pytest.raises(Fenced, match="partition_stands_at_span_start"):
+    with pytest.raises(PartitionStandsElsewhere):
         desk.publish(batch, contribution)
     assert desk.rows() == []
 
@@ -269,8 +276,9 @@ def test_a_batch_with_an_older_seq_than_the_head_is_not_published(desk: Desk) ->
     """The last update must touch exactly one row."""
     _, batch, contribution = staged(desk)
     desk.sql(f"UPDATE tidemark.regions SET head_seq = 5, next_seq = 6 WHERE {desk.here}")
-    with pytest.raises(Fenced, match="head"):
+    with pytest.raises(BatchNotNextHead) as fenced:
         desk.publish(batch, contribution)
+    assert fenced.value.seq == batch.seq
     assert desk.rows() == []
 
 
@@ -288,8 +296,9 @@ def test_a_target_that_refuses_a_row_stops_the_publish(
     _, batch, contribution = staged(desk)
     desk.sql(f"ALTER TABLE {desk.target} ADD CONSTRAINT {constraint} {definition}")
     before = visible(desk)
-    with pytest.raises(TargetRefused, match=constraint):
+    with pytest.raises(RowRefused) as refused:
         desk.publish(batch, contribution)
+    assert refused.value.names["constraint"] == constraint
     assert visible(desk) == before
 
 
@@ -369,7 +378,7 @@ def test_a_lost_commit_is_fenced_if_the_epoch_passed_meanwhile(
         return look_up(*values)
 
     monkeypatch.setattr(desk.ledger, "outcome", after_a_reset)
-    with failpoint("publish.commit.lost"), pytest.raises(Fenced):
+    with failpoint("publish.commit.lost"), pytest.raises(BatchDied):
         desk.publish(batch, contribution)
     assert desk.rows() == []
 
@@ -383,6 +392,7 @@ def test_a_commit_answered_with_rollback_is_found(desk: Desk) -> None:
             with suppress(DivisionByZero):
                 cursor.execute("SELECT 1 / 0")
 
-    with pytest.raises(CommitRefused, match="ROLLBACK"):
+    with pytest.raises(CommitRolledBack) as refused:
         fail_unseen()
+    assert refused.value.answer == "ROLLBACK"
     assert desk.sql("SELECT to_regclass('public.never')::text") == [(None,)]

@@ -18,15 +18,17 @@ from confluent_kafka.admin import (
 from tests.support.failpoint import failpoint
 from tests.support.produce import good, produce
 from tests.support.sent import SentRecord, another_sends, sent_to
-from tests.support.world import World
+from tests.support.world import World, dump
 
 from tidemark.cli.check_output import output_findings
-from tidemark.errors import InvalidSettings, Refused, RunNotDone
 from tidemark.failpoints import FailpointHit
+from tidemark.kafka.errors import OutputRecordInvalid, OutputTopicMissing
 from tidemark.ledger.actions import Order
+from tidemark.ledger.errors import LettersToSendDiffer
 from tidemark.ledger.sent_letters import DETAIL, sent_letters
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.output import Topics, Unsent
+from tidemark.operations.errors import ReplayOfSent
 from tidemark.operations.mirror import mirror_region
 from tidemark.operations.output_status import output_status
 from tidemark.operations.purge import purge_letters
@@ -35,6 +37,14 @@ from tidemark.operations.replay import replay_letters
 from tidemark.operations.replay_batch import replay_batch
 from tidemark.operations.status import in_ledger
 from tidemark.operations.withhold import withhold_batch
+from tidemark.protocol.errors import (
+    ChangedSinceCheckpoint,
+    OutputChangedSinceRun,
+    OutputStartUnsaid,
+    RewindOfSentBatches,
+    RunUnfinished,
+    SettingDiffers,
+)
 from tidemark.settings.pipeline import Pipeline
 
 ORDER = Order("test", "a test")
@@ -191,8 +201,10 @@ def test_dead_letters_that_somebody_removed_stop_it(both: World) -> None:
     produce(both.kafka, both.topic, [good("a"), *BAD])
     publish_unsent(both)
     both.sql('DELETE FROM tidemark.dead_letters WHERE "offset" = 2')
-    with pytest.raises(RunNotDone, match="batch 1 published 2 dead letters, and 1 are there"):
+    with pytest.raises(RunUnfinished) as unfinished:
         both.close()
+    why = LettersToSendDiffer(region=both.region, seq=1, published=2, found=1)
+    assert unfinished.value.reasons == (str(why),)
     assert (words(both), values(both)) == ([], [])
     withhold_batch(both.pipeline, both.connections, 1, ORDER)
     assert (words(both), values(both)) == ([], [])
@@ -221,8 +233,9 @@ def test_what_was_purged_before_there_was_a_topic_is_not_missed(
     world.sql("UPDATE tidemark.dead_letters SET refused_rows = '[]' WHERE \"offset\" = 1")
     assert purge_letters(world.pipeline, world.connections, *meant).dead_letters == 1
     world.settings["dead_letters"]["topic"] = topic
-    with pytest.raises(Refused, match=r"set output\.start: beginning"):
+    with pytest.raises(OutputStartUnsaid) as unsaid:
         world.open("second")
+    assert unsaid.value.topics == Topics(letters=topic)
     world.settings["output"] = {"start": "beginning"}
     world.run("third")
     assert values(world) == BAD[1:]
@@ -262,10 +275,13 @@ def test_rewinds_and_replays_of_batches_know_what_was_sent(region: World) -> Non
     """B9, B4: also where only dead letters are sent."""
     produce(region.kafka, region.topic, BAD)
     region.run("first", max_records=1)
-    with pytest.raises(Refused, match="1 batches were sent, dead letters to topic"):
+    sent_to_ = Topics(letters=region.settings["dead_letters"]["topic"])
+    with pytest.raises(RewindOfSentBatches) as rewound:
         region.reset(to=1)
-    with pytest.raises(Refused, match=r"sends dead letters to topic .* can't be replaced"):
+    assert (rewound.value.batches, rewound.value.topics) == (1, sent_to_)
+    with pytest.raises(ReplayOfSent) as replayed:
         replay_batch(region.pipeline, region.connections, 2, ORDER, region.executor_of)
+    assert replayed.value.output == sent_to_
     region.reset(to=1, overrides=["accept_resend"])
     region.run("second")
     assert values(region) == [*BAD, BAD[1]]
@@ -280,20 +296,22 @@ def test_a_topic_that_comes_later_needs_a_consent_and_begins_with_what_follows(
     produce(both.kafka, both.topic, [BAD[0]])
     both.run("first")
     both.settings["dead_letters"]["topic"] = topic
-    with pytest.raises(Refused, match=r"dead_letters\.topic was None and is"):
+    change = SettingDiffers("dead_letters.topic", None, topic)
+    with pytest.raises(ChangedSinceCheckpoint) as changed:
         both.open("second")
-    with pytest.raises(
-        Refused, match=r"dead_letters\.topic was None and is .* since its newest run"
-    ):
+    assert changed.value.changes == (change,)
+    with pytest.raises(OutputChangedSinceRun) as refused:
         send(both)
+    assert refused.value.changes == (change,)
     produce(both.kafka, both.topic, [BAD[1]])
     both.overrides = ("accept_changes",)
     both.run("third")
     assert values(both) == [BAD[1]]
-    del both.settings["output"]
+    output = both.settings.pop("output")
     both.overrides = ()
-    with pytest.raises(Refused, match=r"output\.topic was .* and is None"):
+    with pytest.raises(ChangedSinceCheckpoint) as changed:
         both.open("fourth")
+    assert SettingDiffers("output.topic", output["topic"], None) in changed.value.changes
 
 
 def test_what_is_not_sent_is_not_pruned(region: World) -> None:
@@ -314,15 +332,20 @@ def test_what_is_not_sent_is_not_pruned(region: World) -> None:
 def test_the_topic_must_be_there_and_check_looks_at_it(
     both: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B16: by the name of its key."""
+    """B16: before anything is written."""
     monkeypatch.setattr(
         "tidemark.cli.check_output.connection", lambda conn_id: both.connections[conn_id]
     )
     assert [one.state for one in output_findings(both.pipeline)] == ["ok"] * 3
     both.settings["dead_letters"]["topic"] = "nowhere"
     assert [one.state for one in output_findings(both.pipeline)] == ["ok", "failed", "ok"]
-    with pytest.raises(InvalidSettings, match=r"topic nowhere does not exist.*dead_letters\.topic"):
-        both.open()
+    before = dump(both.warehouse)
+    for topic in ("nowhere", "anywhere"):
+        with pytest.raises(OutputTopicMissing) as missing:
+            both.open()
+        assert missing.value.topic == topic
+        both.settings["output"]["topic"] = "anywhere"
+    assert dump(both.warehouse) == before
 
 
 def test_a_compacted_topic_takes_no_record_without_a_key(region: World, bin_: str) -> None:
@@ -337,8 +360,9 @@ def test_a_compacted_topic_takes_no_record_without_a_key(region: World, bin_: st
     policy("compact")
     produce(region.kafka, region.topic, BAD)
     region.open()
-    with pytest.raises(Refused, match=r"a record .* set output\.key, or cleanup\.policy=delete"):
+    with pytest.raises(OutputRecordInvalid) as refused:
         region.drain()
+    assert refused.value.topics == Topics(letters=bin_)
     assert values(region) == []
     policy("delete")
     region.run("second")

@@ -1,6 +1,6 @@
 """Open and reset: a new epoch, nothing unpublished, Kafka equal to the ledger."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -10,10 +10,17 @@ from tests.support.desk import TOPIC, Desk
 from tests.support.failpoint import failpoint
 from tests.support.world import dump
 
-from tidemark.errors import DataLost, Fenced, Superseded, Unreachable
+from tidemark.errors import DataLost, Fenced
 from tidemark.failpoints import FailpointHit
 from tidemark.model.bounds import Bounds
+from tidemark.model.errors import (
+    NextOffsetsNotHeld,
+    NotHeld,
+    OtherCluster,
+    TopicNotThatOfTheLedger,
+)
 from tidemark.model.offsets import TopicPartition
+from tidemark.protocol.errors import MirrorEpochPassed, NothingLeftToReset, SettleDidNotHappen
 from tidemark.protocol.open import OpenRequest
 from tidemark.protocol.publish import Result
 from tidemark.protocol.settle import settle
@@ -150,7 +157,7 @@ def test_an_open_whose_answer_was_lost_is_found(desk: Desk) -> None:
 
 
 def test_an_open_that_never_arrived_says_so(desk: Desk) -> None:
-    with failpoint("open.commit.lost"), pytest.raises(Unreachable, match="it did not happen"):
+    with failpoint("open.commit.lost"), pytest.raises(SettleDidNotHappen):
         desk.open()
     assert state(desk)[0] == 0
 
@@ -162,7 +169,7 @@ def test_a_reset_without_an_answer_is_looked_up(desk: Desk, point: str, epoch: i
         if point == "sent":
             assert desk.reset().epoch == 2
         else:
-            with pytest.raises(Unreachable):
+            with pytest.raises(SettleDidNotHappen):
                 desk.reset()
     assert state(desk)[0] == epoch
 
@@ -188,8 +195,9 @@ def test_of_two_resets_for_a_run_one_wins(desk: Desk) -> None:
     """Safe beside another reset: the second finds that the epoch has passed."""
     epoch = desk.open("run").epoch
     assert desk.reset("run", epoch).epoch == 2
-    with pytest.raises(Superseded, match="the run's epoch 1 has passed"):
+    with pytest.raises(NothingLeftToReset) as superseded:
         desk.reset("run", epoch)
+    assert (superseded.value.epoch, superseded.value.now_at) == (1, 2)
     assert state(desk)[0] == 2
 
 
@@ -200,11 +208,9 @@ def test_resets_by_hand_at_once_take_one_epoch_each(desk: Desk) -> None:
         with suppress(Fenced):  # overtaken before its mirror
             desk.reset()
 
-    threads = [threading.Thread(target=reset) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    with ThreadPoolExecutor(6) as threads:
+        for done in [threads.submit(reset) for _ in range(6)]:
+            done.result()
     epochs = desk.sql(f"SELECT epoch FROM tidemark.resets WHERE {desk.here} ORDER BY 1")
     assert epochs == [(2,), (3,), (4,), (5,), (6,), (7,)]
     assert state(desk)[0] == 7
@@ -236,31 +242,46 @@ def test_a_settle_that_was_overtaken_before_its_mirror_is_fenced(desk: Desk) -> 
         return mirrored(region, at)
 
     desk.ledger.merged_checkpoint = overtaken  # type: ignore[method-assign]
-    with pytest.raises(Fenced, match="epoch 2 has passed, the region is at 3"):
+    with pytest.raises(MirrorEpochPassed) as passed:
         desk.open("second")
+    assert (passed.value.epoch, passed.value.now_at) == (2, 3)
 
 
 @pytest.mark.parametrize(
-    ("change", "text"),
+    ("change", "case", "fact"),
     [
-        ({"cluster_id": "other"}, "belong to Kafka cluster cluster"),
-        ({"topic_ids": {TOPIC: "id-2"}}, "was created again as id-2"),
-        ({"topic_ids": {}}, "is gone"),
-        ({"log_starts": {FIRST: 12, SECOND: 0}}, r"made_up\[0\]@\[10, 12\) is below the log start"),
-        ({"ends": {FIRST: 9, SECOND: 10}}, "ends at 9, before the ledger's offset 10: truncated"),
-        ({"ends": {FIRST: 10}}, r"made_up\[1\] is gone from Kafka; the ledger's next offset is 10"),
+        ({"cluster_id": "other"}, OtherCluster, ("found", "other")),
+        ({"topic_ids": {TOPIC: "id-2"}}, TopicNotThatOfTheLedger, ("found_id", "id-2")),
+        ({"topic_ids": {}}, TopicNotThatOfTheLedger, ("found_id", None)),
+        (
+            {"log_starts": {FIRST: 12, SECOND: 0}},
+            NextOffsetsNotHeld,
+            ("partitions", (NotHeld(FIRST, 10, (12, 10)),)),
+        ),
+        (
+            {"ends": {FIRST: 9, SECOND: 10}},
+            NextOffsetsNotHeld,
+            ("partitions", (NotHeld(FIRST, 10, (0, 9)),)),
+        ),
+        (
+            {"ends": {FIRST: 10}},
+            NextOffsetsNotHeld,
+            ("partitions", (NotHeld(SECOND, 10, None),)),
+        ),
     ],
 )
 def test_an_open_stops_where_kafka_lost_what_the_ledger_needs(
-    desk: Desk, change: dict[str, Any], text: str
+    desk: Desk, change: dict[str, Any], case: type[DataLost], fact: tuple[str, object]
 ) -> None:
     """H14 among them: an end below the ledger's offset looks like no backlog."""
     desk.work(desk.open("first").epoch)
     before = dump(desk.warehouse)
     facts = replace(desk.facts, **change)
     request = OpenRequest("second", Bounds(9), facts, desk.epoch, desk.tables)
-    with pytest.raises(DataLost, match=text):
+    with pytest.raises(case) as lost:
         settle(desk.ledger, desk.group, desk.region, request)
+    name, value = fact
+    assert getattr(lost.value, name) == value
     assert dump(desk.warehouse) == before
 
 
@@ -273,8 +294,9 @@ def test_a_reset_works_where_kafka_lost_what_the_ledger_needs(desk: Desk) -> Non
 def test_a_plan_stops_where_retention_took_its_start(desk: Desk) -> None:
     epoch = desk.open().epoch
     desk.log_starts[FIRST] = 2
-    with pytest.raises(DataLost, match=r"made_up\[0\]@\[0, 2\)"):
+    with pytest.raises(NextOffsetsNotHeld) as lost:
         desk.plan(epoch)
+    assert lost.value.partitions == (NotHeld(FIRST, 0, (2, 10)),)
     assert desk.sql(f"SELECT count(*) FROM tidemark.batches WHERE {desk.here}") == [(0,)]
 
 
@@ -282,8 +304,9 @@ def test_a_plan_stops_where_the_topic_was_created_again(desk: Desk) -> None:
     """H13."""
     epoch = desk.open().epoch
     desk.topic_id = "id-2"
-    with pytest.raises(DataLost, match="created again as id-2"):
+    with pytest.raises(TopicNotThatOfTheLedger) as lost:
         desk.plan(epoch)
+    assert (lost.value.topic_id, lost.value.found_id) == ("id-1", "id-2")
     assert desk.sql(f"SELECT count(*) FROM tidemark.batches WHERE {desk.here}") == [(0,)]
 
 

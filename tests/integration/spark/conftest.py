@@ -20,6 +20,7 @@ from tidemark.spark.transform import Transform
 def spark() -> Iterator[SparkSession]:
     """A session for one module."""
     spark = session("tidemark tests")
+    spark.conf.set("spark.sql.shuffle.partitions", 1)  # each is a Python worker
     yield spark
     spark.stop()
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.errors import JobFailed
 from tidemark.local.java import java
 from tidemark.spark.archive import OPTIONS, SILENT, archive, try_archive, with_archive
+from tidemark.spark.errors import SparkArchiveRefused
 
 pytestmark = pytest.mark.spark
 
@@ -39,6 +39,7 @@ def test_a_jvm_maps_the_archive_that_the_installation_made(tmp_path: Path) -> No
     assert (told.stdout, told.stderr) == ("6 True\n", "")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc shows what is mapped")
 def test_an_archive_of_another_java_is_left_aside_in_silence(tmp_path: Path) -> None:
     other, words = tmp_path / "other.jsa", tmp_path / "words"
@@ -58,6 +59,7 @@ def test_what_a_user_has_java_log_stands(tmp_path: Path) -> None:
 def test_an_archive_that_was_cut_off_is_deleted_before_it_is_used(tmp_path: Path) -> None:
     cut = tmp_path / "cut.jsa"
     cut.write_bytes(archive().read_bytes()[:100_000])
-    with pytest.raises(JobFailed, match="does not start from the archive"):
+    with pytest.raises(SparkArchiveRefused) as refused:
         try_archive(cut)
+    assert refused.value.path == str(cut)
     assert not cut.exists()

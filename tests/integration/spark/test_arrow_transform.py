@@ -2,6 +2,7 @@
 
 import sys
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -20,18 +21,13 @@ from tests.support.commands import PIPELINE, answer, settle_in, tidemark, write_
 from tests.support.transforms import fails, of_arrow
 from tests.support.world import World
 
-from tidemark.errors import (
-    IncompleteRead,
-    InvalidSettings,
-    SchemaMismatch,
-    TidemarkError,
-    TransformFailed,
-)
+from tidemark.errors import InvalidSettings, SchemaMismatch, TidemarkError, TransformFailed
 from tidemark.model.batch import ONLY
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark import executor as executors
 from tidemark.spark.arrow import ArrowTransform
+from tidemark.spark.errors import RowsNotTransformed, TransformRaised, TransformReturnedOther
 from tidemark.spark.executor import SparkExecutor
 from tidemark.spark.records import row_schema
 from tidemark.spark.source import wire_schema
@@ -111,28 +107,29 @@ def test_what_arrow_libraries_return_is_stored_as_it_is(run: Run, batches: Batch
         (
             fails,
             TransformFailed,
-            r"^the transform failed: KeyError: .*\(.*py, line \d+, in fails\)",
+            "the transform failed: KeyError: ",
         ),
         (
             lambda block: None if block.num_rows else block,
             InvalidSettings,
-            "the transform returned NoneType; it must return a pyarrow.RecordBatch",
+            str(TransformReturnedOther(returned="NoneType", wanted="pyarrow.RecordBatch")),
         ),
         (
             lambda block: block.drop_columns(["text"]) if block.num_rows else block,
             SchemaMismatch,
-            r"^region r, batch \d+: the transform returned n int64, kafka_topic .* at the start n"
-            r" int64, text string, .* its columns must not depend on the data$",
+            "region r, batch ",
         ),
     ],
 )
 def test_what_a_transform_does_wrong_in_a_task_comes_out_as_what_it_is(
     function: Any, kind: type[TidemarkError], says: str, run: Run
 ) -> None:
-    """B17."""
-    with pytest.raises(kind, match=says) as caught:
+    """B17: the case's text; a transform that raised, with its place."""
+    with pytest.raises(kind) as caught:
         run(ArrowTransform(function))
+    assert str(caught.value).startswith(says)
     assert len(str(caught.value)) < 1000
+    assert (", in fails)" in str(caught.value)) == (function is fails)
 
 
 def test_rows_that_the_transform_was_not_given_are_missed(
@@ -143,10 +140,9 @@ def test_rows_that_the_transform_was_not_given_are_missed(
     monkeypatch.setattr(
         SparkExecutor, "_read", lambda *of: {key: rows + 1 for key, rows in read(*of).items()}
     )
-    with pytest.raises(
-        IncompleteRead, match=r"given \d+ rows of .* were read; nothing of the batch"
-    ):
+    with pytest.raises(RowsNotTransformed) as missed:
         run(ArrowTransform(lambda block: block))
+    assert missed.value.read == missed.value.given + 1
 
 
 def test_a_module_that_workers_cannot_import_is_named(
@@ -156,9 +152,11 @@ def test_a_module_that_workers_cannot_import_is_named(
     name = f"alone_{uuid4().hex[:8]}"
     (tmp_path / f"{name}.py").write_text("def transform(block):\n    return block\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    function = __import__(name).transform
-    with pytest.raises(TransformFailed, match=f"ModuleNotFoundError: No module named '{name}'"):
+    monkeypatch.setitem(sys.modules, name, module := import_module(name))
+    function = module.transform
+    with pytest.raises(TransformRaised) as failed:
         run(ArrowTransform(function))
+    assert failed.value.cause == f"ModuleNotFoundError: No module named '{name}'"
 
 
 def test_every_command_knows_an_arrow_transform(

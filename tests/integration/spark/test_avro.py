@@ -74,13 +74,16 @@ def values(known: TestRegistry) -> list[bytes | None]:
 def test_records_of_two_schemas_pass_through_every_command(
     project: World, known: TestRegistry
 ) -> None:
-    """B12: checked, shown, run and proven."""
+    """B12: checked, shown, run and proven; no secret is kept in the ledger, or printed."""
     produce(project.kafka, project.topic, values(known))
     found = {one["check"]: one for one in answer("check", PIPELINE)["checks"]}
     assert found["decode"]["fact"] == f"avro: 3 columns; schemas from {known.url}"
     shown = tidemark("preview", PIPELINE).stdout
     assert "7 records read: 3 rows, 4 dead letters" in shown
-    answer("run", PIPELINE)
+    told = tidemark("run", PIPELINE, "--verbose").output
+    tables = project.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'tidemark'")
+    kept = [project.sql(f"SELECT t::text FROM tidemark.{name} t") for (name,) in tables]
+    assert SECRET not in told + repr(kept)
     rows = project.sql("SELECT id, name, at::text, kafka_offset FROM public.records ORDER BY 4")
     at = "2024-02-29 12:00:00.123+00"
     assert rows == [(1, "one", None, 0), (1 << 40, None, at, 2), (1 << 40, None, at, 6)]
@@ -117,7 +120,7 @@ def test_messages_pass_through_tasks_and_the_proof(project: World, known: TestRe
     assert answer("verify", PIPELINE)["clean"]
 
 
-@pytest.mark.parametrize("format_name", ["avro", "protobuf"])
+@pytest.mark.parametrize("format_name", ["avro", pytest.param("protobuf", marks=pytest.mark.long)])
 def test_columns_of_the_newest_schema_pass_through_tasks_and_the_proof(
     project: World, known: TestRegistry, format_name: str
 ) -> None:
@@ -148,7 +151,12 @@ def test_columns_of_the_newest_schema_pass_through_tasks_and_the_proof(
 
 
 @pytest.mark.parametrize(
-    "answered", [(503, b"{}"), (401, b"{}"), (404, b"<html>")], ids=["away", "login", "address"]
+    "answered",
+    [
+        pytest.param((503, b"{}"), id="away"),
+        pytest.param((401, b"{}"), id="login", marks=pytest.mark.long),
+        pytest.param((404, b"<html>"), id="address", marks=pytest.mark.long),
+    ],
 )
 def test_a_registry_that_gives_no_schema_fails_the_run_and_loses_nothing(
     project: World, known: TestRegistry, answered: tuple[int, bytes]
@@ -157,7 +165,7 @@ def test_a_registry_that_gives_no_schema_fails_the_run_and_loses_nothing(
     produce(project.kafka, project.topic, values(known))
     known.answers_instead = answered
     told = tidemark("run", PIPELINE, exits=1)
-    assert f"UNREACHABLE: the schema registry {known.url} answered" in _line(told.stderr)
+    assert "UNREACHABLE" in told.stderr
     assert SECRET not in told.output
     check = {one["check"]: one for one in answer("check", PIPELINE, exits=1)["checks"]}
     assert check["decode"]["state"] == "failed"
@@ -166,16 +174,3 @@ def test_a_registry_that_gives_no_schema_fails_the_run_and_loses_nothing(
     answer("run", PIPELINE)
     assert project.sql("SELECT count(*) FROM public.records") == [(3,)]
     assert answer("verify", PIPELINE)["clean"]
-
-
-def test_no_secret_of_the_registry_is_kept(project: World, known: TestRegistry) -> None:
-    """B12: not in the ledger, not in what is printed."""
-    produce(project.kafka, project.topic, values(known))
-    told = tidemark("run", PIPELINE, "--verbose").output
-    tables = project.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'tidemark'")
-    kept = [project.sql(f"SELECT t::text FROM tidemark.{name} t") for (name,) in tables]
-    assert SECRET not in told + repr(kept)
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())

@@ -11,9 +11,9 @@ from scripts.example_place import Place
 from scripts.orders_cdc import OrdersCdc
 from scripts.payments_avro import PaymentsAvro
 from tests.support.commands import answer, tidemark
-from tests.support.members import until
 from tests.support.region import kafka_connection, postgres_connection
 from tests.support.registry import KnownRegistry, registry
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.spark
 
@@ -34,7 +34,7 @@ def place(
 def forgotten(example: Example, admin: AdminClient) -> None:
     """The broker does not know the example's topic and group, as on a new machine."""
     admin.delete_topics([example.topic])[example.topic].exception()
-    until(lambda: example.topic not in admin.list_topics(timeout=20).topics)
+    until(lambda: example.topic not in admin.list_topics(timeout=60).topics)
     admin.delete_consumer_groups([example.name])[example.name].exception()
 
 
@@ -61,6 +61,7 @@ def test_orders_and_their_history(place: Place, admin: AdminClient) -> None:
     assert not answer("verify", "dags/orders_cdc.yaml", exits=1)["clean"]
 
 
+@pytest.mark.long
 def test_payments_whose_schema_changes(
     place: Place, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

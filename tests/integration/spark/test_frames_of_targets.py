@@ -10,12 +10,22 @@ from pyspark.sql import functions as F
 from tests.support.batches import Batches, Run
 from tests.support.documents import ROOT, blocks
 
-from tidemark.errors import IncompleteRead, InvalidSettings, SchemaMismatch
+from tidemark.errors import IncompleteRead, TidemarkError
 from tidemark.model.batch import ONLY, Batch
 from tidemark.model.contribution import Attempt
+from tidemark.model.errors import RowsNotTaken
 from tidemark.model.offsets import Span
 from tidemark.spark import executor as executors
 from tidemark.spark import frame as frames
+from tidemark.spark.errors import (
+    TransformColumnsVary,
+    TransformCutsRows,
+    TransformLeftSource,
+    TransformReturnedOne,
+    TransformReturnedOther,
+    TransformReturnedOtherTargets,
+    TransformRowsVary,
+)
 from tidemark.spark.executor import SparkExecutor
 from tidemark.spark.plans import as_source
 
@@ -69,7 +79,9 @@ def test_shuffles_joins_and_caches_are_no_hindrance(run: Run, batches: Batches) 
     assert found(batches, batch, winners, EVEN) == sorted([*range(12), *range(12)])
 
 
-@pytest.mark.parametrize("targets", [(ONLY,), BOTH], ids=["one", "several"])
+@pytest.mark.parametrize(
+    "targets", [pytest.param((ONLY,), marks=pytest.mark.long), BOTH], ids=["one", "several"]
+)
 def test_what_a_transform_caches_goes_with_its_batch(
     run: Run, spark: SparkSession, targets: tuple[str, ...]
 ) -> None:
@@ -98,20 +110,20 @@ def empty(rows: DataFrame) -> DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("cut", "says"),
+    ("cut", "refusal"),
     [
-        (lambda rows: rows.limit(3), "cuts its rows: limit"),
-        (lambda rows: rows.offset(3), "cuts its rows: offset"),
-        (empty, "do not come from the rows that it was given"),
+        (lambda rows: rows.limit(3), TransformCutsRows(cuts=("limit",))),
+        (lambda rows: rows.offset(3), TransformCutsRows(cuts=("offset",))),
+        (empty, TransformLeftSource()),
     ],
 )
-@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("name", [ODD, pytest.param(EVEN, marks=pytest.mark.long)])
 def test_a_target_whose_rows_are_cut_is_refused(
     spark: SparkSession,
     batches: Batches,
     spans: list[Span],
     cut: Callable[[DataFrame], DataFrame],
-    says: str,
+    refusal: IncompleteRead,
     name: str,
 ) -> None:
     """B8, B16: though the other one takes all of them; at the start, and of a batch."""
@@ -127,18 +139,19 @@ def test_a_target_whose_rows_are_cut_is_refused(
 
     executor = SparkExecutor(batches.spec(), later, lambda: spark.sparkContext, BOTH)
     batch = batches.new(spans, executor.output_schemas())
-    with pytest.raises(IncompleteRead, match=says):
+    with pytest.raises(type(refusal)) as of_batch:
         executor.drain(batch, spans)
     again = SparkExecutor(batches.spec(), later, lambda: spark.sparkContext, BOTH)
-    with pytest.raises(IncompleteRead, match=says):
+    with pytest.raises(type(refusal)) as at_start:
         again.output_schemas()
+    assert of_batch.value.fields() == at_start.value.fields() == refusal.fields()
 
 
 def test_each_target_takes_every_row(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """B8, B16: counted where each uses what is kept; that Spark kept all of it proves nothing."""
     for module in (executors, frames):
         monkeypatch.setattr(module, "refuse_cuts", lambda rows: ())
-    with pytest.raises(IncompleteRead, match="Spark did not take all rows of"):
+    with pytest.raises(RowsNotTaken):
         run(lambda rows: {ODD: rows, EVEN: rows.where("n < 9").limit(1)}, BOTH)
 
 
@@ -182,24 +195,36 @@ def test_values_that_vary_are_refused_in_two_targets(run: Run) -> None:
         known = rows.withColumn("id", F.rand())
         return {ODD: known.where("n % 2 = 1"), EVEN: known.drop("text")}
 
-    with pytest.raises(InvalidSettings, match="in the rows of odd and even"):
+    with pytest.raises(TransformRowsVary) as refused:
         run(shared, BOTH)
+    assert refused.value.targets == BOTH
 
 
 @pytest.mark.parametrize(
-    ("transform", "says"),
+    ("transform", "refusal"),
     [
-        (lambda rows: rows, "returned DataFrame; with several targets it must return a dict with"),
-        (lambda rows: {ODD: rows}, "rows for odd; the pipeline names the targets odd, even"),
-        (lambda rows: {ODD: rows, EVEN: None}, "returned NoneType for target even; it must return"),
+        (
+            lambda rows: rows,
+            TransformReturnedOne(returned="DataFrame", wanted="DataFrame", targets=BOTH),
+        ),
+        (
+            lambda rows: {ODD: rows},
+            TransformReturnedOtherTargets(returned=(ODD,), wanted="DataFrame", targets=BOTH),
+        ),
+        (
+            lambda rows: {ODD: rows, EVEN: None},
+            TransformReturnedOther(returned="NoneType", wanted="DataFrame", target=EVEN),
+        ),
     ],
+    ids=["no dict", "one of two", "no frame"],
 )
 def test_what_is_no_frame_for_each_target_is_refused(
-    run: Run, transform: Transformed, says: str
+    run: Run, transform: Transformed, refusal: TidemarkError
 ) -> None:
     """B8: at the start."""
-    with pytest.raises(InvalidSettings, match=says):
+    with pytest.raises(type(refusal)) as refused:
         run(transform, BOTH)
+    assert refused.value.fields() == refusal.fields()
 
 
 def test_columns_of_each_target_are_those_of_the_start(run: Run) -> None:
@@ -210,5 +235,7 @@ def test_columns_of_each_target_are_those_of_the_start(run: Run) -> None:
         calls.append(rows)
         return {ODD: rows, EVEN: rows if len(calls) == 1 else rows.drop("text")}
 
-    with pytest.raises(SchemaMismatch, match="target even: the transform returned n int64"):
+    with pytest.raises(TransformColumnsVary) as refused:
         run(later, BOTH)
+    assert refused.value.target == EVEN
+    assert {*refused.value.at_start} - {*refused.value.found} == {"text string"}

@@ -26,7 +26,7 @@ def odd_headers(stack: LocalStack, kafka: str, topic: str, value: bytes) -> None
     written = [("<>key", b"\0"), ("a!b", None), *((key.decode(), one) for key, one in ODD[2:])]
     producer.produce(topic, value, b"\xff\0", partition=0, headers=written)
     producer.produce(topic, document(1), partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     (batch,) = stored_batches(stack, topic)
     data = batch.file.read_bytes().replace(b"<>key", b"\xff\xfekey").replace(b"a!b", b"a\0b")
     batch.file.write_bytes(with_checksum(data))
@@ -53,7 +53,7 @@ def test_headers_of_any_shape_come_out_exactly(stack: LocalStack, kafka: str, to
         values = [value for _, value in shape]
         headers = [(written.get(key, key), one) for key, one in zip(keys, values, strict=True)]
         producer.produce(name, b"v", partition=0, headers=headers)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     (batch,) = stored_batches(stack, name)
     data = batch.file.read_bytes()
     for plain, real in odd.items():
@@ -118,7 +118,7 @@ def test_a_timestamp_that_no_column_holds_is_a_dead_letter(
     last = 253_402_300_799_999
     for number, timestamp in enumerate([2**62, last, last + 1, 1]):
         producer.produce(name, document(number), partition=0, timestamp=timestamp)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     batches, span = Batches(kafka, warehouse), Span(name, 0, 0, 4)
     rows = list(read(batches.spec("timestamp"), [span], 0, found.extend))
     assert [row["n"] for some in rows for row in some.to_pylist()] == [1, 3]

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import time
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
@@ -15,13 +14,15 @@ from confluent_kafka.admin import AdminClient
 from tests.support.batches import Batches, document, documents
 from tests.support.failpoint import failpoint
 from tests.support.produce import produce, produce_transaction
+from tests.support.waiting import until
 
-from tidemark.errors import DataLost, StagingLost, Unreachable
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka.config import READER_SETTINGS, reader_config
+from tidemark.kafka.errors import OffsetNotHeld, PartitionGone, SpanNotRead
 from tidemark.kafka.spans import read_spans
 from tidemark.model.batch import ONLY, DeadLetter
 from tidemark.model.offsets import LogPosition, Span
+from tidemark.postgres.cases import PostgresUnreachable, StagingDiscarded
 from tidemark.spark import journal, records
 from tidemark.spark.reader import read
 
@@ -42,7 +43,7 @@ def test_a_transactional_log_is_read_exactly_from_any_offset_to_any_offset(
 ) -> None:
     name, end = topic(), 0
     visible: list[int] = []
-    for count, abort in [(4, False), (3, True), (2, False), (1, True), (2, True)]:
+    for count, abort in [(3, False), (2, True), (1, False), (1, True)]:
         produce_transaction(kafka, name, documents(count), abort=abort)
         visible += [] if abort else range(end, end + count)
         end += count + 1  # the marker
@@ -54,9 +55,7 @@ def test_a_transactional_log_is_read_exactly_from_any_offset_to_any_offset(
 def test_a_span_of_aborted_records_alone_is_complete_and_empty(kafka: str, topic: Topic) -> None:
     name = topic()
     produce_transaction(kafka, name, documents(50), abort=True)
-    started = time.monotonic()
-    assert offsets(kafka, Span(name, 0, 0, 51)) == []
-    assert time.monotonic() - started < 5
+    assert offsets(kafka, Span(name, 0, 0, 51), no_progress_seconds=30) == []
 
 
 def test_a_compacted_log_is_read_over_its_gaps(kafka: str, topic: Topic) -> None:
@@ -68,15 +67,18 @@ def test_a_compacted_log_is_read_over_its_gaps(kafka: str, topic: Topic) -> None
         max_compaction_lag_ms="100",
     )
     producer = Producer({"bootstrap.servers": kafka, "linger.ms": 0})
-    deadline, end, whole = time.monotonic() + 60, 0, True
-    while whole:
-        assert time.monotonic() < deadline, "Kafka did not compact the log"
+    end = 0
+
+    def compacted() -> bool:
+        """Segments roll by age, while records come."""
+        nonlocal end
         for key in range(10):
             producer.produce(name, document(key), str(key), partition=0)
-        producer.flush()
+        assert producer.flush(60) == 0
         end += 10
-        whole = len(offsets(kafka, Span(name, 0, 0, end))) == end
-        time.sleep(0.05)  # segments roll by age
+        return len(offsets(kafka, Span(name, 0, 0, end))) < end
+
+    until(compacted)
     before = offsets(kafka, Span(name, 0, 0, end))
     gap = next(offset for offset in range(end) if offset not in before)
     for start, stop in [(0, gap + 1), (gap, gap + 1), (gap, end)]:
@@ -91,14 +93,15 @@ def test_an_open_transaction_holds_a_span_that_reaches_into_it(kafka: str, topic
     name = topic()
     produce(kafka, name, documents(3))
     producer = Producer({"bootstrap.servers": kafka, "transactional.id": name})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(name, document(3), partition=0)
-    producer.flush(20)
+    producer.flush(60)
     assert offsets(kafka, Span(name, 0, 0, 3)) == [0, 1, 2]
-    with pytest.raises(Unreachable, match=rf"{name}\[0\]@3: no progress for 1 s"):
-        offsets(kafka, Span(name, 0, 0, 4), no_progress_seconds=1)
-    producer.commit_transaction(20)
+    with pytest.raises(SpanNotRead) as silent:
+        offsets(kafka, Span(name, 0, 3, 4), no_progress_seconds=1)
+    assert (silent.value.offset, silent.value.seconds) == (3, 1)
+    producer.commit_transaction(60)
     assert offsets(kafka, Span(name, 0, 0, 4)) == [0, 1, 2, 3]
 
 
@@ -107,25 +110,28 @@ def test_an_offset_below_the_log_start_is_lost_data(
 ) -> None:
     name = topic()
     produce(kafka, name, documents(20))
-    admin.delete_records([TopicPartition(name, 0, 8)])[TopicPartition(name, 0)].result(20)
-    with pytest.raises(DataLost, match=rf"{name}\[0\]@5 is needed.*begins at 8 and ends at 20"):
+    admin.delete_records([TopicPartition(name, 0, 8)])[TopicPartition(name, 0)].result(60)
+    with pytest.raises(OffsetNotHeld) as lost:
         offsets(kafka, Span(name, 0, 5, 12))
+    assert (lost.value.offset, lost.value.log_range) == (5, (8, 20))
     assert offsets(kafka, Span(name, 0, 8, 12)) == [8, 9, 10, 11]
 
 
 def test_an_offset_beyond_the_end_is_lost_data(kafka: str, topic: Topic) -> None:
     name = topic()
     produce(kafka, name, documents(4))
-    with pytest.raises(DataLost, match=r"@9 is needed.*begins at 0 and ends at 4"):
+    with pytest.raises(OffsetNotHeld) as lost:
         offsets(kafka, Span(name, 0, 9, 12))
+    assert (lost.value.offset, lost.value.log_range) == (9, (0, 4))
 
 
 def test_a_leader_epoch_that_the_log_never_had_is_lost_data(kafka: str, topic: Topic) -> None:
     name = topic()
     produce(kafka, name, documents(4))
     assert offsets(kafka, Span(name, 0, 1, 4), read_up_to=LogPosition(1, 0)) == [1, 2, 3]
-    with pytest.raises(DataLost, match="leader epoch 9"):
+    with pytest.raises(OffsetNotHeld) as lost:
         offsets(kafka, Span(name, 0, 1, 4), read_up_to=LogPosition(1, 9))
+    assert (lost.value.offset, lost.value.log_range) == (1, (0, 4))
 
 
 def test_what_lies_before_the_span_is_fetched_and_left_out(kafka: str, topic: Topic) -> None:
@@ -136,13 +142,15 @@ def test_what_lies_before_the_span_is_fetched_and_left_out(kafka: str, topic: To
 
 
 def test_a_topic_that_is_gone_is_lost_data(kafka: str) -> None:
-    with pytest.raises(DataLost, match=r"never-was\[0\]@0 is gone"):
+    with pytest.raises(PartitionGone) as lost:
         offsets(kafka, Span("never-was", 0, 0, 4), no_progress_seconds=1)
+    assert (lost.value.topic_partition.topic, lost.value.offset) == ("never-was", 0)
 
 
 def test_a_silent_broker_is_named() -> None:
-    with pytest.raises(Unreachable, match=r"t\[0\]@0.*brokers 127.0.0.1:1: .*refused"):
+    with pytest.raises(SpanNotRead) as silent:
         offsets("127.0.0.1:1", Span("t", 0, 0, 4), no_progress_seconds=1)
+    assert (silent.value.topic_partition.topic, silent.value.brokers) == ("t", "127.0.0.1:1")
 
 
 def test_a_connection_cannot_unset_what_exactness_needs() -> None:
@@ -287,7 +295,7 @@ def test_a_reader_of_a_discarded_batch_says_so(kafka: str, topic: Topic, batches
     span = Span(name, 0, 0, 2)
     batch = batches.new([span], {ONLY: batches.spec().schema})
     batches.drop(batch)
-    with pytest.raises(StagingLost, match="a newer epoch has discarded the batch"):
+    with pytest.raises(StagingDiscarded):
         list(read(batches.spec(staging=batch.staging), [span], 0))
 
 
@@ -299,7 +307,7 @@ def test_a_reader_names_a_postgres_that_refuses(kafka: str, topic: Topic, batche
     wrong = replace(
         batches.spec(staging=batch.staging), postgres=batches.warehouse | {"password": "wrong"}
     )
-    with pytest.raises(Unreachable, match="password authentication failed") as caught:
+    with pytest.raises(PostgresUnreachable) as caught:
         list(read(wrong, [span], 0))
     assert isinstance(caught.value.__cause__, psycopg2.OperationalError)
 

@@ -5,8 +5,8 @@ import pytest
 from psycopg2.extensions import cursor as Cursor
 from tests.support.flights_table import TARGET
 
-from tidemark.errors import Refused, SchemaMismatch
 from tidemark.staging.columns import columns_of
+from tidemark.staging.errors import ColumnsMayNotBeAdded, TargetDoesNotFit
 from tidemark.staging.new_columns import add_columns
 from tidemark.staging.target import ensure
 
@@ -44,12 +44,13 @@ def test_no_type_is_changed(cursor: Cursor) -> None:
     """B20: the table is refused as ever."""
     cursor.execute("CREATE TABLE public.flights (id smallint, batch_seq bigint NOT NULL)")
     assert list(add_columns(cursor, TARGET, OLD)) == ["note"]
-    with pytest.raises(SchemaMismatch, match="the table has smallint"):
+    with pytest.raises(TargetDoesNotFit):
         ensure(cursor, TARGET, OLD)
 
 
 def test_what_is_no_table_of_ours_is_refused_with_the_statement(cursor: Cursor) -> None:
     """B20"""
     cursor.execute("CREATE VIEW public.flights AS SELECT 1::bigint AS id")
-    with pytest.raises(Refused, match=r'Its owner may run: ALTER TABLE "public"\."flights" ADD'):
+    with pytest.raises(ColumnsMayNotBeAdded) as caught:
         add_columns(cursor, TARGET, OLD)
+    assert caught.value.target == '"public"."flights"'

@@ -10,10 +10,13 @@ from tests.support.desk import TOPIC
 from tests.support.failpoint import failpoint
 from tests.support.shop import SCHEMA, Shop
 
-from tidemark.errors import StagingLost, TargetRefused, TooManyDeadLetters
+from tidemark.errors import TargetRefused
 from tidemark.failpoints import FailpointHit
 from tidemark.model.dead_letters import Limits
+from tidemark.model.errors import DeadLettersOverLimit
+from tidemark.postgres.cases import StagedRowsGone
 from tidemark.staging import refused_rows
+from tidemark.staging.errors import RefusedRowsNotAllFound
 from tidemark.staging.refused_places import Places
 
 Database = tuple[Engine, dict[str, Any]]
@@ -162,13 +165,15 @@ def test_refused_records_are_bounded(shop: Shop, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(Places, "at", counted)
     shop.limits = Limits(1, max_count=2)
-    with pytest.raises(TooManyDeadLetters, match="at least 3 of 8 records"):
+    with pytest.raises(DeadLettersOverLimit) as caught:
         shop.publish([(1, "bad")] * 9)
+    assert caught.value.records == 8
+    assert caught.value.refused == 3
     assert len(tried) == 5, "three rounds, and those that go on try again"
     shop.desk.grow(-9)
     shop.limits = Limits(1)
     monkeypatch.setattr(refused_rows, "SEARCH_SECONDS", -1.0)
-    with pytest.raises(TargetRefused, match="the search is not finished"):
+    with pytest.raises(RefusedRowsNotAllFound):
         shop.publish([(1, "bad")] * 9)
     assert (shop.rows(), shop.letters()) == ({}, [])
 
@@ -196,8 +201,9 @@ def test_staged_rows_that_are_gone_are_no_refused_ones(shop: Shop) -> None:
     staged = pa.RecordBatch.from_arrays(arrays, schema=desk.schema)
     contribution = desk.stage(batch, desk.join(epoch), rows=[staged])
     desk.sql(f"DELETE FROM {batch.staging.schema}.{batch.staging.rows} WHERE id = 2")
-    with pytest.raises(StagingLost, match="moved_rows_equal_contributed"):
+    with pytest.raises(StagedRowsGone) as caught:
         desk.publish(batch, contribution)
+    assert caught.value.constraint == "moved_rows_equal_contributed"
     assert (shop.rows(), shop.letters()) == ({}, [])
 
 
@@ -220,8 +226,9 @@ def test_a_dead_letter_that_is_not_written_stops_the_publish(shop: Shop) -> None
         f" WHEN (NEW.region = '{desk.region}') EXECUTE FUNCTION public.swallow()"
     )
     try:
-        with pytest.raises(StagingLost, match="moved_dead_letters_equal_contributed"):
+        with pytest.raises(StagedRowsGone) as caught:
             shop.publish([(1, "a"), (2, "bad")])
+        assert caught.value.constraint == "moved_dead_letters_equal_contributed"
     finally:
         desk.sql("DROP TRIGGER swallow ON tidemark.dead_letters")
     assert (shop.rows(), shop.letters()) == ({}, [])

@@ -5,6 +5,7 @@ from contextlib import closing
 
 import psycopg2
 import pyarrow as pa
+import pytest
 from psycopg2.extensions import connection as Connection
 from psycopg2.extensions import cursor as Cursor
 from tests.support.flights_table import (
@@ -15,11 +16,12 @@ from tests.support.flights_table import (
 
 from tidemark.model.batch import DeadLetter, Staging
 from tidemark.model.contribution import SpanRead
+from tidemark.model.errors import ReadsDiffer
 from tidemark.model.offsets import LogPosition, Span
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_dead_letters
-from tidemark.staging.reads import record_reads
+from tidemark.staging.reads import complete_reads, record_reads
 
 NUMBERS = pa.schema([("n", pa.int64())])
 
@@ -70,6 +72,23 @@ def test_a_span_read_twice_by_one_attempt_counts_once(cursor: Cursor) -> None:
         (1, 2, "t", 0, 5, 9, 4, 1, 80, 8, 3),
         (1, 2, "t", 1, 0, 3, 0, 0, 0, None, None),
     ]
+
+
+def test_attempts_that_decode_a_span_alike_count_as_one(cursor: Cursor) -> None:
+    """If they do not, rows of one would stand beside dead letters of the other."""
+    tables.create(cursor, STAGING, COLUMNS)
+    span, other = Span("t", 0, 5, 9), Span("t", 1, 0, 3)
+    before, after = SpanRead(span, 1, 3, 4, 1), SpanRead(span, 1, 5, 4, 0)
+    again = SpanRead(span, 1, 7, 4, 1)
+    elsewhere = [SpanRead(other, 1, 3, 3, 0), SpanRead(span, 2, 9, 4, 0)]
+    record_reads(cursor, STAGING, [before, again, *elsewhere])
+    assert set(complete_reads(cursor, STAGING, 1, [span, other])) == {again, elsewhere[0]}
+    record_reads(cursor, STAGING, [after])
+    assert complete_reads(cursor, STAGING, 1, [other]) == (elsewhere[0],)
+    with pytest.raises(ReadsDiffer) as differ:
+        complete_reads(cursor, STAGING, 1, [span, other])
+    assert differ.value.spans == (span,)
+    assert complete_reads(cursor, STAGING, 2, [span]) == (elsewhere[1],)
 
 
 def test_dropped_tables_are_gone_and_dropping_twice_is_well(cursor: Cursor) -> None:

@@ -18,10 +18,11 @@ from tests.support.flights_table import (
     publish_a_row,
 )
 
-from tidemark.errors import InvalidSettings, Refused, SchemaMismatch
+from tidemark.errors import InvalidSettings, Refused
 from tidemark.staging import tables
 from tidemark.staging.catalog import find_interfering
 from tidemark.staging.columns import columns_of
+from tidemark.staging.errors import StagingHasOtherColumns, TargetHasRules, TargetHidesRows
 from tidemark.staging.target import Target, ensure
 
 VERSIONS = ("18", "15")
@@ -108,7 +109,7 @@ def test_hidden_rows_are_refused_with_what_would_help(cursor: Cursor) -> None:
     cursor.execute("ALTER TABLE public.flights ENABLE ROW LEVEL SECURITY")
     assert ensure(cursor, TARGET, COLUMNS) is False, "policies do not apply to an owner"
     cursor.execute("ALTER TABLE public.flights FORCE ROW LEVEL SECURITY")
-    with pytest.raises(Refused, match=r"row level security that applies to .* BYPASSRLS; or: ALT"):
+    with pytest.raises(TargetHidesRows):
         ensure(cursor, TARGET, COLUMNS)
 
 
@@ -118,8 +119,9 @@ def test_a_rule_that_replaces_inserts_is_refused(cursor: Cursor) -> None:
     cursor.execute("CREATE RULE copy AS ON INSERT TO public.flights DO ALSO NOTHING")
     assert ensure(cursor, TARGET, COLUMNS) is False
     cursor.execute("CREATE RULE away AS ON INSERT TO public.flights DO INSTEAD NOTHING")
-    with pytest.raises(Refused, match=r'run: DROP RULE "away" ON') as refusal:
+    with pytest.raises(TargetHasRules) as refusal:
         ensure(cursor, TARGET, COLUMNS)
+    assert [*map(str, refusal.value.rules)] == ["away"]
     cursor.execute(str(refusal.value).partition("run: ")[2])
     assert ensure(cursor, TARGET, COLUMNS) is False
 
@@ -210,5 +212,5 @@ def test_members_at_once_make_one_set_of_staging_tables(database: Parameters) ->
 
 def test_members_with_other_columns_are_refused(cursor: Cursor) -> None:
     tables.create(cursor, STAGING, COLUMNS)
-    with pytest.raises(SchemaMismatch, match="use the same transform"):
+    with pytest.raises(StagingHasOtherColumns):
         tables.create(cursor, STAGING, COLUMNS[:-1])

@@ -1,0 +1,22 @@
+"""The one way in which a test waits: for a condition, never for time."""
+
+import threading
+import time
+from collections.abc import Callable
+
+
+def until(
+    condition: Callable[[], object],
+    within: float = 120,
+    told: Callable[[], object] = str,
+    pause: float = 0.05,
+) -> None:
+    """Return when the condition holds; `told` says how things stand if it never does.
+
+    `within` is for a hang, in seconds: a busy machine must not reach it.
+    """
+    deadline = time.monotonic() + within
+    tick = threading.Event()
+    while not condition():
+        assert time.monotonic() < deadline, f"it did not come to hold in {within} s: {told()}"
+        tick.wait(pause)
