@@ -8,6 +8,7 @@ from confluent_kafka import Producer
 
 from tidemark.kafka import output_topic
 from tidemark.kafka.output_topic import OutputTopics
+from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.protocol.errors import OutputTailsUnread
 
@@ -39,7 +40,6 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Span]:
     """The spans that are read, few offsets at once."""
     monkeypatch.setattr(output_topic, "TAIL", 10)
     found: list[Span] = []
-    read_spans = output_topic.read_spans
 
     def noted(config: Any, spans: Sequence[Span]) -> Any:
         found.extend(spans)
