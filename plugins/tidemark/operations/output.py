@@ -18,7 +18,7 @@ from tidemark.settings.connections import Connection
 from tidemark.settings.fingerprint import of_sending
 from tidemark.settings.output import OutputSettings
 from tidemark.settings.pipeline import Pipeline
-from tidemark.staging.output_rows import KeptRows, OutputRows, TargetRows, records_of
+from tidemark.staging.output_rows import KeptRows, OutputRows, TargetRows, records_of, try_rows
 from tidemark.staging.target import Target
 
 if TYPE_CHECKING:
@@ -105,8 +105,11 @@ class RegionOutput:
             yield OutputSnapshot(cursor, region, self.topics, self.parts, self.rows, self.avro)
 
     def check(self) -> None:
-        """The topics are there, and a registry takes the schema of the rows."""
+        """The topics are there, rows can be read, and a registry takes their schema."""
         self.log.facts()
+        if self.rows and self.topics.rows:
+            with autocommit(self.engine) as cursor:
+                try_rows(cursor, self.rows.target)
         if self.avro:
             with autocommit(self.engine) as cursor:
                 self.avro.prepared(cursor)

@@ -16,7 +16,7 @@ from psycopg2 import sql
 
 from tidemark.staging.catalog import TableColumn
 
-_OBJECT = sql.SQL("row_to_json((SELECT o FROM (SELECT {columns}) AS o))::text")
+_OBJECT = sql.SQL("(SELECT row_to_json(o.*) FROM (SELECT {columns}) AS o)::text")
 _TEXTS = {
     "numeric": sql.SQL("{}::text"),
     "bytea": sql.SQL("translate(encode({}, 'base64'), E'\\n', '')"),

@@ -31,6 +31,20 @@ SELECT {key}, {value} FROM {target} AS t WHERE t.{batch_seq} = {seq} {order}
 """)
 
 
+_TRIED = sql.SQL("SELECT {value} FROM {target} AS t LIMIT 0")
+
+
+def try_rows(cursor: Cursor, target: Target) -> None:
+    """Make objects of no rows: what Postgres has against the table's columns, it says before a run.
+
+    A table that is not there yet will have the columns of the rows.
+    """
+    columns = find_columns(cursor, target.schema, target.table)
+    if columns:
+        value = json_object("t", [one for one in columns if one.name != BATCH_SEQ])
+        cursor.execute(_TRIED.format(value=value, target=target.identifier))
+
+
 class OutputRows(Protocol):
     """Where the records of a batch come from."""
 

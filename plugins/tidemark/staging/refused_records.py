@@ -21,7 +21,7 @@ COORDINATES = {"kafka_topic": "text", "kafka_partition": "integer", "kafka_offse
 REASON = "TARGET_REFUSED"
 """The reason of the dead letters written here."""
 
-_ROW = sql.SQL("(to_jsonb(staged) - ARRAY['member', 'attempt'])")
+_ROW = sql.SQL("(to_jsonb(staged.*) - ARRAY['member', 'attempt'])")
 _OF_TARGET = sql.SQL("""
 SELECT kafka_topic AS topic, kafka_partition AS partition, kafka_offset AS "offset",
        {name}::text AS target, {row} AS content FROM {rows} AS staged {which}

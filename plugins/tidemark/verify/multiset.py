@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 _DIFFERENCE = sql.SQL("""
 WITH difference AS (({left}) EXCEPT ALL ({right}))
-SELECT count(*) OVER (), to_jsonb(difference)::text AS row_text
+SELECT count(*) OVER (), to_jsonb(difference.*)::text AS row_text
 FROM difference ORDER BY {order} LIMIT {sample}
 """)
 _AS_MANY = sql.SQL("""
@@ -28,7 +28,7 @@ SELECT (SELECT count(*) FROM ({left}) AS one) = (SELECT count(*) FROM ({right}) 
 """)
 _AMONG = sql.SQL("""
 WITH difference AS ((({left}) EXCEPT ALL ({right})) INTERSECT ({right}))
-SELECT to_jsonb(difference)::text AS row_text FROM difference ORDER BY {order} LIMIT {sample}
+SELECT to_jsonb(difference.*)::text AS row_text FROM difference ORDER BY {order} LIMIT {sample}
 """)
 _OF_ONE_RECORD = sql.SQL("""
 WITH missing AS (({left}) EXCEPT ALL ({right})), surplus AS (({right}) EXCEPT ALL ({left}))

@@ -31,7 +31,7 @@ FULL JOIN (SELECT p.seq, coalesce(t.rows_moved - t.rows_overwritten, 0) AS rows
 ORDER BY 1 NULLS FIRST
 """)
 _SAMPLE = sql.SQL(
-    "SELECT to_jsonb(t)::text FROM {target} t WHERE {batch_seq} IS NOT DISTINCT FROM {seq}"
+    "SELECT to_jsonb(t.*)::text FROM {target} t WHERE {batch_seq} IS NOT DISTINCT FROM {seq}"
     " LIMIT {first}"
 )
 
