@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support import waiting
 
+from tidemark.kafka import events
 from tidemark.kafka.events import Event
 from tidemark.kafka.member import Member
 from tidemark.model.offsets import TopicPartition
@@ -50,11 +51,13 @@ class Told:
 
     def by(self, member: Member) -> list[Event]:
         """The names of one member's events, in their order."""
-        heads = [text.split(": ")[:2] for text in list(self._caplog.messages)]
+        notes = [one.args for one in list(self._caplog.records) if one.name == events.__name__]
         return [
-            Event(event)
-            for client_id, event in (head for head in heads if len(head) == 2)
-            if client_id == member.client_id and event in list(Event)
+            note[1]
+            for note in notes
+            if isinstance(note, tuple)
+            and note[0] == member.client_id
+            and isinstance(note[1], Event)
         ]
 
 
