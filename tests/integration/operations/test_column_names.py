@@ -29,7 +29,7 @@ def statements() -> Iterator[str]:
     for file in (*ROOMS.glob("staging/*.py"), *ROOMS.glob("verify/*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("SQL"):
-                yield from (one.value for one in node.args if isinstance(one, ast.Constant))
+                yield from (str(one.value) for one in node.args if isinstance(one, ast.Constant))
 
 
 NAMES = sorted({*re.findall("[a-z_]+", " ".join(statements()))} - OWN - SYSTEM | ODD)
