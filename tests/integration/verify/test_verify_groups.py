@@ -11,6 +11,7 @@ from tests.support.batch_faults import FAULTS
 from tests.support.executor import BAD, LocalExecutor
 from tests.support.filled import copied
 from tests.support.produce import good, numbered, produce, produce_transaction
+from tests.support.said import said
 from tests.support.topics import create_topic
 from tests.support.world import World
 
@@ -143,7 +144,7 @@ def lost_at(offset: int) -> Callable[[LocalExecutor, Batch, Sequence[Span]], Non
 
     def lose(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
         if any(span.partition == 0 and span.start <= offset < span.end for span in spans):
-            raise DataLost()
+            raise said(DataLost, "as the test wants it")
 
     return lose
 
