@@ -60,7 +60,8 @@ class Admin(AdminClient):  # type: ignore[misc]
         return causes[-1] if causes and (is_last or not of_all) else None
 
     def forget(self) -> None:
-        """A broker has answered."""
+        """A broker has answered; what was complained of before, and waits to be told, is past."""
+        self.poll(0)
         self._heard.clear()
 
 
