@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 from tests.dags.conftest import fill_metadata
+from tests.support.said import said
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
@@ -114,5 +115,5 @@ def test_an_error_is_the_tasks_own_though_its_code_can_not_be_kept() -> None:
     from tidemark.airflow.failures import as_airflow_failure
     from tidemark.errors import Refused
 
-    with pytest.raises(AirflowFailException, match="REFUSED: "), as_airflow_failure():
-        raise Refused()
+    with pytest.raises(AirflowFailException, match="REFUSED: no"), as_airflow_failure():
+        raise said(Refused, "no")
