@@ -9,7 +9,6 @@ import httpx
 import psutil
 import pytest
 from scripts.flight_data import PARTITIONS
-from tests.support.members import until
 from tests.support.spark_cluster import (
     Flights,
     command_lines,
@@ -17,6 +16,7 @@ from tests.support.spark_cluster import (
     executor_of,
     stopped,
 )
+from tests.support.waiting import until
 from tests.support.world import dump
 from tests.support.yarn import Yarn
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 from tests.dags.conftest import PASSWORD, PROJECT
-from tests.support.members import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag

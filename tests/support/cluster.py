@@ -7,8 +7,8 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.support.members import until
 from tests.support.topics import create_topic
+from tests.support.waiting import until
 
 from tidemark.local.broker import Broker
 from tidemark.local.daemon import end, marked

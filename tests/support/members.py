@@ -4,13 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.support import waiting
 
 from tidemark.kafka import events
 from tidemark.kafka.events import Event
@@ -18,16 +17,6 @@ from tidemark.kafka.member import Member
 from tidemark.model.offsets import TopicPartition
 
 PROJECT = Path(__file__).resolve().parents[2]
-
-
-def until(
-    condition: Callable[[], object],
-    seconds: float = 30,
-    told: Callable[[], object] = str,
-    pause: float = 0.05,
-) -> None:
-    """As waiting.until, with a shorter bound."""
-    waiting.until(condition, seconds, told, pause)
 
 
 def partitions(topic: str, count: int) -> frozenset[TopicPartition]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg2
-from tests.support.members import until
+from tests.support.waiting import until
 
 from tidemark.local.account import Account
 from tidemark.local.daemon import end, marked

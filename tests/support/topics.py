@@ -2,7 +2,7 @@
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-from tests.support.members import until
+from tests.support.waiting import until
 
 
 def create_topic(admin: AdminClient, new: NewTopic) -> str:

@@ -20,9 +20,9 @@ import psycopg2
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.support.members import until
 from tests.support.rest import AirflowApi
 from tests.support.topics import create_topic
+from tests.support.waiting import until
 from tests.support.world import dump
 
 from tidemark.local.airflow import Airflow

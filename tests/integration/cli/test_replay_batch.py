@@ -11,11 +11,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.cli.conftest import GROWS, Make
 from tests.support.commands import answer, settle_in, tidemark, write_pipeline
 from tests.support.executor import BAD
-from tests.support.members import until
 from tests.support.produce import good, produce
 from tests.support.topics import create_topic
 from tests.support.two_tables import APPENDED, EVENS, NUMBERS, SETTINGS
 from tests.support.unanswered import unanswered
+from tests.support.waiting import until
 from tests.support.world import World, dump, staging
 
 from tidemark.errors import Fenced, StagingLost

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
-from tests.support.members import until
 from tests.support.replica import Pair
 from tests.support.sharing import worker
+from tests.support.waiting import until
 from tests.support.world import World
 
 from tidemark.ledger.ledger import Ledger
