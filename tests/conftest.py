@@ -1,6 +1,7 @@
 """Fixtures that give a test real parts of its own: topics, groups, databases."""
 
 import os
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -99,6 +100,17 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         local = _local()
         _old_postgres(local).stop()
         local.down()
+
+
+@pytest.fixture(autouse=True)
+def as_found() -> Iterator[None]:
+    """A project that a test puts onto the search path is not found by the tests after it."""
+    path, python_path = [*sys.path], os.environ.get("PYTHONPATH")
+    yield
+    sys.path[:] = path
+    os.environ.pop("PYTHONPATH", None)
+    if python_path is not None:
+        os.environ["PYTHONPATH"] = python_path
 
 
 @pytest.fixture(scope="session")

@@ -63,7 +63,9 @@ def working(**variables: str) -> subprocess.Popen[str]:
         text=True,
     )
     assert process.stdout is not None
-    assert process.stdout.readline() == "working\n"
+    if process.stdout.readline() != "working\n":
+        process.kill()
+        pytest.fail(f"the driver ended before it worked: {process.communicate()[1]}")
     return process
 
 
@@ -170,14 +172,18 @@ def test_a_signal_ends_the_work_and_still_leaves_the_group(number: signal.Signal
 
 
 def test_a_driver_whose_task_was_killed_stops_by_itself() -> None:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as supervisor:
+    supervisor = subprocess.Popen(["sleep", "600"])
+    try:
         with working(TIDEMARK_SUPERVISOR=str(supervisor.pid)) as job:
             assert job.poll() is None
             supervisor.kill()
             supervisor.wait()
             said, _ = job.communicate()
-        assert said == "left the group\n"
-        assert job.returncode == 128 + signal.SIGTERM
+    finally:
+        supervisor.kill()
+        supervisor.wait()
+    assert said == "left the group\n"
+    assert job.returncode == 128 + signal.SIGTERM
 
 
 @pytest.mark.parametrize("package", ["plain", "with __init__"])
