@@ -1,10 +1,34 @@
 """What a session sets for itself, and the names that it locks."""
 
 from collections.abc import Mapping
+from typing import Any
 
+import psycopg2
+from psycopg2.extensions import connection as Connection
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.postgres.queries import query
+
+
+def open_session(parameters: Mapping[str, Any]) -> Connection:
+    """A session that finds functions, operators and types in pg_catalog, else by their schema.
+
+    So nobody's function in `public` can stand in for one of Postgres, with our role's rights
+    (CVE-2018-1058). A statement, no `options`: a pooler may drop those without a word.
+
+    Raises:
+        psycopg2.Error: there is none.
+    """
+    session: Connection = psycopg2.connect(**parameters)  # noqa: TID251 (pinned below)
+    try:
+        session.autocommit = True
+        with session.cursor() as cursor:
+            cursor.execute("SET search_path = pg_catalog, pg_temp")
+        session.autocommit = False
+    except BaseException:
+        session.close()
+        raise
+    return session
 
 
 def configure(cursor: Cursor, settings: Mapping[str, str], *, is_local: bool) -> None:

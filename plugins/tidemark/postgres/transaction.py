@@ -15,7 +15,7 @@ from sqlalchemy import Engine, create_engine, event
 from tidemark import failpoints
 from tidemark.postgres.cases import CommitRolledBack, CommitUnanswered
 from tidemark.postgres.errors import NO_ANSWER, refusal, unreachable
-from tidemark.postgres.session import configure
+from tidemark.postgres.session import configure, open_session
 
 TIMEOUTS_MS = {
     "lock_timeout": 900_000,  # as long as the statement of a publish that is waited for
@@ -40,7 +40,7 @@ def connect(parameters: Mapping[str, Any]) -> Engine:
     """A small pool of psycopg2 connections in autocommit: transactions are spelled out here."""
     engine = create_engine(
         "postgresql+psycopg2://",
-        creator=lambda: psycopg2.connect(**parameters),
+        creator=lambda: open_session(parameters),
         pool_size=2,
         max_overflow=4,
         pool_pre_ping=True,

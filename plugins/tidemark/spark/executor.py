@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 
-import psycopg2
 import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -18,6 +17,7 @@ from tidemark.errors import TidemarkError
 from tidemark.model.batch import ONLY, Batch
 from tidemark.model.contribution import Attempt
 from tidemark.model.offsets import Span
+from tidemark.postgres.session import open_session
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.arrow import ArrowTransform
@@ -167,7 +167,7 @@ class SparkExecutor:
     def _read(self, batch: Batch) -> Rows:
         with (
             postgres_errors(),
-            closing(psycopg2.connect(**self._spec.postgres)) as connection,
+            closing(open_session(self._spec.postgres)) as connection,
             connection.cursor() as cursor,
         ):
             return rows_read(cursor, batch.staging, self._spec.member)

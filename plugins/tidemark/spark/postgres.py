@@ -4,13 +4,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import psycopg2
 import psycopg2.errors
 from psycopg2.extensions import connection as Connection
 
 from tidemark.postgres.cases import StagingDiscarded
 from tidemark.postgres.errors import NO_ANSWER, unreachable
-from tidemark.postgres.session import configure
+from tidemark.postgres.session import configure, open_session
 
 TASK_TIMEOUTS = {
     "statement_timeout": "15min",
@@ -31,7 +30,7 @@ def connected(parameters: Mapping[str, Any]) -> Connection:
     Raises:
         psycopg2.Error: there is none; inside `postgres_errors` it is Unreachable.
     """
-    connection: Connection = psycopg2.connect(**parameters)
+    connection = open_session(parameters)
     try:
         with connection, connection.cursor() as cursor:
             configure(cursor, TASK_TIMEOUTS, is_local=False)
