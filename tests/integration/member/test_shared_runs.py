@@ -62,11 +62,16 @@ def owners(world: World) -> int:
 def until_all_hold(world: World, members: int) -> Callable[..., None]:
     """A hook that holds the first jobs back until so many members own partitions.
 
-    A job that began with more than its share is held until it has heard that they are gone.
+    A job that began with more than its share is held until it has heard that they are gone. Later
+    jobs are not held: some of the members may have left.
     """
+    met = Event()
 
     def hook(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        if met.is_set():
+            return
         until(lambda: owners(world) >= members or executor.cancelled.is_set())
+        met.set()
         has_its_share = len(spans) * members <= PARTITIONS
         until(lambda: has_its_share or executor.interrupted.is_set())
 
@@ -253,8 +258,10 @@ def held_up(world: World) -> Callable[[], None]:
     """One of two members hangs in its job, the other waits; the function lets it go on."""
     first, release = Lock(), Event()
 
+    all_hold = until_all_hold(world, 2)
+
     def hang(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
-        until_all_hold(world, 2)(executor, batch, spans)
+        all_hold(executor, batch, spans)
         if first.acquire(blocking=False):
             assert release.wait(SECONDS)
 
