@@ -135,6 +135,14 @@ def _kafka() -> str:
         `partition.assignment.strategy` and the sessions follows [kafka](#kafka); the table shows
         its defaults."""
     )
+    taken = ", ".join(f"`{key}`" for key in sorted(config.TAKEN))
+    refused = filled(
+        f"""Of the others these are taken: {taken}. Any other key is refused by name, for some
+        load a library, run a command or send a file: `plugin.library.paths`, `ssl.providers`,
+        `sasl.kerberos.kinit.cmd`, `sasl.oauthbearer.assertion.file`, Airflow's `oauth_cb`. A
+        Kerberos principal or keytab may have letters, digits and `. / @ : _ -` alone, because
+        librdkafka puts it into a command."""
+    )
     return f"""\
 ## The Kafka connection
 
@@ -148,8 +156,7 @@ that the key is left to librdkafka or to the client that needs it.
 {table(("key", "group member (driver)", "reader (task)"), rows)}
 {paragraph}
 
-Refused, because they would run code or load a file of the connection's choice:
-{", ".join(f"`{key}`" for key in config.REFUSED)}.
+{refused}
 """
 
 
@@ -164,7 +171,9 @@ def _postgres() -> str:
     used = ", ".join(f"`{key}`" for key in parameters.TAKEN)
     paragraph = filled(
         f"""Connection type `postgres`: host, port, login, password, and as schema the database. Of
-        its `extra` these keys are used: {used}. Several servers, of which one is the primary, are
+        its `extra` these keys of libpq are used: {used}. Others are refused by name, those of a
+        cloud's tokens (`iam`) too: a key that is dropped could weaken the connection.
+        Several servers, of which one is the primary, are
         named as libpq names them: host `a,b`, and a `port` for all or, as text in the connection or
         in its `extra`, `5432,5433`; then `target_session_attrs=read-write` finds the primary unless
         the extra says otherwise. Where the connection says nothing Tidemark sets

@@ -1,17 +1,27 @@
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from psycopg2.extensions import make_dsn, parse_dsn
 
+from tidemark.cli.check_encryption import of_kafka, of_postgres, of_registry
+from tidemark.cli.findings import Doubtful
 from tidemark.kafka.config import OVERRIDDEN, kafka_config
-from tidemark.kafka.errors import BootstrapServersMissing, KafkaConnectionRunsCode
-from tidemark.postgres.cases import PostgresConnectionIncomplete
-from tidemark.postgres.parameters import postgres_parameters
+from tidemark.kafka.errors import (
+    BootstrapServersMissing,
+    KafkaKeysRefused,
+    KerberosLoginRefused,
+)
+from tidemark.postgres.cases import PostgresConnectionIncomplete, PostgresKeysRefused
+from tidemark.postgres.parameters import TAKEN, postgres_parameters
 from tidemark.settings.connections import Connection
 from tidemark.settings.errors import ConnectionNotKnown, ConnectionUnreadable
 
 SECRET = "hunter2"
+Look = Callable[[Connection], str]
 POSTGRES = Connection("w", "postgres", "db", 5433, "me", SECRET, "warehouse")
 
 
@@ -100,10 +110,29 @@ def test_what_exactness_rests_on_is_not_taken_from_the_connection(key: str) -> N
     assert key not in kafka_config(Connection("k", "kafka", extra=extra))
 
 
-def test_a_key_that_runs_foreign_code_is_refused() -> None:
-    with pytest.raises(KafkaConnectionRunsCode) as refused:
-        kafka_config(kafka(plugin_library_paths="/tmp/evil.so"))
-    assert refused.value.keys == ("plugin.library.paths",)
+@pytest.mark.parametrize(
+    "key",
+    [
+        "plugin.library.paths", "ssl.providers", "ssl.engine.location", "oauth_cb",
+        "sasl.kerberos.kinit.cmd", "sasl.oauthbearer.assertion.file",
+        "sasl.oauthbearer.assertion.private.key.file", "sasl.oauthbearer.config",
+        "sasl.oauthbearer.metadata.authentication.type", "debug", "SSL.PROVIDERS", "no.such.key",
+    ],
+)  # fmt: skip
+def test_a_key_that_is_not_known_to_be_harmless_is_refused(key: str) -> None:
+    extra = {"bootstrap.servers": "k:9092", key: "/tmp/theirs"}
+    with pytest.raises(KafkaKeysRefused) as refused:
+        kafka_config(Connection("k", "kafka", extra=extra))
+    assert refused.value.keys == (key,)
+
+
+@pytest.mark.parametrize("key", ["sasl.kerberos.principal", "sasl.kerberos.keytab"])
+def test_a_kerberos_login_is_no_part_of_a_command(key: str) -> None:
+    plain = {"bootstrap.servers": "k:9092", key: "me/db@REALM.ORG"}
+    assert kafka_config(Connection("k", "kafka", extra=plain))[key] == "me/db@REALM.ORG"
+    with pytest.raises(KerberosLoginRefused) as refused:
+        kafka_config(Connection("k", "kafka", extra={**plain, key: 'a" $(id) "'}))
+    assert refused.value.key == key
 
 
 def test_a_kafka_connection_needs_bootstrap_servers() -> None:
@@ -119,12 +148,26 @@ def test_postgres_gets_keepalives() -> None:
     assert int(found["tcp_user_timeout"]) <= 60_000
 
 
-def test_only_known_keys_of_the_extra_reach_postgres() -> None:
-    extra = {"sslmode": "verify-full", "cursor": "realdictcursor"}
+def test_keys_of_the_extra_reach_postgres() -> None:
+    extra = {"sslmode": "verify-full", "channel_binding": "require", "cursor": "realdictcursor"}
     found = postgres_parameters(Connection("w", "postgres", "db", schema="d", extra=extra))
-    assert found["sslmode"] == "verify-full"
-    assert "cursor" not in found
+    assert (found["sslmode"], found["channel_binding"]) == ("verify-full", "require")
+    assert "cursor" not in found  # of Airflow's own hook
     assert found["port"] == 5432
+
+
+@pytest.mark.parametrize("key", ["iam", "aws_conn_id", "service", "sslmodes", "dbname"])
+def test_a_key_that_would_have_no_effect_on_postgres_is_refused(key: str) -> None:
+    extra = {"sslmode": "verify-full", key: "x"}
+    with pytest.raises(PostgresKeysRefused) as refused:
+        postgres_parameters(Connection("w", "postgres", "db", schema="d", extra=extra))
+    assert refused.value.keys == (key,)
+
+
+def test_libpq_knows_every_key_that_is_taken() -> None:
+    extra = dict.fromkeys(TAKEN, "1")
+    parameters = postgres_parameters(Connection("w", "postgres", "db", schema="d", extra=extra))
+    assert parse_dsn(make_dsn(None, **parameters)).keys() >= set(TAKEN)
 
 
 @pytest.mark.parametrize("missing", ["host", "schema"])
@@ -159,3 +202,37 @@ def test_a_connection_says_which_of_several_servers_it_wants() -> None:
 
 def test_one_server_is_taken_as_it_is() -> None:
     assert "target_session_attrs" not in postgres_parameters(POSTGRES)
+
+
+@pytest.mark.parametrize(
+    ("look", "found"),
+    [
+        (of_kafka, kafka()),
+        (of_kafka, kafka(security_protocol="SASL_PLAINTEXT")),
+        (of_kafka, kafka(security_protocol="ssl", enable_ssl_certificate_verification=False)),
+        (of_kafka, kafka(security_protocol="ssl", ssl_endpoint_identification_algorithm="none")),
+        (of_kafka, kafka(bootstrap_servers="localhost:1,far:1")),
+        (of_postgres, POSTGRES),
+        (of_postgres, replace(POSTGRES, extra={"sslmode": "require"})),
+        (of_postgres, replace(POSTGRES, host="127.0.0.1,far")),
+        (of_registry, Connection("r", "http", "registry", 8081)),
+    ],
+)
+def test_what_others_could_read_or_change_is_doubtful(look: Look, found: Connection) -> None:
+    with pytest.raises(Doubtful):
+        look(found)
+
+
+@pytest.mark.parametrize(
+    ("look", "found"),
+    [
+        (of_kafka, kafka(security_protocol="SASL_SSL")),
+        (of_kafka, kafka(bootstrap_servers="localhost:1, 127.0.0.1:2, [::1]:3")),
+        (of_postgres, replace(POSTGRES, extra={"sslmode": "verify-full"})),
+        (of_postgres, replace(POSTGRES, host="/var/run/postgresql")),
+        (of_registry, Connection("r", "http", "https://registry")),
+        (of_registry, Connection("r", "http", "127.0.0.1", 8081)),
+    ],
+)
+def test_what_is_encrypted_or_stays_on_this_machine_is_not(look: Look, found: Connection) -> None:
+    assert look(found)

@@ -37,16 +37,17 @@ def check(
 
     Connections, topics and ACLs, the output topic's too; the members' session time-out beside the
     broker's bounds; Postgres' version, durability, role and rights; the ledger's schema; whether
-    the region could open now; the declared fields; the transform, and whether its output fits the
-    target. Changes nothing. What cannot be asked is marked with a dash, what only a rewind or a
-    dashboard would miss with an exclamation mark. With `schema: infer` a schema to paste takes the
-    place of what needs one.
+    what crosses a network is encrypted; whether the region could open now; the declared fields;
+    the transform, and whether its output fits the target. Changes nothing. What cannot be asked is
+    marked with a dash, what a run works without with an exclamation mark. With `schema: infer` a
+    schema to paste takes the place of what needs one.
 
     Exits with 1 if anything fails, each with its remedy; 2 if the pipeline file itself is wrong.
 
       tidemark check dags/flights.yaml
       tidemark check dags/flights.yaml --no-spark -o json
     """
+    from tidemark.cli.check_encryption import encryption_findings
     from tidemark.cli.check_job import inferred_findings, job_findings
     from tidemark.cli.check_kafka import kafka_findings
     from tidemark.cli.check_output import output_findings
@@ -59,6 +60,7 @@ def check(
         ("Kafka", kafka_findings(loaded)),
         ("the output topic", output_findings(loaded)),
         ("Postgres", postgres_findings(loaded)),
+        ("encryption", encryption_findings(loaded)),
     ]
     if loaded.decode.infers_any:
         groups.append(("the records", inferred_findings(loaded)))

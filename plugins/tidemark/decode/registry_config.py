@@ -45,7 +45,7 @@ def registry_config(connection: Connection) -> dict[str, Any]:
     unknown = sorted(set(connection.extra) - set(TAKEN))
     if unknown:
         raise RegistryExtraUnused(conn_id=connection.conn_id, keys=tuple(unknown))
-    if not all(isinstance(value, str | int | float) for value in connection.extra.values()):
+    if not all(map(_is_plain, connection.extra.values())):
         raise RegistryExtraNested(conn_id=connection.conn_id)
     found = DEFAULTS | dict(connection.extra) | {"url": _url(connection)}
     if connection.login:
@@ -54,6 +54,11 @@ def registry_config(connection: Connection) -> dict[str, Any]:
         found.setdefault("bearer.auth.credentials.source", "STATIC_TOKEN")
         found.setdefault("bearer.auth.logical.cluster", "-")  # the client wants one
     return found
+
+
+def _is_plain(value: object) -> bool:
+    """A text or a number; `ssl.ca.location: false` would switch verification off."""
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
 def _url(connection: Connection) -> str:

@@ -1,9 +1,14 @@
 """The librdkafka configurations of a region: what its connection says, under what Tidemark sets."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidemark.kafka.errors import BootstrapServersMissing, KafkaConnectionRunsCode
+from tidemark.kafka.errors import (
+    BootstrapServersMissing,
+    KafkaKeysRefused,
+    KerberosLoginRefused,
+)
 from tidemark.model.membership import GroupProtocol, Membership
 from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection
@@ -73,25 +78,66 @@ OVERRIDDEN = frozenset(
 )
 """Keys that Tidemark sets itself: they are never taken from the connection."""
 
-REFUSED = ("plugin.library.paths", "sasl.kerberos.kinit.cmd", "ssl.engine.location")
-"""Keys that would run code of the connection's choice."""
+TAKEN = frozenset(
+    {
+        "bootstrap.servers", "client.dns.lookup", "client.id", "client.rack", "security.protocol",
+        "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password",
+        "sasl.kerberos.service.name", "sasl.kerberos.principal", "sasl.kerberos.keytab",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.oauthbearer.method", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.scope", "sasl.oauthbearer.extensions",
+        "sasl.oauthbearer.token.endpoint.url",
+        "https.ca.location", "https.ca.pem",
+        "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem",
+        "ssl.key.location", "ssl.key.pem", "ssl.key.password", "ssl.keystore.location",
+        "ssl.keystore.password", "ssl.crl.location", "ssl.cipher.suites", "ssl.curves.list",
+        "ssl.sigalgs.list", "ssl.endpoint.identification.algorithm",
+        "enable.ssl.certificate.verification",
+        "broker.address.family", "broker.address.ttl", "connections.max.idle.ms",
+        "reconnect.backoff.ms", "reconnect.backoff.max.ms", "retry.backoff.ms",
+        "retry.backoff.max.ms", "metadata.max.age.ms", "log_level",
+        "socket.timeout.ms", "socket.connection.setup.timeout.ms", "socket.keepalive.enable",
+        "socket.nagle.disable", "socket.send.buffer.bytes", "socket.receive.buffer.bytes",
+        "fetch.error.backoff.ms", "fetch.max.bytes", "fetch.message.max.bytes", "fetch.min.bytes",
+        "fetch.queue.backoff.ms", "fetch.wait.max.ms", "max.partition.fetch.bytes",
+        "message.max.bytes", "queued.max.messages.kbytes", "queued.min.messages",
+        "receive.message.max.bytes",
+        "acks", "batch.num.messages", "batch.size", "compression.codec", "compression.level",
+        "compression.type", "linger.ms", "message.timeout.ms", "queue.buffering.max.kbytes",
+        "queue.buffering.max.messages", "queue.buffering.max.ms", "request.timeout.ms",
+        "transaction.timeout.ms",
+    }
+)  # fmt: skip
+"""Keys of a connection's extra that reach librdkafka: login, TLS, sizes and time-outs.
+
+All others are refused: some load a library (`ssl.providers`), run a command (`…kinit.cmd`) or send
+a file to an address of the connection's choice (`sasl.oauthbearer.assertion.file`).
+"""
+
+_IN_COMMAND = ("sasl.kerberos.principal", "sasl.kerberos.keytab")
+_PLAIN = re.compile(r"[\w./@:-]*")
+"""librdkafka puts a Kerberos login into a command of the shell."""
 
 
 def kafka_config(connection: Connection) -> dict[str, str]:
     """The librdkafka configuration of a Kafka connection, without the keys Tidemark sets itself.
 
     Raises:
-        InvalidSettings: no bootstrap.servers, or a key that would run foreign code.
+        InvalidSettings: no bootstrap.servers, or a key or a value that is not taken.
     """
-    if refused := tuple(key for key in REFUSED if key in connection.extra):
-        raise KafkaConnectionRunsCode(connection=connection.conn_id, keys=refused)
-    if not connection.extra.get("bootstrap.servers"):
-        raise BootstrapServersMissing(connection=connection.conn_id)
-    return {
+    config = {
         key: str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in connection.extra.items()
         if key not in OVERRIDDEN
     }
+    if unknown := tuple(sorted({*config} - TAKEN)):
+        raise KafkaKeysRefused(connection=connection.conn_id, keys=unknown)
+    for key in _IN_COMMAND:
+        if not _PLAIN.fullmatch(config.get(key, "")):
+            raise KerberosLoginRefused(connection=connection.conn_id, key=key)
+    if not config.get("bootstrap.servers"):
+        raise BootstrapServersMissing(connection=connection.conn_id)
+    return config
 
 
 def quiet(config: Mapping[str, Any]) -> dict[str, Any]:

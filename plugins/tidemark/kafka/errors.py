@@ -131,16 +131,30 @@ class LeadersSilent(Unreachable):
         )
 
 
-class KafkaConnectionRunsCode(InvalidSettings):
-    """A connection has keys by which the client would run foreign code."""
+class KafkaKeysRefused(InvalidSettings):
+    """A connection has keys that do not reach the client: some would run code or send files."""
 
     connection: str
     keys: tuple[str, ...]
 
     def __str__(self) -> str:
         return (
-            f"connection {self.connection!r}: {', '.join(self.keys)} can run code of its own;"
-            " remove it from the connection's extra"
+            f"connection {self.connection!r}: {', '.join(self.keys)} is not taken; remove it from"
+            " the connection's extra, which may hold librdkafka's keys for login, TLS, sizes and"
+            " time-outs"
+        )
+
+
+class KerberosLoginRefused(InvalidSettings):
+    """A Kerberos login has characters that a shell would take for something else."""
+
+    connection: str
+    key: str
+
+    def __str__(self) -> str:
+        return (
+            f"connection {self.connection!r}: {self.key} becomes part of the command kinit; use"
+            " letters, digits and . / @ : _ - alone"
         )
 
 

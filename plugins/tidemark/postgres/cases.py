@@ -261,6 +261,19 @@ class CommitRolledBack(CommitRefused):
         return f"{self.transaction}: Postgres answered COMMIT with {self.answer}"
 
 
+class PostgresKeysRefused(InvalidSettings):
+    """A connection's extra has keys that do not reach libpq, such as those of a cloud's tokens."""
+
+    conn_id: str
+    keys: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"connection {self.conn_id!r}: {', '.join(self.keys)} has no effect here; remove it"
+            " from the connection's extra, which may hold libpq's keys"
+        )
+
+
 class PostgresConnectionIncomplete(InvalidSettings):
     """A connection names no host, or no database."""
 

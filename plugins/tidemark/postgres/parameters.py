@@ -1,19 +1,21 @@
 """The arguments of a Postgres client, from its connection."""
 
-from tidemark.postgres.cases import PostgresConnectionIncomplete
+from tidemark.postgres.cases import PostgresConnectionIncomplete, PostgresKeysRefused
 from tidemark.settings.connections import Connection
 
 TAKEN = (
-    "port",
-    "sslmode",
-    "sslrootcert",
-    "sslcert",
-    "sslkey",
-    "connect_timeout",
-    "options",
-    "target_session_attrs",
-)
-"""Keys of the connection's extra that reach libpq."""
+    "application_name", "channel_binding", "connect_timeout", "gssdelegation", "gssencmode",
+    "gsslib", "hostaddr", "keepalives", "keepalives_count", "keepalives_idle",
+    "keepalives_interval", "krbsrvname", "load_balance_hosts", "options", "passfile", "port",
+    "require_auth", "requirepeer", "ssl_max_protocol_version", "ssl_min_protocol_version",
+    "sslcert", "sslcertmode", "sslcompression", "sslcrl", "sslcrldir", "sslkey", "sslmode",
+    "sslnegotiation", "sslpassword", "sslrootcert", "sslsni", "target_session_attrs",
+    "tcp_user_timeout",
+)  # fmt: skip
+"""Keys of the connection's extra that reach libpq; one that is dropped may weaken it."""
+
+WITHOUT_MEANING = ("cursor", "sqlalchemy_scheme", "sqlalchemy_query")
+"""Keys by which Airflow's own hook gives out results: nothing of ours follows from them."""
 
 
 def postgres_parameters(connection: Connection) -> dict[str, str | int]:
@@ -22,8 +24,10 @@ def postgres_parameters(connection: Connection) -> dict[str, str | int]:
     Of several hosts the primary is taken, unless the extra says otherwise.
 
     Raises:
-        InvalidSettings: host or database is missing.
+        InvalidSettings: host or database is missing, or the extra has a key that is not taken.
     """
+    if unknown := tuple(sorted({*connection.extra}.difference(TAKEN, WITHOUT_MEANING))):
+        raise PostgresKeysRefused(conn_id=connection.conn_id, keys=unknown)
     if not connection.host or not connection.schema:
         raise PostgresConnectionIncomplete(
             conn_id=connection.conn_id, host=connection.host, schema=connection.schema

@@ -316,6 +316,7 @@ def test_tls_with_a_certificate_on_both_sides(tmp_path: Path) -> None:
         ({"host": "http://u:p@r"}, RegistryLoginInHost),
         ({"extra": {"colour": 1}}, RegistryExtraUnused),
         ({"extra": {"timeout": {}}}, RegistryExtraNested),
+        ({"extra": {"ssl.ca.location": False}}, RegistryExtraNested),
     ],
 )
 def test_a_connection_that_cannot_be_used(
