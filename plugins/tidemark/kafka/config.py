@@ -94,6 +94,7 @@ TAKEN = frozenset(
         "ssl.sigalgs.list", "ssl.endpoint.identification.algorithm",
         "enable.ssl.certificate.verification",
         "broker.address.family", "broker.address.ttl", "connections.max.idle.ms",
+        "enable.sparse.connections",
         "reconnect.backoff.ms", "reconnect.backoff.max.ms", "retry.backoff.ms",
         "retry.backoff.max.ms", "metadata.max.age.ms", "log_level",
         "socket.timeout.ms", "socket.connection.setup.timeout.ms", "socket.keepalive.enable",
