@@ -6,7 +6,6 @@ from datetime import datetime
 from tidemark.model.contribution import Rows
 from tidemark.model.facts import Facts
 from tidemark.model.state import RegionState
-from tidemark.model.upsert import Upsert
 from tidemark.operations.errors import RewindIntoOtherTable, RewindTooFar
 from tidemark.operations.held import Tell, held, refuse_losses
 from tidemark.operations.region import Region, facts_left, topics_gone
@@ -19,10 +18,8 @@ from tidemark.protocol.reset import RewindRequest
 from tidemark.protocol.rewind_plan import RewindPlan
 from tidemark.protocol.settle import rewind
 from tidemark.settings.pipeline import Pipeline
-from tidemark.staging.rewind import PublishedRows
 from tidemark.staging.rewinds import RowsOfTargets
 from tidemark.staging.target import Target
-from tidemark.staging.undo import UpsertedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +95,8 @@ def _refuse_other_table(region: Region, state: RegionState) -> None:
 
 def published_rows(pipeline: Pipeline) -> RowsOfTargets:
     """What the region has published, in each of its targets."""
-    return RowsOfTargets(
-        tuple(
-            _published_rows(pipeline.region, Target.parse(one.table, name), one.upsert)
-            for name, one in pipeline.all_targets.items()
-        )
-    )
-
-
-def _published_rows(
-    region: str, target: Target, upsert: Upsert | None
-) -> PublishedRows | UpsertedRows:
-    return UpsertedRows(region, target, upsert.key) if upsert else PublishedRows(target)
+    targets = (Target.parse(table, name) for name, table in pipeline.tables.items())
+    return RowsOfTargets(pipeline.region, tuple(targets))
 
 
 def _count_rows(region: Region, rows: RowsOfTargets, to_seq: int) -> Rows:
