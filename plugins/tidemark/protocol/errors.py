@@ -464,6 +464,24 @@ class RewindNotReadable(Refused):
         return f"{where}: {'; '.join(faults)}. Nothing was changed. Rewind to a newer checkpoint"
 
 
+class RewindOfLeftTopics(Refused):
+    """A rewind would take back rows of topics that nobody reads any more."""
+
+    region: str
+    to_seq: int
+    left: Mapping[Span, int]
+    """What would not be read again, with the records that it held."""
+
+    def __str__(self) -> str:
+        found = "; ".join(f"{span}, {records} records" for span, records in self.left.items())
+        return (
+            f"{_no_rewind(self.region, self.to_seq)}: the pipeline no longer reads {found}. Their"
+            " rows would be removed and not come again. Nothing was changed. Name the topics in"
+            " kafka.topics, start a run with --accept-changes, and rewind then; or rewind to a"
+            " newer checkpoint; or accept the loss with --accept-data-loss"
+        )
+
+
 def _no_rewind(region: str, to_seq: int) -> str:
     return f"region {region} can't be rewound to {to_seq or 'its initial state'}"
 
