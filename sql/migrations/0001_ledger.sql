@@ -27,6 +27,7 @@ CREATE TABLE tidemark.targets (
     table_name  text   NOT NULL,
     table_oid   oid,                               -- the table of that name, kept by the first publish
     pruned_rows bigint NOT NULL DEFAULT 0,         -- rows of published batches that the ledger has forgotten
+    undo_pruned_seq bigint NOT NULL DEFAULT 0,     -- newest upsert of which the ledger has forgotten what keys were before
     CONSTRAINT target_is_named_once PRIMARY KEY (region, target),
     CONSTRAINT target_belongs_to_one_region UNIQUE (table_name) DEFERRABLE  -- two may swap their tables
 );
@@ -189,6 +190,7 @@ CREATE TABLE tidemark.batch_targets (
     rows_deleted     bigint NOT NULL,
     rows_superseded  bigint NOT NULL,
     rows_overwritten bigint NOT NULL DEFAULT 0,    -- of the moved ones, by upserts of later batches
+    key              text[],                       -- columns that they were upserted by; null: they were appended
     PRIMARY KEY (region, seq, target),
     FOREIGN KEY (region, seq) REFERENCES tidemark.batches ON DELETE CASCADE ON UPDATE CASCADE,
     CONSTRAINT moved_rows_equal_contributed CHECK (

@@ -35,10 +35,8 @@ from tidemark.staging.copy import copy_dead_letters, copy_rows
 from tidemark.staging.mover import Mover
 from tidemark.staging.movers import Movers
 from tidemark.staging.reads import record_reads
-from tidemark.staging.rewind import PublishedRows
 from tidemark.staging.rewinds import RowsOfTargets
 from tidemark.staging.target import Target
-from tidemark.staging.undo import UpsertedRows
 
 SCHEMA = pa.schema([("kafka_partition", pa.int32()), ("kafka_offset", pa.int64())])
 TOPIC = "made_up"
@@ -159,14 +157,7 @@ class Desk:
     @property
     def published_rows(self) -> RowsOfTargets:
         """What a rewind removes."""
-        return RowsOfTargets(
-            tuple(
-                UpsertedRows(self.region, mover.target, mover.upsert.key)
-                if mover.upsert
-                else PublishedRows(mover.target)
-                for mover in self.movers.movers
-            )
-        )
+        return RowsOfTargets(self.region, tuple(mover.target for mover in self.movers.movers))
 
     def close(self, run_id: str = "run") -> Closed:
         """The run is closed."""

@@ -85,8 +85,9 @@ def reset_params() -> dict[str, Param]:
         "reason": _text("Reason", "Kept in the ledger, with who reset and when.", 1000, "Reset"),
         "accept_data_loss": _override(
             "Accept data loss",
-            "For a rewind: also removes rows whose records Kafka no longer has, so they do not come"
-            " again (REFUSED named them: compacted, or due for deletion).",
+            "For a rewind: also removes rows whose records Kafka no longer has, or nobody reads, so"
+            " they do not come again (REFUSED named them: compacted, due for deletion, or of topics"
+            " that the pipeline has left).",
         ),
         "accept_changes": _override(
             "Accept changes",

@@ -48,7 +48,8 @@ def reset(
         bool,
         typer.Option(
             "--accept-data-loss",
-            help="For a rewind: also remove rows whose records Kafka no longer has.",
+            help="For a rewind: also remove rows whose records Kafka no longer has, or nobody"
+            " reads any more.",
         ),
     ] = False,
     accept_resend: Annotated[
@@ -86,7 +87,8 @@ def reset(
     oldest of these records: raise retention.ms if that is soon.
 
     Records that would be read again are counted first where compaction may have taken some: that
-    reads them once. If some are gone, the rewind is refused; --accept-data-loss loses their rows.
+    reads them once. If some are gone, or of a topic that the pipeline no longer reads, the rewind
+    is refused; --accept-data-loss loses their rows.
     If somebody deleted or inserted rows of the target, --accept-changes removes what is there.
     Where rows are sent to an output topic, a rewind that takes batches back needs --accept-resend:
     what was sent stays there.

@@ -17,24 +17,26 @@ def refuse_again(cursor: Cursor, region: str, seq: int) -> None:
     """Refuse a batch that can't be read again.
 
     Raises:
-        Refused: it is not published, pruned, of a replay; or dead letters of it were purged, of
-            which nobody knows whether a replay had made rows of them.
+        Refused: it is not published, pruned, of a replay, or upserted; or dead letters of it were
+            purged, of which nobody knows whether a replay had made rows of them.
     """
-    kind, is_retained, purged = _again_facts(cursor, region, seq)
+    kind, is_retained, purged, is_upserted = _again_facts(cursor, region, seq)
     if kind is None:
         raise BatchNotReplayable(region=region, seq=seq, why="unknown")
     if not is_retained:
         raise BatchNotReplayable(region=region, seq=seq, why="pruned")
     if kind == "replay":
         raise BatchNotReplayable(region=region, seq=seq, why="replay")
+    if is_upserted:
+        raise BatchNotReplayable(region=region, seq=seq, why="upserted")
     if purged:
         raise BatchNotReplayable(region=region, seq=seq, why="purged", purged=purged)
 
 
-def _again_facts(cursor: Cursor, region: str, seq: int) -> tuple[str | None, bool, int]:
+def _again_facts(cursor: Cursor, region: str, seq: int) -> tuple[str | None, bool, int, bool]:
     cursor.execute(query("again_facts"), {"region": region, "seq": seq})
-    found: tuple[str | None, bool, int] | None = cursor.fetchone()
-    return found or (None, False, 0)
+    found: tuple[str | None, bool, int, bool] | None = cursor.fetchone()
+    return found or (None, False, 0, False)
 
 
 class Again(Decision):

@@ -1,10 +1,11 @@
 """A transaction that holds the region lock and the current epoch, and runs named statements."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from psycopg2.extensions import cursor as Cursor
+from psycopg2.extras import Json
 
 from tidemark.model.batch import Batch, Moved
 from tidemark.model.contribution import Contribution, SpanRead
@@ -40,15 +41,8 @@ class Decision:
         )
 
     def _write_moved(self, batch: Batch, moved: Mapping[str, Moved]) -> None:
-        self._run(
-            "write_moved",
-            seq=batch.seq,
-            targets=list(moved),
-            moved=[one.rows for one in moved.values()],
-            refused=[one.refused_rows for one in moved.values()],
-            deleted=[one.deleted for one in moved.values()],
-            superseded=[one.superseded for one in moved.values()],
-        )
+        rows = [{"target": name, **asdict(one)} for name, one in moved.items()]
+        self._run("write_moved", seq=batch.seq, moved=Json(rows))
 
     def _run(self, name: str, **values: object) -> int:
         """Run a statement; return the number of rows that it changed or found."""

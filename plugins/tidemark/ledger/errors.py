@@ -199,7 +199,7 @@ class BatchNotReplayable(Refused):
 
     region: str
     seq: int
-    why: Literal["unknown", "pruned", "replay", "purged"]
+    why: Literal["unknown", "pruned", "replay", "upserted", "purged"]
     purged: int = 0
     """Dead letters of it that were purged."""
 
@@ -208,6 +208,7 @@ class BatchNotReplayable(Refused):
             "unknown": "is no checkpoint (`tidemark checkpoints` lists them)",
             "pruned": "is pruned from the ledger",
             "replay": "has no spans: it is a replay of dead letters. A rewind takes it back",
+            "upserted": "was upserted: later batches may have its rows. A rewind takes it back",
             "purged": f"had {self.purged} dead letters that were purged: were they rows of a replay"
             " before?",
         }[self.why]

@@ -63,17 +63,25 @@ def restored_checkpoint(cursor: Cursor, region: str, seq: int) -> list[tuple[Any
     return cursor.fetchall()
 
 
+def _topics_read(cursor: Cursor, region: str) -> set[str]:
+    cursor.execute(query("topics_read"), {"region": region})
+    return {topic for (topic,) in cursor.fetchall()}
+
+
 def rewind_plan(cursor: Cursor, region: str, to_seq: int) -> RewindPlan:
     """What a rewind to a checkpoint would remove and restore."""
     cursor.execute(query("rewind_plan"), {"region": region, "seq": to_seq})
     found = cursor.fetchone() or (False, 0, 0, 0, [])
     is_checkpoint, batches, dead_letters, replays, beyond = found
+    records = {one.span.topic_partition: one.records for one in read_again(cursor, region, to_seq)}
+    topics = _topics_read(cursor, region)
     places = {
-        TopicPartition(topic, number): Place(topic_id, offset, next_offset)
+        tp: Place(topic_id, offset, next_offset, records.get(tp, 0), topic in topics)
         for _, _, topic, number, offset, _, topic_id, next_offset in restored_checkpoint(
             cursor, region, to_seq
         )
         if topic is not None
+        for tp in [TopicPartition(topic, number)]
     }
     removal = published_after(cursor, region, to_seq)
     return RewindPlan(

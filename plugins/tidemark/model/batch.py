@@ -125,6 +125,8 @@ class Moved:
     """Written for the refused records."""
     deleted: int = 0
     superseded: int = 0
+    key: tuple[str, ...] | None = field(default=None, kw_only=True)
+    """Columns that the target's rows were upserted by; None: they were appended."""
 
     @property
     def staged_rows(self) -> int:
@@ -133,8 +135,9 @@ class Moved:
 
     @classmethod
     def total(cls, parts: "Iterable[Moved]") -> "Moved":
-        """What became of the rows of all targets."""
-        return cls(*map(sum, zip(*map(astuple, parts), strict=True)))
+        """What became of the rows of all targets: the counts."""
+        counts = (astuple(part)[:-1] for part in parts)
+        return cls(*map(sum, zip(*counts, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

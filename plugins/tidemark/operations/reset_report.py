@@ -25,7 +25,8 @@ class Removed:
     margins: dict[TopicPartition, int]
     """Offsets between Kafka's log start and where reading begins again."""
     lost: tuple[str, ...] = ()
-    """What Kafka no longer gives of the records that made these rows, accepted."""
+    """What of the records that made these rows nobody reads again, or Kafka no longer gives;
+    accepted."""
     seconds: dict[TopicPartition, int | None] = field(default_factory=dict)
     """Until the oldest record to be read again may be deleted; None if retention never does."""
     replays: int = 0

@@ -6,10 +6,9 @@ from datetime import datetime
 from tidemark.model.contribution import Rows
 from tidemark.model.facts import Facts
 from tidemark.model.state import RegionState
-from tidemark.model.upsert import Upsert
 from tidemark.operations.errors import RewindIntoOtherTable, RewindTooFar
 from tidemark.operations.held import Tell, held, refuse_losses
-from tidemark.operations.region import Region, facts_left, topics_gone
+from tidemark.operations.region import Region, facts_left, topics_gone, unsubscribed
 from tidemark.operations.reset_report import Removed, ResetReport, completed, dry_run
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.changes import check_targets
@@ -19,10 +18,8 @@ from tidemark.protocol.reset import RewindRequest
 from tidemark.protocol.rewind_plan import RewindPlan
 from tidemark.protocol.settle import rewind
 from tidemark.settings.pipeline import Pipeline
-from tidemark.staging.rewind import PublishedRows
 from tidemark.staging.rewinds import RowsOfTargets
 from tidemark.staging.target import Target
-from tidemark.staging.undo import UpsertedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +41,14 @@ def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: boo
         Refused: it can't be undone or read again, or other rows are there than were published.
     """
     state = region.state()
-    facts = facts_left(region.broker, {partition.topic for partition in region.known_partitions()})
+    facts = _facts(region)
     (seen, report), plan = dry_run(region), region.ledger.rewind_plan(region.name, to_seq)
     check_targets(state, region.pipeline.tables)
     plan.check(state, facts)
     topics = region.pipeline.sent_to
     plan.check_sent(region.name, topics, order.overrides)
+    is_accepted = ACCEPT_DATA_LOSS in order.overrides
+    plan.check_left(region.name, facts.unsubscribed, is_accepted=is_accepted)
     _refuse_other_table(region, state)
     rows = published_rows(region.pipeline)
     found_rows = _count_rows(region, rows, to_seq)
@@ -58,11 +57,17 @@ def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: boo
     if ACCEPT_CHANGES not in order.overrides and region.state().head_seq == state.head_seq:
         plan.published.check(region.name, Removal(found_rows, plan.dead_letters, plan.replays))
     found = held(region, plan, order.tell)
-    if ACCEPT_DATA_LOSS not in order.overrides:
+    if not is_accepted:
         refuse_losses(region.name, found)
     removed = replace(
         removed,
-        lost=tuple(fault for one in found.values() for fault in one.faults),
+        lost=(
+            *(
+                f"{span}, {records} records: the pipeline no longer reads the topic"
+                for span, records in plan.left(facts.unsubscribed).items()
+            ),
+            *(fault for one in found.values() for fault in one.faults),
+        ),
         seconds={tp: one.seconds for tp, one in found.items()},
     )
     report = replace(report, to_seq=to_seq, offsets=plan.offsets, removed=removed)
@@ -86,6 +91,12 @@ def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: boo
     )
 
 
+def _facts(region: Region) -> Facts:
+    known = region.known_partitions()
+    facts = facts_left(region.broker, {partition.topic for partition in known})
+    return replace(facts, unsubscribed=unsubscribed(region, known))
+
+
 def _refuse_other_table(region: Region, state: RegionState) -> None:
     for name, table in region.pipeline.tables.items():
         found = region.ledger.target_oid(table)
@@ -98,18 +109,8 @@ def _refuse_other_table(region: Region, state: RegionState) -> None:
 
 def published_rows(pipeline: Pipeline) -> RowsOfTargets:
     """What the region has published, in each of its targets."""
-    return RowsOfTargets(
-        tuple(
-            _published_rows(pipeline.region, Target.parse(one.table, name), one.upsert)
-            for name, one in pipeline.all_targets.items()
-        )
-    )
-
-
-def _published_rows(
-    region: str, target: Target, upsert: Upsert | None
-) -> PublishedRows | UpsertedRows:
-    return UpsertedRows(region, target, upsert.key) if upsert else PublishedRows(target)
+    targets = (Target.parse(table, name) for name, table in pipeline.tables.items())
+    return RowsOfTargets(pipeline.region, tuple(targets))
 
 
 def _count_rows(region: Region, rows: RowsOfTargets, to_seq: int) -> Rows:

@@ -464,6 +464,24 @@ class RewindNotReadable(Refused):
         return f"{where}: {'; '.join(faults)}. Nothing was changed. Rewind to a newer checkpoint"
 
 
+class RewindOfLeftTopics(Refused):
+    """A rewind would take back rows of topics that nobody reads any more."""
+
+    region: str
+    to_seq: int
+    left: Mapping[Span, int]
+    """What would not be read again, with the records that it held."""
+
+    def __str__(self) -> str:
+        found = "; ".join(f"{span}, {records} records" for span, records in self.left.items())
+        return (
+            f"{_no_rewind(self.region, self.to_seq)}: the pipeline no longer reads {found}. Their"
+            " rows would be removed and not come again. Nothing was changed. Name the topics in"
+            " kafka.topics, start a run with --accept-changes, and rewind then; or rewind to a"
+            " newer checkpoint; or accept the loss with --accept-data-loss"
+        )
+
+
 def _no_rewind(region: str, to_seq: int) -> str:
     return f"region {region} can't be rewound to {to_seq or 'its initial state'}"
 
@@ -473,13 +491,15 @@ class RewindOfSentBatches(Refused):
 
     region: str
     batches: int
+    """That would be taken back; the last of them may not be sent yet."""
     topics: Topics
 
     def __str__(self) -> str:
         return (
-            f"region {self.region}: {self.batches} batches were sent, {self.topics}, and what was"
-            " sent stays there. What is read again is sent again, under new seqs. Nothing was"
-            " changed. If the consumers of the topic can bear that, rewind with --accept-resend"
+            f"region {self.region}: {self.batches} batches would be taken back. What was sent of"
+            f" them, {self.topics}, stays there; what is read again is sent again, under new seqs."
+            " Nothing was changed. If the consumers of the topic can bear that, rewind with"
+            " --accept-resend"
         )
 
 
@@ -565,6 +585,8 @@ class OutputMarkUnknown(Refused):
     """The newest batch that the ledger knows as sent."""
     is_too_old: bool = False
     """The batch that they name is one of this ledger, and older than that."""
+    was_published: bool = True
+    """Whether the region ever published a batch: else none of its own was sent."""
 
     def __str__(self) -> str:
         named = ", ".join(f"batch {one.seq} ({one.uuid})" for one in self.marks)
@@ -584,10 +606,11 @@ class OutputMarkUnknown(Refused):
             )
         there = f"batch {self.held}" if self.held is not None else "none"
         known = [seq for seq in (self.held, self.sent_seq) if seq is not None]
+        best = max(known, default="SEQ" if self.was_published else 0)
         return (
             f"region {self.region}: {found}. Nothing was sent. The newest batch of the region in"
             f" {self.topics.named} is {there}: to send what was published after it, set"
-            f" output.resume_after: {max(known, default='SEQ')}"
+            f" output.resume_after: {best}"
         )
 
 

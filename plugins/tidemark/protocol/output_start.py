@@ -68,13 +68,15 @@ def begin(
     if output.resume_after is not None:
         return _resumed(region, output, snapshot, held)
     if marks or held is not None:
+        history = snapshot.history()
         raise OutputMarkUnknown(
             region=region,
             marks=tuple(sorted(marks, key=str)),
             topics=output.topics,
             held=held,
-            sent_seq=snapshot.history().sent_seq,
+            sent_seq=history.sent_seq,
             is_too_old=len(marks) == 1 and snapshot.knows(next(iter(marks))),
+            was_published=history.was_published,
         )
     return _first(region, output, snapshot)
 

@@ -10,6 +10,7 @@ from tidemark.model.output import NOWHERE, Topics
 from tidemark.model.state import NEVER_MIRRORED, Mirrored
 from tidemark.protocol.changes import check_targets
 from tidemark.protocol.errors import AlreadyReset, NothingLeftToReset, RewindLookedTooEarly
+from tidemark.protocol.open import ACCEPT_DATA_LOSS
 from tidemark.protocol.ports import Settling
 
 
@@ -92,6 +93,8 @@ class RewindRequest:
         plan = tx.rewind_plan(self.to_seq)
         plan.check(tx.state, self.facts)
         plan.check_sent(tx.state.region, self.topics, self.overrides)
+        is_accepted = ACCEPT_DATA_LOSS in self.overrides
+        plan.check_left(tx.state.region, self.facts.unsubscribed, is_accepted=is_accepted)
 
     def write(self, tx: Settling, epoch: int, discarded: tuple[int, ...]) -> None:
         """Leave the audit row, as started: the second transaction finishes it."""

@@ -9,6 +9,7 @@ from tidemark.model.output import Topics
 from tidemark.model.state import RegionState
 from tidemark.protocol.errors import (
     RewindNotReadable,
+    RewindOfLeftTopics,
     RewindOfSentBatches,
     RewindPlaceUnknown,
 )
@@ -27,6 +28,10 @@ class Place:
     """The next offset to read after the rewind."""
     next_offset: int
     """Where it stands now."""
+    records: int = 0
+    """That were read between the two, as far as the ledger has their spans."""
+    is_read: bool = True
+    """Whether the newest run reads its topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,26 @@ class RewindPlan:
         """
         if topics.names and self.batches and ACCEPT_RESEND not in overrides:
             raise RewindOfSentBatches(region=region, batches=self.batches, topics=topics)
+
+    def left(self, unsubscribed: Collection[str]) -> dict[Span, int]:
+        """What would be taken back, and read again by nobody; with the records that it held.
+
+        Of topics that the newest run does not read, or the pipeline does not by now.
+        """
+        return {
+            Span(*tp, place.offset, place.next_offset): place.records
+            for tp, place in sorted(self.places.items())
+            if place.offset < place.next_offset and (not place.is_read or tp.topic in unsubscribed)
+        }
+
+    def check_left(self, region: str, unsubscribed: Collection[str], *, is_accepted: bool) -> None:
+        """Refuse to take back what nobody would read again, unless a person accepts that.
+
+        Raises:
+            Refused: with the spans and their records.
+        """
+        if (left := self.left(unsubscribed)) and not is_accepted:
+            raise RewindOfLeftTopics(region=region, to_seq=self.to_seq, left=left)
 
     @property
     def offsets(self) -> Offsets:

@@ -653,6 +653,28 @@ class KeptRowsPruned(Refused):
         )
 
 
+class PublishedOtherwiseBefore(Refused):
+    """Batches that would be taken back together were published in different ways."""
+
+    region: str
+    target: str
+    after_seq: int
+    seq: int
+    """The newest batch that was published otherwise than those after it."""
+    keys: tuple[tuple[str, ...] | None, tuple[str, ...] | None]
+    """By which columns up to it, and by which after it; None: rows were appended."""
+
+    def __str__(self) -> str:
+        before, after = (
+            "upserted by " + ", ".join(key) if key else "appended" for key in self.keys
+        )
+        return (
+            f"region {self.region}: up to batch {self.seq} rows of {self.target} were {before},"
+            f" later ones were {after}. These are taken back in different ways. Nothing was"
+            f" changed. Rewind to {self.seq} first, then to {self.after_seq or 'initial'}"
+        )
+
+
 class KeysChangedByOthers(Refused):
     """Keys are not as batches left them."""
 

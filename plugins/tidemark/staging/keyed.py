@@ -56,7 +56,7 @@ def ensure_keyed(cursor: Cursor, target: Target, columns: Sequence[Column], upse
     is_new = ensure(cursor, target, stored(columns, upsert), upsert.key)
     table = {own.name: own for own in find_columns(cursor, target.schema, target.table)}
     refuse_unfit_types(target, table, upsert)
-    _refuse_without_index(cursor, target, upsert)
+    refuse_without_index(cursor, target, upsert.key)
     _refuse_missing_rights(cursor, target)
     return is_new
 
@@ -91,14 +91,19 @@ def refuse_unfit_types(target: Target, table: Mapping[str, TableColumn], upsert:
         raise OrderTypeUnfit(column=order, target=str(target), postgres_type=kind)
 
 
-def _refuse_without_index(cursor: Cursor, target: Target, upsert: Upsert) -> None:
-    key = sorted(upsert.key)
+def refuse_without_index(cursor: Cursor, target: Target, key: tuple[str, ...]) -> None:
+    """Refuse a table in which no row is found by its key.
+
+    Raises:
+        SchemaMismatch: it has no unique index on exactly the key, or one that takes other texts
+            for equal.
+    """
     exact = [is_exact for of, is_exact in find_unique_keys(cursor, target.schema, target.table)
-             if of == key]  # fmt: skip
+             if of == sorted(key)]  # fmt: skip
     if not exact:
-        raise UniqueIndexMissing(target=str(target), key=upsert.key)
+        raise UniqueIndexMissing(target=str(target), key=key)
     if not all(exact):
-        raise CollationNondeterministic(target=str(target), key=upsert.key)
+        raise CollationNondeterministic(target=str(target), key=key)
 
 
 def _refuse_missing_rights(cursor: Cursor, target: Target) -> None:

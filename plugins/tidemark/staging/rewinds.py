@@ -1,25 +1,39 @@
 """The published rows of all targets of a region: a rewind removes them together."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from psycopg2.extensions import cursor as Cursor
 
+from tidemark.postgres.queries import query
 from tidemark.staging.deferred import all_deferred
+from tidemark.staging.errors import KeptRowsPruned, PublishedOtherwiseBefore
 from tidemark.staging.ports import Deciding
 from tidemark.staging.references import parents_first
 from tidemark.staging.rewind import PublishedRows
+from tidemark.staging.target import Target
 from tidemark.staging.undo import UpsertedRows
+
+Way = tuple[str, ...] | None
+"""The key by which a batch was upserted; None: its rows were appended."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowsOfTargets:
-    """What was published to each target."""
+    """What was published to each target, and how: the ledger knows, whatever the file says now."""
 
-    parts: tuple[PublishedRows | UpsertedRows, ...]
+    region: str
+    targets: tuple[Target, ...]
 
     def count_rows(self, cursor: Cursor, after_seq: int) -> dict[str, int]:
-        """Count what was published to each target after a checkpoint; see the parts."""
-        return {part.target.name: part.count_rows(cursor, after_seq) for part in self.parts}
+        """Count what was published to each target after a checkpoint; see the parts.
+
+        Raises:
+            Refused: what keys were is no longer kept; or batches after it were published in
+                several ways. See also the parts.
+        """
+        parts = self._parts(cursor, after_seq)
+        return {name: part.count_rows(cursor, after_seq) for name, part in parts.items()}
 
     def remove_rows(self, transaction: Deciding, after_seq: int) -> dict[str, int]:
         """Take it back, children before parents; how much of each target. See the parts.
@@ -28,12 +42,37 @@ class RowsOfTargets:
 
         Raises:
             TargetRefused: a constraint of a target, or of a table that refers to it, keeps a row.
-            Refused: see the parts.
+            Refused: see `count_rows`.
         """
-        cursor, by_name = transaction.cursor, {part.target.name: part for part in self.parts}
-        targets = [part.target for part in self.parts]
-        removed = dict[str, int]()
-        with all_deferred(cursor, targets):
-            for target in reversed(parents_first(cursor, targets)):
-                removed[target.name] = by_name[target.name].remove_rows(transaction, after_seq)
+        cursor = transaction.cursor
+        parts, removed = self._parts(cursor, after_seq), dict[str, int]()
+        with all_deferred(cursor, self.targets):
+            for target in reversed(parents_first(cursor, self.targets)):
+                removed[target.name] = parts[target.name].remove_rows(transaction, after_seq)
         return removed
+
+    def _parts(self, cursor: Cursor, after_seq: int) -> Mapping[str, PublishedRows | UpsertedRows]:
+        return {
+            one.name: UpsertedRows(self.region, one, key) if key else PublishedRows(one)
+            for one in self.targets
+            for key in [self._way(cursor, one, after_seq)]
+        }
+
+    def _way(self, cursor: Cursor, target: Target, after_seq: int) -> Way:
+        """How all batches after a checkpoint were published to a target."""
+        values = {"region": self.region, "target": target.name, "seq": after_seq}
+        cursor.execute(query("published_ways"), values)
+        found = cursor.fetchall() or [(0, 0, None, None)]  # the region has published nothing
+        undo_pruned_seq, oldest_seq, *_ = found[0]
+        if after_seq < undo_pruned_seq:
+            raise KeptRowsPruned(region=self.region, target=str(target), oldest_seq=oldest_seq)
+        newest, *others = [key and tuple(key) for *_, key, _ in found]
+        if others:
+            raise PublishedOtherwiseBefore(
+                region=self.region,
+                target=str(target),
+                after_seq=after_seq,
+                seq=found[1][-1],
+                keys=(others[0], newest),
+            )
+        return newest

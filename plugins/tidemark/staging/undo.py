@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.postgres.queries import query
 from tidemark.staging import undo_sql
 from tidemark.staging.catalog import (
     TableColumn,
@@ -21,11 +20,11 @@ from tidemark.staging.catalog import (
 from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.errors import (
     KeptRowsHaveOtherColumns,
-    KeptRowsPruned,
     KeysChangedByOthers,
     KeysNotPutBack,
     UpsertTargetLacksColumns,
 )
+from tidemark.staging.keyed import refuse_without_index
 from tidemark.staging.ports import Deciding
 from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.target import Target, refuse_row_security
@@ -51,7 +50,8 @@ class UpsertedRows:
         """Count the changes of keys that were published after a checkpoint.
 
         Raises:
-            Refused: what the keys were is no longer kept; or somebody else changed a key.
+            Refused: somebody else changed a key.
+            SchemaMismatch: the table has lost its unique index on the key.
         """
         cursor.execute("BEGIN")
         try:
@@ -152,7 +152,8 @@ class UpsertedRows:
         """The names in the statements; None if there is no such table.
 
         Raises:
-            Refused: the table hides rows, lacks batch_seq, or the ledger has forgotten the undo.
+            Refused: the table hides rows, or lacks batch_seq.
+            SchemaMismatch: it has no unique index on the key.
         """
         relation = find_relation(cursor, self.target.schema, self.target.table)
         if relation is None:
@@ -161,18 +162,9 @@ class UpsertedRows:
         table = find_columns(cursor, self.target.schema, self.target.table)
         if missing := {*self.key, BATCH_SEQ} - {own.name for own in table}:
             raise UpsertTargetLacksColumns(target=str(self.target), missing=tuple(sorted(missing)))
-        self._refuse_forgotten(cursor, after_seq)
+        refuse_without_index(cursor, self.target, self.key)
         exact_texts(cursor)
         return self._named(table, after_seq)
-
-    def _refuse_forgotten(self, cursor: Cursor, after_seq: int) -> None:
-        oldest = self._oldest_seq(cursor)
-        if after_seq < oldest:
-            raise KeptRowsPruned(region=self.region, target=str(self.target), oldest_seq=oldest)
-
-    def _oldest_seq(self, cursor: Cursor) -> int:
-        cursor.execute(query("oldest_seq"), {"region": self.region})
-        return int((cursor.fetchone() or (0,))[0])
 
     def _named(self, table: Sequence[TableColumn], after_seq: int) -> Names:
         names: Names = {

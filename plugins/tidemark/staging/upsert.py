@@ -114,7 +114,8 @@ class Upserting:
         if self._is_sent:
             self._cursor.execute(keep_statement(self._names, self._table, self._upsert.key))
         self._do(sql.SQL("DROP TABLE {last}"))
-        return Moved(written, deleted=deleted, superseded=self._superseded)
+        key = self._upsert.key
+        return Moved(written, deleted=deleted, superseded=self._superseded, key=key)
 
     def trial(self) -> Appending:
         """Takes rows that have a key, an order, and values of the target's types."""

@@ -91,7 +91,9 @@ SINGLE: dict[str, dict[str, Any]] = {
     "find_rows_tables": {"rows": "flights_1_rows"},
     "write_contribution": {"rows": [1]},
     "write_made_into": {"oids": [None]},
-    "write_moved": {"moved": [1], "refused": [0], "deleted": [0], "superseded": [0]},
+    "write_moved": {
+        "moved": '[{"target": "", "rows": 1, "refused_rows": 0, "deleted": 0, "superseded": 0}]'
+    },
     "write_reset": {"dead_letters": 1},
     "newest_letters": {"bytes": 100},
     "show_member": {"partitions": ["made_up[0]"]},

@@ -4,8 +4,15 @@ import time
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
-from tests.support.produce import good
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
+from tests.support.produce import good, numbered, produce
+from tests.support.topics import create_topic
 from tests.support.waiting import until
 from tests.support.world import World, dump
 
@@ -14,6 +21,7 @@ from tidemark.model.offsets import Span
 from tidemark.operations import held
 from tidemark.operations.errors import RewindWouldLose
 from tidemark.operations.region import region_of
+from tidemark.protocol.errors import RewindOfLeftTopics
 
 COMPACTING = {
     "cleanup.policy": "compact",
@@ -105,6 +113,64 @@ def test_what_is_due_for_deletion_is_refused_until_it_is_accepted(
     assert len(world.rows()) == 2
     world.reset(to=0, overrides=("accept_data_loss",))
     assert world.rows() == []
+
+
+@pytest.fixture
+def two_topics(world: World, admin: AdminClient) -> World:
+    """Four records of one topic were drained, and six of another one."""
+    other = create_topic(admin, NewTopic(f"{world.topic}_other", 1, 1))
+    world.settings |= {"kafka": {"topics": [world.topic, other]}}
+    world.produce(4)
+    produce(world.kafka, other, numbered(6), 0)
+    world.run("first")
+    return world
+
+
+def test_rows_of_a_topic_that_is_no_longer_read_are_not_taken_back_unasked(
+    two_topics: World,
+) -> None:
+    """B4: they would be removed, and no run would read them again; the file alone says nothing."""
+    world, both = two_topics, two_topics.settings["kafka"]
+    span = Span(f"{world.topic}_other", 0, 0, 6)
+    alone = {"topics": [world.topic]}
+    before = dump(world.warehouse)
+    world.settings |= {"kafka": alone}
+    with pytest.raises(RewindOfLeftTopics) as refused:
+        world.reset(to=0)
+    assert refused.value.left == {span: 6}
+    assert dump(world.warehouse) == before
+    world.overrides = ("accept_changes",)
+    world.run("left")
+    world.overrides = ()
+    for kafka in (alone, both):
+        world.settings |= {"kafka": kafka}
+        with pytest.raises(RewindOfLeftTopics) as refused:
+            world.reset(to=0, apply=False)
+        assert refused.value.left == {span: 6}
+    world.settings |= {"kafka": alone}
+    dry = world.reset(to=0, apply=False, overrides=("accept_data_loss",))
+    assert dry.removed is not None
+    assert dry.removed.lost == (f"{span}, 6 records: the pipeline no longer reads the topic",)
+    assert len(world.rows()) == 10
+    world.reset(to=0, overrides=("accept_data_loss",))
+    audit = "SELECT overrides, why, rows_removed, state FROM tidemark.resets"
+    assert world.sql(audit) == [(["accept_data_loss"], "a test", 10, "finished")]
+    world.run("alone")
+    assert len(world.rows()) == 4
+
+
+def test_a_topic_that_is_read_once_more_is_taken_back_like_the_others(two_topics: World) -> None:
+    """B4: what the newest run reads, the next one reads again."""
+    world, both = two_topics, two_topics.settings["kafka"]
+    world.overrides = ("accept_changes",)
+    for run_id, kafka in (("left", {"topics": [world.topic]}), ("back", both)):
+        world.settings |= {"kafka": kafka}
+        world.run(run_id)
+    world.overrides = ()
+    world.reset(to=0)
+    assert world.rows() == []
+    world.run("again")
+    assert len(world.rows()) == 10
 
 
 def test_counts_that_the_ledger_has_forgotten_are_not_taken_for_held(

@@ -20,12 +20,14 @@ from tidemark.protocol.errors import (
     AlreadyReset,
     RewindLookedTooEarly,
     RewindNotReadable,
+    RewindOfLeftTopics,
     RewindPlaceUnknown,
     SettleDidNotHappen,
     TargetsChanged,
 )
+from tidemark.protocol.open import ACCEPT_DATA_LOSS, OpenRequest
 from tidemark.protocol.reset import RewindRequest
-from tidemark.protocol.settle import rewind
+from tidemark.protocol.settle import rewind, settle
 
 pytestmark = pytest.mark.parametrize(
     "ledger_database", ["18", pytest.param("15", marks=pytest.mark.long)], indirect=True
@@ -176,6 +178,22 @@ def test_a_rewind_removes_only_what_was_looked_at(worked: Desk) -> None:
         rewind(worked.ledger, worked.group, worked.published_rows, worked.region, request)
     assert (late.value.epoch, late.value.now_at) == (epoch, epoch + 1)
     assert dump(worked.warehouse) == before
+
+
+def test_a_rewind_of_a_topic_that_the_newest_run_left_is_refused_under_the_lock(
+    worked: Desk,
+) -> None:
+    """B4: whatever was looked at, and whatever the file names by now."""
+    facts = replace(worked.facts, ends={}, topic_ids={}, unsubscribed=frozenset({TOPIC}))
+    opened = OpenRequest("left", Bounds(8), facts, worked.epoch, worked.tables)
+    settle(worked.ledger, worked.group, worked.region, opened)
+    before = dump(worked.warehouse)
+    with pytest.raises(RewindOfLeftTopics) as refused:
+        worked.rewind(1)
+    assert refused.value.left == {Span(*FIRST, 4, 12): 6, Span(*SECOND, 4, 12): 6}
+    assert dump(worked.warehouse) == before
+    worked.rewind(1, overrides=(ACCEPT_DATA_LOSS,))
+    assert worked.rows() == worked.expected_rows()
 
 
 def test_a_rewind_of_another_table_is_refused_under_the_lock(worked: Desk) -> None:

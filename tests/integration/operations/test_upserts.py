@@ -8,8 +8,11 @@ from confluent_kafka import Producer
 from tests.support.world import World
 
 from tidemark.errors import InvalidSettings
+from tidemark.ledger.actions import Order
+from tidemark.ledger.errors import BatchNotReplayable
 from tidemark.model.batch import ONLY
 from tidemark.operations.region import region_of
+from tidemark.operations.replay_batch import replay_batch
 from tidemark.operations.status import TargetStatus, counted
 from tidemark.settings.pipeline import Pipeline
 from tidemark.verify.report import Kind, Report
@@ -95,6 +98,42 @@ def test_a_rewind_is_read_again_to_the_same_table(shop: World) -> None:
         shop.run(f"after {to}", max_records=4)
         assert (words(shop), shop.sql(whole)) == (end, rows)
         assert is_well(shop)
+
+
+APPEND = {
+    "decode": {"schema": {"word": "string", "place": "int"}, "metadata": ["key"]},
+    "target": {"mode": "append"},
+}
+
+
+def test_a_rewind_by_a_file_that_appends_puts_keys_back(shop: World) -> None:
+    """B4: the ledger says how batches were published, not what the file has become."""
+    send(shop, [("a", "1"), ("b", "2")])
+    shop.run("first")
+    send(shop, [("a", "3"), ("b", None), ("c", "4")])
+    shop.run("second")
+    shop.settings |= APPEND
+    assert shop.reset(to=1).removed is not None
+    assert words(shop) == {"a": "1", "b": "2"}
+    shop.settings |= UPSERT
+    assert is_well(shop)
+    shop.run("third")
+    assert words(shop) == {"a": "3", "c": "4"}
+
+
+def test_an_upserted_batch_is_not_made_again_by_appending(shop: World) -> None:
+    """B4, B8: its deleted keys would come back as rows; also where a run has taken the new mode."""
+    send(shop, [("a", "1"), ("b", None), ("c", "4")])
+    shop.run("first")
+    shop.settings |= APPEND
+    send(shop, [("d", "5")])
+    shop.overrides = ("accept_changes",)
+    shop.run("second")
+    order = Order("test", "a test")
+    with pytest.raises(BatchNotReplayable) as caught:
+        replay_batch(shop.pipeline, shop.connections, 1, order, shop.executor_of)
+    assert (caught.value.seq, caught.value.why) == (1, "upserted")
+    assert words(shop) == {"a": "1", "c": "4", "d": "5"}
 
 
 @pytest.mark.parametrize(

@@ -703,6 +703,23 @@ def test_a_region_that_was_dropped_and_made_again_asks(region: World) -> None:
     assert words(region) == numbers(3)
 
 
+def test_another_region_that_takes_the_group_over_is_told_what_works(region: World) -> None:
+    """The group names a batch of the one before; of the new one none was ever sent."""
+    region.produce(2)
+    region.run("first")
+    drop_region(region.connections["tidemark_warehouse"], region.region, Order("test", "a test"))
+    region.sql("DROP TABLE public.records")
+    region.settings["kafka"] = {"group": region.pipeline.group, "start": "committed"}
+    region.region = "another"
+    region.produce(1, start=2)
+    found = unknown_mark(lambda: region.open("second"))
+    assert (found.held, found.sent_seq, found.was_published) == (None, None, False)
+    assert str(found).endswith("output.resume_after: 0")
+    region.settings["output"]["resume_after"] = 0
+    region.run("second")
+    assert words(region) == numbers(3)
+
+
 def test_replayed_rows_are_sent(region: World) -> None:
     """B9, B14: a replay publishes a batch like others."""
     region.settings["decode"] = {"schema": {"value": "string", "n": "smallint"}}

@@ -19,7 +19,7 @@ from tidemark.model.output import Topics
 from tidemark.operations import withhold as withhold_module
 from tidemark.operations.errors import MirrorDuringWithholding, NothingToWithhold
 from tidemark.operations.mirror import mirror_region
-from tidemark.operations.output import OutputSnapshot
+from tidemark.operations.output import OutputSnapshot, RegionOutput
 from tidemark.operations.output_status import output_status
 from tidemark.operations.region import region_of, topics_gone
 from tidemark.operations.status import in_ledger
@@ -350,6 +350,20 @@ def test_what_kafka_does_not_tell_withholds_nothing(
     monkeypatch.undo()
     withhold(region, 2)
     assert words(region) == ["0", "1", "4", "5"]
+
+
+def test_a_dry_run_writes_nothing_where_a_person_says_what_was_sent(
+    region: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B9: the seqs that consumers may have met are kept by what sends, and not by a look."""
+    unsendable(region, 2)
+    region.settings["output"]["resume_after"] = 1
+    raised: list[Any] = []
+    monkeypatch.setattr(Group, "sent", lambda *_: set())
+    monkeypatch.setattr(RegionOutput, "raise_next_seq", lambda *given: raised.append(given))
+    before = dump(region.warehouse)
+    assert withhold(region, 2, None).sent_seq == 1
+    assert (dump(region.warehouse), raised) == (before, [])
 
 
 def test_a_withholding_that_died_is_written_or_not(region: World) -> None:

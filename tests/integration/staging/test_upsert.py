@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,6 +33,7 @@ from tidemark.staging.errors import (
     KeysChangedByOthers,
     KeysNotPutBack,
     LastRowUnknown,
+    PublishedOtherwiseBefore,
     RowRefused,
     TargetHidesRows,
     TargetMayNotBeUpserted,
@@ -330,6 +332,68 @@ def test_no_rewind_goes_back_behind_what_was_pruned(shop: Shop) -> None:
     assert shop.rows() == {1: "c", 2: "c"}
     shop.desk.rewind(2)
     assert shop.rows() == {1: "b", 2: "b"}
+
+
+def appends(shop: Shop) -> None:
+    """The pipeline appends from now on, as after a change that somebody accepted."""
+    shop.desk.mover = replace(shop.desk.mover, upsert=None, left_out=frozenset({"gone"}))
+
+
+def test_a_rewind_takes_back_each_batch_in_its_own_way(shop: Shop) -> None:
+    """B4: appended rows go, upserted keys are what they were; both at once is refused."""
+    shop.publish([(1, "a"), (2, "b")])
+    shop.publish([(1, "c"), (2, None)])
+    appends(shop)
+    shop.publish([(5, "e")])
+    with pytest.raises(PublishedOtherwiseBefore) as caught:
+        shop.desk.rewind(1)
+    assert (caught.value.seq, caught.value.keys) == (2, (("id",), None))
+    assert shop.rows() == {1: "c", 5: "e"}
+    shop.desk.rewind(2)
+    assert shop.rows() == {1: "c"}
+    shop.desk.rewind(1)
+    assert shop.rows() == {1: "a", 2: "b"}
+
+
+def test_a_rewind_finds_rows_by_the_key_of_their_own_batches(shop: Shop) -> None:
+    """B4: another key has other texts for the same row, and the same texts for another one."""
+    shop.publish([(1, "a"), (2, "b")])
+    shop.publish([(1, "x"), (2, "y")])
+    shop.desk.sql(f"CREATE UNIQUE INDEX ON {shop.desk.target} (word)")
+    shop.desk.mover = replace(shop.desk.mover, upsert=Upsert(("word",), None, "gone"))
+    shop.publish([(8, "x")])
+    with pytest.raises(PublishedOtherwiseBefore) as caught:
+        shop.desk.rewind(1)
+    assert (caught.value.seq, caught.value.keys) == (2, (("id",), ("word",)))
+    shop.desk.rewind(2)
+    assert shop.rows() == {1: "x", 2: "y"}
+    shop.desk.rewind(1)
+    assert shop.rows() == {1: "a", 2: "b"}
+
+
+def test_forgotten_upserts_are_not_deleted_like_appended_rows(shop: Shop) -> None:
+    """B4: what keys were before them is no longer kept, whatever came later."""
+    shop.desk.sql(f"INSERT INTO {shop.desk.target} (id, word, batch_seq) VALUES (1, 'mine', 0)")
+    shop.publish([(1, "a")])
+    appends(shop)
+    for key in (5, 6, 7):
+        shop.publish([(key, "e")])
+    prune(shop.desk.ledger, shop.desk.region, shop.epoch, 2)
+    with pytest.raises(KeptRowsPruned) as caught:
+        shop.desk.rewind(0)
+    assert caught.value.oldest_seq == 3
+    assert shop.rows() == {1: "a", 5: "e", 6: "e", 7: "e"}
+
+
+def test_a_rewind_needs_the_key_still_to_be_unique(shop: Shop) -> None:
+    """B4: rows that are put back are found by it."""
+    table = shop.desk.target
+    shop.publish([(1, "a")])
+    shop.publish([(1, "b")])
+    shop.desk.sql(f"ALTER TABLE {table} DROP CONSTRAINT {table.table}_pkey")
+    with pytest.raises(UniqueIndexMissing):
+        shop.desk.rewind(1)
+    assert shop.rows() == {1: "b"}
 
 
 def test_rows_that_are_hidden_stop_a_rewind(shop: Shop) -> None:
