@@ -13,7 +13,7 @@ from tidemark.ledger.past import DAY_PARTS, Standing
 from tidemark.page.html import page
 from tidemark.page.log_error import error_in, remedy
 from tidemark.page.seen import AirflowRun, SeenRegion, UnreadFile
-from tidemark.page.sparkline import sparkline
+from tidemark.page.sparkline import rate, sparkline
 from tidemark.page.verdict import Level, verdict
 from tidemark.settings.described import Described, Role
 from tidemark.settings.pipeline import Pipeline
@@ -170,6 +170,7 @@ def test_a_sparkline_says_in_words_what_it_draws() -> None:
     rows = [0] * (DAY_PARTS - 1) + [6000]
     assert standing(day_rows=[6000]).rows_by_part == rows
     drawn = sparkline(rows)
-    assert "200 in the newest, 200 at most" in drawn
+    assert "200 now, 200 at most" in drawn
     assert drawn.count("<rect") == 1
+    assert rate([*rows[:-1], 29]) == "<1 now, <1 at most"
     assert "no rows in the last day" in sparkline([0] * DAY_PARTS)
