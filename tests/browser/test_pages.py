@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.browsed import HOSTILE, Browsed, browsed
 from tests.support.rest import AirflowApi
 from tests.support.topics import create_topic
+from tests.support.waiting import until
 
 from tidemark.local.airflow import Airflow
 from tidemark.local.stack import LocalStack
@@ -376,3 +377,25 @@ def look(page: "Page", path: str, file: Path) -> None:
     page.goto(path)
     page.wait_for_load_state("networkidle")
     page.screenshot(path=file, full_page=True)
+
+
+def test_regions_stay_when_their_dag_file_is_broken(
+    page: "Page", world: Browsed, api: AirflowApi
+) -> None:
+    """By the real dag-processor; the last test, as nothing is read from the file any more."""
+    dags = world.folder / "dags"
+    (dags / "well.yaml").write_text("regoin: well\n")
+    (dags / "browsed.py").touch()
+    until(lambda: api.get("importErrors")["total_entries"])
+    page.goto("/plugin/tidemark")
+    frame = page.frame_locator("iframe[title=Tidemark]")
+    frame.locator("tr", has_text="regoin").first.wait_for()
+    assert sorted(names(frame)) == ["fresh", "lost", "trouble", "well"]
+    assert frame.locator("[data-level]").all_inner_texts() == ["red"] * 4
+    told = frame.locator("tr", has_text=world.well.region).inner_text()
+    assert "browsed.py" in told
+    assert "well.yaml:1: regoin: unknown key" in told
+    assert "Traceback" not in told
+    page.goto("/tidemark/dag?dag_id=well")
+    assert "well.yaml:1: regoin" in page.locator(".verdict").inner_text()
+    page.locator("[data-partitions]").wait_for()
