@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.browsed import HOSTILE, Browsed, browsed
 from tests.support.rest import AirflowApi
 from tests.support.topics import create_topic
+from tests.support.waiting import until
 
 from tidemark.local.airflow import Airflow
 from tidemark.local.stack import LocalStack
@@ -115,6 +117,49 @@ def test_all_regions_stand_in_one_list_the_worst_first(page: "Page", world: Brow
     assert "2 records wait" in row.inner_text()
     lost = frame.locator("tr", has_text=world.lost).inner_text()
     assert "connection 'nowhere' is not known" in lost
+    fresh = frame.locator("tr", has_text=world.fresh)
+    assert fresh.locator("[data-lag]").inner_text() == "17"
+    assert "17 records wait" in fresh.inner_text()
+    trouble = frame.locator("tr", has_text=world.trouble)
+    assert trouble.locator("[data-verdict-code]").inner_text() == "INVALID_SETTINGS"
+    assert "in the task open" in trouble.inner_text()
+    rate = row.locator("[data-rate]").inner_text()
+    assert rate == "<1 now, <1 at most"
+
+
+def names(frame: "FrameLocator") -> list[str]:
+    """Of the regions that are shown, in their order."""
+    shown = frame.locator("[data-regions] tbody tr:visible")
+    return [str(row.get_attribute("data-name")).split("_")[0] for row in shown.all()]
+
+
+def test_regions_are_sorted_and_found(page: "Page", world: Browsed) -> None:
+    page.goto("/plugin/tidemark")
+    frame = page.frame_locator("iframe[title=Tidemark]")
+    frame.locator("tr", has_text="17 records wait").wait_for()
+    worst_first = ["trouble", "lost", "well", "fresh"]
+    assert names(frame) == worst_first
+    lag = frame.get_by_role("button", name="Lag now")
+    for expected in (["fresh", "well", "trouble", "lost"], ["well", "fresh", "trouble", "lost"]):
+        lag.click()
+        assert names(frame) == expected
+    lag.click()
+    assert names(frame) == worst_first
+    frame.get_by_role("button", name="Region").click()
+    assert names(frame) == sorted(worst_first)
+    frame.locator("[data-filter]").fill("INVALID_settings")
+    assert names(frame) == ["lost", "trouble"]
+    assert frame.locator("[data-found]").inner_text() == "2 of 4"
+    frame.locator("a", has_text="DAG trouble").click()
+    page.wait_for_url("**/dags/trouble**")
+
+
+def test_the_page_can_stand_alone(page: "Page", world: Browsed) -> None:
+    frame = region(page, "well")
+    frame.locator("a", has_text="Open alone").click()
+    page.wait_for_url("**/tidemark/dag?dag_id=well")
+    page.locator("h1", has_text=world.well.region).wait_for()
+    assert not page.locator("[data-alone]").is_visible()
 
 
 def test_a_region_is_told_as_the_ledger_has_it(page: "Page", world: Browsed) -> None:
@@ -175,6 +220,63 @@ def test_lag_can_be_read_as_a_table(page: "Page") -> None:
     frame.locator("summary", has_text="Lag as a table").click()
     cells = frame.locator("[data-table=lag] tbody tr").last.locator("td").all_inner_texts()
     assert cells[1:] == ["15", "10", "5"]
+
+
+def past(hours_ago: list[float], seconds: list[float]) -> dict[str, Any]:
+    """What charts are drawn from: a batch that long ago each, which took so long."""
+    times = [int(1000 * (time.time() - 3600 * ago)) for ago in hours_ago]
+    batches = [
+        {
+            "seq": seq, "state": "published", "at": at, "records": 9, "rows": 9,
+            "dead_letters": int(seq == 102), "drain_s": took, "publish_s": 0.1,
+            "rows_per_s": 9 / took,
+        }
+        for seq, (at, took) in enumerate(zip(times, seconds, strict=True), 101)
+    ]  # fmt: skip
+    lag = {"times": times, "bands": [{"name": "t[0]", "values": [*range(len(times))]}]}
+    return {"lag": lag | {"worst": "t[0]"}, "batches": batches, "runs": []}
+
+
+def texts(frame: "FrameLocator", chart: str) -> list[str]:
+    """What is written in a chart."""
+    drawn = frame.locator(f"[data-chart={chart}] svg")
+    drawn.wait_for()
+    return drawn.locator("text").all_text_contents()
+
+
+def test_charts_show_the_time_that_is_chosen(page: "Page") -> None:
+    told = past([500, 100, 30, 2, 0.5, 0.1], [1.0] * 6)
+    page.route("**/dag/charts?*", lambda route: route.fulfill(json=told))
+    try:
+        frame = region(page, "well")
+        for seconds, first, looks in (("", 101, 6), ("604800", 102, 6), ("86400", 104, 4)):
+            frame.locator("[data-range]").select_option(seconds)
+            seqs = [text for text in texts(frame, "rows") if len(text) == 3]
+            assert seqs == [str(seq) for seq in range(first, 107)]
+            assert frame.locator("[data-table=lag] tbody tr").count() == looks  # one from before
+        told["batches"] = told["batches"][:1]
+        told["lag"]["times"], told["lag"]["bands"][0]["values"] = told["lag"]["times"][:1], [4]
+        frame = region(page, "well")
+        frame.locator("[data-range]").select_option("3600")
+        frame.locator("[data-chart=lag]", has_text="Nothing in this time.").wait_for()
+        frame.locator("[data-range]").select_option("")
+        assert "101" in texts(frame, "rows")
+    finally:
+        page.unroute("**/dag/charts?*")
+
+
+def test_one_slow_batch_does_not_press_the_others_flat(page: "Page") -> None:
+    """And dead letters, of which there are no halves, have whole ticks."""
+    told = past([0.6, 0.5, 0.4, 0.3, 0.2], [1.0, 1.2, 27.9, 1.1, 0.9])
+    page.route("**/dag/charts?*", lambda route: route.fulfill(json=told))
+    try:
+        frame = region(page, "well")
+        shown = texts(frame, "seconds")
+        assert "28" in shown
+        assert "30" not in shown
+        assert not [text for text in texts(frame, "letters") if "." in text]
+    finally:
+        page.unroute("**/dag/charts?*")
 
 
 def test_what_broke_is_told_from_the_log(page: "Page") -> None:
@@ -275,3 +377,25 @@ def look(page: "Page", path: str, file: Path) -> None:
     page.goto(path)
     page.wait_for_load_state("networkidle")
     page.screenshot(path=file, full_page=True)
+
+
+def test_regions_stay_when_their_dag_file_is_broken(
+    page: "Page", world: Browsed, api: AirflowApi
+) -> None:
+    """By the real dag-processor; the last test, as nothing is read from the file any more."""
+    dags = world.folder / "dags"
+    (dags / "well.yaml").write_text("regoin: well\n")
+    (dags / "browsed.py").touch()
+    until(lambda: api.get("importErrors")["total_entries"])
+    page.goto("/plugin/tidemark")
+    frame = page.frame_locator("iframe[title=Tidemark]")
+    frame.locator("tr", has_text="regoin").first.wait_for()
+    assert sorted(names(frame)) == ["fresh", "lost", "trouble", "well"]
+    assert frame.locator("[data-level]").all_inner_texts() == ["red"] * 4
+    told = frame.locator("tr", has_text=world.well.region).inner_text()
+    assert "browsed.py" in told
+    assert "well.yaml:1: regoin: unknown key" in told
+    assert "Traceback" not in told
+    page.goto("/tidemark/dag?dag_id=well")
+    assert "well.yaml:1: regoin" in page.locator(".verdict").inner_text()
+    page.locator("[data-partitions]").wait_for()

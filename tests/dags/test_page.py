@@ -190,6 +190,69 @@ def test_a_connection_of_airflows_database_is_found(
     assert PASSWORD not in repr(found)
 
 
+TRACE = """Traceback (most recent call last):
+  File "/somewhere/flights.py", line 5, in <module>
+    dag = pipeline_dag("flights.yaml")
+tidemark.settings.errors.PipelineInvalid: not a pipeline: f.yaml:2: <b>regoin</b>: unknown;
+  did you mean 'region'?
+"""
+
+
+@pytest.fixture
+def unread(client: "TestClient") -> Iterator[str]:
+    """Airflow's dag-processor can't read flights.py any more; the file's name."""
+    from airflow.dag_processing.collection import update_dag_parsing_results_in_db
+    from airflow.models.dag import DagModel
+    from airflow.models.errors import ParseImportError
+    from airflow.utils.session import create_session
+
+    at = ("dags-folder", str(PROJECT / "dags" / "flights.py"))
+    with create_session() as session:
+        update_dag_parsing_results_in_db(at[0], None, [], {at: TRACE}, None, set(), session=session)
+    yield at[1]
+    with create_session() as session:
+        session.query(ParseImportError).delete()
+        session.get(DagModel, "flights").is_stale = False
+
+
+@pytest.mark.parametrize("path", ["/tidemark/", "/tidemark/dag?dag_id=flights"])
+def test_a_region_whose_file_cannot_be_read_stays_and_says_so(
+    client: "TestClient", unread: str, path: str
+) -> None:
+    found = client.get(path, headers=token("flights", "errors")).text
+    assert 'class="chip red"' in found
+    assert f"read {unread}" in found
+    assert "not a pipeline: f.yaml:2: &lt;b&gt;regoin" in found
+    assert "did you mean" in found
+    assert "Traceback" not in found
+    assert "/somewhere/" not in found
+
+
+def test_an_import_error_is_told_to_who_may_see_it(
+    client: "TestClient", unread: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Airflow tells it: its permission, and all DAGs of the file."""
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    found = client.get("/tidemark/", headers=token("flights")).text
+    assert f"read {unread}" in found
+    assert "regoin" not in found
+    assert unread not in client.get("/tidemark/", headers=token("orders_cdc", "errors")).text
+    with create_session() as session:
+        neighbour = session.get(DagModel, "orders_cdc")
+        own, neighbour.relative_fileloc = neighbour.relative_fileloc, unread
+    try:
+        found = client.get("/tidemark/", headers=token("flights", "errors")).text
+        assert f"read {unread}" in found
+        assert "regoin" not in found
+        found = client.get("/tidemark/", headers=token("flights", "orders_cdc", "errors")).text
+        assert "regoin" in found
+    finally:
+        with create_session() as session:
+            session.get(DagModel, "orders_cdc").relative_fileloc = own
+
+
 def test_a_dag_without_a_region_says_so(client: "TestClient") -> None:
     found = client.get("/tidemark/dag?dag_id=other", headers=token("other"))
     assert (found.status_code, "no Tidemark region" in found.text) == (200, True)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity
 from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
 
 
@@ -15,3 +15,7 @@ class SomeDags(SimpleAuthManager):  # type: ignore[misc]
         if asked.get("access_entity") is DagAccessEntity.TASK_LOGS and "logs" not in names:
             return False
         return details is not None and details.id in names
+
+    def is_authorized_view(self, *, access_view: Any, user: Any) -> bool:
+        """Import errors are seen by who is called `… errors`."""
+        return access_view is not AccessView.IMPORT_ERRORS or "errors" in user.username.split()

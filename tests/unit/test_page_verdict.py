@@ -1,5 +1,6 @@
 """What the page says first of a region."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ from tidemark.errors import TidemarkError, Unreachable, by_code
 from tidemark.ledger.past import DAY_PARTS, Standing
 from tidemark.page.html import page
 from tidemark.page.log_error import error_in, remedy
-from tidemark.page.seen import AirflowRun, SeenRegion
-from tidemark.page.sparkline import sparkline
+from tidemark.page.seen import AirflowRun, SeenRegion, UnreadFile
+from tidemark.page.sparkline import rate, sparkline
 from tidemark.page.verdict import Level, verdict
 from tidemark.settings.described import Described, Role
 from tidemark.settings.pipeline import Pipeline
@@ -86,6 +87,32 @@ def test_a_run_that_failed_last_is_red_with_the_ledgers_reason(state: str) -> No
     assert "batch 8 is planned" in found.sentence
 
 
+def test_the_code_that_the_failed_task_kept_is_told_rather_than_that_the_run_is_not_done() -> None:
+    failed = seen("failed")
+    assert failed.last_run
+    failed.last_run = replace(failed.last_run, error=("drain", "SCHEMA_MISMATCH"))
+    for found in (verdict(failed, standing("failed")), verdict(failed, None)):
+        assert (found.level, found.code) == (Level.red, "SCHEMA_MISMATCH")
+        assert found.remedy == remedy("SCHEMA_MISMATCH")
+        assert "in the task drain" in found.sentence
+
+
+def test_a_file_that_cannot_be_read_is_red_whatever_the_ledger_says() -> None:
+    found = verdict(seen(unread=UnreadFile("dags/f.py", "what is wrong")), standing())
+    assert found.level is Level.red
+    assert "dags/f.py, so no run starts: what is wrong" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("lag", "told"),
+    [(None, "It has not run yet."), (303, "303 records wait"), (1, "1 record waits")],
+)
+def test_what_waits_for_a_region_that_never_ran_is_told(lag: int | None, told: str) -> None:
+    found = verdict(seen(None), None, lag=lag)
+    assert found.level is Level.new
+    assert told in found.sentence
+
+
 def test_a_failed_dag_run_is_over_once_another_run_has_closed() -> None:
     later = NOON + timedelta(seconds=90)
     assert verdict(seen("failed"), standing(newest_run_at=later)).level is Level.well
@@ -143,6 +170,7 @@ def test_a_sparkline_says_in_words_what_it_draws() -> None:
     rows = [0] * (DAY_PARTS - 1) + [6000]
     assert standing(day_rows=[6000]).rows_by_part == rows
     drawn = sparkline(rows)
-    assert "200 in the newest, 200 at most" in drawn
+    assert "200 now, 200 at most" in drawn
     assert drawn.count("<rect") == 1
+    assert rate([*rows[:-1], 29]) == "<1 now, <1 at most"
     assert "no rows in the last day" in sparkline([0] * DAY_PARTS)

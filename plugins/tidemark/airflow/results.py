@@ -20,7 +20,7 @@ MOST = 100
 def open_lines(region: str, run_id: str, opened: "Opened") -> Iterator[str]:
     """An open run, for the log."""
     yield f"OPEN: region {region}, epoch {opened.epoch}, run {run_id}"
-    yield f"  to read     {opened.backlog:,} offsets, up to the target offsets"
+    yield f"  to read     {amount(opened.backlog, 'offset')}, up to the target offsets"
     yield from table(("partition", "target offset"), sorted(opened.targets.items()))
 
 
@@ -98,8 +98,10 @@ def _removed(table_name: str, report: "ResetReport", back: "Removed | None") -> 
         yield f"  head        batch {report.head_seq} stays; no row of {table_name} is removed"
         return
     to_seq = report.to_seq or "0, the initial state"
-    yield f"  head        batch {report.head_seq} -> {to_seq}; {back.batches} batches go"
-    yield f"  removed     {back.rows:,} rows of {table_name}, {back.dead_letters:,} dead letters"
+    batches = f"{amount(back.batches, 'batch')} {'goes' if back.batches == 1 else 'go'}"
+    yield f"  head        batch {report.head_seq} -> {to_seq}; {batches}"
+    letters = amount(back.dead_letters, "dead letter")
+    yield f"  removed     {amount(back.rows, 'row')} of {table_name}, {letters}"
     yield from (f"  lost        {fault}" for fault in back.lost)
     yield from table(
         ("partition", "from", "to", "read again", "margin"),

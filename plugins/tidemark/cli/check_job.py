@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from tidemark.cli.findings import Doubtful, Finding, State, finding
 from tidemark.cli.project import connections_of, prepare_spark
 from tidemark.member.job import JobExecutor
+from tidemark.model.amount import amount
 from tidemark.operations.fit import known_schemas, with_columns_in_use, would_fit
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.transaction import connect
@@ -65,7 +66,7 @@ def _fields(given: Pipeline, known: list[Pipeline]) -> str:
     known.append(pipeline)
     decoding = decoding_of(pipeline.decode, connections)
     columns = RecordDecoder(decoding).schema
-    told = f"{pipeline.decode.format}: {len(columns)} columns"
+    told = f"{pipeline.decode.format}: {amount(len(columns), 'column')}"
     parts = [decoding, decoding.key] if decoding.key else [decoding]
     asked = {registry_of(one.registry).ping() for one in parts if one.registry}
     return f"{told}; schemas from {', '.join(sorted(asked))}" if asked else told

@@ -87,7 +87,8 @@ class _Look:
         _refuse_missing(what, found.authorized_operations)
         facts = Broker(self.config).facts([topic])
         held = sum(facts.ends.values()) - sum(facts.log_starts.values())
-        return f"{len(found.partitions)} partitions, {held} offsets held; may read and describe"
+        partitions = amount(len(found.partitions), "partition")
+        return f"{partitions}, {amount(held, 'offset')} held; may read and describe"
 
     def group(self) -> str:
         what = f"group {self.pipeline.group}"
@@ -95,7 +96,7 @@ class _Look:
         if found == DEAD:
             raise Unknown("does not exist yet, so its ACLs can't be checked")
         _refuse_missing(what, [AclOperation[name] for name in found.granted])
-        return f"{len(found.holders)} members now; may read and describe"
+        return f"{amount(len(found.holders), 'member')} now; may read and describe"
 
     def mirror(self) -> str:
         # Only init_transactions would tell, and that fences the mirror writer of a live run.

@@ -12,6 +12,7 @@ from tidemark.kafka.config import kafka_config
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.retention import record_limits
 from tidemark.kafka.sessions import offsets_kept_minutes
+from tidemark.model.amount import amount
 from tidemark.settings.pipeline import Pipeline
 
 NEEDED = {AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE}
@@ -60,7 +61,7 @@ def _topic(conn_id: str, name: str, key: str, read: Sequence[str], more: int = 0
         missing = ", ".join(sorted(one.name for one in NEEDED - granted))
         raise Wrong(f"{missing} is not granted", f"grant {missing} on topic {name}")
     _doubt_limit(config, name, read, more)
-    return f"{len(found.partitions)} partitions; may write, read and describe"
+    return f"{amount(len(found.partitions), 'partition')}; may write, read and describe"
 
 
 def _doubt_limit(config: dict[str, str], name: str, read: Sequence[str], more: int) -> None:

@@ -7,6 +7,7 @@ from tidemark.cli.findings import Finding, Unknown, Wrong, finding
 from tidemark.cli.project import connections_of
 from tidemark.errors import TidemarkError
 from tidemark.ledger.owners import refuse_shared
+from tidemark.model.amount import amount
 from tidemark.model.facts import backlog
 from tidemark.model.offsets import TopicPartition, in_ranges
 from tidemark.model.state import Partition, RegionState
@@ -74,7 +75,8 @@ def _known(region: Region, state: RegionState, added: frozenset[str]) -> str:
     request.check(Looked(state, partitions, oids))
     to_read = backlog({at: one.next_offset for at, one in partitions.items()}, facts.ends)
     return (
-        f"epoch {state.epoch}, head {state.head_seq}; Kafka holds all from there, {to_read} offsets"
+        f"epoch {state.epoch}, head {state.head_seq}; Kafka holds all from there,"
+        f" {amount(to_read, 'offset')}"
     )
 
 

@@ -31,6 +31,7 @@ from tidemark.cli.output import (
 )
 from tidemark.cli.progress import moving
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
+from tidemark.model.amount import amount
 
 if TYPE_CHECKING:
     from tidemark.ledger.letters import KeptLetter
@@ -126,7 +127,8 @@ def _export(pipeline: "Pipeline", file: Path, meant: "LetterFilter", output: Out
     if output is Output.json:
         print_json({"region": pipeline.region, "file": str(file), "dead_letters": count})
     else:
-        print_line(f"region {pipeline.region}: {count} dead letters are in {file}")
+        are = f"{amount(count, 'dead letter')} {'is' if count == 1 else 'are'}"
+        print_line(f"region {pipeline.region}: {are} in {file}")
 
 
 def _shape(kept: "KeptLetter") -> dict[str, object]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidemark.cli.project import connections_of, prepare_spark
+from tidemark.model.amount import amount
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,15 +41,18 @@ class Preview:
     @property
     def told(self) -> str:
         """The counts in a sentence: what was read, and what became of it."""
-        letters = len(self.dead_letters)
+        read = f"{amount(self.records, 'record')} read"
+        letters = amount(len(self.dead_letters), "dead letter")
         if len(self.rows) > 1:
-            made = ", ".join(f"{one.num_rows} rows of {name}" for name, one in self.rows.items())
-            return f"{self.records} records read: {made}, {letters} dead letters"
+            made = ", ".join(
+                f"{amount(one.num_rows, 'row')} of {name}" for name, one in self.rows.items()
+            )
+            return f"{read}: {made}, {letters}"
         (rows,) = (one.num_rows for one in self.rows.values())
         left = self.decoded - rows
         dropped = f", {left} dropped by the transform" if left > 0 else ""
         added = f", {-left} more than it was given, made by the transform" if left < 0 else ""
-        return f"{self.records} records read: {rows} rows{added}{dropped}, {letters} dead letters"
+        return f"{read}: {amount(rows, 'row')}{added}{dropped}, {letters}"
 
 
 def preview_of(given: "Pipeline", limit: int) -> Preview:

@@ -12,6 +12,7 @@ from tidemark.cli.order import DRY, order_of
 from tidemark.cli.output import Output, print_json, print_line
 from tidemark.cli.progress import moving
 from tidemark.cli.project import connections_of
+from tidemark.model.amount import amount
 
 if TYPE_CHECKING:
     from tidemark.model.dead_letters import LetterFilter
@@ -90,6 +91,6 @@ def _print(report: "PurgeReport") -> None:
         print_line(f"  left              {count} {reason}: verify needs the rows that were refused")
     if report.unsent:
         print_line(f"  left              {report.unsent}, which are not sent to their topic yet")
-    print_line(f"  all               {report.dead_letters} dead letters")
+    print_line(f"  all               {amount(report.dead_letters, 'dead letter')}")
     if not report.applied:
         print_line(DRY)

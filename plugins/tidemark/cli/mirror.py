@@ -8,6 +8,7 @@ import typer
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_line
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
+from tidemark.model.amount import amount
 
 if TYPE_CHECKING:
     from tidemark.operations.mirror import MirrorReport
@@ -55,11 +56,10 @@ def _lines(report: "MirrorReport") -> Iterator[str]:
     yield f"region {report.region}, epoch {report.epoch}, checkpoint {report.head_seq}"
     for difference in report.before:
         yield f"  {'was' if report.mirrored else 'is'}  {difference}"
-    count = len(report.offsets)
-    what = "partition" if count == 1 else "partitions"
+    partitions = amount(len(report.offsets), "partition")
     if report.after:
-        yield f"{len(report.after)} of {count} {what} differ; tidemark mirror repairs them"
+        yield f"{len(report.after)} of {partitions} differ; tidemark mirror repairs them"
     elif report.mirrored:
-        yield f"Kafka was written and reads back equal in {count} {what}"
+        yield f"Kafka was written and reads back equal in {partitions}"
     else:
-        yield f"Kafka equals the ledger in {count} {what}"
+        yield f"Kafka equals the ledger in {partitions}"

@@ -19,6 +19,7 @@ from tidemark.cli.output import (
 )
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import PipelineFile
+from tidemark.model.amount import amount
 from tidemark.model.batch import ONLY
 from tidemark.model.plain import plain
 
@@ -78,7 +79,9 @@ def _print_inferred(pipeline: "Pipeline", limit: int, output: Output) -> None:
         return
     for line in found.told.split("\n"):
         print_line(inert(line))
-    print_line(f"# from {found.records} records: look at each type, then paste it", style="dim")
+    print_line(
+        f"# from {amount(found.records, 'record')}: look at each type, then paste it", style="dim"
+    )
 
 
 def _print_rows(rows: "pa.Table") -> None:
@@ -100,7 +103,7 @@ def _print_letters(letters: "list[DeadLetter]") -> None:
     if not letters:
         return
     print_line("")
-    print_line(f"{len(letters)} dead letters", style="yellow")
+    print_line(amount(len(letters), "dead letter"), style="yellow")
     columns = ("record", "reason", "detail", "value")
     print_table(columns, [_line(letter) for letter in letters])
 

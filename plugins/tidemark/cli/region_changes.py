@@ -18,6 +18,7 @@ from tidemark.cli.project import (
     find_pipeline,
     pipelines_in,
 )
+from tidemark.model.amount import amount
 
 if TYPE_CHECKING:
     from tidemark.settings.connections import Connection
@@ -70,8 +71,8 @@ def drop(
     size = report.size
     print_line(f"  epoch {report.epoch}, head {report.head_seq}")
     print_line(
-        f"  removed     {size.partitions} partitions, {size.batches} batches,"
-        f" {size.dead_letters} dead letters, and all runs and resets"
+        f"  removed     {amount(size.partitions, 'partition')}, {amount(size.batches, 'batch')},"
+        f" {amount(size.dead_letters, 'dead letter')}, and all runs and resets"
     )
     print_line(f"  stays       {report.target}, with all its rows")
     print_line(f"  stays       the offsets of group {report.group} in Kafka")

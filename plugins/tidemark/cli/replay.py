@@ -25,6 +25,7 @@ from tidemark.cli.project import (
     find_pipeline,
     prepare_spark,
 )
+from tidemark.model.amount import amount
 from tidemark.model.bounds import MOST
 
 if TYPE_CHECKING:
@@ -114,10 +115,10 @@ def replay(
 def _lines_of_batch(report: "BatchReport") -> Iterator[str]:
     done = "" if report.applied else ", dry run"
     yield f"region {report.region}: replay of batch {report.seq}{done}"
-    yield f"  read again  {report.records} records in {report.spans} spans"
-    yield f"  go          {report.rows_before} rows, {report.dead_letters_before} dead letters"
+    yield f"  read again  {amount(report.records, 'record')} in {amount(report.spans, 'span')}"
+    yield f"  go          {_made(report.rows_before, report.dead_letters_before)}"
     if report.applied:
-        yield f"  came        {report.rows} rows, {report.dead_letters} dead letters"
+        yield f"  came        {_made(report.rows or 0, report.dead_letters or 0)}"
     elif report.refused:
         yield f"  refused     {report.refused}"
         yield "nothing was written, and --apply would be refused"
@@ -125,17 +126,22 @@ def _lines_of_batch(report: "BatchReport") -> Iterator[str]:
         yield DRY
 
 
+def _made(rows: int, dead_letters: int) -> str:
+    return f"{amount(rows, 'row')}, {amount(dead_letters, 'dead letter')}"
+
+
 def _lines(report: "ReplayReport") -> Iterator[str]:
     done = report.applied
     yield f"region {report.region}: replay of dead letters{'' if done else ', dry run'}"
-    yield f"  chosen      {report.chosen} dead letters"
+    yield f"  chosen      {amount(report.chosen, 'dead letter')}"
     yield f"  {'replayed' if done else 'decodable':12}{report.replayed}"
     for reason, count in report.kept.items():
         yield f"  stay        {count} {reason}"
     if report.not_kept_raw:
         yield f"  left out    {report.not_kept_raw}: the ledger has their rows alone, or no headers"
     if done:
-        yield f"  published   batch {report.head_seq}, epoch {report.epoch}: {report.rows} rows"
+        rows = amount(report.rows or 0, "row")
+        yield f"  published   batch {report.head_seq}, epoch {report.epoch}: {rows}"
     elif report.refused:
         yield f"  refused     {report.refused}"
         yield "nothing was written, and --apply would be refused"

@@ -73,7 +73,7 @@ def _answer(done: Initiated) -> dict[str, Any]:
 def _print_seen(done: Initiated) -> None:
     found = done.proposal
     looks = ", ".join(f"{count} {kind}" for kind, count in found.looks.items())
-    print_line(f"{found.records} records looked at: {looks}")
+    print_line(f"{amount(found.records, 'record')} looked at: {looks}")
     if found.fields:
         rows = [(one.name, one.type or "–", one.nulls, one.why) for one in found.fields]
         print_table(("field", "type", "null or missing", "left out, because"), rows)
@@ -81,6 +81,7 @@ def _print_seen(done: Initiated) -> None:
     letters = (
         f"{amount(len(done.tried.dead_letters), 'dead letter')} ({reasons})" if reasons else ""
     )
-    print_line(f"Decoded so: {done.tried.decoded} rows, {inert(letters or 'no dead letter')}")
+    decoded = amount(done.tried.decoded, "row")
+    print_line(f"Decoded so: {decoded}, {inert(letters or 'no dead letter')}")
     if "envelope" in found.decode and Reason.NULL_VALUE in done.reasons:
         print_line("NULL_VALUE: tombstones of Debezium; what to do: docs/formats-debezium.md")

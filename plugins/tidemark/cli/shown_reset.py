@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from tidemark.cli.order import DRY
 from tidemark.cli.output import brief, print_line, print_table
+from tidemark.model.amount import amount
 
 if TYPE_CHECKING:
     from tidemark.operations.member_health import MemberHealth
@@ -34,10 +35,12 @@ def _lines(report: "ResetReport", members: "list[MemberHealth]", table: str) -> 
     if back is None:
         yield f"  head        batch {report.head_seq} stays; no row of the target is removed"
     else:
-        yield f"  head        batch {report.head_seq} -> {_head(report)}; {back.batches} batches go"
-        yield f"  removed     {back.rows} rows of {table}, {back.dead_letters} dead letters"
+        batches = f"{amount(back.batches, 'batch')} {'goes' if back.batches == 1 else 'go'}"
+        yield f"  head        batch {report.head_seq} -> {_head(report)}; {batches}"
+        letters = amount(back.dead_letters, "dead letter")
+        yield f"  removed     {amount(back.rows, 'row')} of {table}, {letters}"
         if back.replays:
-            yield f"  taken back  {back.replays} replays: they are dead letters again"
+            yield f"  taken back  {amount(back.replays, 'replay')}: dead letters again"
         for fact in back.lost:
             yield f"  lost        {fact}"
     for difference in report.drift:

@@ -172,7 +172,8 @@ def _facts(one: RegionStatus) -> Iterator[tuple[str, Any]]:
 def _of_output(output: "OutputStatus") -> str:
     if output.sent_seq is None:
         return f"{output.topics.named}: what was sent is UNKNOWN"
-    left = f"{output.unsent_batches} batches ({output.unsent_records} records) are not sent"
+    batches, records = output.unsent_batches or 0, amount(output.unsent_records or 0, "record")
+    left = f"{amount(batches, 'batch')} ({records}) {'is' if batches == 1 else 'are'} not sent"
     told = left if output.unsent_batches else "nothing is unsent"
     seqs = cut(", ".join(map(str, output.withheld_seqs)), SEQS_WIDTH)
     withheld = f", never to be sent: {seqs}" if seqs else ""
@@ -181,7 +182,7 @@ def _of_output(output: "OutputStatus") -> str:
 
 def _of_target(target: TargetStatus) -> str:
     since = f" since checkpoint {target.since_seq}" if target.since_seq else ""
-    told = f"{target.table}, {target.ledger} rows by the ledger{since}"
+    told = f"{target.table}, {amount(target.ledger, 'row')} by the ledger{since}"
     if target.counted is None:
         return told
     drift = f", {target.drift:+} DRIFT" if target.drift else ""

@@ -14,6 +14,7 @@ from tidemark.cli.project import (
     find_pipeline,
     prepare_spark,
 )
+from tidemark.model.amount import amount
 from tidemark.model.plain import plain
 
 if TYPE_CHECKING:
@@ -125,8 +126,8 @@ def _summary(report: "Report") -> str:
     compared = [batch for batch in report.batches if not batch.unverifiable]
     rows, letters = sum(b.rows for b in compared), sum(b.dead_letters for b in compared)
     text = (
-        f"region {report.region}: {len(compared)} batches with {rows} rows and {letters} dead"
-        " letters compared"
+        f"region {report.region}: {amount(len(compared), 'batch')} with {amount(rows, 'row')}"
+        f" and {amount(letters, 'dead letter')} compared"
     )
     if report.unverifiable:
         text += f", {report.unverifiable} not verifiable"

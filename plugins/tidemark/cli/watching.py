@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tidemark.cli.output import brief, print_line, screen, table_of
+from tidemark.model.amount import amount
 from tidemark.operations.member_health import ENDED
 from tidemark.operations.status import RegionStatus, place
 
@@ -100,9 +101,10 @@ def line(one: Seen) -> str:
     if status.problem:
         return f"{_now()} {status.region}: {status.problem}"
     pace = "" if one.pace is None else f", {one.pace:.0f} offsets/s"
+    members = amount(one.at_work, "member")
     return (
         f"{_now()} {status.region}: {status.state}, checkpoint {status.head_seq or 0},"
-        f" lag {'unknown' if status.lag is None else status.lag}{pace}, {one.at_work} members"
+        f" lag {'unknown' if status.lag is None else status.lag}{pace}, {members}"
     )
 
 
@@ -125,7 +127,7 @@ COLUMNS = ("region", "state", "epoch", "checkpoint", "at work", "lag", "offsets/
 
 def _row(one: Seen) -> tuple[object, ...]:
     r = one.status
-    batch = f"{r.newest.rows} rows" if r.newest else None
+    batch = amount(r.newest.rows, "row") if r.newest else None
     pace = None if one.pace is None else round(one.pace)
     left = None if one.left_s is None else f"{one.left_s} s"
     return (

@@ -9,6 +9,7 @@ from tidemark.cli.order import DRY, Apply, Why, order_of
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_line
 from tidemark.cli.progress import spinning
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
+from tidemark.model.amount import amount
 
 if TYPE_CHECKING:
     from tidemark.operations.withhold import WithholdReport
@@ -61,7 +62,7 @@ def _lines(report: "WithholdReport") -> Iterator[str]:
     yield f"region {report.region}: batch {report.seq} withheld{done}"
     yield f"  epoch       {report.epoch}"
     yield f"  output      {report.topics.named}, batch {report.sent_seq} was sent last"
-    yield f"  never sent  {report.records} records; their rows stay in the target"
-    yield f"  sent then   {report.left} batches that follow"
+    yield f"  never sent  {amount(report.records, 'record')}; the rows stay in the target"
+    yield f"  sent then   {amount(report.left, 'batch')} after it"
     if not report.applied:
         yield DRY

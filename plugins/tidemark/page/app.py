@@ -151,6 +151,7 @@ def of_lags(regions: Regions) -> JSONResponse:
                 "problem": lag.problem,
                 "level": judged.level,
                 "rank": judged.level.rank,
+                "code": judged.code,
                 "sentence": judged.sentence,
             }
         )

@@ -9,7 +9,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tidemark import __version__
-from tidemark.page.sparkline import sparkline
+from tidemark.model.amount import amount
+from tidemark.page.sparkline import rate, sparkline
 
 STATIC = {
     "page.css": "text/css; charset=utf-8",
@@ -92,11 +93,13 @@ _environment = Environment(
 )
 _environment.filters |= {
     "number": _number,
+    "amount": amount,
     "age": age,
     "seconds": _seconds,
     "time": _time,
     "as_json": _as_json,
     "prose": _prose,
     "sparkline": sparkline,
+    "rate": rate,
 }
 _environment.globals["version"] = __version__

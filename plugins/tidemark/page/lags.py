@@ -2,19 +2,23 @@
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import time  # noqa: TID251 - an age is shown, nothing is decided by it
 
-from tidemark.errors import TidemarkError
+from tidemark.errors import InvalidSettings, Refused, TidemarkError
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
+from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets
+from tidemark.model.topics import takes_in
 from tidemark.operations.region import facts_left
 from tidemark.operations.status import PartitionStatus, place, total
 from tidemark.operations.unread import oldest_age
 from tidemark.page.credentials import PATIENCE, connection
 from tidemark.page.seen import SeenRegion
+from tidemark.settings.kafka import KafkaSettings, StartPosition
 
 _SIDE_BY_SIDE = 8
 
@@ -29,7 +33,7 @@ class Lag:
     """The partition with the largest lag."""
     oldest_age: float | None = None
     """Seconds since the oldest unread record was produced."""
-    drifting: int = 0
+    drifting: int | None = None
     """Partitions whose offset in Kafka is not the ledger's."""
     problem: str | None = None
 
@@ -49,11 +53,11 @@ def _of_cluster(
         config = kafka_config(connection(conn_id))
         broker = Broker(config)
         broker.ping(PATIENCE)
-        ends = facts_left(broker, {at.topic for _, offsets in wanted for at in offsets}).ends
+        facts = _facts(broker, wanted)
     except TidemarkError as error:
         yield from ((seen, Lag(problem=f"{error.code}: {error}")) for seen, _ in wanted)
         return
-    cluster = _Cluster(config, broker, ends)
+    cluster = _Cluster(config, broker, facts)
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         found = pool.map(lambda one: _lag(cluster, *one), wanted)
         yield from zip((seen for seen, _ in wanted), found, strict=True)
@@ -61,15 +65,34 @@ def _of_cluster(
 
 @dataclass(frozen=True, slots=True)
 class _Cluster:
-    """A Kafka cluster that has answered, and where the logs of all regions end."""
+    """A Kafka cluster that has answered, and where the logs of all regions begin and end."""
 
     config: dict[str, str]
     broker: Broker
-    ends: Offsets
+    facts: Facts
+
+
+def _facts(broker: Broker, wanted: list[tuple[SeenRegion, Offsets]]) -> Facts:
+    """Of the topics in the ledgers, and of those that regions without offsets are going to read."""
+    known = {at.topic for _, offsets in wanted for at in offsets}
+    fresh = {one for seen, offsets in wanted if not offsets for one in seen.pipeline.kafka.topics}
+    with suppress(Refused, InvalidSettings):  # a new region's topic hides no other region's lag
+        return facts_left(broker, known.union(broker.topics(sorted(fresh))))
+    return facts_left(broker, known)
+
+
+def _unopened(facts: Facts, settings: KafkaSettings) -> Lag:
+    """What the first run is going to read, where it reads from the beginning."""
+    found = {at: end for at, end in facts.ends.items() if takes_in(settings.topics, at.topic)}
+    if settings.start is not StartPosition.beginning or not found:
+        return Lag()
+    return Lag(sum(end - facts.log_starts[at] for at, end in found.items()))
 
 
 def _lag(cluster: _Cluster, seen: SeenRegion, ledger: Offsets) -> Lag:
-    ends = cluster.ends
+    if not ledger:
+        return _unopened(cluster.facts, seen.pipeline.kafka)
+    ends = cluster.facts.ends
     known = [PartitionStatus(*at, offset, None, ends.get(at)) for at, offset in ledger.items()]
     worst = max(known, key=lambda one: one.lag or 0)
     oldest = oldest_age(cluster.broker, known, int(time() * 1000))

@@ -56,15 +56,14 @@ def standings(regions: Iterable[SeenRegion]) -> list[tuple[SeenRegion, Answer]]:
 
 
 def next_offsets(regions: Iterable[SeenRegion]) -> list[tuple[SeenRegion, Offsets]]:
-    """Each region with where its ledger stands; a ledger that can't be asked leaves them out."""
+    """Each region with where its ledger stands; a ledger that can't be asked leaves them out.
+
+    One that never opened stands nowhere.
+    """
     wanted = list(regions)
     found = _ask(wanted, lambda timeline, names: timeline.next_offsets(names))
     told = ((seen, found[seen.pipeline.warehouse]) for seen in wanted)
-    return [
-        (seen, answer[seen.name])
-        for seen, answer in told
-        if isinstance(answer, dict) and answer.get(seen.name)
-    ]
+    return [(seen, answer.get(seen.name, {})) for seen, answer in told if isinstance(answer, dict)]
 
 
 def _answer(told: dict[str, Standing] | TidemarkError, name: str) -> Answer:

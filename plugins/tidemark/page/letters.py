@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 from tidemark.ledger.past import ShownLetter
+from tidemark.model.amount import amount
 from tidemark.model.plain import plain
 
 _FRAMED = 5
@@ -32,7 +33,7 @@ def readable(told: dict[str, Any] | None) -> str:
     """A key or value for eyes."""
     if told is None:
         return "null"
-    cut = f" … ({told['bytes']:,} bytes)" if told["is_cut"] else ""
+    cut = f" … ({amount(told['bytes'], 'byte')})" if told["is_cut"] else ""
     if "json" in told:
         return json.dumps(told["json"], indent=1, ensure_ascii=False)
     schema = f"schema id {told['schema_id']}, " if "schema_id" in told else ""

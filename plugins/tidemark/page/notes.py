@@ -10,7 +10,6 @@ from typing import Any
 from airflow.listeners import hookimpl
 
 from tidemark.page.log_error import remedy
-from tidemark.settings.described import ERROR
 
 OURS = "Tidemark: "
 """Each of our notes begins so; any other is a person's and stays."""
@@ -41,17 +40,9 @@ def _write(dag_run: Any, text: str | None) -> None:
 
 
 def _first_error(dag_run: Any) -> tuple[str, str] | None:
-    from airflow.models.xcom import XComModel
-    from sqlalchemy import select
     from sqlalchemy.orm import object_session
 
+    from tidemark.page.kept_errors import first_errors
+
     session = object_session(dag_run)
-    if session is None:
-        return None
-    of_run = XComModel.dag_id == dag_run.dag_id, XComModel.run_id == dag_run.run_id
-    kept = session.execute(
-        select(XComModel.task_id, XComModel.value)
-        .where(*of_run, XComModel.key == ERROR)
-        .order_by(XComModel.timestamp)
-    )
-    return next(((task_id, str(code)) for task_id, code in kept), None)
+    return first_errors([dag_run.id], session).get(dag_run.id) if session else None

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from xml.sax.saxutils import escape
 
 from tidemark.ledger.past import Driver, PastReset, Share
+from tidemark.model.amount import amount
 from tidemark.page.newest_runs import Newest
 
 WIDTH, LEFT, RIGHT, LANE, TOP = 960, 170, 30, 34, 64
@@ -73,9 +74,8 @@ def _scale(found: Newest) -> Scale:
 
 def _summary(found: Newest) -> str:
     published = {one.seq: one.rows or 0 for one in found.shares if one.state == "published"}
-    batches = "1 batch" if len(published) == 1 else f"{len(published):,} batches"
-    drivers = "1 driver" if len(found.drivers) == 1 else f"{len(found.drivers):,} drivers"
-    return f"{sum(published.values()):,} rows in {batches}, {drivers}"
+    rows, batches = amount(sum(published.values()), "row"), amount(len(published), "batch")
+    return f"{rows} in {batches}, {amount(len(found.drivers), 'driver')}"
 
 
 def _drivers(found: Newest, scale: Scale, lanes: dict[int, int]) -> Iterator[str]:
@@ -120,7 +120,7 @@ def _shares(
         x, y = scale.x(share.planned), lanes[share.member] - 10
         width = round(max(scale.x(share.published or now) - x - 1, 2), 1)
         kind = {"published": "batch", "rewound": "rewound"}.get(share.state, "planned")
-        rows = "not published" if share.rows is None else f"{share.rows:,} rows"
+        rows = "not published" if share.rows is None else amount(share.rows, "row")
         title = f"batch {share.seq}: {rows}{', rewound' if kind == 'rewound' else ''}"
         yield (
             f'<g class="box"><title>{title}</title><rect class="{kind}" x="{x}" y="{y}"'

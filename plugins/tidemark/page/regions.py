@@ -13,6 +13,8 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from tidemark.errors import InvalidSettings
+from tidemark.page.import_errors import unread_files
+from tidemark.page.kept_errors import first_errors
 from tidemark.page.seen import AirflowRun, SeenRegion
 from tidemark.settings.described import Described, Role
 
@@ -25,15 +27,20 @@ _NONE: tuple[str, tuple[Described, ...]] = ("", ())
 
 
 def seen_regions(user: Any, session: Session) -> list[SeenRegion]:
-    """All regions of the DAGs that the user may read, by name."""
+    """All regions of the DAGs that the user may read, by name.
+
+    Those too that Airflow has put aside since it can't read their file any more.
+    """
     permitted = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
     live = select(DagModel.dag_id).where(~DagModel.is_stale)
-    dag_ids = permitted & set(session.scalars(live))
+    unread = unread_files(permitted, user, session)
+    dag_ids = permitted & set(session.scalars(live)) | unread.keys()
     found: dict[tuple[str, str], SeenRegion] = {}
     for dag_id, described in _carried(dag_ids, session):
         key = described.pipeline.warehouse, described.pipeline.region
         seen = found.setdefault(key, SeenRegion(described))
         seen.dags.setdefault(described.role, dag_id)
+        seen.unread = seen.unread or unread.get(dag_id)
         if described.role is Role.run:
             seen.described = described
     _add_airflows_view(list(found.values()), session)
@@ -94,8 +101,11 @@ def _add_airflows_view(regions: list[SeenRegion], session: Session) -> None:
             seen.is_paused, seen.next_run_at = paused, next_at
             seen.schedule = None if schedule == "None" else schedule  # as Airflow writes it
     newest = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(by_dag)).group_by(DagRun.dag_id)
-    for run in session.scalars(select(DagRun).where(DagRun.id.in_(newest))):
+    runs = session.scalars(select(DagRun).where(DagRun.id.in_(newest))).all()
+    errors = first_errors((run.id for run in runs if run.state == "failed"), session)
+    for run in runs:
         for seen in by_dag[run.dag_id]:
             seen.last_run = AirflowRun(
-                run.dag_id, run.run_id, str(run.state), run.start_date, run.end_date
-            )
+                run.dag_id, run.run_id, str(run.state), run.start_date, run.end_date,
+                errors.get(run.id),
+            )  # fmt: skip

@@ -16,6 +16,17 @@ class AirflowRun:
     state: str
     started_at: datetime | None
     ended_at: datetime | None
+    error: tuple[str, str] | None = None
+    """Of a failed one: the task that failed first, and its error's code."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadFile:
+    """A DAG file that Airflow can't read."""
+
+    file: str
+    error: str | None
+    """None: the user may not see it."""
 
 
 @dataclass(slots=True)
@@ -30,6 +41,8 @@ class SeenRegion:
     schedule: str | None = None
     last_run: AirflowRun | None = None
     """The newest run of the DAG that runs it."""
+    unread: UnreadFile | None = None
+    """The file of one of its DAGs, if Airflow can't read it: what is known is of the last time."""
 
     @property
     def pipeline(self) -> Pipeline:

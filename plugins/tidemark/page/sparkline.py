@@ -23,13 +23,21 @@ def sparkline(rows: Sequence[int]) -> Markup:
         for number, count in enumerate(rows)
         if (height := _height(count, most))
     )
-    label = (
-        f"rows a minute by half hours of the last day: {rows[-1] // MINUTES:,} in the newest,"
-        f" {most // MINUTES:,} at most"
-        if most
-        else "no rows in the last day"
-    )
+    label = f"rows a minute by half hours of the last day: {rate(rows)}"
     return _SPARK.format(WIDTH, HEIGHT, label, label, bars)
+
+
+def rate(rows: Sequence[int]) -> str:
+    """Rows a minute in the newest half hour, and in the best one."""
+    most = max(rows, default=0)
+    if not most:
+        return "no rows in the last day"
+    return f"{_a_minute(rows[-1])} now, {_a_minute(most)} at most"
+
+
+def _a_minute(rows: int) -> str:
+    """What is not nothing is not told as 0."""
+    return "<1" if 0 < rows < MINUTES else f"{rows // MINUTES:,}"
 
 
 def _height(count: int, most: int) -> float:

@@ -6,7 +6,9 @@ from enum import StrEnum
 
 from tidemark.errors import RunNotDone, TidemarkError
 from tidemark.ledger.past import Standing
-from tidemark.page.seen import SeenRegion
+from tidemark.model.amount import amount
+from tidemark.page.log_error import remedy
+from tidemark.page.seen import SeenRegion, UnreadFile
 
 
 class Level(StrEnum):
@@ -49,23 +51,35 @@ def verdict(
 def _verdicts(
     seen: SeenRegion, standing: Standing | None, problem: TidemarkError | None, lag: int | None
 ) -> Iterator[Verdict]:
+    if seen.unread:
+        yield _unread(seen.unread)
     if problem:
         sentence = f"The ledger can't be asked: {problem}"
         yield Verdict(Level.unknown, sentence, problem.hint, problem.code)
         return
     if standing is None:
-        yield Verdict(Level.new, "It has not run yet.", "Start its first run.")
+        waits = f": {_wait(lag)}" if lag else ""
+        yield Verdict(Level.new, f"It has not run yet{waits}.", "Start its first run.")
     else:
         yield from _of_ledger(seen, standing)
         yield from _waiting(seen, standing, lag)
     yield from _failed(seen, standing)
 
 
+def _unread(file: UnreadFile) -> Verdict:
+    why = file.error or "Airflow tells why to who may see its import errors."
+    return Verdict(
+        Level.red,
+        f"Airflow can't read {file.file}, so no run starts: {why}",
+        "Correct the file. What stands here is of the last time that it was read.",
+    )
+
+
 def _of_ledger(seen: SeenRegion, standing: Standing) -> Iterator[Verdict]:
     if standing.consecutive_resets >= seen.pipeline.max_consecutive_resets:
         yield Verdict(
             Level.red,
-            f"{standing.consecutive_resets} resets in a row: no run opens any more.",
+            f"{amount(standing.consecutive_resets, 'reset')} in a row: no run opens any more.",
             "Correct what the failed runs named, then reset by hand: to the last checkpoint, with"
             " Apply. That keeps all rows.",
             "REFUSED",
@@ -79,7 +93,8 @@ def _of_ledger(seen: SeenRegion, standing: Standing) -> Iterator[Verdict]:
         )
     elif standing.state == "open":
         left = standing.target_lag or 0
-        yield Verdict(Level.running, f"A run is on: {left:,} offsets are left up to its target.")
+        is_left = f"{amount(left, 'offset')} {'is' if left == 1 else 'are'} left"
+        yield Verdict(Level.running, f"A run is on: {is_left} up to its target.")
     yield Verdict(Level.well, f"All is published up to checkpoint {standing.head_seq}.")
 
 
@@ -96,10 +111,13 @@ def _failed(seen: SeenRegion, standing: Standing | None) -> Iterator[Verdict]:
     if not failed and (standing is None or standing.state != "failed"):
         return
     name = run.run_id if run and failed else standing.run_id if standing else ""
+    task_id, code = (run.error if run and failed else None) or (None, RunNotDone.code)
     unsaid = "it did not close" if standing else "it did not open"
     reason = standing.reason if standing and standing.reason else unsaid
-    sentence = f"The newest run failed ({name}): {reason}."
-    yield Verdict(Level.red, sentence, RunNotDone.hint, RunNotDone.code)
+    where = f" in the task {task_id}" if task_id else ""
+    yield Verdict(
+        Level.red, f"The newest run failed{where} ({name}): {reason}.", remedy(code), code
+    )
 
 
 def _is_newest(seen: SeenRegion, standing: Standing | None) -> bool:
@@ -115,6 +133,10 @@ def _waiting(seen: SeenRegion, standing: Standing, lag: int | None) -> Iterator[
     if not lag or standing.state == "open":
         return
     if seen.is_paused:
-        yield Verdict(Level.behind, f"{lag:,} records wait, and the DAG is paused.", "Unpause it.")
+        yield Verdict(Level.behind, f"{_wait(lag)}, and the DAG is paused.", "Unpause it.")
     elif seen.schedule is None:
-        yield Verdict(Level.behind, f"{lag:,} records wait.", "Start a run: no schedule does.")
+        yield Verdict(Level.behind, f"{_wait(lag)}.", "Start a run: no schedule does.")
+
+
+def _wait(lag: int) -> str:
+    return f"{amount(lag, 'record')} {'waits' if lag == 1 else 'wait'}"

@@ -72,7 +72,7 @@ def test_a_dry_run_tells_what_would_go_and_writes_nothing(region: World) -> None
     assert (found["records"], found["rows_before"], found["dead_letters_before"]) == (4, 2, 2)
     assert (found["applied"], found["rows"], found["refused"]) == (False, None, None)
     told = tidemark("replay", region.region, *BATCH).stdout
-    assert "read again  4 records in 1 spans" in told
+    assert "read again  4 records in 1 span" in told
     assert told.endswith("nothing was written; to do it, add --apply\n")
     assert dump(region.warehouse) == before
 

@@ -29,7 +29,7 @@ def test_a_batch_is_withheld_by_a_command(region: World) -> None:
     """B9, B16: a dry run first; then it is told in status, and what follows was sent."""
     before = dump(region.warehouse)
     told = tidemark("withhold", region.region, "1").stdout
-    assert "never sent  2 records; their rows stay in the target" in told
+    assert "never sent  2 records; the rows stay in the target" in told
     assert told.endswith("nothing was written; to do it, add --apply\n")
     assert dump(region.warehouse) == before
     refused = tidemark("withhold", region.region, "2", "--apply", exits=16).stderr

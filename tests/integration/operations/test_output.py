@@ -221,7 +221,7 @@ def test_check_looks_at_the_topic(world: World, sink: str, monkeypatch: pytest.M
     world.settings["output"] = {"topic": sink}
     found = list(output_findings(world.pipeline))
     assert [one.state for one in found] == ["ok", "ok"]
-    assert "1 partitions; may write, read" in found[0].fact
+    assert "1 partition; may write, read" in found[0].fact
     world.settings["output"] = {"topic": "nowhere"}
     [topic, _] = output_findings(world.pipeline)
     assert (topic.state, topic.fact) == ("failed", "does not exist")

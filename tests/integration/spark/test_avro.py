@@ -140,8 +140,8 @@ def test_columns_of_the_newest_schema_pass_through_tasks_and_the_proof(
 
     write({"id": 1}, one)
     found = {check["check"]: check for check in answer("check", PIPELINE)["checks"]}
-    assert found["decode"]["fact"] == f"{format_name}: 1 columns; schemas from {known.url}"
-    assert "1 records read: 1 rows, 0 dead letters" in tidemark("preview", PIPELINE).stdout
+    assert found["decode"]["fact"] == f"{format_name}: 1 column; schemas from {known.url}"
+    assert "1 record read: 1 row, 0 dead letters" in tidemark("preview", PIPELINE).stdout
     answer("run", PIPELINE)
     write({"id": 2, "name": "b"}, name, one)
     answer("run", PIPELINE)

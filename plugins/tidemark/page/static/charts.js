@@ -3,7 +3,7 @@
 
 (() => {
   const parts = new Map();
-  let found = null;
+  let found = null, range = null;
 
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -26,13 +26,37 @@
     };
   }
 
-  const brief = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+  const brief = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
   const safe = (text) => { const one = document.createElement("i"); one.textContent = text; return one.innerHTML; };
 
   function table(head, rows) {
     const cells = (row, tag) => row.map((one, n) => `<${tag} class="${n ? "n" : ""}">${safe(String(one))}</${tag}>`);
     return `<table><thead><tr>${cells(head, "th").join("")}</tr></thead><tbody>${
       rows.map((row) => `<tr>${cells(row, "td").join("")}</tr>`).join("")}</tbody></table>`;
+  }
+
+  // What lies in the chosen time; the lag that it begins with is that of the last look before.
+  function chosen() {
+    if (range === null) return found;
+    const { times, bands } = found.lag, since = Date.now() - range;
+    const first = times.findIndex((at) => at > since);
+    const before = first > 0 ? 1 : 0, from = first < 0 ? times.length : first - before;
+    return {
+      batches: found.batches.filter((one) => one.at > since),
+      lag: {
+        ...found.lag,
+        until: Date.now(),
+        times: times.slice(from).map((at) => Math.max(at, since)),
+        bands: bands.map((band) => ({ ...band, values: band.values.slice(from) })),
+      },
+    };
+  }
+
+  // One slow batch does not press the others flat: the axis ends at twice what nine in ten have.
+  function ceiling(totals) {
+    const sorted = totals.filter((one) => one > 0).sort((a, b) => a - b);
+    const usual = sorted[Math.floor(0.9 * (sorted.length - 1))];
+    return sorted.at(-1) > 4 * usual ? Number((2 * usual).toPrecision(1)) : null;
   }
 
   function lag({ lag: told }) {
@@ -70,50 +94,70 @@
     return [safe(tidemark.clock(points[0].value[0])), `<b>${tidemark.number(total)}</b> in all`, ...lines].join("<br>");
   }
 
-  function byBatch({ batches }, series) {
-    const { axis, tooltip, text, ...rest } = base();
+  function byBatch({ batches }, series, whole) {
+    const { axis, tooltip, text, grid, ...rest } = base();
+    const totals = batches.map((one) => series.reduce((sum, [, key]) => sum + (one[key] ?? 0), 0));
+    const most = ceiling(totals);
+    const beyond = batches.flatMap((one, n) => (most !== null && totals[n] > most
+      ? [{ value: [String(one.seq), most], told: totals[n] }] : []));
     return {
       ...rest,
+      grid: { ...grid, top: beyond.length ? 26 : grid.top },
       aria: { enabled: true },
-      tooltip: { ...tooltip, formatter: (points) => [
-        `batch ${points[0].name}, ${safe(tidemark.clock(batches[points[0].dataIndex].at))}`,
-        ...points.map((one) => `${one.marker}${safe(one.seriesName)} <b>${one.value === null ? "–" : tidemark.number(one.value)}</b>`),
-      ].join("<br>") },
+      tooltip: { ...tooltip, formatter: (all) => {
+        const points = all.filter((one) => one.seriesType !== "scatter");
+        return [
+          `batch ${points[0].name}, ${safe(tidemark.clock(batches[points[0].dataIndex].at))}`,
+          ...points.map((one) => `${one.marker}${safe(one.seriesName)} <b>${one.value === null ? "–" : tidemark.number(one.value)}</b>`),
+        ].join("<br>");
+      } },
       xAxis: { type: "category", data: batches.map((one) => String(one.seq)), ...axis,
         splitLine: { show: false }, axisLabel: { ...text, hideOverlap: true } },
-      yAxis: { type: "value", ...axis, axisLine: { show: false },
+      yAxis: { type: "value", max: most, minInterval: whole ? 1 : 0, ...axis, axisLine: { show: false },
         axisLabel: { ...text, formatter: (value) => brief.format(value) } },
-      series: series.map(([name, key, shade, more]) => ({
+      series: [...series.map(([name, key, shade, more]) => ({
         name, type: "bar", barMaxWidth: 18, itemStyle: { color: color(shade) },
         emphasis: { disabled: true }, data: batches.map((one) => one[key]), ...more,
-      })),
+      })), {
+        type: "scatter", symbol: "triangle", symbolSize: 9, clip: false, silent: true, z: 5,
+        itemStyle: { color: color("--red"), opacity: 1 }, data: beyond, labelLayout: { hideOverlap: true },
+        label: { show: true, position: "top", ...text, formatter: (one) => brief.format(one.data.told) },
+      }],
     };
   }
 
   const OPTIONS = {
     lag,
-    rows: (all) => byBatch(all, [["rows", "rows", "--accent"]]),
+    rows: (all) => byBatch(all, [["rows", "rows", "--accent"]], true),
     rate: (all) => byBatch(all, [["rows a second", "rows_per_s", "--accent",
       { type: "line", symbolSize: 5, lineStyle: { width: 2, color: color("--accent") } }]]),
     seconds: (all) => byBatch(all, [
       ["drain", "drain_s", "--band-a", { stack: "s" }], ["publish", "publish_s", "--worst", { stack: "s" }]]),
-    letters: (all) => byBatch(all, [["dead letters", "dead_letters", "--amber"]]),
+    letters: (all) => byBatch(all, [["dead letters", "dead_letters", "--amber"]], true),
   };
 
   function draw() {
     if (!found) return;
+    const shown = chosen();
     for (const place of document.querySelectorAll("[data-chart]")) {
       const name = place.dataset.chart;
-      const isEmpty = name === "lag" ? !found.lag.times.length : !found.batches.length;
-      if (isEmpty) { place.textContent = "Nothing yet."; place.style.height = "auto"; continue; }
+      const isEmpty = name === "lag" ? !shown.lag.times.length : !shown.batches.length;
+      if (isEmpty) { clear(place, name); continue; }
+      place.style.height = "";
       if (!parts.has(name)) parts.set(name, echarts.init(place, null, { renderer: "svg" }));
-      parts.get(name).setOption(OPTIONS[name](found), true);
+      parts.get(name).setOption(OPTIONS[name](shown), true);
     }
-    say();
+    say(shown.lag);
   }
 
-  function say() {
-    const { times, bands, worst } = found.lag;
+  function clear(place, name) {
+    parts.get(name)?.dispose();
+    parts.delete(name);
+    place.textContent = range === null ? "Nothing yet." : "Nothing in this time.";
+    place.style.height = "auto";
+  }
+
+  function say({ times, bands, worst }) {
     const totals = times.map((_, i) => bands.reduce((sum, band) => sum + band.values[i], 0));
     const last = totals.at(-1);
     document.querySelector("[data-lag-says]").textContent = times.length
@@ -149,6 +193,10 @@
     draw();
   }
 
+  document.querySelector("[data-range]")?.addEventListener("change", (event) => {
+    range = event.target.value ? 1000 * event.target.value : null;
+    draw();
+  });
   addEventListener("resize", () => { for (const one of parts.values()) one.resize(); });
   document.addEventListener("tidemark:theme", draw);
   document.addEventListener("tidemark:moved", load);

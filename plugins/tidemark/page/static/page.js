@@ -84,7 +84,7 @@ const tidemark = (() => {
       const found = new Map((await answer.json()).map((one) => [`${one.dag_id}/${one.region}`, one]));
       const problems = new Set();
       for (const row of table.tBodies[0].rows) showLag(row, found.get(row.dataset.key), problems);
-      sort(table);
+      arrange(table);
       note.textContent = [...problems].join(" ");
       note.hidden = !problems.size;
     } catch (error) {
@@ -95,7 +95,8 @@ const tidemark = (() => {
   function showLag(row, one, problems) {
     const lag = row.querySelector("[data-lag]"), drift = row.querySelector("[data-drift]");
     lag.textContent = number(one?.lag ?? null);
-    drift.textContent = one && one.problem === null ? number(one.drifting) : "–";
+    lag.closest("td").dataset.value = one?.lag ?? "";
+    drift.textContent = number(one?.drifting ?? null);
     if (!one) return;
     row.querySelector("[data-oldest]").textContent = one.oldest ? `oldest ${one.oldest}` : "";
     if (one.worst && one.lag) lag.title = `the most in ${one.worst}`;
@@ -104,16 +105,49 @@ const tidemark = (() => {
     const chip = row.querySelector("[data-level]");
     chip.textContent = one.level;
     chip.className = `chip ${one.level}`;
+    chip.closest("td").dataset.value = one.rank;
+    row.querySelector("[data-verdict-code]").textContent = one.code ?? "";
     row.querySelector("[data-sentence]").textContent = one.sentence;
     row.dataset.rank = one.rank;
     row.dataset.waits = one.lag ?? 0;
   }
 
-  function sort(table) {
-    const key = (row) => [Number(row.dataset.rank), -Number(row.dataset.waits ?? 0), row.dataset.name];
-    const rows = [...table.tBodies[0].rows].map((row) => [key(row), row]);
-    rows.sort(([a], [b]) => a[0] - b[0] || a[1] - b[1] || (a[2] < b[2] ? -1 : 1));
-    table.tBodies[0].append(...rows.map(([, row]) => row));
+  function worstFirst(a, b) {
+    return a.dataset.rank - b.dataset.rank || (b.dataset.waits ?? 0) - (a.dataset.waits ?? 0)
+      || (a.dataset.name < b.dataset.name ? -1 : 1);
+  }
+
+  // By the column that was clicked, what has no value last; of equals, and without a click, the worst first.
+  function arrange(table) {
+    const head = table.querySelector("th[aria-sort]"), way = head?.ariaSort === "descending" ? -1 : 1;
+    const value = (row) => {
+      const cell = row.cells[head.cellIndex], told = cell.dataset.value ?? cell.innerText.replaceAll(",", "");
+      return ["", "–", "…"].includes(told) ? null : Number.isNaN(Number(told)) ? told : Number(told);
+    };
+    const byColumn = (a, b) => {
+      const [one, other] = [value(a), value(b)];
+      if (one === other) return 0;
+      return one === null ? 1 : other === null ? -1 : one < other ? -way : way;
+    };
+    const rows = [...table.tBodies[0].rows].sort((a, b) => (head ? byColumn(a, b) : 0) || worstFirst(a, b));
+    table.tBodies[0].append(...rows);
+  }
+
+  // One click, the other way round, as at first.
+  function sortBy(button) {
+    const head = button.closest("th"), first = button.dataset.sort;
+    const next = { [null]: first, [first]: first === "ascending" ? "descending" : "ascending" };
+    const way = next[head.ariaSort] ?? null;
+    for (const one of head.parentNode.cells) one.ariaSort = null;
+    head.ariaSort = way;
+    arrange(button.closest("table"));
+  }
+
+  function filter(table, text) {
+    const wanted = text.trim().toLowerCase(), rows = [...table.tBodies[0].rows];
+    for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+    const shown = rows.filter((row) => !row.hidden).length;
+    document.querySelector("[data-found]").textContent = wanted ? `${shown} of ${rows.length}` : "";
   }
 
   async function copy(text, button) {
@@ -143,8 +177,15 @@ const tidemark = (() => {
     own.remove();
   }
 
+  // Beside Airflow's own panels a narrow screen leaves the frame no room.
+  function alone() {
+    const place = document.querySelector("[data-alone]");
+    place.querySelector("a").href = location.href;
+    place.hidden = !airflow();
+  }
+
   async function clicked(event) {
-    const one = event.target.closest("[data-copy], [data-copy-text], [data-airflow], [data-to]");
+    const one = event.target.closest("[data-copy], [data-copy-text], [data-airflow], [data-to], [data-sort]");
     if (!one || event.ctrlKey || event.metaKey || event.button) return;
     if (one.dataset.copyText) await copy(one.dataset.copyText, one);
     if (one.dataset.copy) {
@@ -152,6 +193,7 @@ const tidemark = (() => {
       await copy(document.querySelector(one.dataset.copy).textContent, one);
     }
     if (one.dataset.airflow !== undefined) { event.preventDefault(); follow(one); }
+    if (one.dataset.sort) sortBy(one);
     if (one.dataset.to) {
       const form = document.querySelector("[data-dry-form]");
       form.elements.to.value = one.dataset.to;
@@ -230,8 +272,13 @@ const tidemark = (() => {
   addEventListener("DOMContentLoaded", () => {
     localise(document);
     document.addEventListener("click", clicked);
+    alone();
     const table = document.querySelector("[data-regions]");
-    if (table) lags(table);
+    if (table) {
+      lags(table);
+      const find = document.querySelector("[data-filter]");
+      find.addEventListener("input", () => filter(table, find.value));
+    }
     const live = document.querySelector("[data-live]");
     if (live) region(live);
   });
