@@ -92,6 +92,7 @@ def test_people_find_whose_it_is_and_what_it_does(bag: "DagBag", dag_id: str) ->
     dag = bag.dags[dag_id]
     example = dag_id.removesuffix("_reset").removesuffix("_replay")
     assert {"tidemark", example} <= set(dag.tags)
+    assert ("tidemark-tools" in dag.tags) == (dag_id != example)
     assert EXAMPLES[example] in (dag.doc_md or "")
     assert {task.owner for task in dag.tasks} == {"data-platform"} == set(dag.owner_links)
 

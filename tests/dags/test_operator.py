@@ -79,6 +79,19 @@ def living(pids: list[int]) -> list[int]:
     ]
 
 
+def test_sparks_log_is_in_the_folder_of_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tidemark.airflow.operator import LOGS, WORDS, _own_words
+    from tidemark.spark.words import words_file
+
+    monkeypatch.delenv(WORDS, raising=False)
+    monkeypatch.setenv(LOGS, str(tmp_path))
+    assert words_file().parent == Path(_own_words({})[WORDS]).parent == tmp_path
+    chosen = str(tmp_path / "here" / "one.log")
+    assert _own_words({WORDS: chosen})[WORDS] == chosen
+
+
 @pytest.mark.spark
 def test_a_driver_that_ends_well_leaves_the_task_green(driver: Driver) -> None:
     driver.run("0")

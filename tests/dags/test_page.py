@@ -4,9 +4,11 @@ import json
 import re
 import runpy
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import psycopg2
 import pytest
@@ -325,3 +327,51 @@ def test_each_task_leads_to_its_regions_page(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(conf, "get", lambda *_, **__: "https://example.com/airflow")
     found = RegionLink().get_link(None, ti_key=SimpleNamespace(dag_id="a b"))
     assert found == f"https://example.com/airflow/dags/a%20b/plugin/{of_dag['url_route']}"
+
+
+@pytest.mark.parametrize(("region", "is_told"), [("flights", True), ("others", False)])
+def test_what_a_dry_run_of_a_reset_said_is_told(
+    client: "TestClient", region: str, is_told: bool
+) -> None:
+    """To who may read the reset DAG, and to nobody else."""
+    sentence = "Dry run: would remove 7 rows of public.flights (batch 2). Nothing was changed."
+    with reset_that_told({"summary": sentence, "region": region}):
+        path = "/tidemark/dag?dag_id=flights"
+        found = client.get(path, headers=token("flights", "flights_reset")).text
+        assert (sentence in found) == is_told
+        assert sentence not in client.get(path, headers=token("flights")).text
+
+
+@contextmanager
+def reset_that_told(result: dict[str, Any]) -> Iterator[None]:
+    """A run of the reset DAG whose task has returned this."""
+    from airflow.models.dag_version import DagVersion
+    from airflow.models.dagrun import DagRun
+    from airflow.models.serialized_dag import SerializedDagModel
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from airflow.utils.state import DagRunState
+    from airflow.utils.types import DagRunTriggeredByType, DagRunType
+    from sqlalchemy import delete
+
+    now, run_id = datetime.now(UTC), f"dry-{uuid4().hex[:8]}"
+    with create_session() as session:
+        version = DagVersion.get_latest_version("flights_reset", session=session)
+        run = DagRun(
+            dag_id="flights_reset", run_id=run_id, logical_date=now, run_after=now,
+            run_type=DagRunType.MANUAL, state=DagRunState.SUCCESS,
+            triggered_by=DagRunTriggeredByType.TEST,
+        )  # fmt: skip
+        session.add(run)
+        session.flush()
+        run.dag = SerializedDagModel.get_dag("flights_reset", session=session)
+        run.verify_integrity(session=session, dag_version_id=version.id)
+        session.add(
+            XComModel(
+                dag_run_id=run.id, dag_id="flights_reset", run_id=run_id, task_id="reset",
+                key="return_value", value=result, timestamp=now,
+            )
+        )  # fmt: skip
+    yield
+    with create_session() as session:
+        session.execute(delete(DagRun).where(DagRun.run_id == run_id))

@@ -143,6 +143,8 @@ def test_a_place_that_is_none_fails_at_once_and_resets_nothing(resets: Found) ->
 
 
 def test_xcom_keeps_what_a_rewind_removes(resets: Found) -> None:
+    summary = resets["a checkpoint"]["report"]["summary"]
+    assert summary.startswith("Removed 2 rows of public.flights and 1 dead letter (batch")
     assert resets["a checkpoint"]["report"]["removed"] == {
         "batches": 3, "rows": 2, "dead_letters": 1,
         "offsets": {"flights[0]": 70}, "margins": {"flights[0]": 5}, "lost": [], "seconds": {},

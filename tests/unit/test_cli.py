@@ -18,6 +18,7 @@ from tidemark.cli.main import app
 from tidemark.cli.output import brief, cut, inert, text_of
 from tidemark.cli.project import connection, find_pipeline, prepare_spark
 from tidemark.errors import InvalidSettings
+from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY
 from tidemark.model.contribution import Attempt
 from tidemark.model.offsets import TopicPartition
@@ -246,6 +247,23 @@ def test_connections_come_from_the_local_stack_where_the_environment_has_none(
     assert connection("a").password == "it's"
     monkeypatch.setenv("AIRFLOW_CONN_A", shape.replace("here", "there"))
     assert connection("a").host == "there"
+
+
+def test_sparks_logs_stay_in_the_folder_of_the_local_stack(
+    dags: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the command line and by the local Airflow: failed drivers would fill /tmp."""
+    folder = dags.parent / ".tidemark"
+    folder.mkdir()
+    (folder / "env").touch()
+    for name in ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_SUBMIT_ARGS", "TIDEMARK_SPARK_LOGS"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.delenv("TIDEMARK_SPARK_LOGS")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    prepare_spark(Pipeline.load(dags / "orders.yaml"))
+    assert os.environ.pop("TIDEMARK_SPARK_LOGS") == str(folder / "logs")
+    airflow = LocalStack(folder, dags.parent).airflow
+    assert airflow.environment()["TIDEMARK_SPARK_LOGS"] == str(folder / "logs")
 
 
 def test_spark_starts_where_the_connection_says(

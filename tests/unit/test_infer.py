@@ -16,7 +16,7 @@ from tidemark.decode import Decoding, JsonDecoder, Reason
 from tidemark.decode.avro import AvroDecoder
 from tidemark.decode.infer import inferred
 from tidemark.decode.written import Written
-from tidemark.decode.written_fields import of_avro
+from tidemark.decode.written_fields import of_avro, unions_of_avro
 from tidemark.settings.decode import DecodeSettings
 from tidemark.settings.errors import FieldsNotInferred
 from tidemark.settings.fields import arrow_schema
@@ -89,6 +89,14 @@ def test_avro_tells_its_fields_by_its_schema() -> None:
     event = record(("op", "string"), ("after", ["null", record(("a", "int"), name="Row")]))
     assert of_avro(Written("AVRO", json.dumps(event)), "after") == {"a": "int"}
     assert of_avro(Written("AVRO", '"int"')) == {}
+
+
+def test_unions_of_several_types_are_told_in_words() -> None:
+    enum = {"type": "enum", "name": "Colour", "symbols": ["red"]}
+    kinds = [["null", "string", "int"], ["null", "long"], [enum, logical("int", "date")], "int"]
+    schema = record(*((name, kind) for name, kind in zip("abcd", kinds, strict=True)))
+    found = unions_of_avro(Written("AVRO", json.dumps(schema)))
+    assert found == {"a": "union of string and int", "c": "union of Colour and date"}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import DAG
 
-from tidemark.airflow.dag import dag_of, described, step
+from tidemark.airflow.dag import TOOLS, dag_of, described, step
 from tidemark.airflow.docs import replay_doc, reset_doc
 from tidemark.airflow.forms import replay_params, reset_params
 from tidemark.airflow.replays import ReplayOperator, replay_by_hand
@@ -37,6 +37,7 @@ def reset_dag(
     pipeline = Pipeline.load(path)
     dag_id = dag_kwargs.pop("dag_id", f"{pipeline.region}_reset")
     assets = target_assets(pipeline)
+    dag_kwargs["tags"] = {TOOLS, *dag_kwargs.pop("tags", ())}
     with dag_of(dag_id, pipeline, reset_params(), schedule=None, **dag_kwargs) as dag:
         dag.doc_md = dag.doc_md or reset_doc(pipeline)
         step(
@@ -66,6 +67,7 @@ def replay_dag(
     """
     pipeline = Pipeline.load(path)
     dag_id = dag_kwargs.pop("dag_id", f"{pipeline.region}_replay")
+    dag_kwargs["tags"] = {TOOLS, *dag_kwargs.pop("tags", ())}
     with dag_of(dag_id, pipeline, replay_params(), schedule=None, **dag_kwargs) as dag:
         dag.doc_md = dag.doc_md or replay_doc(pipeline)
         step(

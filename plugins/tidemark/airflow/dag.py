@@ -22,6 +22,9 @@ RETRIES: dict[str, Any] = {
 }
 """As long as Kafka needs to miss a killed member; a retry that comes sooner only waits."""
 
+TOOLS = "tidemark-tools"
+"""The tag of DAGs that a person starts: by it the list of DAGs can be filtered."""
+
 STEP_TIMEOUT = timedelta(minutes=10)
 
 STEP_MARGIN = timedelta(minutes=4)

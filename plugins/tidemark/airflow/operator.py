@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tidemark.operations.lineage import Lineage
 
 LOG4J = PACKAGE / "spark" / "log4j2.properties"
-WORDS = "TIDEMARK_SPARK_LOG"
+WORDS, LOGS = "TIDEMARK_SPARK_LOG", "TIDEMARK_SPARK_LOGS"
 """The variable that names the file for what Spark itself says, see spark/words.py."""
 
 GRACE_SECONDS = 3.0
@@ -140,7 +140,8 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
 def _own_words(given: dict[str, str]) -> dict[str, str]:
     """Spark's JVM logs into a file of its own, so that the task's log is the run's alone."""
     known = os.environ | given
-    words = known.get(WORDS) or f"{tempfile.gettempdir()}/tidemark-spark-{uuid4()}.log"
+    folder = known.get(LOGS) or tempfile.gettempdir()
+    words = known.get(WORDS) or f"{folder}/tidemark-spark-{uuid4()}.log"
     options = [
         with_archive(known.get(OPTIONS, "")),
         f"-Dlog4j2.configurationFile={LOG4J.as_uri()}",

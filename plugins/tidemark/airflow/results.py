@@ -65,6 +65,19 @@ def reset_lines(table_name: str, report: "ResetReport") -> Iterator[str]:
         yield "To do it, trigger the DAG again with Apply switched on"
 
 
+def of_reset(table_name: str, report: "ResetReport") -> Result:
+    """A reset or its dry run, for XCom: first what it did, in a sentence."""
+    return {"summary": reset_summary(table_name, report), **plain(report)}
+
+
+def reset_summary(table_name: str, report: "ResetReport") -> str:
+    """What is gone, or would be: numbers alone, for whoever may read the DAG sees it."""
+    gone = _rows_gone(table_name, report)
+    if report.applied:
+        return f"Removed {gone}{_discarded(report, 'discarded')}."
+    return f"Dry run: would remove {gone}{_discarded(report, 'discard')}. Nothing was changed."
+
+
 def replay_lines(report: Result) -> Iterator[str]:
     """A replay or its dry run, for the log; nobody takes one for the other."""
     what = f"batch {report['seq']}" if "seq" in report else "dead letters"
@@ -91,6 +104,21 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[
         yield "  " + "  ".join((first, *others))
     if len(found) > MOST:
         yield f"  and {len(found) - MOST} more: XCom has them all"
+
+
+def _rows_gone(table_name: str, report: "ResetReport") -> str:
+    back = report.removed
+    if back is None or not back.batches:
+        return f"no row of {table_name}"
+    first, last = report.to_seq + 1, report.head_seq
+    seqs = f"batch {last}" if first == last else f"batches {first}-{last}"
+    letters = f" and {amount(back.dead_letters, 'dead letter')}" if back.dead_letters else ""
+    return f"{amount(back.rows, 'row')} of {table_name}{letters} ({seqs})"
+
+
+def _discarded(report: "ResetReport", verb: str) -> str:
+    seqs = " and ".join(f"batch {seq}" for seq in report.discarded_seqs)
+    return f"; {verb} {seqs}, unpublished" if seqs else ""
 
 
 def _removed(table_name: str, report: "ResetReport", back: "Removed | None") -> Iterator[str]:

@@ -117,8 +117,7 @@ def reset_failed_run(path: str) -> results.Result | None:
             log.info("superseded, nothing left to do: %s", superseded)
             return None
     _tell(results.reset_lines(pipeline.into, report))
-    result: results.Result = plain(report)
-    return result
+    return results.of_reset(pipeline.into, report)
 
 
 def reset_by_hand(path: str) -> results.Result:
@@ -146,8 +145,7 @@ def reset_by_hand(path: str) -> results.Result:
     assets = target_assets(pipeline)
     events.send(context, assets, events.rewound(report, events.newest(context, assets[0])))
     _tell(results.reset_lines(pipeline.into, report))
-    result: results.Result = plain(report)
-    return result
+    return results.of_reset(pipeline.into, report)
 
 
 def target_assets(pipeline: Pipeline) -> list[Asset]:

@@ -336,8 +336,8 @@ class TopicToReadMissing(InvalidSettings):
 
     def __str__(self) -> str:
         return (
-            f"--topic {self.topic}: there is no such topic. Correct the name, or send it a record"
-            " (`tidemark local produce` makes a topic in the local stack)"
+            f"--topic {self.topic}: there is no such topic. Correct the name, or make it and send"
+            f" it a record (in the local stack: `tidemark local produce {self.topic} FILE`)"
         )
 
 

@@ -13,8 +13,10 @@ import typer
 from tidemark.cli.faults import ServicesUnknown
 from tidemark.cli.output import Format, Output, print_json, print_line, print_table
 from tidemark.errors import packages_of
+from tidemark.local.errors import StackMissing
 from tidemark.local.services import DEFAULT, SERVICES
 from tidemark.local.watch import Tell, silent
+from tidemark.model.amount import amount
 
 if TYPE_CHECKING:
     from tidemark.local.stack import LocalStack
@@ -71,6 +73,66 @@ def status(directory: Dir = Path(".tidemark"), output: Format = Output.table) ->
     _print(_stack(directory), output)
 
 
+@app.command("list")
+def list_stacks() -> None:
+    """Print the stacks that run on this machine, whatever their folder.
+
+    Those of other accounts are seen by root alone. `tidemark local down --dir FOLDER` stops one.
+    """
+    with packages_of("local", "tidemark local"):
+        from tidemark.local.daemon import running
+
+    found = running()
+    if not found:
+        print_line("no stack runs")
+        return
+    print_table(
+        ["folder", "processes"],
+        [(folder, " ".join(sorted(names))) for folder, names in sorted(found.items())],
+    )
+
+
+@app.command()
+def sql(
+    statement: Annotated[str, typer.Argument(help="As Postgres reads it.")],
+    directory: Dir = Path(".tidemark"),
+) -> None:
+    """Ask the warehouse of the stack that runs: `SELECT` prints rows, no psql is needed.
+
+    Any statement is carried out, and committed, as the role that owns the warehouse. At most 1,000
+    rows are printed.
+
+      tidemark local sql 'SELECT * FROM clicks ORDER BY at LIMIT 3'
+    """
+    stack = _stack(directory)
+    from tidemark.local.asking import ask
+
+    if not stack.folder.exists:
+        raise StackMissing(folder=stack.folder.root)
+    answer = ask(stack.postgres.parameters(), statement)
+    if not answer.columns:
+        print_line(answer.status)
+        return
+    print_table(answer.columns, answer.rows)
+    shown = len(answer.rows)
+    rest = f", the first {shown:,} are shown" if shown < answer.count else ""
+    print_line(f"{amount(answer.count, 'row')}{rest}")
+
+
+@app.command()
+def topic(
+    name: Annotated[str, typer.Argument(metavar="TOPIC")],
+    partitions: Annotated[int, typer.Option(min=1, help="Of a topic that is created.")] = 4,
+) -> None:
+    """Create a topic, if it is not there. Kafka is that of `produce`."""
+    from tidemark.cli.project import connection
+    from tidemark.kafka.config import kafka_config
+    from tidemark.local.produce import ensure_topic
+
+    found = ensure_topic(kafka_config(connection("tidemark_kafka")), name, partitions)
+    print_line(f"topic {name} has {amount(found, 'partition')}")
+
+
 @app.command()
 def produce(
     topic: Annotated[str, typer.Argument(help="It is created if it is not there.")],
@@ -92,7 +154,6 @@ def produce(
     from tidemark.cli.project import connection
     from tidemark.kafka.config import kafka_config
     from tidemark.local.produce import ensure_topic, produce_lines
-    from tidemark.model.amount import amount
 
     config = kafka_config(connection("tidemark_kafka"))
     with spinning(f"sending to {topic}"):

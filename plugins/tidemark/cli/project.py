@@ -182,6 +182,8 @@ def prepare_spark(pipeline: "Pipeline") -> None:
 
     find_project(pipeline.project)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if file := above(LOCAL_ENV):  # with the other logs of the project, and erased with them
+        os.environ.setdefault("TIDEMARK_SPARK_LOGS", str(file.resolve().parent / "logs"))
     try:
         spark = connection(pipeline.spark.connection)
     except InvalidSettings:

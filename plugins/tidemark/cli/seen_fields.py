@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tidemark.cli.faults import SchemaNotHad
-from tidemark.decode.infer import documents, inferred
+from tidemark.decode.infer import NO_TYPE, documents, inferred, unions
 from tidemark.decode.inferred import MIXED, NOTHING, Kind, kinds
 from tidemark.decode.outcome import Refusal
 from tidemark.decode.port import Decoding
@@ -55,8 +55,9 @@ def _are_changes(decoding: Decoding, values: Sequence[bytes]) -> bool:
 
 def _seen(decoding: Decoding, values: Sequence[bytes]) -> Iterator[Field]:
     if decoding.format != Format.json:
+        told = unions(decoding, values)
         for name, text in _fields(decoding, values).items():
-            yield Field(name, text, "" if text else "no type holds what it has")
+            yield Field(name, text, "" if text else told.get(name, NO_TYPE))
         return
     rows = documents(decoding, values)
     types, found = _fields(decoding, values), kinds(rows)

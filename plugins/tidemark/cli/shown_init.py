@@ -13,8 +13,14 @@ from tidemark.cli.first_records import Preview
 from tidemark.cli.new_pipeline import TESTING, NewPipeline
 from tidemark.cli.output import Output, inert, print_json, print_line, print_table
 from tidemark.cli.proposal import Proposal
+from tidemark.decode.inferred import NOTHING
 from tidemark.decode.outcome import Reason
 from tidemark.model.amount import amount
+
+LEFT_OUT = (
+    "Left out: a field that a column must hold all the same needs a decoder of your own"
+    " (docs/formats-own.md), or --raw and a transform"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,8 @@ def _print_seen(done: Initiated) -> None:
     if found.fields:
         rows = [(one.name, one.type or "–", one.nulls, one.why) for one in found.fields]
         print_table(("field", "type", "null or missing", "left out, because"), rows)
+    if any(one.type is None and one.why != NOTHING for one in found.fields):
+        print_line(LEFT_OUT)
     reasons = ", ".join(f"{count} {reason}" for reason, count in done.reasons.items())
     letters = (
         f"{amount(len(done.tried.dead_letters), 'dead letter')} ({reasons})" if reasons else ""

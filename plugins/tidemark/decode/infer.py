@@ -13,11 +13,12 @@ from tidemark.decode.inferred import declared, kinds
 from tidemark.decode.outcome import Refusal
 from tidemark.decode.port import Decoding
 from tidemark.decode.registry import registry_of
-from tidemark.decode.written import flattened
-from tidemark.decode.written_fields import Fields, of_avro, of_protobuf
+from tidemark.decode.written import Written, flattened
+from tidemark.decode.written_fields import Fields, of_avro, of_protobuf, unions_of_avro
 from tidemark.settings.format import Format
 
 Values = Sequence[bytes]
+NO_TYPE = "no type holds what it has"
 
 
 def inferred(decoding: Decoding, values: Values) -> Fields:
@@ -28,6 +29,13 @@ def inferred(decoding: Decoding, values: Values) -> Fields:
         Unreachable: the registry does not answer.
     """
     return _FORMATS[decoding.format](decoding, values) if values else {}
+
+
+def unions(decoding: Decoding, values: Values) -> dict[str, str]:
+    """In words the fields that may be of several types, where a schema tells of them."""
+    if decoding.format != Format.avro or not values:
+        return {}
+    return unions_of_avro(*_written_avro(decoding, values))
 
 
 def _of_json(decoding: Decoding, values: Values) -> Fields:
@@ -55,9 +63,14 @@ def _row(event: Any) -> Any:
 
 
 def _of_avro(decoding: Decoding, values: Values) -> Fields:
+    return of_avro(*_written_avro(decoding, values))
+
+
+def _written_avro(decoding: Decoding, values: Values) -> tuple[Written, str | None]:
+    """The schema of the last value, and the member that is the row."""
     schema_id, _ = unframed(values[-1])
     written = registry_of(decoding.registry).schema(schema_id)
-    return of_avro(written, "after" if decoding.envelope else None)
+    return written, "after" if decoding.envelope else None
 
 
 def _of_protobuf(decoding: Decoding, values: Values) -> Fields:

@@ -64,6 +64,23 @@ def of_avro(written: "Written", within: str | None = None) -> Fields:
     return {name: _read_avro(kind, named) for name, kind in types.items()}
 
 
+def unions_of_avro(written: "Written", within: str | None = None) -> dict[str, str]:
+    """The same fields that are unions of several types: `union of string and int`."""
+    types, _ = types_of_avro(written, within)
+    return {
+        name: f"union of {' and '.join(map(_name_of, branches))}"
+        for name, kind in types.items()
+        if isinstance(kind, list) and len(branches := [one for one in kind if one != "null"]) > 1
+    }
+
+
+def _name_of(branch: Any) -> str:
+    if isinstance(branch, str):
+        return branch
+    known = (branch.get(key) for key in ("name", "logicalType", "type"))
+    return next(str(one) for one in known if one)
+
+
 def _read_avro(kind: Any, named: dict[str, Any]) -> str | None:
     """The type, if values are read so."""
     from tidemark.decode.avro_reader import Readers

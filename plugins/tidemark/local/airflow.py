@@ -137,6 +137,7 @@ class Airflow:
             **self._connections(),
             # Runs of a development stack are short: a driver that starts soon is worth more.
             "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1",
+            "TIDEMARK_SPARK_LOGS": str(self._folder.root / "logs"),
             **_python_environment(self._project),
         }
 

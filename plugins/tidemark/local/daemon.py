@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,17 @@ def marked(folder: Folder, name: str | None = None) -> list[psutil.Process]:
     marks = {MARK: str(folder.root)} | ({NAME: name} if name else {})
     own = {os.getpid(), *(p.pid for p in psutil.Process().parents())}
     return [p for p in psutil.process_iter() if p.pid not in own and _carries(p, marks)]
+
+
+def running() -> dict[str, set[str]]:
+    """The processes of all stacks on this machine that this account may see, by state folder."""
+    found: dict[str, set[str]] = {}
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            environment = process.environ()
+            if MARK in environment and is_alive(process):
+                found.setdefault(environment[MARK], set()).add(environment.get(NAME, ""))
+    return found
 
 
 def family(process: psutil.Process) -> list[psutil.Process]:

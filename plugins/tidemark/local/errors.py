@@ -110,6 +110,34 @@ class JarNotFetched(NotStarted):
         )
 
 
+class LocalPostgresSilent(Unreachable):
+    """The local stack's Postgres does not answer."""
+
+    port: int
+    cause: str
+
+    def __str__(self) -> str:
+        return f"the local Postgres, port {self.port}: {self.cause}; `tidemark local up` starts it"
+
+
+class LocalStatementRefused(InvalidSettings):
+    """The local Postgres refuses a statement."""
+
+    cause: str
+
+    def __str__(self) -> str:
+        return f"Postgres refuses the statement: {self.cause}"
+
+
+class StackMissing(InvalidSettings):
+    """In a folder no local stack was ever started."""
+
+    folder: Path
+
+    def __str__(self) -> str:
+        return f"no local stack was ever started in {self.folder}; `tidemark local up` starts one"
+
+
 class LocalTopicRefused(InvalidSettings):
     """Kafka refuses a topic's name, or its number of partitions."""
 

@@ -20,6 +20,7 @@ from tidemark.page.letters import readable, shown
 from tidemark.page.region import RegionView, region_view
 from tidemark.page.regions import seen_regions
 from tidemark.page.seen import SeenRegion
+from tidemark.page.told import told
 from tidemark.page.verdict import Verdict, verdict
 
 app = FastAPI(
@@ -67,14 +68,17 @@ def all_regions(regions: Regions) -> HTMLResponse:
 
 
 @app.get("/dag")
-def of_dag(found: OfDag, dag_id: str, region: str | None = None) -> HTMLResponse:
+def of_dag(
+    found: OfDag, session: SessionDep, dag_id: str, region: str | None = None
+) -> HTMLResponse:
     """The page of a DAG's region, or of its regions."""
     if region is None and len(found) != 1:
         return _list_of(found, dag_id)
     seen = _region(found, region)
     view = region_view(seen)
     letters = [(shown(one), readable) for one in view.letters]
-    return _html("region.html", **_shown(seen, view), letters=letters, reasons=view.reasons)
+    parts = {"letters": letters, "reasons": view.reasons, "reset": told(seen, session)}
+    return _html("region.html", **_shown(seen, view), **parts)
 
 
 @app.get("/dag/live")

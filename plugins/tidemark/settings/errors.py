@@ -179,7 +179,7 @@ class FieldReserved(InvalidSettings):
     def __str__(self) -> str:
         return (
             f"field {self.field!r} starts with {self.prefix!r}, which is kept for the record's "
-            "coordinates; rename it"
+            "coordinates; leave it out, or rename it in a decoder of your own"
         )
 
 
@@ -190,7 +190,10 @@ class FieldsOfOneName(InvalidSettings):
 
     def __str__(self) -> str:
         one, other = self.names
-        return f"fields {one!r} and {other!r} have one name: Spark ignores case; rename one"
+        return (
+            f"fields {one!r} and {other!r} have one name: Spark ignores case; leave one out, or"
+            " rename it in a decoder of your own"
+        )
 
 
 class ColumnAddedTwice(InvalidSettings):

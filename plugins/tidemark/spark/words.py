@@ -16,15 +16,18 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 
 VARIABLE = "TIDEMARK_SPARK_LOG"
+FOLDER = "TIDEMARK_SPARK_LOGS"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set where spark-submit has started the JVM, and this process as its child."""
 QUERY_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 
 def words_file() -> Path:
-    """The file, TIDEMARK_SPARK_LOG or one of this process in the temporary folder."""
+    """The file, TIDEMARK_SPARK_LOG or one of this process in the folder of such."""
     name = f"tidemark-spark-{os.getpid()}.log"
-    return Path(os.environ.get(VARIABLE) or Path(tempfile.gettempdir()) / name)
+    return Path(
+        os.environ.get(VARIABLE) or Path(os.environ.get(FOLDER) or tempfile.gettempdir()) / name
+    )
 
 
 def start_jvm() -> None:

@@ -254,7 +254,9 @@ def test_a_dry_rewind_by_the_form_tells_what_it_would_remove(world: World, red: 
     assert world.api.run("flights_reset", run_id, to="initial") == "success"
     report = world.api.xcom("flights_reset", run_id, "reset")
     assert (report["applied"], report["to_seq"]) == (False, 0)
-    assert report["removed"]["rows"] == sum(before.values())
+    rows = report["removed"]["rows"]
+    assert rows == sum(before.values())
+    assert f"would remove {rows:,} rows of public.flights" in report["summary"]
     assert world.rows() == before
 
 

@@ -169,6 +169,7 @@ def test_avro_is_named_and_read_by_the_registry(
         assert {one["name"]: one["type"] for one in found["fields"]} == {
             "id": "bigint", "name": "string", "odd": None,
         }  # fmt: skip
+        assert found["fields"][-1]["why"] == "union of int and string"
         assert found["rows"] == 3
         tidemark("run", "dags/clicks.yaml")
     assert project.sql("SELECT id, name FROM public.clicks") == [(2, "ada")] * 3

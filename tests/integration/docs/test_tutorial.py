@@ -105,6 +105,7 @@ def _type_all(newcomer: Newcomer, in_airflow: Callable[[Newcomer], object]) -> N
     assert "1 batch, 900 rows, 1 dead letter in" in told
     assert "nothing wrong" in told
     assert "INVALID_JSON" in told
+    assert _lines(newcomer.types("tidemark local sql")) == _lines(newcomer.next("text").text)
     assert "0 batches" in newcomer.run("tidemark run dags/clicks.yaml")
     newcomer.types("tidemark local up")
     in_airflow(newcomer)

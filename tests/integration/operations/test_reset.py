@@ -89,7 +89,7 @@ def test_a_request_whose_answer_was_lost_tells_it_again_until_an_epoch_follows(
     world: World, to: int | None
 ) -> None:
     """A task that died between its reset and its answer; and one that is cleared long after."""
-    from tidemark.airflow.results import reset_lines
+    from tidemark.airflow.results import reset_lines, reset_summary
 
     for run in ("first", "second"):
         world.produce(3)
@@ -101,6 +101,7 @@ def test_a_request_whose_answer_was_lost_tells_it_again_until_an_epoch_follows(
     assert replace(again, removed=None) == replace(first, removed=None)
     counts = [one.removed and (one.removed.batches, one.removed.rows) for one in (first, again)]
     assert counts == ([None, None] if to is None else [(1, 3)] * 2)
+    assert reset_summary("t", again) == reset_summary("t", first)
     assert list(reset_lines("t", again))[:5] == list(reset_lines("t", first))[:5]
     world.open("third")
     before = dump(world.warehouse)

@@ -1,0 +1,57 @@
+"""A statement for the local warehouse: rows are seen without another program."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg2
+from psycopg2.extras import register_default_json, register_default_jsonb
+
+from tidemark.local.errors import LocalPostgresSilent, LocalStatementRefused
+
+MOST = 1000
+"""Rows that are shown."""
+SECONDS = 5
+"""For the server to answer a new connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a statement has answered."""
+
+    status: str
+    """Postgres' word: SELECT 3."""
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[Any]] = field(default=(), repr=False)
+    """The first MOST."""
+    count: int = 0
+
+
+def ask(parameters: Mapping[str, Any], statement: str) -> Answer:
+    """The statement is committed; if it fails, nothing of it stands.
+
+    Raises:
+        Unreachable: nothing answers.
+        InvalidSettings: Postgres refuses the statement.
+    """
+    try:
+        connection = psycopg2.connect(**parameters, connect_timeout=SECONDS)
+    except psycopg2.OperationalError as error:
+        raise LocalPostgresSilent(port=parameters["port"], cause=str(error).strip()) from error
+    with closing(connection):
+        for register in (register_default_json, register_default_jsonb):
+            register(connection, loads=str)  # as it is stored
+        try:
+            with connection, connection.cursor() as cursor:
+                cursor.execute(statement)
+                return _answer(cursor)
+        except psycopg2.Error as error:
+            raise LocalStatementRefused(cause=str(error).strip()) from error
+
+
+def _answer(cursor: Any) -> Answer:
+    if cursor.description is None:
+        return Answer(cursor.statusmessage or "nothing was asked")
+    names = [column.name for column in cursor.description]
+    return Answer(cursor.statusmessage, names, cursor.fetchmany(MOST), cursor.rowcount)
