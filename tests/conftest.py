@@ -1,10 +1,13 @@
 """Fixtures that give a test real parts of its own: topics, groups, databases."""
 
+import json
 import os
+import shutil
 import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -21,6 +24,7 @@ from tests.support.sharing import worker
 from tests.support.topics import create_topic
 
 from tidemark.local.airflow import Airflow
+from tidemark.local.environment import KAFKA, SPARK
 from tidemark.local.postgres import Postgres
 from tidemark.local.stack import LocalStack
 from tidemark.spark.archive import OPTIONS, with_archive
@@ -30,6 +34,7 @@ OLD_POSTGRES = Path("/usr/lib/postgresql/15/bin")
 """Where Debian and Ubuntu install PostgreSQL 15."""
 
 _STOPS = pytest.StashKey[bool]()
+_AIRFLOW = pytest.StashKey[Airflow]()
 
 Parameters = dict[str, Any]
 """What psycopg2.connect needs."""
@@ -96,6 +101,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A stack that this session started is stopped, however the session ends; its data stays."""
+    end_airflow(session.config)
     if session.config.stash.get(_STOPS, False):
         local = _local()
         _old_postgres(local).stop()
@@ -121,19 +127,61 @@ def stack() -> LocalStack:
     return local
 
 
-@pytest.fixture(scope="module")
-def airflow(stack: LocalStack) -> Iterator[Airflow]:
-    """Airflow's four processes, running, with this project's DAGs; for one module alone.
+@pytest.fixture(scope="session")
+def dags(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The DAG files that Airflow sees: this project's, and what a test adds."""
+    folder = tmp_path_factory.mktemp("airflow")
+    for part in ("plugins", "jobs"):
+        (folder / part).symlink_to(PROJECT / part)
+    shutil.copytree(PROJECT / "dags", folder / "dags", ignore=shutil.ignore_patterns("__pycache__"))
+    return folder / "dags"
 
-    What the module started does not go on beside the tests after it: it takes a fifth of a core.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        # No test changes a DAG file: to parse each twice a minute takes a sixth of a core.
-        patch.setenv("AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL", "3600")
-        started = "airflow" in stack.up(["airflow"])
-    yield stack.airflow
-    if started:
-        stack.airflow.stop()
+
+@pytest.fixture(scope="session")
+def passwords(stack: LocalStack) -> dict[str, str]:
+    """One in each connection of Airflow; this Kafka and a local Spark do not ask for theirs."""
+    own = {"Kafka": token_hex(), "Spark": token_hex()}
+    return own | {"Postgres": stack.postgres.parameters("warehouse")["password"]}
+
+
+def with_passwords(variables: dict[str, str], passwords: dict[str, str]) -> dict[str, str]:
+    """The environment's connections, these passwords in them."""
+    kafka, spark = json.loads(variables[KAFKA]), json.loads(variables[SPARK])
+    kafka["extra"]["sasl.password"] = passwords["Kafka"]
+    spark["password"] = passwords["Spark"]
+    return variables | {KAFKA: json.dumps(kafka), SPARK: json.dumps(spark)}
+
+
+@pytest.fixture(scope="module")
+def airflow(
+    request: pytest.FixtureRequest, stack: LocalStack, dags: Path, passwords: dict[str, str]
+) -> Airflow:
+    """Airflow's four processes, with these DAGs; they go on while tests that follow need them."""
+    if _AIRFLOW not in request.config.stash:
+        variables = with_passwords(stack.environment(), passwords)
+        with pytest.MonkeyPatch.context() as patch:
+            # A DAG file never changes: to parse each twice a minute takes a sixth of a core.
+            patch.setenv("AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL", "3600")
+            patch.setattr(stack.airflow, "_project", dags.parent)
+            patch.setattr(stack.airflow, "_connections", lambda: variables)
+            stack.airflow.stop()  # another one has other DAGs
+            stack.up(["airflow"])
+        request.config.stash[_AIRFLOW] = stack.airflow
+    return stack.airflow
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Airflow ends with the last of its tests: beside others it would take a fifth of a core."""
+    if nextitem is None or nextitem.get_closest_marker("airflow") is None:
+        end_airflow(item.config)
+
+
+def end_airflow(config: pytest.Config) -> None:
+    """The Airflow that this session started does not run."""
+    if running := config.stash.get(_AIRFLOW, None):
+        running.stop()
+        del config.stash[_AIRFLOW]
 
 
 @pytest.fixture(scope="session")

@@ -27,33 +27,21 @@ PATIENCE_MS = 60_000
 
 
 @pytest.fixture(scope="module")
-def world(
-    stack: LocalStack, admin: AdminClient, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Browsed]:
+def world(stack: LocalStack, admin: AdminClient, dags: Path) -> Iterator[Browsed]:
     """The regions to look at."""
     topic = f"t-{uuid4().hex[:12]}"
     create_topic(admin, NewTopic(topic, 2, 1))
-    folder = tmp_path_factory.mktemp("browsed")
     warehouse = stack.postgres.parameters("warehouse")
-    yield browsed(folder, stack.kafka.bootstrap, warehouse, topic)
+    yield browsed(dags, stack.kafka.bootstrap, warehouse, topic)
     admin.delete_topics([topic])[topic].exception(30)
 
 
 @pytest.fixture(scope="module")
-def project(stack: LocalStack, world: Browsed) -> Iterator[None]:
-    """Airflow's DAGs are those of the browsed project."""
-    stack.airflow.stop()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stack.airflow, "_project", world.folder)
-        yield
-
-
-@pytest.fixture(scope="module")
-def api(project: None, airflow: Airflow) -> AirflowApi:
+def api(world: Browsed, airflow: Airflow, dags: Path) -> AirflowApi:
     """The REST API; a run of the region in trouble has been started, and has failed."""
     api = AirflowApi(airflow)
     for dag_id in ("trouble", "well_reset", "lost"):
-        api.until_parsed(dag_id)
+        api.until_parsed(dag_id, dags)
     assert api.run("trouble", f"r-{uuid4().hex[:8]}") == "failed"
     return api
 
@@ -112,7 +100,7 @@ def test_all_regions_stand_in_one_list_the_worst_first(page: "Page", world: Brow
     assert waiting.inner_text() == "2"
     assert re.fullmatch(r"oldest \d+ (s|min)", row.locator("[data-oldest]").inner_text())
     assert row.locator("[data-drift]").inner_text() == "0"
-    levels = frame.locator("[data-level]").all_inner_texts()
+    levels = frame.locator("tr", has_text=world.mark).locator("[data-level]").all_inner_texts()
     assert levels == ["red", "unknown", "behind", "new"]
     assert "2 records wait" in row.inner_text()
     lost = frame.locator("tr", has_text=world.lost).inner_text()

@@ -93,11 +93,6 @@ def test_sparks_log_is_in_the_folder_of_such(
 
 
 @pytest.mark.spark
-def test_a_driver_that_ends_well_leaves_the_task_green(driver: Driver) -> None:
-    driver.run("0")
-
-
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("code", "name"),
     [("10", "FENCED"), pytest.param("2", "INVALID_SETTINGS", marks=pytest.mark.long)],
@@ -126,7 +121,13 @@ def test_a_driver_that_failed_or_was_killed_is_retried(
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "master", ["local[1]", "spark://127.0.0.1:1", "yarn", "k8s://https://127.0.0.1:1"]
+    "master",
+    [
+        "local[1]",
+        pytest.param("spark://127.0.0.1:1", marks=pytest.mark.long),
+        "yarn",
+        "k8s://https://127.0.0.1:1",
+    ],
 )
 def test_secrets_are_in_the_environment_of_the_child_alone(
     driver: Driver,
@@ -179,7 +180,9 @@ def test_the_secret_of_a_registry_goes_the_same_way(
 
 
 @pytest.mark.spark
-def test_the_driver_knows_its_run_and_finds_the_users_transform(driver: Driver) -> None:
+def test_a_driver_knows_its_run_finds_the_transform_and_leaves_the_task_green(
+    driver: Driver,
+) -> None:
     driver.run("0")
     seen = driver.seen()
     environment = seen["environment"]

@@ -1,4 +1,4 @@
-"""A project whose DAGs the browser looks at: one region that is well, one in trouble, others."""
+"""DAGs that the browser looks at: one region that is well, one in trouble, others."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,6 @@ import yaml
 from tests.support.produce import numbered, produce
 from tests.support.world import World
 
-PROJECT = Path(__file__).resolve().parents[2]
 HOSTILE = b'<img src=x onerror="document.title=`hacked`">'
 FILE = '''"""DAGs for the tests of the pages."""
 
@@ -27,9 +26,9 @@ replay = replay_dag(Path(__file__).with_name("well.yaml"), dag_id="well_replay")
 
 @dataclass(frozen=True)
 class Browsed:
-    """The project and its regions."""
+    """The regions; the names of all bear the same mark."""
 
-    folder: Path
+    mark: str
     well: World
     """Four batches, one of them a dead letter's that would be markup."""
     trouble: str
@@ -40,15 +39,11 @@ class Browsed:
     """Airflow does not know its ledger's connection."""
 
 
-def browsed(folder: Path, kafka: str, warehouse: dict[str, Any], topic: str) -> Browsed:
-    """The project in the folder; its region `well` has run once, two records wait since."""
+def browsed(dags: Path, kafka: str, warehouse: dict[str, Any], topic: str) -> Browsed:
+    """Their DAGs are in the folder; the region `well` has run once, two records wait since."""
     mark = uuid4().hex[:6]
     names = {name: f"{name}_{mark}" for name in ("well", "trouble", "fresh", "lost")}
     well = World(kafka, warehouse, topic, names["well"], {"target": _table(names["well"])})
-    dags = folder / "dags"
-    dags.mkdir()
-    for part in ("plugins", "jobs"):
-        (folder / part).symlink_to(PROJECT / part)
     (dags / "browsed.py").write_text(FILE)
     for name, region in names.items():
         file = well.file | {"region": region, "target": well.file["target"] | _table(region)}
@@ -57,7 +52,7 @@ def browsed(folder: Path, kafka: str, warehouse: dict[str, Any], topic: str) -> 
     well.produce(5, partition=1, start=9)
     well.run(max_records=4)
     well.produce(2, start=14)
-    return Browsed(folder, well, *(names[name] for name in ("trouble", "fresh", "lost")))
+    return Browsed(mark, well, *(names[name] for name in ("trouble", "fresh", "lost")))
 
 
 _FAULTS: dict[str, dict[str, Any]] = {

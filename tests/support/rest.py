@@ -1,9 +1,11 @@
 """Airflow's REST API as a test uses it: trigger, wait, look."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import httpx
+from tests.support.waiting import until
 
 from tidemark.local.airflow import Airflow
 
@@ -26,11 +28,14 @@ class AirflowApi:
     def post(self, path: str, body: dict[str, Any]) -> Any:
         return self._http.post(f"/api/v2/{path}", json=body).raise_for_status().json()
 
-    def until_parsed(self, dag_id: str, within: float = 300) -> None:
-        deadline = time.monotonic() + within
-        while self._http.get(f"/api/v2/dags/{dag_id}").status_code != 200:
-            assert time.monotonic() < deadline, f"{dag_id} was not parsed in {within} s"
-            time.sleep(0.5)
+    def until_parsed(self, dag_id: str, dags: Path, within: float = 300) -> None:
+        """Airflow has the DAG from this folder, not from that of an earlier session."""
+        until(lambda: dags in self._file(dag_id).parents, within, lambda: dag_id, pause=0.5)
+
+    def _file(self, dag_id: str) -> Path:
+        answer = self._http.get(f"/api/v2/dags/{dag_id}")
+        found = answer.json() if answer.status_code == 200 else {"is_stale": True}
+        return Path() if found["is_stale"] else Path(str(found["fileloc"]))
 
     def end_runs(self, dag_id: str) -> None:
         """No run of the DAG is left over from a session that broke off."""

@@ -32,10 +32,11 @@ MORE_SPARK = (
 """The others of that kind, for a second worker: all in one would take too long."""
 
 AIRFLOW = ("integration/airflow/test_e2e.py", "browser/test_pages.py")
-"""Files that start and stop the one Airflow of the stack."""
+"""Files that share one Airflow."""
 
 DAGS = tuple(
-    f"dags/test_{of}.py" for of in ("dags", "notes", "on_data", "operator", "page", "replays")
+    f"dags/test_{of}.py"
+    for of in ("wiring", "lineage", "dags", "notes", "on_data", "operator", "page", "replays")
 )
 """Files that import Airflow, for four CPU seconds, into the worker's own process."""
 
@@ -49,8 +50,12 @@ FIRST = (
     "faults/test_faults.py",
     "faults/test_seeded_bugs.py",
     "model/test_ledger.py",
-    "dags/test_wiring.py",
     *DAGS,
+    "integration/spark/test_cluster.py",
+    "integration/protocol/test_output.py",
+    "integration/protocol/test_sent_letters.py",
+    "integration/cli/test_replay.py",
+    "integration/cli/test_commands.py",
     "integration/local/test_stack.py",
     "integration/docs/test_acl.py",
     "faults/test_outages.py",
@@ -60,6 +65,10 @@ FIRST = (
     "integration/verify/test_verify_groups.py",
     "integration/kafka/test_corrupt.py",
     "integration/verify/test_verify.py",
+    "faults/test_member_faults.py",
+    "integration/cli/test_init.py",
+    "model/test_output.py",
+    "unit/test_docs.py",
 )
 """Files that take long: workers begin with them, so that none has one left at the end."""
 

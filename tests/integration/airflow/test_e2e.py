@@ -10,7 +10,6 @@ from contextlib import closing
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 from uuid import uuid4
 
@@ -26,7 +25,6 @@ from tests.support.waiting import until
 from tests.support.world import dump
 
 from tidemark.local.airflow import Airflow
-from tidemark.local.environment import KAFKA, SPARK
 from tidemark.local.stack import LocalStack
 
 pytestmark = [
@@ -116,31 +114,12 @@ def _number(text: str) -> int | None:
 
 
 @pytest.fixture(scope="module")
-def passwords(stack: LocalStack) -> Iterator[dict[str, str]]:
-    """One in each of Airflow's connections; this Kafka and a local Spark do not ask for theirs."""
-    own = {"Kafka": token_hex(), "Spark": token_hex()}
-    variables = stack.environment()
-    kafka, spark = json.loads(variables[KAFKA]), json.loads(variables[SPARK])
-    kafka["extra"]["sasl.password"] = own["Kafka"]
-    more = {KAFKA: json.dumps(kafka), SPARK: json.dumps(spark | {"password": own["Spark"]})}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stack.airflow, "_connections", lambda: variables | more)
-        yield own | {"Postgres": stack.postgres.parameters("warehouse")["password"]}
-
-
-@pytest.fixture(scope="module")
-def airflow(passwords: dict[str, str], airflow: Airflow) -> Airflow:
-    """Airflow, with these passwords."""
-    return airflow
-
-
-@pytest.fixture(scope="module")
-def world(stack: LocalStack, airflow: Airflow, admin: AdminClient) -> Iterator[World]:
+def world(stack: LocalStack, airflow: Airflow, dags: Path, admin: AdminClient) -> Iterator[World]:
     if TOPIC not in admin.list_topics(timeout=20).topics:
         create_topic(admin, NewTopic(TOPIC, PARTITIONS, 1))
     api = AirflowApi(airflow)
     for dag_id in ("flights", "flights_reset"):
-        api.until_parsed(dag_id)
+        api.until_parsed(dag_id, dags)
         api.end_runs(dag_id)
     world = World(stack, api)
     yield world
@@ -274,8 +253,7 @@ def test_no_secret_is_shown_or_kept_anywhere(
 ) -> None:
     """In rendered fields, XCom, logs of tasks and of Spark, events, and the ledger."""
     given = psutil.Process(stack.status()[-1].pids[0]).environ()
-    if not all(password in "".join(given.values()) for password in passwords.values()):
-        pytest.skip("Airflow ran before these tests: Kafka and Spark have no password there")
+    assert all(password in "".join(given.values()) for password in passwords.values())
     logs = [
         path.read_text(errors="replace")
         for path in (stack.folder.root / "airflow" / "logs").rglob("*.log")
