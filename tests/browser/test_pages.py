@@ -368,10 +368,9 @@ def look(page: "Page", path: str, file: Path) -> None:
 
 
 def test_regions_stay_when_their_dag_file_is_broken(
-    page: "Page", world: Browsed, api: AirflowApi
+    page: "Page", world: Browsed, api: AirflowApi, dags: Path
 ) -> None:
     """By the real dag-processor; the last test, as nothing is read from the file any more."""
-    dags = world.folder / "dags"
     (dags / "well.yaml").write_text("regoin: well\n")
     (dags / "browsed.py").touch()
     until(lambda: api.get("importErrors")["total_entries"])
