@@ -26,6 +26,7 @@ CREATE TABLE tidemark.targets (
     target      text   NOT NULL,                   -- its name in the pipeline file; empty: the only one
     table_name  text   NOT NULL,
     table_oid   oid,                               -- the table of that name, kept by the first publish
+    key_forms   jsonb  NOT NULL DEFAULT '{}',      -- of an upsert: how each column of its key is a text in the ledger
     pruned_rows bigint NOT NULL DEFAULT 0,         -- rows of published batches that the ledger has forgotten
     undo_pruned_seq bigint NOT NULL DEFAULT 0,     -- newest upsert of which the ledger has forgotten what keys were before
     CONSTRAINT target_is_named_once PRIMARY KEY (region, target),

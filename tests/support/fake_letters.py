@@ -105,6 +105,9 @@ class LetterTransaction:
     def target_oid(self, target: str) -> int | None:
         return None
 
+    def key_forms(self, target: str, columns: Collection[str]) -> Mapping[str, str]:
+        return {}
+
     def partitions(self) -> dict[TopicPartition, Partition]:
         return {WHERE: Partition(TOPIC_ID, 0, self.tables.next_offset, self.tables.head_seq)}
 

@@ -64,6 +64,9 @@ class FakeSettling(Transaction, NoRewinds):
     def target_oid(self, target: str) -> int | None:
         return None
 
+    def key_forms(self, target: str, columns: Collection[str]) -> Mapping[str, str]:
+        return {}
+
     def take_epoch(self, seen: Mirrored) -> int:
         self._set(epoch=max(self.tables.epoch, seen.epoch) + 1)
         return self.tables.epoch

@@ -25,7 +25,7 @@ SCHEMA = pa.schema(
         ("kafka_offset", pa.int64()),
     ]
 )
-Change = tuple[int | None, str | None]
+Change = tuple[int | str | None, str | None]
 """A key and its word; None deletes it."""
 
 
@@ -81,7 +81,7 @@ class Shop:
         )
         return [(p, offset, [row["word"] for row in rows]) for p, offset, rows in found]
 
-    def rows(self) -> dict[int, str]:
+    def rows(self) -> dict[Any, str]:
         """The target."""
         return dict(self.desk.sql(f"SELECT id, word FROM {self.desk.target}"))
 

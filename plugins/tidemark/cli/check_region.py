@@ -1,11 +1,12 @@
 """The region's part of `tidemark check`: whether it could open now."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tidemark.cli.findings import Finding, Unknown, Wrong, finding
 from tidemark.cli.project import connections_of
 from tidemark.errors import TidemarkError
+from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.owners import refuse_shared
 from tidemark.model.amount import amount
 from tidemark.model.facts import backlog
@@ -71,8 +72,7 @@ def _known(region: Region, state: RegionState, added: frozenset[str]) -> str:
         open_request(region, "check", region.pipeline.batch.bounds(), facts, state.epoch),
         added=added,
     )
-    oids = {table: region.ledger.target_oid(table) for table in region.pipeline.tables.values()}
-    request.check(Looked(state, partitions, oids))
+    request.check(Looked(state, partitions, region.ledger))
     to_read = backlog({at: one.next_offset for at, one in partitions.items()}, facts.ends)
     return (
         f"epoch {state.epoch}, head {state.head_seq}; Kafka holds all from there,"
@@ -86,7 +86,7 @@ class Looked:
 
     state: RegionState
     known: dict[TopicPartition, Partition]
-    oids: dict[str, int | None]
+    ledger: Ledger
 
     def partitions(self) -> dict[TopicPartition, Partition]:
         """Every partition of the region."""
@@ -94,4 +94,8 @@ class Looked:
 
     def target_oid(self, target: str) -> int | None:
         """The table that bears a target's name."""
-        return self.oids[target]
+        return self.ledger.target_oid(target)
+
+    def key_forms(self, target: str, columns: Collection[str]) -> Mapping[str, str]:
+        """The form of the texts of these columns."""
+        return self.ledger.key_forms(target, columns)

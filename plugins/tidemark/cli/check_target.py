@@ -14,7 +14,7 @@ from tidemark.staging.catalog import (
     find_rights,
     find_table_rights,
 )
-from tidemark.staging.target import Target, refuse_row_security, refuse_rules
+from tidemark.staging.target import Target, refuse_unfit_table
 
 
 def target_findings(engine: Engine, target: Target) -> Iterator[Finding]:
@@ -58,8 +58,7 @@ def _guards(engine: Engine, target: Target) -> str:
             for event in ("INSERT", "DELETE")
         }
         if relation is not None:
-            refuse_row_security(target, relation)
-        refuse_rules(target, found["INSERT"])
+            refuse_unfit_table(cursor, target, relation)
     told = [f"{name} (BEFORE {event})" for event, names in found.items() for name in names]
     if told:
         raise Doubtful(

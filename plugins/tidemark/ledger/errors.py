@@ -179,6 +179,25 @@ class TableMovesWithItsRows(Refused):
         )
 
 
+class KeyTextsChanged(TargetRefused):
+    """A column of an upsert's key has a type that makes other texts than those in the ledger."""
+
+    region: str
+    table: str
+    found: dict[str, str]
+    """The form of the texts now, by column."""
+
+    def __str__(self) -> str:
+        found = ", ".join(f"{name} is now a {form}" for name, form in self.found.items())
+        return (
+            f"region {self.region}: a column of the key of {self.table} has got another type"
+            f" ({found}), and the ledger knows keys by the texts of the old one. Nothing was"
+            " changed. Give the column its old type, or start the next run with --accept-changes:"
+            " keys that were deleted before are then unknown, so an older row of another partition"
+            " may bring one back, and no rewind may go back behind this"
+        )
+
+
 class TableIsAnother(TargetRefused):
     """The target's name is no longer that of the table that its rows have gone to."""
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
+from psycopg2.extras import Json
+
 from tidemark.ledger.decision import Decision, counts_of
-from tidemark.ledger.errors import TableIsAnother
+from tidemark.ledger.errors import KeyTextsChanged, TableIsAnother
 from tidemark.model.batch import Batch, Moved
 from tidemark.model.contribution import Contribution, SpanRead
 from tidemark.model.dead_letters import JUDGED_FROM, Counted, Limits, Reason
@@ -103,6 +105,17 @@ class Publishing(Decision):
         """
         if self._run("keep_target", target=target, schema=schema, table=table) != 1:
             raise TableIsAnother(region=self.region, table=f"{schema}.{table}")
+
+    def keep_key(self, target: str, table: str, forms: Mapping[str, str]) -> None:
+        """Check that the values of a key still have the texts by which the ledger knows them.
+
+        Call it after rows were written: their lock keeps the columns' types.
+
+        Raises:
+            TargetRefused: a column of the key has another type, of which texts differ.
+        """
+        if self._run("keep_key", target=target, forms=Json(dict(forms))) != 1:
+            raise KeyTextsChanged(region=self.region, table=table, found=dict(forms))
 
     def advance_head(self, batch: Batch) -> int:
         """Make the batch the region's head; return the number of changed rows, which must be 1."""

@@ -1,6 +1,6 @@
 """Reads of the ledger without the region lock: results may be stale, so they decide nothing."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidemark.ledger import owners, regions, rewinds
@@ -55,6 +55,11 @@ class Reader(Lookup):
         """The OID of the table that has this name now; None if there is none."""
         with autocommit(self.engine) as cursor:
             return regions.target_oid(cursor, target)
+
+    def key_forms(self, target: str, columns: Collection[str]) -> Mapping[str, str]:
+        """The form of the texts of each of these columns that the table of this name has now."""
+        with autocommit(self.engine) as cursor:
+            return regions.key_forms(cursor, target, columns)
 
     def rewind_plan(self, region: str, to_seq: int) -> RewindPlan:
         """What a rewind to a checkpoint would remove and restore."""

@@ -1,5 +1,6 @@
 """Reads of a region through a cursor, with the region lock or without it."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,7 @@ from psycopg2.extensions import cursor as Cursor
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.state import KnownTarget, Partition, RegionState
 from tidemark.model.table_name import parse_table
+from tidemark.model.upsert import text_form
 from tidemark.postgres.queries import query
 
 
@@ -39,3 +41,10 @@ def target_oid(cursor: Cursor, target: str) -> int | None:
     cursor.execute(query("target_oid"), {"schema": schema, "table": table})
     found = cursor.fetchone()
     return found[0] if found else None
+
+
+def key_forms(cursor: Cursor, target: str, columns: Collection[str]) -> dict[str, str]:
+    """The form of the texts of each of these columns that the table of this name has now."""
+    schema, table = parse_table(target)
+    cursor.execute(query("find_columns"), {"schema": schema, "table": table})
+    return {name: text_form(kind) for name, kind, *_ in cursor.fetchall() if name in columns}

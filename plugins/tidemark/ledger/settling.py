@@ -1,6 +1,6 @@
 """What an open or a reset decides under the region lock."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -74,6 +74,10 @@ class Settling:
         """The OID of the table that has this name now; None if there is none."""
         return regions.target_oid(self.cursor, target)
 
+    def key_forms(self, target: str, columns: Collection[str]) -> Mapping[str, str]:
+        """The form of the texts of each of these columns that the table of this name has now."""
+        return regions.key_forms(self.cursor, target, columns)
+
     def write_made_with(
         self, fingerprint: Mapping[str, Any], cluster_id: str, targets: Mapping[str, str]
     ) -> None:
@@ -92,7 +96,13 @@ class Settling:
             targets=list(targets),
             tables=tables,
             oids=[self.target_oid(table) if is_kept else None for table in tables],
+            key_forms=[self._kept_forms(*one) if is_kept else Json({}) for one in targets.items()],
         )
+
+    def _kept_forms(self, name: str, table: str) -> Json:
+        """Of what is known of the target's key, how it is now: a person has accepted that."""
+        known = self.state.targets.get(name)
+        return Json(dict(self.key_forms(table, known.key_forms)) if known else {})
 
     def write_run(self, epoch: int, request: NewRun, backlog: int, remarks: list[str]) -> None:
         """Write the run; `write_targets` writes its target offsets."""

@@ -1,7 +1,9 @@
 """What the ledger says of a region, its partitions, its runs and its resets."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tidemark.model.offsets import LogPosition
@@ -14,6 +16,8 @@ class KnownTarget(NamedTuple):
     table: str
     oid: int | None = None
     """Of the table that bore this name at the first publish; None before it."""
+    key_forms: Mapping[str, str] = MappingProxyType({})
+    """Of an upsert: the form (`text_form`) in which the ledger keeps each column of its key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from tidemark.model.state import RegionState
 from tidemark.protocol.errors import (
     Change,
     ChangedSinceOpen,
+    KeyDiffers,
     SettingDiffers,
     TableDiffers,
     TargetsChanged,
@@ -42,9 +43,9 @@ def changes(
     targets: Mapping[str, str],
     added: Collection[str] = (),
 ) -> Iterator[Change]:
-    """Each setting that differs from the checkpoint's, and each target that is another table.
+    """Each setting, target's table and key's text that differs from the checkpoint's.
 
-    But for those `added`, where the checkpoint has none of that name.
+    But for settings `added`, where the checkpoint has none of that name.
     """
     yield from _changed_fields(tx.state, fingerprint, added)
     if not tx.state.head_seq:
@@ -53,6 +54,17 @@ def changes(
         known, found = tx.state.targets.get(name), tx.target_oid(table)
         if known and known.oid is not None and found != known.oid:
             yield TableDiffers(table, known.oid, found)
+        if known and known.key_forms:
+            yield from _changed_keys(table, known.key_forms, tx.key_forms(table, known.key_forms))
+
+
+def _changed_keys(
+    table: str, known: Mapping[str, str], found: Mapping[str, str]
+) -> Iterator[KeyDiffers]:
+    """Each column of a key with other texts; one that is gone is no key that a publish takes."""
+    for column, form in known.items():
+        if found.get(column, form) != form:
+            yield KeyDiffers(table, column, form, found[column])
 
 
 def _changed_fields(

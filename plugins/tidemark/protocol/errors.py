@@ -341,7 +341,25 @@ class TableDiffers:
         )
 
 
-Change = SettingDiffers | TableDiffers
+@dataclass(frozen=True, slots=True)
+class KeyDiffers:
+    """A column of an upsert's key that the ledger knows by other texts than it has now."""
+
+    table: str
+    column: str
+    was: str
+    now: str
+    """Forms of texts, see `text_form`."""
+
+    def __str__(self) -> str:
+        return (
+            f"target.key: column {self.column} of {self.table} was a {self.was} and is a"
+            f" {self.now}: the ledger knows keys by the old texts, so keys that were deleted before"
+            " would be unknown, and an older row of another partition may bring one back"
+        )
+
+
+Change = SettingDiffers | TableDiffers | KeyDiffers
 
 
 class ChangedSinceCheckpoint(Refused):

@@ -26,6 +26,20 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A table below a target that is no ordinary partition."""
+
+    schema: str
+    table: str
+    parent_schema: str
+    parent: str
+    is_foreign: bool
+    is_unlogged: bool
+    is_partition: bool
+    """Else it inherits."""
+
+
+@dataclass(frozen=True, slots=True)
 class TableColumn:
     """A column of a table, from Postgres' catalog."""
 
@@ -75,6 +89,12 @@ def find_relation(cursor: Cursor, schema: str, table: str) -> Relation | None:
     cursor.execute(query("find_relation"), {"schema": schema, "table": table})
     row = cursor.fetchone()
     return None if row is None else Relation(*row)
+
+
+def find_parts(cursor: Cursor, schema: str, table: str) -> list[Part]:
+    """Each table below this one, however deep, that is no ordinary partition."""
+    cursor.execute(query("find_parts"), {"schema": schema, "table": table})
+    return [Part(*row) for row in cursor.fetchall()]
 
 
 def find_interfering(cursor: Cursor, schema: str, table: str, event: str) -> list[str]:

@@ -86,14 +86,37 @@ class TargetIsNoTable(Refused):
 
 
 class TargetIsUnlogged(Refused):
-    """A crash of Postgres would empty the target."""
+    """A crash of Postgres would empty the target, or a part of it."""
 
     target: str
+    tables: tuple[str, ...]
+    """The target itself, or tables below it."""
 
     def __str__(self) -> str:
+        parts = "" if self.tables == (self.target,) else f" (below {self.target})"
+        alter = "\n".join(f"ALTER TABLE {table} SET LOGGED;" for table in self.tables)
         return (
-            f"{self.target} is UNLOGGED: a crash of Postgres would empty it, but not the ledger; "
-            f"run: ALTER TABLE {self.target} SET LOGGED;"
+            f"UNLOGGED: {', '.join(self.tables)}{parts}. A crash of Postgres would empty that, but"
+            f" not the ledger; run: {alter}"
+        )
+
+
+class PartsAreForeign(Refused):
+    """Foreign tables below the target are outside of the transaction."""
+
+    target: str
+    parts: tuple[tuple[str, str], ...]
+    """The table above each, and its own name."""
+
+    def __str__(self) -> str:
+        names = ", ".join(table for _, table in self.parts)
+        detach = "\n".join(
+            f"ALTER TABLE {parent} DETACH PARTITION {table};" for parent, table in self.parts
+        )
+        return (
+            f"foreign tables below {self.target}: {names}. They are outside of the transaction: a"
+            " crash could leave rows there that the ledger does not know, which would come twice;"
+            f" run (for one that inherits ALTER FOREIGN TABLE ... NO INHERIT ...): {detach}"
         )
 
 
@@ -354,16 +377,31 @@ class UniqueIndexMissing(SchemaMismatch):
 
 
 class CollationNondeterministic(SchemaMismatch):
-    """The unique index on the key calls different texts equal."""
+    """The key's columns, or the unique index on them, call different texts equal."""
 
     target: str
     key: tuple[str, ...]
 
     def __str__(self) -> str:
         return (
-            f"{self.target}: the unique index on ({', '.join(map(quoted, self.key))}) has a"
-            " nondeterministic collation: it calls different texts equal. Give the columns a"
-            " deterministic one"
+            f"{self.target}: a column of ({', '.join(map(quoted, self.key))}), or the unique index"
+            " on them, has a nondeterministic collation: it calls different texts equal. Give the"
+            " columns a deterministic one"
+        )
+
+
+class TargetIsInherited(Refused):
+    """A key could be in the target and in a table that inherits from it."""
+
+    target: str
+    children: tuple[str, ...]
+
+    def __str__(self) -> str:
+        names = ", ".join(self.children)
+        alter = "\n".join(f"ALTER TABLE {one} NO INHERIT {self.target};" for one in self.children)
+        return (
+            f"tables that inherit from {self.target}: {names}. A unique index does not reach them,"
+            f" so a key could be there twice; use partitions instead, or run: {alter}"
         )
 
 

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.model.upsert import Upsert
+from tidemark.model.upsert import Upsert, text_form
 from tidemark.staging.catalog import (
     TableColumn,
     find_columns,
+    find_parts,
     find_rights,
     find_table_rights,
     find_unique_keys,
@@ -18,11 +19,13 @@ from tidemark.staging.errors import (
     DeletedIsNoBoolean,
     KeyTypeUnfit,
     OrderTypeUnfit,
+    TargetIsInherited,
     TargetMayNotBeUpserted,
     UniqueIndexMissing,
     UpsertColumnsMissing,
     UpsertColumnsReserved,
 )
+from tidemark.staging.ports import Deciding
 from tidemark.staging.refused_records import refuse_without_coordinates
 from tidemark.staging.target import Target, ensure
 
@@ -54,11 +57,38 @@ def ensure_keyed(cursor: Cursor, target: Target, columns: Sequence[Column], upse
     refuse_without_coordinates(columns, "mode: upsert", "mode: append")
     refuse_unfit({column.name: column.postgres_type for column in columns}, upsert)
     is_new = ensure(cursor, target, stored(columns, upsert), upsert.key)
+    refuse_unfit_key(cursor, target, upsert)
+    _refuse_missing_rights(cursor, target)
+    return is_new
+
+
+def refuse_unfit_key(cursor: Cursor, target: Target, upsert: Upsert) -> None:
+    """Refuse a table in which a key could be there twice, or not be found by its text.
+
+    Raises:
+        InvalidSettings: see `refuse_unfit_types`.
+        SchemaMismatch: there is no unique index on exactly the key.
+        Refused: equal keys may have different texts, or another table inherits from this one.
+    """
     table = {own.name: own for own in find_columns(cursor, target.schema, target.table)}
     refuse_unfit_types(target, table, upsert)
     refuse_without_index(cursor, target, upsert.key)
-    _refuse_missing_rights(cursor, target)
-    return is_new
+    _refuse_inherited(cursor, target)
+
+
+def keep_key(transaction: Deciding, target: Target, upsert: Upsert) -> None:
+    """The key is fit, and its values have the texts by which the ledger knows keys.
+
+    Call it after rows were written: their lock keeps the table as it is found.
+
+    Raises:
+        InvalidSettings, SchemaMismatch, Refused: see `refuse_unfit_key`.
+        TargetRefused: a column of the key has got a type that makes other texts.
+    """
+    refuse_unfit_key(transaction.cursor, target, upsert)
+    table = find_columns(transaction.cursor, target.schema, target.table)
+    forms = {own.name: text_form(own.type_name) for own in table if own.name in upsert.key}
+    transaction.keep_key(target.name, str(target), forms)
 
 
 def refuse_unfit(types: Mapping[str, str], upsert: Upsert) -> None:
@@ -104,6 +134,13 @@ def refuse_without_index(cursor: Cursor, target: Target, key: tuple[str, ...]) -
         raise UniqueIndexMissing(target=str(target), key=key)
     if not all(exact):
         raise CollationNondeterministic(target=str(target), key=key)
+
+
+def _refuse_inherited(cursor: Cursor, target: Target) -> None:
+    parts = find_parts(cursor, target.schema, target.table)
+    children = [str(Target(part.schema, part.table)) for part in parts if not part.is_partition]
+    if children:
+        raise TargetIsInherited(target=str(target), children=tuple(children))
 
 
 def _refuse_missing_rights(cursor: Cursor, target: Target) -> None:

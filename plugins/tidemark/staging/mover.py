@@ -12,14 +12,14 @@ from tidemark.staging.appending import Appending
 from tidemark.staging.catalog import find_columns
 from tidemark.staging.column import Column
 from tidemark.staging.fit import parsed
-from tidemark.staging.keyed import ensure_keyed, stored
+from tidemark.staging.keyed import ensure_keyed, keep_key, stored
 from tidemark.staging.left_out import but, left_out
 from tidemark.staging.move import count_rows, refuse_kept_out
 from tidemark.staging.moving import Moving
 from tidemark.staging.new_columns import add_columns
 from tidemark.staging.ports import Deciding
 from tidemark.staging.refused_records import refuse_without_coordinates
-from tidemark.staging.target import Target, ensure
+from tidemark.staging.target import Target, ensure, keep
 from tidemark.staging.upsert import Upserting
 
 
@@ -95,6 +95,17 @@ class Mover:
             return Upserting(*given, is_sent=self.is_sent)
         table = find_columns(cursor, self.target.schema, self.target.table)
         return Appending(cursor, batch, self.target, parsed(self.published, table), winners)
+
+    def keep(self, transaction: Deciding) -> None:
+        """What rows were just moved into is still the target, and still fit; see `keep`.
+
+        Raises:
+            TargetRefused, Refused: see `keep`.
+            InvalidSettings, SchemaMismatch, TargetRefused, Refused: see `keep_key`.
+        """
+        keep(transaction, self.target)
+        if self.upsert:
+            keep_key(transaction, self.target, self.upsert)
 
     def refuse_kept_out(self, transaction: Deciding, batch: Batch, moved: Moved) -> None:
         """All that was contributed to the target is moved or refused; else staging was lost.

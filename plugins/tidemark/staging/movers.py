@@ -93,6 +93,7 @@ class Movers:
             TargetRefused: a constraint of a target refuses a row, a trigger keeps it out, or the
                 region has published to another table.
             Refused: foreign keys between the targets form a circle.
+            InvalidSettings, Refused, SchemaMismatch: see `Mover.keep`.
         """
         by_name = {mover.name: mover for mover in self.movers}
         targets = [mover.target for mover in self.movers]
@@ -101,7 +102,7 @@ class Movers:
             moved = self._moved(transaction, batch, [by_name[one.name] for one in order], room)
             refused = sum(one.refused_records for one in moved.values())
             for one in order:
-                transaction.keep_target(one.name, one.schema, one.table)
+                by_name[one.name].keep(transaction)
                 if room is None or refused <= room:
                     by_name[one.name].refuse_kept_out(transaction, batch, moved[one.name])
         return moved

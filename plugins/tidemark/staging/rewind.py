@@ -16,7 +16,7 @@ from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.errors import RowsMayNotBeDeleted, TargetHasNoSeq, TargetKeepsRows
 from tidemark.staging.ports import Deciding
 from tidemark.staging.refusal import naming_refusals
-from tidemark.staging.target import Target, refuse_row_security
+from tidemark.staging.target import Target, keep, refuse_unfit_table
 
 _COUNT = sql.SQL(
     "SELECT count(*) FROM {target} WHERE {batch_seq} > {after} AND {batch_seq} <= {up_to}"
@@ -36,7 +36,8 @@ class PublishedRows:
         """Count the rows that were published after a checkpoint.
 
         Raises:
-            Refused: the role may not delete or see them, or the table has no batch_seq.
+            Refused: the role may not delete them, or the table has no batch_seq, or see
+                `refuse_unfit_table`.
         """
         if not self._is_there(cursor):
             return 0
@@ -50,6 +51,7 @@ class PublishedRows:
         Raises:
             TargetRefused: a constraint of the target, a table that refers to it, a trigger or a
                 rule keeps a row; or the region has published to another table.
+            Refused: see `count_rows`.
         """
         cursor = transaction.cursor
         if not self._is_there(cursor):
@@ -57,7 +59,7 @@ class PublishedRows:
         with naming_refusals([self.target]):
             cursor.execute(self._after(_DELETE, after_seq))
             removed = cursor.rowcount
-        transaction.keep_target(self.target.name, self.target.schema, self.target.table)
+        keep(transaction, self.target)
         if left := self._count(cursor, after_seq):
             raise self._kept(cursor, removed, left)
         return removed
@@ -86,7 +88,7 @@ class PublishedRows:
         relation = find_relation(cursor, target.schema, target.table)
         if relation is None:
             return False
-        refuse_row_security(target, relation)
+        refuse_unfit_table(cursor, target, relation)
         columns = {column.name for column in find_columns(cursor, target.schema, target.table)}
         if BATCH_SEQ not in columns:
             raise TargetHasNoSeq(target=str(target))

@@ -14,11 +14,13 @@ from tidemark.staging.catalog import (
     TableColumn,
     find_columns,
     find_interfering,
+    find_parts,
     find_relation,
     find_rights,
 )
 from tidemark.staging.column import BATCH_SEQ, Column
 from tidemark.staging.errors import (
+    PartsAreForeign,
     TargetDoesNotFit,
     TargetHasRules,
     TargetHidesRows,
@@ -29,6 +31,7 @@ from tidemark.staging.errors import (
     TargetSchemaMissing,
 )
 from tidemark.staging.fit import differences, quoted
+from tidemark.staging.ports import Deciding
 
 _TABLE_KINDS = "rp"
 _CREATE = sql.SQL("CREATE TABLE {target} ({columns}, {batch_seq} bigint NOT NULL{key})")
@@ -77,17 +80,14 @@ def ensure(
 
     Raises:
         SchemaMismatch: the table does not fit; names each difference and the ALTER TABLE for it.
-        Refused: the name is not a table, the table is unlogged or hides rows, a rule replaces
-            inserts, or a right is missing.
+        Refused: see `refuse_unfit_table`; or a right is missing.
     """
     lock_name(cursor, f"tidemark {target}")
     relation = find_relation(cursor, target.schema, target.table)
     if relation is None:
         _create(cursor, target, columns, key)
         return True
-    _refuse_other_kinds(target, relation)
-    refuse_row_security(target, relation)
-    refuse_rules(target, find_interfering(cursor, target.schema, target.table, "INSERT"))
+    refuse_unfit_table(cursor, target, relation)
     table = find_columns(cursor, target.schema, target.table)
     if found := tuple(differences(columns, table)):
         raise TargetDoesNotFit(target=str(target), differences=found)
@@ -112,29 +112,54 @@ def _create(cursor: Cursor, target: Target, columns: Sequence[Column], key: Sequ
         cursor.execute(_INDEX.format(**names))
 
 
-def _refuse_other_kinds(target: Target, relation: Relation) -> None:
+def keep(transaction: Deciding, target: Target) -> None:
+    """The target is the table that the region publishes to, and is fit for that.
+
+    Call it after rows were inserted or deleted: their locks keep the table, and each partition that
+    they are in, as they are found. Before, it may change at any time after the open.
+
+    Raises:
+        TargetRefused: the region has published to another table.
+        Refused: see `refuse_unfit_table`.
+    """
+    transaction.keep_target(target.name, target.schema, target.table)
+    relation = find_relation(transaction.cursor, target.schema, target.table)
+    if relation is not None:
+        refuse_unfit_table(transaction.cursor, target, relation)
+
+
+def refuse_unfit_table(cursor: Cursor, target: Target, relation: Relation) -> None:
+    """Refuse a table that may not keep, or not show, what is written to it.
+
+    Raises:
+        Refused: the name is not a table; a part of it is UNLOGGED or a foreign table; it hides
+            rows; or a rule replaces inserts. With the statements that help.
+    """
     if relation.kind not in _TABLE_KINDS:
         raise TargetIsNoTable(target=str(target), kind=relation.kind)
-    if relation.persistence == "u":
-        raise TargetIsUnlogged(target=str(target))
-
-
-def refuse_row_security(target: Target, relation: Relation) -> None:
-    """Refuse a table whose policies apply to this role: it can't count or remove what it wrote.
-
-    Raises:
-        Refused: with the statements that help.
-    """
+    _refuse_parts(cursor, target, relation)
     if relation.has_row_security:
         raise TargetHidesRows(target=str(target), user=relation.user)
+    _refuse_rules(target, find_interfering(cursor, target.schema, target.table, "INSERT"))
 
 
-def refuse_rules(target: Target, interfering: Sequence[str]) -> None:
-    """Refuse a table whose rules replace an INSERT; `interfering` is from `find_interfering`.
+def _refuse_parts(cursor: Cursor, target: Target, relation: Relation) -> None:
+    parts = find_parts(cursor, target.schema, target.table)
+    unlogged = [str(Target(part.schema, part.table)) for part in parts if part.is_unlogged]
+    if relation.persistence == "u" and relation.kind == "r":  # a partitioned one has no rows itself
+        unlogged.append(str(target))
+    if unlogged:
+        raise TargetIsUnlogged(target=str(target), tables=tuple(unlogged))
+    foreign = [
+        (str(Target(part.parent_schema, part.parent)), str(Target(part.schema, part.table)))
+        for part in parts
+        if part.is_foreign
+    ]
+    if foreign:
+        raise PartsAreForeign(target=str(target), parts=tuple(foreign))
 
-    Raises:
-        Refused: with the statements that help.
-    """
+
+def _refuse_rules(target: Target, interfering: Sequence[str]) -> None:
     rules = [name.removeprefix("rule ") for name in interfering if name.startswith("rule ")]
     if rules:
         raise TargetHasRules(target=str(target), rules=tuple(rules))

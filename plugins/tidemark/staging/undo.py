@@ -27,7 +27,7 @@ from tidemark.staging.errors import (
 from tidemark.staging.keyed import refuse_without_index
 from tidemark.staging.ports import Deciding
 from tidemark.staging.refusal import naming_refusals
-from tidemark.staging.target import Target, refuse_row_security
+from tidemark.staging.target import Target, keep, refuse_unfit_table
 from tidemark.staging.upsert_names import (
     Names,
     commas,
@@ -75,7 +75,7 @@ class UpsertedRows:
         changes = self._changes(cursor, names, after_seq)
         with naming_refusals([self.target]):
             self._put_back(cursor, names)
-        transaction.keep_target(self.target.name, self.target.schema, self.target.table)
+        keep(transaction, self.target)
         cursor.execute(undo_sql.OF_LEDGER.format(**names))
         return changes
 
@@ -152,13 +152,14 @@ class UpsertedRows:
         """The names in the statements; None if there is no such table.
 
         Raises:
-            Refused: the table hides rows, or lacks batch_seq.
+            Refused: the table lacks batch_seq, the ledger has forgotten the undo, or see
+                `refuse_unfit_table`.
             SchemaMismatch: it has no unique index on the key.
         """
         relation = find_relation(cursor, self.target.schema, self.target.table)
         if relation is None:
             return None
-        refuse_row_security(self.target, relation)
+        refuse_unfit_table(cursor, self.target, relation)
         table = find_columns(cursor, self.target.schema, self.target.table)
         if missing := {*self.key, BATCH_SEQ} - {own.name for own in table}:
             raise UpsertTargetLacksColumns(target=str(self.target), missing=tuple(sorted(missing)))

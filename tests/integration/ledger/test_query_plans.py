@@ -89,8 +89,9 @@ OTHERS: dict[str, Any] = {
 SINGLE: dict[str, dict[str, Any]] = {
     "finish_reset": {"dead_letters": 1},
     "find_rows_tables": {"rows": "flights_1_rows"},
+    "keep_key": {"forms": "{}"},
     "write_contribution": {"rows": [1]},
-    "write_made_into": {"oids": [None]},
+    "write_made_into": {"oids": [None], "key_forms": ["{}"]},
     "write_moved": {
         "moved": '[{"target": "", "rows": 1, "refused_rows": 0, "deleted": 0, "superseded": 0}]'
     },

@@ -443,17 +443,41 @@ def test_an_index_that_calls_different_texts_equal_is_refused(
 ) -> None:
     """B16: the ledger keeps keys as texts, and would take two of the table's keys for one."""
     shop = Shop(ledger_database, None, SCHEMA.set(0, pa.field("id", pa.string())))
-    name = f"blind_{shop.desk.region}"
+    shop.desk.sql(f"ALTER TABLE {shop.desk.target} ALTER id TYPE text COLLATE {blind(shop)}")
+    with pytest.raises(CollationNondeterministic):
+        ensured(shop)
+
+
+def test_a_column_that_calls_different_texts_equal_is_refused(
+    ledger_database: tuple[Engine, dict[str, Any]],
+) -> None:
+    """B16: whatever the index says, an upsert finds a key's row by the column."""
+    shop = Shop(ledger_database, None, SCHEMA.set(0, pa.field("id", pa.string())))
+    table = shop.desk.target
+    shop.publish([("A", "upper")])
+    shop.desk.sql(
+        f"ALTER TABLE {table} DROP CONSTRAINT {table.table}_pkey,"
+        f" ALTER id TYPE text COLLATE {blind(shop)};"
+        f'CREATE UNIQUE INDEX ON {table} (id COLLATE "C")'
+    )
+    with pytest.raises(CollationNondeterministic):
+        ensured(shop)
+    with pytest.raises(CollationNondeterministic):
+        shop.publish([("a", None)])
+    assert shop.rows() == {"A": "upper"}
+
+
+def blind(shop: Shop) -> str:
+    """A collation that takes no notice of upper and lower case."""
+    name = f"public.blind_{shop.desk.region}"
     try:
         shop.desk.sql(
-            f"CREATE COLLATION public.{name} (provider = icu, locale = 'und-u-ks-level2',"
+            f"CREATE COLLATION {name} (provider = icu, locale = 'und-u-ks-level2',"
             " deterministic = false)"
         )
     except psycopg2.errors.FeatureNotSupported:
         pytest.skip("this Postgres is built without ICU, which all such collations need")
-    shop.desk.sql(f"ALTER TABLE {shop.desk.target} ALTER id TYPE text COLLATE public.{name}")
-    with pytest.raises(CollationNondeterministic):
-        ensured(shop)
+    return name
 
 
 def test_a_deferrable_index_is_no_index(shop: Shop) -> None:
