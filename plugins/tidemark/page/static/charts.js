@@ -3,7 +3,7 @@
 
 (() => {
   const parts = new Map();
-  let found = null, range = null;
+  let found = null;
 
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -35,8 +35,15 @@
       rows.map((row) => `<tr>${cells(row, "td").join("")}</tr>`).join("")}</tbody></table>`;
   }
 
+  // What the control says, also where it was chosen before this script had come.
+  function chosenMs() {
+    const seconds = document.querySelector("[data-range]")?.value;
+    return seconds ? 1000 * seconds : null;
+  }
+
   // What lies in the chosen time; the lag that it begins with is that of the last look before.
   function chosen() {
+    const range = chosenMs();
     if (range === null) return found;
     const { times, bands } = found.lag, since = Date.now() - range;
     const first = times.findIndex((at) => at > since);
@@ -153,7 +160,7 @@
   function clear(place, name) {
     parts.get(name)?.dispose();
     parts.delete(name);
-    place.textContent = range === null ? "Nothing yet." : "Nothing in this time.";
+    place.textContent = chosenMs() === null ? "Nothing yet." : "Nothing in this time.";
     place.style.height = "auto";
   }
 
@@ -193,10 +200,7 @@
     draw();
   }
 
-  document.querySelector("[data-range]")?.addEventListener("change", (event) => {
-    range = event.target.value ? 1000 * event.target.value : null;
-    draw();
-  });
+  document.querySelector("[data-range]")?.addEventListener("change", draw);
   addEventListener("resize", () => { for (const one of parts.values()) one.resize(); });
   document.addEventListener("tidemark:theme", draw);
   document.addEventListener("tidemark:moved", load);
