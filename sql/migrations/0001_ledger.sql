@@ -407,7 +407,9 @@ BEGIN
         WHERE s.region = the_region AND s.seq = the_seq AND s.live;
     UPDATE tidemark.partitions p
         SET next_offset = s.end_offset, seq = the_seq,
-            record_end = s.record_end, leader_epoch = s.leader_epoch
+            -- A span without a record leaves the log read up to where it was.
+            record_end = coalesce(s.record_end, p.record_end),
+            leader_epoch = CASE WHEN s.record_end IS NULL THEN p.leader_epoch ELSE s.leader_epoch END
         FROM tidemark.spans s
         WHERE s.region = the_region AND s.seq = the_seq AND s.contribution IS NOT NULL AND s.live
           AND p.partition_id = s.partition_id

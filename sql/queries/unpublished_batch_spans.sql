@@ -1,9 +1,9 @@
 -- The plan of a batch, who claimed what, and where the last record before each span ended: in the batch before it,
--- if that is unpublished too and has a span of the partition; or else as the partition knows. With topics and
--- partitions, spans of no others.
+-- if that is unpublished too and is known to hold a record of the partition; or else as the partition knows. With
+-- topics and partitions, spans of no others.
 SELECT s.topic, s.partition, s.start_offset, s.end_offset, s.topic_id, s.contribution,
-       CASE WHEN n.seq IS NULL THEN p.record_end ELSE n.record_end END,
-       CASE WHEN n.seq IS NULL THEN p.leader_epoch ELSE n.leader_epoch END
+       coalesce(n.record_end, p.record_end),
+       CASE WHEN n.record_end IS NULL THEN p.leader_epoch ELSE n.leader_epoch END
 FROM tidemark.batches b JOIN tidemark.spans s USING (region, seq)
 JOIN tidemark.partitions p USING (partition_id)
 LEFT JOIN tidemark.batches before ON before.region = b.region AND before.seq = b.previous_seq

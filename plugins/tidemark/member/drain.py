@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
@@ -55,8 +55,6 @@ class Drain:
         self._display = Display(run)
         self._stager: Stager | None = None
         self._publisher = Publisher(run, self._stall, self._cancel)
-        self._for_others: tuple[Sequence[int], Partitions] | None = None
-        """Batches, and what this member owned when none of that was left to do in them."""
 
     def work(self) -> Drained:
         """Drain batch after batch until the ledger, under this epoch, says that the run is done.
@@ -108,8 +106,8 @@ class Drain:
         if self._run.is_expected and not self.is_done():
             self._start()  # beside the join
         pause = WAIT_SECONDS
-        while not (progress := self._progress()).is_done:
-            if self._drain_next(progress.unpublished_seqs) or self._publisher.wait():
+        while not self.is_done():
+            if self._drain_next() or self._publisher.wait():
                 pause = WAIT_SECONDS
             else:
                 self._display.show("waiting")
@@ -118,13 +116,14 @@ class Drain:
         self._publisher.wait()
         self._display.show("done")
 
-    def _drain_next(self, seqs: Sequence[int]) -> bool:
+    def _drain_next(self) -> bool:
         """Drain, or publish, what is there for this member, planned if nobody has; else False.
 
-        What it owns of the batches is looked at once, and again when these or that change.
+        It remembers nothing of what was not there: a contribution in hand may be refused, and its
+        other spans are to be drained then.
         """
         owned = self._run.member.assigned()
-        if not owned or self._for_others == (seqs, owned):
+        if not owned:
             return False
         stager, in_hand = self._stager or self._start(), self._publisher.in_hand
         batches, planning = self._planned(owned), None
@@ -138,7 +137,6 @@ class Drain:
             record(planning)  # for others
         if batches and batches[0].is_complete:
             return self._publisher.publish_complete(stager.movers)
-        self._for_others = ([batch.seq for batch in batches], owned) if batches else None
         return False
 
     def _start(self) -> "Stager":

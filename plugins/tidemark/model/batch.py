@@ -97,7 +97,11 @@ class Batch:
 
     def after(self, reads: Sequence[SpanRead]) -> "Batch":
         """The same plan; a span that begins where a read ended follows what that read found."""
-        found = {(read.span.topic_partition, read.span.end): read.read_up_to for read in reads}
+        found = {
+            (read.span.topic_partition, read.span.end): read.read_up_to
+            for read in reads
+            if read.read_up_to
+        }
         spans = (
             replace(p, read_up_to=found.get((p.span.topic_partition, p.span.start), p.read_up_to))
             for p in self.spans

@@ -33,7 +33,7 @@ from tidemark.protocol.errors import (
 )
 from tidemark.protocol.histories import end_left, end_lost
 from tidemark.protocol.ports import KnownRegion, Settling
-from tidemark.protocol.remarks import hanging, restored
+from tidemark.protocol.remarks import hanging, restored, taken_before
 
 ACCEPT_DATA_LOSS = "accept_data_loss"
 """The override that goes on where Kafka lost what the ledger needs."""
@@ -121,6 +121,7 @@ class OpenRequest:
         # Partitions that appear later start at the beginning, whatever the start position was.
         positions = self.facts.starts if is_first else self.facts.log_starts
         initial = {tp: positions[tp] for tp in unknown_partitions(known, self.facts)}
+        remarks += () if is_first else taken_before(initial)
         tx.write_initial_offsets(initial, self.facts.topic_ids)
         tx.write_made_with(self.fingerprint, self.facts.cluster_id, self.targets)
         if self.tables:
@@ -177,12 +178,18 @@ class OpenRequest:
         check_cluster(region, state.cluster_id, facts)
         topic_ids = ((tp.topic, partition.topic_id) for tp, partition in known.items())
         check_topic_ids(region, topic_ids, facts.topic_ids)
-        check_retained(region, _next_offsets(known), facts)
+        check_retained(region, _never_read(known, facts) | _next_offsets(known), facts)
 
     def _backlog(self, next_offsets: Offsets, ends: Offsets) -> int:
         """Offsets that the run has to read; not those of corrupt ranges that it passes."""
         left_out = () if self.is_over else ahead(self.left_out, next_offsets)
         return backlog(next_offsets, ends) - sum(span.width for span in left_out)
+
+
+def _never_read(known: Mapping[TopicPartition, Partition], facts: Facts) -> Offsets:
+    """The beginning of each partition that a topic of the ledger got since: all of it is needed."""
+    topics = {tp.topic for tp in known}
+    return {tp: 0 for tp in unknown_partitions(known, facts) if tp.topic in topics}
 
 
 def _next_offsets(known: Mapping[TopicPartition, Partition]) -> Offsets:

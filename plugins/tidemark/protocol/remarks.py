@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from tidemark.model.facts import Facts
-from tidemark.model.offsets import TopicPartition
+from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.state import Mirrored, RegionState
 
 
@@ -17,6 +17,16 @@ def restored(state: RegionState, seen: Mirrored) -> Iterator[str]:
             " Was Postgres restored from a backup, or was another region dropped that had this"
             " group? The run goes on from the ledger"
         )
+
+
+def taken_before(initial: Offsets) -> Iterator[str]:
+    """Each new partition of which retention has taken something before its first read."""
+    for tp, offset in sorted(initial.items()):
+        if offset:
+            yield (
+                f"{tp} is new to the region and begins at {offset}: retention took what was before"
+                " that, and nobody has read it"
+            )
 
 
 def hanging(facts: Facts, stuck: Mapping[TopicPartition, datetime]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.model.batch import Batch
+from tidemark.model.batch import ONLY, Batch
 from tidemark.model.upsert import Upsert
 from tidemark.postgres.session import configure
 from tidemark.staging.catalog import TableColumn
@@ -16,6 +16,7 @@ from tidemark.staging.move import of_winners, staged_value
 from tidemark.staging.target import Target
 from tidemark.staging.upsert_sql import (
     DELETED_IS_NEWER,
+    IS_GONE,
     SPLIT,
     STAGED,
     STORED_IS_NEWER,
@@ -51,7 +52,7 @@ def names_of(
     names = [column.name for column in stored(columns, upsert)]
     types = {own.name: own.type_name for own in table}
     found: Names = {
-        "last": sql.Identifier(batch.staging.schema, f"{batch.region}_{batch.seq}_last"),
+        "last": sql.Identifier(batch.staging.schema, _last(batch, target)),
         "rows": sql.Identifier(batch.staging.schema, batch.staging.of_target(target.name).rows),
         "region": sql.Literal(batch.region),
         "seq": sql.Literal(batch.seq),
@@ -65,7 +66,14 @@ def names_of(
         **of_target(target, upsert.key, table),
         **_of_order(upsert, types),
     }
+    found["is_gone"] = IS_GONE.format(**found)
     return of_chosen(found, of_winners(winners))
+
+
+def _last(batch: Batch, target: Target) -> str:
+    """The table of each key's last row: targets that are published together have one each."""
+    name = f"{batch.region}_{batch.seq}_last"
+    return name if target.name == ONLY else f"{name}.{target.name}"
 
 
 def of_chosen(names: Names, chosen: sql.Composable) -> Names:

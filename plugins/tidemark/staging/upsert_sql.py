@@ -66,9 +66,13 @@ SELECT count(*) FILTER (
           IS DISTINCT FROM (l.kafka_topic COLLATE "C", l.kafka_partition)), count(*)
 FROM {last} AS l JOIN {target} AS t ON {match}
 """)
+# A deleted key that the target holds nevertheless was put there by another hand: the row counts.
+IS_GONE = sql.SQL("""
+d.region = {region} AND d.target = {name} AND d.key = {key_texts}
+AND NOT EXISTS (SELECT FROM {target} AS t WHERE {match})
+""")
 MOVED_DELETED = sql.SQL("""
-SELECT count(*) FROM {last} AS l
-JOIN tidemark.deleted_keys d ON d.region = {region} AND d.target = {name} AND d.key = {key_texts}
+SELECT count(*) FROM {last} AS l JOIN tidemark.deleted_keys d ON {is_gone}
 WHERE (d.topic COLLATE "C", d.partition)
       IS DISTINCT FROM (l.kafka_topic COLLATE "C", l.kafka_partition)
 """)
@@ -78,7 +82,7 @@ WHERE {match} AND {stored_is_newer}
 """)
 NEWER_DELETED = sql.SQL("""
 DELETE FROM {last} AS l USING tidemark.deleted_keys AS d
-WHERE d.region = {region} AND d.target = {name} AND d.key = {key_texts} AND {deleted_is_newer}
+WHERE {is_gone} AND {deleted_is_newer}
 """)
 # In the order of the ledger's own index, into which that costs least; as texts, which sort faster.
 UNDO = sql.SQL("""
@@ -93,8 +97,7 @@ VALUES ({region}, {name}, {seq}, {all_names})
 UNDO_DELETED = sql.SQL("""
 INSERT INTO tidemark.undo (region, target, seq, key, before_seq, was_deleted, before)
 SELECT {region}, {name}, {seq}, d.key, d.seq, true, ARRAY[d.topic, d.partition::text, d.order_by]
-FROM {last} AS l JOIN tidemark.deleted_keys d
-    ON d.region = {region} AND d.target = {name} AND d.key = {key_texts}
+FROM {last} AS l JOIN tidemark.deleted_keys d ON {is_gone}
 """)
 PLACES = sql.SQL("""
 SELECT kafka_topic, kafka_partition, kafka_offset, l.ctid AS at FROM {last} AS l

@@ -1,10 +1,12 @@
 """Contribute and publish: the one transaction that makes a batch visible."""
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from psycopg2.errors import DivisionByZero
+from sqlalchemy.engine import Engine
 from tests.support.desk import Desk
 from tests.support.failpoint import failpoint
 from tests.support.world import dump
@@ -14,6 +16,7 @@ from tidemark.ledger.errors import EpochHasPassed
 from tidemark.model.batch import Batch
 from tidemark.model.bounds import Bounds
 from tidemark.model.contribution import Attempt, Contribution
+from tidemark.model.offsets import LogPosition
 from tidemark.postgres.cases import CommitRolledBack, PartitionStandsElsewhere, StagedRowsGone
 from tidemark.postgres.transaction import transaction
 from tidemark.protocol.errors import BatchDied, BatchNotNextHead, ClaimedRowsLost, OwnRowsLost
@@ -396,3 +399,50 @@ def test_a_commit_answered_with_rollback_is_found(desk: Desk) -> None:
         fail_unseen()
     assert refused.value.answer == "ROLLBACK"
     assert desk.sql("SELECT to_regclass('public.never')::text") == [(None,)]
+
+
+@pytest.fixture
+def lone(ledger_database: tuple[Engine, dict[str, Any]]) -> Desk:
+    """A region of one partition."""
+    return Desk(*ledger_database, partitions=1)
+
+
+READ_UP_TO = "SELECT next_offset, record_end, leader_epoch FROM tidemark.partitions WHERE {}"
+
+
+def read_up_to(desk: Desk, *positions: LogPosition | None) -> list[tuple[Any, ...]]:
+    """Publish a batch of four offsets for each position that its read told; what is known then."""
+    desk.letters_of = lambda span: []
+    for position in positions:
+        epoch = desk.open(f"run {desk.epoch}", Bounds(4)).epoch
+        batch = desk.must_plan(epoch)
+        told = desk.stage(batch, desk.join(epoch))
+        reads = tuple(replace(read, read_up_to=position) for read in told.reads)
+        desk.publish(batch, replace(told, reads=reads))
+    return desk.sql(READ_UP_TO.format(desk.here))
+
+
+def test_a_span_without_a_record_leaves_the_log_read_up_to_where_it_was(lone: Desk) -> None:
+    """B7, KIP-320: else an election that rewrites what was read shows only to the next record."""
+    lone.grow(12)
+    assert read_up_to(lone, LogPosition(4, 7), None) == [(8, 4, 7)]
+    assert read_up_to(lone, LogPosition(11, 8)) == [(12, 11, 8)]
+
+
+def test_a_rewind_knows_the_last_record_before_a_span_without_one(lone: Desk) -> None:
+    """B7."""
+    lone.grow(12)
+    read_up_to(lone, LogPosition(4, 7), None, LogPosition(12, 8))
+    lone.rewind(2)
+    assert lone.sql(READ_UP_TO.format(lone.here)) == [(8, 4, 7)]
+
+
+def test_the_next_batch_in_flight_knows_the_last_record_of_what_is_published(lone: Desk) -> None:
+    """B7, B18: where nobody has told of one in the batch before it."""
+    lone.grow(12)
+    read_up_to(lone, LogPosition(4, 7))
+    epoch = lone.open("two", Bounds(4, in_flight=2)).epoch
+    lone.plan_next(epoch)
+    lone.plan_next(epoch)
+    found = [one.read_up_to for one in lone.ledger.unpublished_batches(lone.region)]
+    assert [list(one.values()) for one in found] == [[LogPosition(4, 7)]] * 2

@@ -110,15 +110,54 @@ def test_initial_offsets_of_known_partitions_are_not_written_again(desk: Desk) -
     assert desk.offsets()[FIRST] == 10
 
 
-def test_a_partition_that_appears_later_starts_at_its_log_start(desk: Desk) -> None:
+THIRD = TopicPartition(TOPIC, 2)
+
+
+def appeared(desk: Desk, at: TopicPartition, *overrides: str) -> list[str]:
+    """Open where retention has taken 3 of a new partition's 8 records; the run's remarks."""
+    desk.open("first")
+    desk.ends[at], desk.log_starts[at] = 8, 3
+    facts = desk.facts
+    topic_ids = {at.topic: "id-2", **facts.topic_ids}
+    facts = replace(facts, starts=dict(desk.ends), topic_ids=topic_ids)
+    request = OpenRequest("second", Bounds(9), facts, desk.epoch, desk.tables, overrides)
+    settle(desk.ledger, desk.group, desk.region, request)
+    [(remarks,)] = desk.sql(
+        f"SELECT remarks FROM tidemark.runs WHERE {desk.here} ORDER BY epoch DESC LIMIT 1"
+    )
+    return list(remarks)
+
+
+def test_a_partition_that_appears_later_starts_at_its_beginning(desk: Desk) -> None:
     """H19: whatever the start position says now."""
     desk.open("first")
-    third = TopicPartition(TOPIC, 2)
-    desk.ends[third], desk.log_starts[third] = 8, 3
+    desk.ends[THIRD], desk.log_starts[THIRD] = 8, 0
     facts = replace(desk.facts, starts=dict(desk.ends))
     request = OpenRequest("second", Bounds(9), facts, desk.epoch, desk.tables)
     settle(desk.ledger, desk.group, desk.region, request)
-    assert desk.offsets()[third] == 3
+    assert desk.offsets()[THIRD] == 0
+
+
+def test_what_retention_took_of_a_new_partition_is_lost(desk: Desk) -> None:
+    """B7: of a topic that the region reads, before anybody could read it."""
+    with pytest.raises(NextOffsetsNotHeld) as caught:
+        appeared(desk, THIRD)
+    assert caught.value.partitions == (NotHeld(THIRD, 0, (3, 8)),)
+
+
+def test_what_retention_took_of_a_new_partition_is_accepted_and_told(desk: Desk) -> None:
+    """B7."""
+    remarks = appeared(desk, THIRD, "accept_data_loss")
+    assert desk.offsets()[THIRD] == 3
+    assert [one for one in remarks if str(THIRD) in one]
+
+
+def test_what_retention_took_of_a_new_topic_is_told(desk: Desk) -> None:
+    """B7, S24: the region has never known the topic, so it stops nothing."""
+    at = TopicPartition(f"{TOPIC}-2", 0)
+    remarks = appeared(desk, at)
+    assert desk.offsets()[at] == 3
+    assert [one for one in remarks if str(at) in one]
 
 
 def test_open_mirrors_even_when_the_values_look_equal(desk: Desk) -> None:

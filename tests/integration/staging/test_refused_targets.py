@@ -143,3 +143,17 @@ def test_a_refused_row_that_names_no_record_stops_the_run(ledger_database: Datab
     with pytest.raises(RefusedRowsOfNoRecord):
         counter.work_on([parts])
     assert (counter.visible(LINES), counter.dead_letters()) == ([], [])
+
+
+def test_two_upserted_targets_publish(ledger_database: Database) -> None:
+    """B8, B15: each has its own table of last rows, and refused rows of each become letters."""
+    counter = Counter(ledger_database, {ORDERS: Upsert(("id",)), LINES: Upsert(("id",))})
+    counter.refused_become_dead_letters = True
+    counter.grow(10)
+    guard(counter, LINES, "id <> 12")
+    orders = rows_at(ORDERS, [(1, False, 0, 0)])
+    lines = rows_at(LINES, [(11, 1, False, 0, 1), (12, 1, False, 0, 2)])
+    counter.work_on([{ORDERS: orders, LINES: lines}])
+    assert counter.sql(f"SELECT id, kafka_offset FROM {counter.table(ORDERS)}") == [(1, 0)]
+    assert counter.visible(LINES) == [(11, 1)]
+    assert [one[:2] for one in refused(counter)] == [(0, 2)]
