@@ -33,6 +33,8 @@ print("driver: this is the reason", file=sys.stderr)
 what = (here / "then").read_text()
 if what == "wait":
     time.sleep(120)
+if what == "jvm":
+    os.kill(os.getppid(), signal.SIGKILL)
 if what == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
 sys.exit(int(what))
@@ -116,6 +118,16 @@ def test_a_driver_that_failed_or_was_killed_is_retried(
 
     with pytest.raises(AirflowException, match=f"Error code is: {code}") as failure:
         driver.run(then)
+    assert not isinstance(failure.value, AirflowFailException)
+
+
+@pytest.mark.spark
+def test_a_killed_jvm_is_named_and_retried(driver: Driver) -> None:
+    """B16: spark-submit is the JVM."""
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+    with pytest.raises(AirflowException, match="JOB_FAILED: Spark's JVM has ended") as failure:
+        driver.run("jvm")
     assert not isinstance(failure.value, AirflowFailException)
 
 

@@ -23,6 +23,7 @@ from tidemark.airflow.link import RegionLink
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.archive import OPTIONS, with_archive
 from tidemark.spark.cluster import SECRET
+from tidemark.spark.errors import JvmEnded
 from tidemark.tracing.traced import for_child
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
         self.pipeline = pipeline
         self.member = member
         self._environment: dict[str, str] = {}
+        self._words = ""
         self._lineage: Lineage | None = None
 
     def execute(self, context: Context) -> None:
@@ -83,6 +85,10 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
             if name:
                 keep_code(name)
                 raise AirflowFailException(f"{name}: no retry can help\n{error}") from error
+            if self._exit_code < 0:  # a signal ended spark-submit itself, which is Spark's JVM
+                ended = JvmEnded(log=self._words)
+                keep_code(ended.code)
+                raise AirflowException(f"{ended.code}: {ended}") from error
             raise
         finally:
             self._environment = {}
@@ -122,7 +128,8 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
         # For the child alone: from its _env_vars the hook makes arguments on YARN and Kubernetes.
         hook._env, hook._env_vars = environment, None
         hook._connection["deploy_mode"] = "client"  # whatever spark-defaults.conf says
-        self.log.info("Spark's log is %s", environment[WORDS])
+        self._words = environment[WORDS]
+        self.log.info("Spark's log is %s", self._words)
         return hook
 
     def _identity(self, context: Context) -> dict[str, str]:

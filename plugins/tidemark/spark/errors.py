@@ -51,6 +51,19 @@ class SparkJobFailed(JobFailed):
         )
 
 
+class JvmEnded(JobFailed):
+    """Spark's JVM is gone: it was killed, it ran out of memory, or it crashed."""
+
+    log: str
+    """The file that has Spark's own words."""
+
+    def __str__(self) -> str:
+        return (
+            "Spark's JVM has ended: something killed it, or the machine has no memory left;"
+            f" {_NOTHING}. A retry goes on where the ledger stands. Spark's log is {self.log}"
+        )
+
+
 class SparkJobCancelled(JobFailed):
     """Another thread has stopped the job."""
 

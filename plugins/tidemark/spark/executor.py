@@ -23,7 +23,7 @@ from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.cluster import Cluster
 from tidemark.spark.direct import Direct, Done, Rows, refuse_untransformed
-from tidemark.spark.failure import failed, marked, new_token
+from tidemark.spark.failure import answers, failed, marked, new_token
 from tidemark.spark.frame import Shape, attempts, shape_of, staged, transformed
 from tidemark.spark.jobs import Jobs
 from tidemark.spark.packing import pack
@@ -182,7 +182,8 @@ class SparkExecutor:
         except Exception as error:
             self._jobs.refuse_cancelled()
             log.debug("the job failed", exc_info=error)
-            raise failed(error, self._token) from None
+            is_gone = self._spark is not None and not answers(self._spark)
+            raise failed(error, self._token, is_jvm_gone=is_gone) from None
 
 
 def spark_executor(

@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from secrets import token_hex
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark import SparkContext
 from pyspark.errors import QueryExecutionException, UnknownException
 
 from tidemark.errors import TidemarkError, retold, told
 from tidemark.spark.cause import cause
-from tidemark.spark.errors import SparkJobFailed, TaskRaised, TransformRaised
+from tidemark.spark.errors import JvmEnded, SparkJobFailed, TaskRaised, TransformRaised
 from tidemark.spark.words import words_file
 
 _MAY_PASS = (OSError, MemoryError, Py4JError, QueryExecutionException, UnknownException)
@@ -63,10 +64,23 @@ def recognised(text: str, token: str) -> TidemarkError | None:
     return retold(json.loads(found[1])) if found else None
 
 
-def failed(error: Exception, token: str) -> TidemarkError:
+def answers(spark: SparkContext) -> bool:
+    """Whether Spark's JVM lives: what its death raises in Python can be anything."""
+    try:
+        spark.statusTracker().getActiveJobsIds()
+    except Py4JJavaError:
+        return True
+    except Exception:
+        return False
+    return True
+
+
+def failed(error: Exception, token: str, *, is_jvm_gone: bool = False) -> TidemarkError:
     """The error of ours that says what ended a job; its class says whether a retry may help."""
     if ours := recognised(str(error), token):
         return ours
+    if is_jvm_gone:
+        return JvmEnded(log=str(words_file()))
     if isinstance(error, _MAY_PASS):
         return SparkJobFailed(
             cause=cause(error),

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import IO, Any
 
-from pyspark import SparkContext
+from pyspark import SparkContext, accumulators
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 
@@ -68,8 +68,11 @@ def _take_loggers(path: Path) -> None:
     """What Python's side of Spark logs with tracebacks stands in the file too.
 
     py4j logs each call that a signal or the JVM's death interrupts, some by no logger of its own;
-    pyspark each exception that has a query's context.
+    pyspark each exception that has a query's context. The server of its accumulators prints what
+    the JVM's death makes of its request.
     """
+    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        server.handle_error = _log_request
     for handler in logging.getLogger().handlers:
         handler.addFilter(_is_not_of_py4j)
     for logger in (logging.getLogger("py4j"), *map(PySparkLogger.getLogger, QUERY_LOGGERS)):
@@ -77,6 +80,10 @@ def _take_loggers(path: Path) -> None:
             logger.propagate = False
             logger.handlers.clear()
             logger.addHandler(logging.FileHandler(path, delay=True))
+
+
+def _log_request(server: Any, request: Any, address: Any) -> None:
+    logging.getLogger("py4j").warning("accumulators of %s", address, exc_info=True)
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:

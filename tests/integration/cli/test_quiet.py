@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from tests.support.commands import settle_in, write_pipeline
 from tests.support.produce import good, produce
 from tests.support.waiting import until
 from tests.support.world import World
+
+from tidemark import failpoints
 
 pytestmark = pytest.mark.spark
 
@@ -121,5 +124,39 @@ def processes_of(log: Path) -> list[psutil.Process]:
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.environ().get("TIDEMARK_SPARK_LOG") == str(log):
+                found.append(process)
+    return found
+
+
+def test_a_killed_jvm_is_named_and_the_next_run_goes_on(world: World, project: Path) -> None:
+    """B16: it says neither that the transform is wrong nor what Python met in its place."""
+    run = started("run", "dags/pipeline.yaml", "-o", "json", env=os.environ | STOPS)
+    family = psutil.Process(run.pid)
+    until(lambda: stopped(family) or run.poll() is not None, SECONDS)
+    workers = stopped(family)
+    [jvm] = [one for one in family.children() if one.name() == "java"]
+    jvm.kill()
+    out, said = run.communicate(timeout=SECONDS)
+    for worker in workers:
+        with suppress(psutil.NoSuchProcess):
+            worker.kill()
+    assert run.returncode == 1
+    error = json.loads(out)["error"]
+    assert (error["code"], error["case"]) == ("JOB_FAILED", "JvmEnded")
+    assert not {"Traceback", "EOFError", "Py4J"} & set(re.findall(r"\w+", said))
+    again = started("run", "dags/pipeline.yaml")
+    assert again.wait(SECONDS) == 0
+    assert len(world.rows()) == 4000
+
+
+STOPS = {failpoints.VARIABLE: "read.middle=stop"}
+
+
+def stopped(family: psutil.Process) -> list[psutil.Process]:
+    """Processes below it that stand at a failpoint."""
+    found = []
+    for process in family.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if process.status() == psutil.STATUS_STOPPED:
                 found.append(process)
     return found
