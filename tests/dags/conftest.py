@@ -6,13 +6,15 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
+    from fastapi.testclient import TestClient
 
 PROJECT = Path(__file__).resolve().parents[2]
 HOME = Path(tempfile.mkdtemp(prefix="tidemark-airflow-"))
@@ -30,6 +32,7 @@ if "airflow" not in sys.modules:
     os.environ.update(SETTINGS)
 
 PASSWORD = "correct horse"
+HERE = "http://127.0.0.1"
 
 
 @pytest.fixture(scope="session")
@@ -83,3 +86,39 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> str:
     for name, shape in shapes.items():
         monkeypatch.setenv(f"AIRFLOW_CONN_{name}", json.dumps(shape))
     return PASSWORD
+
+
+@pytest.fixture(scope="module")
+def client(bag: "DagBag") -> Iterator["TestClient"]:
+    """Airflow's app with this project's plugin and DAGs; ledger and Kafka can't be reached."""
+    from airflow.api_fastapi.app import create_app, purge_cached_app
+    from fastapi.testclient import TestClient
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW__CORE__AUTH_MANAGER", "tests.support.some_dags.SomeDags")
+        patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", "x" * 64)
+        patch.setenv("AIRFLOW_CONN_TIDEMARK_WAREHOUSE", json.dumps(_postgres()))
+        kafka = {"bootstrap.servers": "127.0.0.1:1", "sasl.password": PASSWORD}
+        patch.setenv(
+            "AIRFLOW_CONN_TIDEMARK_KAFKA", json.dumps({"conn_type": "kafka", "extra": kafka})
+        )
+        patch.setattr("tidemark.page.credentials.PATIENCE", 1)
+        fill_metadata(bag)
+        yield TestClient(create_app(apps="core"), base_url=HERE)
+        purge_cached_app()
+
+
+def token(*dag_ids: str) -> dict[str, str]:
+    """The header of a user who may read these DAGs."""
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    user = SimpleAuthManagerUser(username=" ".join(dag_ids) or "nobody", role="viewer")
+    return {"Authorization": f"Bearer {get_auth_manager().generate_jwt(user)}"}
+
+
+def _postgres() -> dict[str, Any]:
+    return {
+        "conn_type": "postgres", "host": "127.0.0.1", "port": 1, "login": "tidemark",
+        "password": PASSWORD, "schema": "warehouse",
+    }  # fmt: skip

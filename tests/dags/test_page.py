@@ -1,6 +1,5 @@
 """The pages in Airflow's own api-server app: who sees what, and what no answer holds."""
 
-import json
 import re
 import runpy
 from collections.abc import Iterator
@@ -12,14 +11,13 @@ from uuid import uuid4
 
 import psycopg2
 import pytest
-from tests.dags.conftest import PASSWORD, PROJECT, fill_metadata
+from tests.dags.conftest import PASSWORD, PROJECT, token
 from tests.support.region import postgres_connection
 
 from tidemark.ledger.migrate import migrate
 from tidemark.postgres.transaction import connect
 
 if TYPE_CHECKING:
-    from airflow.dag_processing.dagbag import DagBag
     from fastapi.testclient import TestClient
 
 PAGES = (
@@ -34,43 +32,6 @@ PAGES = (
     "/tidemark/static/page.js",
 )
 OF_REGION = [path for path in PAGES if "/dag/" in path]
-HERE = "http://127.0.0.1"
-
-
-@pytest.fixture(scope="module")
-def client(bag: "DagBag") -> Iterator["TestClient"]:
-    """Airflow's app with this project's plugin and DAGs; ledger and Kafka can't be reached."""
-    from airflow.api_fastapi.app import create_app, purge_cached_app
-    from fastapi.testclient import TestClient
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AIRFLOW__CORE__AUTH_MANAGER", "tests.support.some_dags.SomeDags")
-        patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", "x" * 64)
-        patch.setenv("AIRFLOW_CONN_TIDEMARK_WAREHOUSE", json.dumps(_postgres()))
-        kafka = {"bootstrap.servers": "127.0.0.1:1", "sasl.password": PASSWORD}
-        patch.setenv(
-            "AIRFLOW_CONN_TIDEMARK_KAFKA", json.dumps({"conn_type": "kafka", "extra": kafka})
-        )
-        patch.setattr("tidemark.page.credentials.PATIENCE", 1)
-        fill_metadata(bag)
-        yield TestClient(create_app(apps="core"), base_url=HERE)
-        purge_cached_app()
-
-
-def token(*dag_ids: str) -> dict[str, str]:
-    """The header of a user who may read these DAGs."""
-    from airflow.api_fastapi.app import get_auth_manager
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
-
-    user = SimpleAuthManagerUser(username=" ".join(dag_ids) or "nobody", role="viewer")
-    return {"Authorization": f"Bearer {get_auth_manager().generate_jwt(user)}"}
-
-
-def _postgres() -> dict[str, Any]:
-    return {
-        "conn_type": "postgres", "host": "127.0.0.1", "port": 1, "login": "tidemark",
-        "password": PASSWORD, "schema": "warehouse",
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize("path", PAGES)

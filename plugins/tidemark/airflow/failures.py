@@ -42,8 +42,8 @@ def as_airflow_failure(*final: type[TidemarkError]) -> Iterator[None]:
 
 
 def keep_code(code: str) -> None:
-    """The running task ends with this error: the run's note will tell it."""
+    """The running task ends with this error: its XCom `tidemark_error` says so, and the page."""
     try:
         get_current_context()["ti"].xcom_push(ERROR, code)
     except Exception as error:  # the task's own error is what counts
-        log.info("the run's note will not tell %s: %s", code, error)
+        log.info("the page will not tell %s: %s", code, error)

@@ -1,11 +1,9 @@
-"""What Airflow loads: the pages, their links, a tab on each DAG, the notes of failed runs."""
+"""What Airflow loads: pages, their links, a tab on each DAG. No listener: none of it schedules."""
 
 from functools import cached_property
 from typing import Any, ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
-
-from tidemark.page import notes
 
 PREFIX = "/tidemark"
 
@@ -14,7 +12,6 @@ class TidemarkPlugin(AirflowPlugin):  # type: ignore[misc]
     """Loaded in each of Airflow's processes; the api-server alone imports the pages."""
 
     name = "tidemark"
-    listeners: ClassVar[list[Any]] = [notes]
     # Without a slash in front: they are found behind a path prefix too.
     external_views: ClassVar[list[dict[str, Any]]] = [
         {

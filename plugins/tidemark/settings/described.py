@@ -13,7 +13,7 @@ from tidemark.settings.pipeline import Pipeline
 KEY = "tidemark"
 
 ERROR = "tidemark_error"
-"""The XCom in which a failed task keeps its error's code, of which the run's note is made."""
+"""The XCom in which a failed task keeps its error's code, which the page tells."""
 
 
 class Role(StrEnum):

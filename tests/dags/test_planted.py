@@ -1,0 +1,146 @@
+"""What a task or a DAG of others can leave where the pages and the scheduler look: nothing ends."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from tests.dags.conftest import token
+from tests.support.said import said
+
+if TYPE_CHECKING:
+    from fastapi.testclient import TestClient
+
+PLANTED = {"long": "x" * 2000, "dict": {"code": "DATA_LOST"}, "number": 13, "large": "y" * 10**7}
+
+
+@pytest.fixture
+def session(client: "TestClient") -> Iterator[Any]:
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        yield session
+
+
+@pytest.fixture
+def run(session: Any) -> Iterator[Any]:
+    """The newest run of `flights`, at work."""
+    from airflow.models.dag_version import DagVersion
+    from airflow.models.dagrun import DagRun
+    from airflow.models.serialized_dag import SerializedDagModel
+    from airflow.utils.state import DagRunState
+    from airflow.utils.types import DagRunTriggeredByType, DagRunType
+
+    dag = SerializedDagModel.get_dag("flights", session=session)
+    version = DagVersion.get_latest_version("flights", session=session)
+    now = datetime.now(UTC)
+    run = DagRun(
+        dag_id="flights", run_id=f"r-{uuid4().hex[:8]}", logical_date=now, run_after=now,
+        run_type=DagRunType.MANUAL, state=DagRunState.RUNNING,
+        triggered_by=DagRunTriggeredByType.TEST,
+    )  # fmt: skip
+    session.add(run)
+    session.flush()
+    run.dag = dag
+    run.verify_integrity(session=session, dag_version_id=version.id)
+    yield run
+    session.delete(run)
+
+
+def keep(run: Any, task_id: str, value: Any, second: int, session: Any) -> None:
+    """A task of the run has kept this as its error."""
+    from airflow.models.xcom import XComModel
+
+    from tidemark.settings.described import ERROR
+
+    instance = next(one for one in run.task_instances if one.task_id == task_id)
+    session.add(
+        XComModel(
+            dag_run_id=run.id, dag_id="flights", run_id=run.run_id, task_id=task_id,
+            map_index=instance.map_index, key=ERROR, value=value,
+            timestamp=datetime.now(UTC) + timedelta(seconds=second),
+        )
+    )  # fmt: skip
+    session.flush()
+
+
+def told_of(run: Any, session: Any) -> tuple[str, str] | None:
+    """What the pages take from it."""
+    from tidemark.page.kept_errors import first_errors
+
+    return first_errors([run.id], session).get(run.id)
+
+
+def ends(run: Any, state: str, session: Any) -> None:
+    """As Airflow's scheduler tells it to its listeners, and keeps it."""
+    from airflow.listeners.listener import get_listener_manager
+    from airflow.plugins_manager import integrate_listener_plugins
+    from airflow.utils.state import DagRunState
+
+    integrate_listener_plugins(get_listener_manager())
+    run.state = DagRunState(state)
+    run.notify_dagrun_state_changed(msg="said by a test")
+    session.commit()
+
+
+def test_the_first_error_of_a_failed_run_is_told(run: Any, session: Any) -> None:
+    keep(run, "close", "RUN_NOT_DONE", 2, session)
+    keep(run, "drain", "DATA_LOST", 1, session)
+    assert told_of(run, session) == ("drain", "DATA_LOST")
+
+
+@pytest.mark.parametrize("value", PLANTED.values(), ids=PLANTED)
+def test_what_is_no_code_of_ours_is_no_error(run: Any, session: Any, value: Any) -> None:
+    """G120. Nor does it hide one that is."""
+    keep(run, "drain", value, 1, session)
+    assert told_of(run, session) is None
+    keep(run, "close", "RUN_NOT_DONE", 2, session)
+    assert told_of(run, session) == ("close", "RUN_NOT_DONE")
+
+
+@pytest.mark.parametrize("value", PLANTED.values(), ids=PLANTED)
+def test_whatever_a_task_keeps_the_pages_live(
+    client: "TestClient", run: Any, session: Any, value: Any
+) -> None:
+    keep(run, "drain", value, 1, session)
+    ends(run, "failed", session)
+    for path in ("/tidemark/", "/tidemark/dag?dag_id=flights"):
+        found = client.get(path, headers=token("flights"))
+        assert found.status_code == 200
+        assert len(found.text) < 10**5
+
+
+@pytest.mark.parametrize("state", ["failed", "success"])
+@pytest.mark.parametrize("value", [*PLANTED.values(), "DATA_LOST"], ids=[*PLANTED, "ours"])
+def test_whatever_a_task_keeps_the_scheduler_goes_on(
+    run: Any, session: Any, value: Any, state: str
+) -> None:
+    """B21, G120: nothing of ours hears of it, so nothing of ours can end its loop."""
+    keep(run, "drain", value, 1, session)
+    ends(run, state, session)
+    assert (str(run.state), run.note) == (state, None)
+
+
+def test_the_plugin_has_no_listener() -> None:
+    """G120."""
+    from airflow.listeners.listener import get_listener_manager
+    from airflow.plugins_manager import integrate_listener_plugins
+
+    from tidemark.page.plugin import TidemarkPlugin
+
+    assert TidemarkPlugin.listeners == []
+    integrate_listener_plugins(get_listener_manager())
+    heard = map(str, get_listener_manager().pm.get_plugins())
+    assert not [one for one in heard if "tidemark" in one]
+
+
+def test_an_error_is_the_tasks_own_though_its_code_can_not_be_kept() -> None:
+    """Outside a task, as when Airflow's API does not answer."""
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from tidemark.airflow.failures import as_airflow_failure
+    from tidemark.errors import Refused
+
+    with pytest.raises(AirflowFailException, match="REFUSED: no"), as_airflow_failure():
+        raise said(Refused, "no")
