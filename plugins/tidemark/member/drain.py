@@ -2,14 +2,13 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from tidemark.errors import DataLost, Fenced, TidemarkError
 from tidemark.kafka.assignment import Partitions
-from tidemark.ledger.reader import Progress
 from tidemark.member.display import Display
 from tidemark.member.kafka_facts import KafkaFacts
 from tidemark.member.member_run import MemberRun
@@ -17,7 +16,7 @@ from tidemark.member.publisher import Publisher
 from tidemark.member.sending import may_plan
 from tidemark.member.stall import StallDetector
 from tidemark.member.watch import watched
-from tidemark.member.work import Work, next_work
+from tidemark.member.work import Otherwise, Work, next_step, own_work
 from tidemark.model.batch import Batch
 from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS
 from tidemark.protocol.plan import plan_batch
@@ -55,8 +54,6 @@ class Drain:
         self._display = Display(run)
         self._stager: Stager | None = None
         self._publisher = Publisher(run, self._stall, self._cancel)
-        self._for_others: tuple[Sequence[int], Partitions] | None = None
-        """Batches, and what this member owned when none of that was left to do in them."""
 
     def work(self) -> Drained:
         """Drain batch after batch until the ledger, under this epoch, says that the run is done.
@@ -95,21 +92,19 @@ class Drain:
 
         Raises:
             Fenced: the run's epoch has passed.
+            NoProgress, Unreachable: see `StallDetector.progress`.
         """
-        return self._progress().is_done
-
-    def _progress(self) -> Progress:
         progress = self._stall.progress()
         if progress.epoch != self._run.epoch:
             raise self._run.fenced()
-        return progress
+        return progress.is_done
 
     def _drain_batches(self) -> None:
         if self._run.is_expected and not self.is_done():
             self._start()  # beside the join
         pause = WAIT_SECONDS
-        while not (progress := self._progress()).is_done:
-            if self._drain_next(progress.unpublished_seqs) or self._publisher.wait():
+        while not self.is_done():
+            if self._drain_next() or self._publisher.wait():
                 pause = WAIT_SECONDS
             else:
                 self._display.show("waiting")
@@ -118,28 +113,21 @@ class Drain:
         self._publisher.wait()
         self._display.show("done")
 
-    def _drain_next(self, seqs: Sequence[int]) -> bool:
-        """Drain, or publish, what is there for this member, planned if nobody has; else False.
-
-        What it owns of the batches is looked at once, and again when these or that change.
-        """
-        owned = self._run.member.assigned()
-        if not owned or self._for_others == (seqs, owned):
+    def _drain_next(self) -> bool:
+        """Drain, or publish, what is there for this member, planned if nobody has; else False."""
+        if not (owned := self._run.member.assigned()):
             return False
         stager, in_hand = self._stager or self._start(), self._publisher.in_hand
-        batches, planning = self._planned(owned), None
-        if not batches:
+        step, planning = next_step(self._planned(owned), owned, in_hand), None
+        if step is Otherwise.plan:
             with remembered("plan") as planning:
-                batches = self._plan()
-        if work := next_work(batches, owned, in_hand):
-            self._drain_batch(stager, work, planning)
+                step = next_step(self._plan(), owned, in_hand)
+        if isinstance(step, Work):
+            self._drain_batch(stager, step, planning)
             return True
-        if batches:
+        if step is not Otherwise.plan:
             record(planning)  # for others
-        if batches and batches[0].is_complete:
-            return self._publisher.publish_complete(stager.movers)
-        self._for_others = ([batch.seq for batch in batches], owned) if batches else None
-        return False
+        return step is Otherwise.publish and self._publisher.publish_complete(stager.movers)
 
     def _start(self) -> "Stager":
         from tidemark.member.stager import Stager  # Arrow: a run without a backlog needs none
@@ -199,7 +187,7 @@ class Drain:
         run, facts = self._run, self._kafka.now()
         with suppress(DataLost), traced("plan"):  # it is looked at again when the batch is due
             for batch in plan_batch(run.ledger, run.region, run.epoch, facts):
-                if next_work([batch], run.member.assigned(), None):
+                if own_work([batch], run.member.assigned(), None):
                     stager.make_tables(batch)
 
     def _summary(self, seconds: float) -> Drained:
