@@ -13,7 +13,7 @@ from tidemark.member.display import Display
 from tidemark.member.kafka_facts import KafkaFacts
 from tidemark.member.member_run import MemberRun
 from tidemark.member.publisher import Publisher
-from tidemark.member.sending import may_plan
+from tidemark.member.sending import Turn, may_plan
 from tidemark.member.stall import StallDetector
 from tidemark.member.watch import watched
 from tidemark.member.work import Otherwise, Work, next_step, own_work
@@ -53,7 +53,7 @@ class Drain:
         self._kafka = KafkaFacts(run, self._stall)
         self._display = Display(run)
         self._stager: Stager | None = None
-        self._publisher = Publisher(run, self._stall, self._cancel)
+        self._publisher = Publisher(run, self._stall, Turn(run, clock), self._cancel)
 
     def work(self) -> Drained:
         """Drain batch after batch until the ledger, under this epoch, says that the run is done.
