@@ -12,7 +12,7 @@ from tidemark.decode.outcome import MAX_VALUE_BYTES
 from tidemark.kafka import admin, config
 from tidemark.member import retire, watch
 from tidemark.model import membership, table_name
-from tidemark.postgres import parameters, transaction
+from tidemark.postgres import parameters, session, transaction
 from tidemark.settings import connections, field_types, fields
 from tidemark.settings.decode import Metadata
 from tidemark.settings.errors import ALLOWED
@@ -177,8 +177,10 @@ def _postgres() -> str:
         named as libpq names them: host `a,b`, and a `port` for all or, as text in the connection or
         in its `extra`, `5432,5433`; then `target_session_attrs=read-write` finds the primary unless
         the extra says otherwise. Where the connection says nothing Tidemark sets
-        {assigned(fixed)}. Sessions of Spark's tasks, which stage rows, set
-        {assigned(task_sessions.TASK_TIMEOUTS)} for themselves, whatever the role has: a statement
+        {assigned(fixed)}. Each session sets {assigned(session.SETTINGS)} for itself, whatever the
+        role has: one whose client's machine is gone ends, and what it held is free. Sessions of
+        Spark's tasks, which stage rows, set
+        {assigned(task_sessions.TASK_TIMEOUTS)} too: a statement
         is one block of rows, so no time-out of the role ends a long COPY, and an executor that has
         stopped holds no table for ever. Those of ledger transactions stand under
         [Time-outs](#time-outs). The rights that the login needs stand in

@@ -75,6 +75,10 @@ class Calls:
     def reset(self, ledger: FakeLedger) -> None:
         settle(ledger, FakeGroup(), REGION, ResetRequest("test", "a test"))
 
+    def planned(self, ledger: FakeLedger, epoch: int) -> tuple[Batch, ...]:
+        """As a member looks at them, without the lock of the region."""
+        return tuple(one for one in ledger.unpublished_batches(REGION) if one.epoch == epoch)
+
     def plan(self, ledger: FakeLedger, epoch: int) -> tuple[Batch, ...]:
         return plan_batch(ledger, REGION, epoch, self._facts)
 

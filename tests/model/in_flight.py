@@ -1,30 +1,37 @@
 """Every order of events in a small world: two batches in flight, two members, their zombies.
 
-Each step calls the library's own function (settle, plan_batch, next_work, contribute_and_publish,
-publish_complete, close) on a ledger in memory. Between two steps of one process everybody else may
-do all that they can, so that a process sleeps before every transaction.
+Each step calls the library's own function (settle, plan_batch, next_step, contribute_and_publish,
+publish_complete, close) on a ledger in memory, in the order of a member's own loop: it looks, plans
+where nothing is planned, drains, plans the batch after that one, contributes. Between two steps of
+one process everybody else may do all that they can, so that a process sleeps before every
+transaction.
+
+Partitions come and go at each look. The end of a run may not rest on that: each member's own one is
+enough.
 
 Not in it: the mirror (each settle writes it at once), rewinds, a second open beside an open, and
 what happens inside a transaction, which Postgres keeps from others.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from itertools import count
 from typing import Any
 
 from tests.model.calls import Calls
-from tests.model.processes import Faults, Member, Part, State, gone, put, spent
+from tests.model.processes import Faults, Member, Part, Partitions, State, gone, put, spent
 from tests.model.promises import broken_promise, is_done
 from tests.support.fake_ledger import Asleep
 from tests.support.fake_tables import TOPIC, Tables
 
 from tidemark.errors import ClaimsLost, Fenced, OutcomeUnknown, StagingLost
-from tidemark.member.work import InHand, next_work
+from tidemark.member.work import InHand, Otherwise, Work, next_step
 from tidemark.model.batch import ONLY, Batch
 from tidemark.model.bounds import Bounds
 from tidemark.model.offsets import TopicPartition
 from tidemark.protocol.publish import Outcome, Result
+
+Batches = tuple[Batch, ...]
 
 
 class Wrong(Exception):
@@ -32,7 +39,7 @@ class Wrong(Exception):
 
 
 Step = tuple[str, State, bool]
-"""What happens, what comes of it, and whether it is a fault."""
+"""What happens, what comes of it, and whether no end may rest on it: a fault, or a rebalance."""
 
 
 class World:
@@ -57,11 +64,13 @@ class World:
         """All that may happen next; raises Wrong where a process is told what is not so."""
         for place, member in enumerate(state.members):
             name = f"member {member.number}"
-            if member.drains is None and (member.given or not member.hand):
+            if member.looks:
                 yield from self._look(state, place, name)
             if member.drains is not None and not member.hand:
                 yield f"{name} stages", self._staged(state, place), False
-            if member.hand:
+            if member.hand == "prepare":
+                yield from self._prepare(state, place, name)
+            elif member.hand:
                 yield from self._go_on(state, place, name)
             if state.faults.crash and (member.drains or member.hand):
                 crashed = self._again(spent(state, "crash"), place)
@@ -103,39 +112,69 @@ class World:
         return state._replace(members=tuple(sorted((*state.members, fresh))))
 
     def _look(self, state: State, place: int, name: str) -> Iterator[Step]:
-        """A member plans, or takes what is planned, and chooses."""
+        """A member looks at what is planned, plans where nothing is, and chooses."""
         member = state.members[place]
+        batches, _ = self.calls.call(state.tables, Calls.planned, member.epoch)
+        for owned in self._assigned[member.slot]:
+            found = tuple(batch.seq for batch in batches), owned
+            if member.memo != found:
+                yield from self._looked(state, place, name, batches, owned)
+
+    def _looked(
+        self, state: State, place: int, name: str, batches: Batches, owned: Partitions
+    ) -> Iterator[Step]:
+        member = state.members[place]
+        if _step(member, batches, owned) is not Otherwise.plan:
+            yield self._chosen(state, place, name, batches, owned)
+            return
+
+        def choose(planned: State, found: Batches) -> Step:
+            if found or member.hand:
+                return self._chosen(planned, place, name, found, owned)
+            _expect(is_done(self.calls.tables[planned.tables]), f"{name} is told that it is done")
+            return f"{name} is done", gone(planned, place), False
+
+        yield from self._plan(state, place, name, choose)
+
+    def _prepare(self, state: State, place: int, name: str) -> Iterator[Step]:
+        """Before it contributes, a member plans the batch after."""
+        contributes = state.members[place]._replace(hand="contribute")
+
+        def go_on(planned: State, _: Batches) -> Step:
+            return f"{name} prepares", put(planned, place, contributes), False
+
+        yield from self._plan(state, place, name, go_on)
+
+    def _plan(
+        self, state: State, place: int, name: str, go_on: Callable[[State, Batches], Step]
+    ) -> Iterator[Step]:
+        epoch = state.members[place].epoch
         for fate, paid in _fates(state, asleep=False):
-            told, after = self.calls.call(state.tables, Calls.plan, member.epoch, fates=fate)
+            told, after = self.calls.call(state.tables, Calls.plan, epoch, fates=fate)
             then = paid._replace(tables=after)
             if told is OutcomeUnknown:
                 yield f"{name} plans, COMMIT {fate[0]}", self._again(then, place), True
             elif isinstance(told, tuple):
-                for what, chosen in dict.fromkeys(self._choices(then, place, told)):
-                    yield f"{name} {what}", chosen, False
+                yield go_on(then, told)
             else:
                 yield f"{name} is fenced", self._told(then, place, told), False
 
-    def _choices(
-        self, state: State, place: int, batches: tuple[Batch, ...]
-    ) -> Iterator[tuple[str, State]]:
-        member, tables = state.members[place], self.calls.tables[state.tables]
-        if not batches and not member.hand:
-            _expect(is_done(tables), f"member {member.number} is told that the run is done")
-            yield "is done", gone(state, place)
-        in_hand = member.given and InHand(
-            member.given.batch, member.given.contribution(member.number)
-        )
-        for assigned in self._assigned[member.slot]:
-            if work := next_work(batches, assigned, in_hand):
-                batch = work.batch
-                part = Part(batch.seq, batch.epoch, batch.size, work.spans)
-                takes = put(state, place, member._replace(drains=part))
-                yield f"takes {', '.join(map(str, part.spans))}", takes
-            elif batches and batches[0].is_complete and not member.hand:
-                yield "finds a batch complete", put(state, place, member._replace(hand="publish"))
-            else:
-                yield "waits", state
+    def _chosen(
+        self, state: State, place: int, name: str, batches: Batches, owned: Partitions
+    ) -> Step:
+        member = state.members[place]
+        step = _step(member, batches, owned)
+        if isinstance(step, Work):
+            part = Part(step.batch.seq, step.batch.epoch, step.batch.size, step.spans)
+            what, then = f"takes {', '.join(map(str, part.spans))}", member._replace(drains=part)
+        elif step is Otherwise.publish:
+            what, then = "finds a batch complete", member._replace(hand="publish")
+        else:
+            what, then = "waits", member
+            if "memo" in self.calls.without and batches:
+                then = member._replace(memo=(tuple(one.seq for one in batches), owned))
+        is_rebalance = owned != self._assigned[member.slot][0]
+        return f"{name} {what}", put(state, place, then), is_rebalance
 
     def _staged(self, state: State, place: int) -> State:
         """What a discarded batch is staged for, nobody can name any more."""
@@ -146,7 +185,7 @@ class World:
             [winner] = part.contribution(member.number).winners
             rows = {(part.seq, winner.member, winner.attempt, span) for span in part.spans}
             tables = tables._replace(staged=tables.staged | rows)
-        given = member._replace(drains=None, hand="contribute", given=part)
+        given = member._replace(drains=None, hand="prepare", given=part)
         return put(state._replace(tables=self.calls.number(tables)), place, given)
 
     def _go_on(self, state: State, place: int, name: str) -> Iterator[Step]:
@@ -205,6 +244,12 @@ class World:
         if tables.run and tables.run[0] == tables.epoch and is_closed != is_done(tables):
             return f"close says {is_closed}"
         return ""
+
+
+def _step(member: Member, batches: Batches, owned: Partitions) -> Work | Otherwise:
+    part = member.in_hand
+    in_hand = InHand(part.batch, part.contribution(member.number)) if part else None
+    return next_step(batches, owned, in_hand)
 
 
 def _is_so(tables: Tables, member: Member, told: Outcome) -> bool:

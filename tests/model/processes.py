@@ -6,7 +6,9 @@ from tests.support.fake_tables import REGION
 
 from tidemark.model.batch import ONLY, Batch
 from tidemark.model.contribution import Attempt, Contribution, SpanRead
-from tidemark.model.offsets import Span
+from tidemark.model.offsets import Span, TopicPartition
+
+Partitions = frozenset[TopicPartition]
 
 
 class Part(NamedTuple):
@@ -37,8 +39,21 @@ class Member(NamedTuple):
     epoch: int
     drains: Part | None = None
     hand: str = ""
-    """What its publisher does next: contribute or publish; with `ask`, COMMIT had no answer."""
+    """What it does next with what is staged: prepare (plan the batch after it), contribute or
+    publish; with `ask`, COMMIT had no answer."""
     given: Part | None = None
+    memo: tuple[tuple[int, ...], Partitions] | None = None
+    """Of the seeded bug `memo` alone: the batches of which nothing was left to do, and for whom."""
+
+    @property
+    def in_hand(self) -> Part | None:
+        """What its publisher contributes meanwhile."""
+        return self.given if self.hand != "prepare" else None
+
+    @property
+    def looks(self) -> bool:
+        """Whether its loop comes to look: it neither drains nor publishes by itself."""
+        return not self.drains and (not self.hand or bool(self.in_hand))
 
 
 class Faults(NamedTuple):

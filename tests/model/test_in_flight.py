@@ -100,6 +100,7 @@ UNASKED = (contribute, "_look_up", lambda *given: Outcome(Result.published, seq=
         ({ANY_NUMBER, "in flight"}, "in epoch 1 are unpublished", ((2, 2), 1), NONE),
         ({BY_WHO_COMPLETES}, "the run is never done", APART, NONE),
         ({UNASKED}, "published 1 is not so", APART, UNANSWERED),
+        ({"memo"}, "the run is never done", TOGETHER, NONE),
     ],
     ids=lambda value: " and ".join(sorted(map(_name, value))) if isinstance(value, set) else "",
 )

@@ -17,7 +17,7 @@ class Clock:
     def move(self, seconds: float) -> None:
         """So much time has passed, and whoever waits has judged it; for one who waits at a time.
 
-        It looks at most twice each time that it judges: by the fifth look it has judged once.
+        It looks at most three times each time that it judges: by the fifth look it has judged once.
         """
         self.now += seconds
         seen = self._looks

@@ -47,6 +47,8 @@ class DrivenRegion:
     """Merged by section into what `file` says of every region."""
     registry: Connection | None = None
     """A schema registry's connection, if there is one."""
+    clock: Callable[[], float] = time.monotonic
+    """By which its members wait for others."""
 
     @property
     def file(self) -> dict[str, Any]:
@@ -99,7 +101,6 @@ class DrivenRegion:
         name: str,
         executor_of: ExecutorOf,
         slot: int = 1,
-        clock: Callable[[], float] = time.monotonic,
     ) -> Drained:
         """The drain task of one member."""
         return drain_run(
@@ -109,7 +110,7 @@ class DrivenRegion:
             member_name=name,
             executor_of=executor_of,
             slot=slot,
-            clock=clock,
+            clock=self.clock,
         )
 
     def close(self, run_id: str = "run") -> Closed:

@@ -36,7 +36,7 @@ AIRFLOW = ("integration/airflow/test_e2e.py", "browser/test_pages.py")
 
 DAGS = tuple(
     f"dags/test_{of}.py"
-    for of in ("wiring", "lineage", "dags", "notes", "on_data", "operator", "page", "replays")
+    for of in ("wiring", "lineage", "dags", "on_data", "operator", "page", "planted", "replays")
 )
 """Files that import Airflow, for four CPU seconds, into the worker's own process."""
 

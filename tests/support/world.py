@@ -1,7 +1,6 @@
 """A region of a test's own on real Kafka and real Postgres, driven as Airflow would drive it."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -33,8 +32,6 @@ class World(DrivenRegion):
     before: Hook = nothing
     after: Hook = nothing
     overrides: tuple[str, ...] = ()
-    clock: Callable[[], float] = time.monotonic
-    """By which its members wait for others."""
 
     def produce(self, count: int, partition: int = 0, start: int = 0) -> None:
         """Numbered records are in the topic."""
@@ -53,7 +50,7 @@ class World(DrivenRegion):
 
     def drain(self, run_id: str = "run", slot: int = 1) -> Drained:
         """The drain task of one member."""
-        return self.join(run_id, f"m{slot}", self.executor_of, slot, self.clock)
+        return self.join(run_id, f"m{slot}", self.executor_of, slot)
 
     def member(self, slot: int = 1, run_id: str = "run") -> "Future[Drained]":
         """A member at work in a thread of its own."""

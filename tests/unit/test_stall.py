@@ -1,4 +1,4 @@
-"""How long a member waits beside a broker that comes and goes."""
+"""How long a member waits beside a broker that comes and goes, or a lock that somebody holds."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -11,16 +11,28 @@ from tidemark.errors import NoProgress, Unreachable
 from tidemark.kafka.holders import Holder
 from tidemark.ledger.reader import Progress
 from tidemark.member.errors import RunStalled
-from tidemark.member.stall import StallDetector
+from tidemark.member.stall import EXCUSED, FOREIGN_SECONDS, LOCKED_SECONDS, StallDetector
+from tidemark.model.batch import PlannedSpan
+from tidemark.model.offsets import Span
 
 SECONDS = 60
+
+WAITING = PlannedSpan(Span("t", 0, 0, 10), "id")
+"""What nobody has claimed."""
 
 
 class Run:
     """A run that one member waits in, second by second, as its ledger and its group tell it."""
 
-    def __init__(self, is_away: Callable[[int], bool], sending: Any = None) -> None:
+    def __init__(
+        self,
+        is_away: Callable[[int], bool],
+        sending: Any = None,
+        is_locked: Callable[[int], bool] = lambda _: False,
+    ) -> None:
         self.now, self.claimed, self.sent, self.is_away = 0, 0, 0, is_away
+        self.is_locked = is_locked
+        self.holders: list[Holder] = []
         self.sending = sending
         self.stall = StallDetector(self.run, lambda: self.now)
 
@@ -29,7 +41,8 @@ class Run:
         """What the member knows of it."""
         ledger = SimpleNamespace(
             progress=lambda *_: Progress(1, 0, self.claimed, False, (), self.sent),
-            unpublished_batches=lambda *_: (SimpleNamespace(seq=1, unclaimed=()),),
+            is_being_decided=lambda *_: self.is_locked(self.now),
+            unpublished_batches=lambda *_: (SimpleNamespace(seq=1, unclaimed=(WAITING,)),),
         )
         pipeline = SimpleNamespace(no_progress_seconds=SECONDS, sending=self.sending)
         group = Distant(self)
@@ -66,7 +79,7 @@ class Distant(FakeGroup):
     def holders(self) -> list[Holder]:
         if self._run.is_away(self._run.now):
             raise Unreachable()
-        return super().holders()
+        return self._run.holders
 
 
 def comes_and_goes(now: int) -> bool:
@@ -118,4 +131,31 @@ def test_a_member_that_sends_holds_nobody_up() -> None:
     stuck = Run(never, sending)
     with pytest.raises(NoProgress):
         stuck.wait(1000)
-    assert 3 * SECONDS < stuck.now < 4 * SECONDS
+    assert 6 * SECONDS < stuck.now < 7 * SECONDS, "another one sends after the first one's time"
+
+
+def test_who_holds_the_regions_lock_holds_nobody_up() -> None:
+    """B18: a publish shows at its COMMIT alone, however long it takes."""
+    long = 10 * SECONDS
+    run = Run(never, is_locked=lambda now: now < long)
+    with pytest.raises(RunStalled):
+        run.wait(2 * long)
+    assert long + SECONDS - FOREIGN_SECONDS < run.now < long + SECONDS + FOREIGN_SECONDS
+    Run(never, is_locked=lambda now: now % long < long - 1).wait(3 * long, claims_every=long)
+
+
+def test_a_lock_that_is_never_free_holds_no_run_for_ever() -> None:
+    """Who waits for the lock itself gives up as late."""
+    run = Run(never, is_locked=lambda _: True)
+    with pytest.raises(RunStalled):
+        run.wait(10_000)
+    bound = EXCUSED * SECONDS + LOCKED_SECONDS
+    assert bound < run.now < bound + SECONDS + FOREIGN_SECONDS
+
+
+def test_a_stranger_is_judged_once_the_lock_is_free() -> None:
+    run = Run(never, is_locked=lambda now: now < SECONDS)
+    run.holders = [Holder("console", "elsewhere", (WAITING.span.topic_partition,))]
+    with pytest.raises(RunStalled):
+        run.wait(1000)
+    assert SECONDS < run.now < SECONDS + 2 * FOREIGN_SECONDS

@@ -93,6 +93,13 @@ class Reader(Lookup):
             raise RunIsPruned(region=region, epoch=epoch)
         return Progress(*rows[0])
 
+    def is_being_decided(self, region: str) -> bool:
+        """Whether a transaction that decides holds the region's lock, as a publish does to its end.
+
+        One that stands still in it is ended by Postgres, and so is a statement that takes too long.
+        """
+        return not self._rows("lockable", region=region)
+
     def region_state(self, region: str) -> RegionState | None:
         """The region as it is now; None before its first open."""
         rows = self._rows("region_state", region=region)

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 from tidemark.errors import DataLost, Fenced, TidemarkError
 from tidemark.kafka.assignment import Partitions
-from tidemark.ledger.reader import Progress
 from tidemark.member.display import Display
 from tidemark.member.kafka_facts import KafkaFacts
 from tidemark.member.member_run import MemberRun
 from tidemark.member.publisher import Publisher
-from tidemark.member.sending import may_plan
+from tidemark.member.sending import Turn, may_plan
 from tidemark.member.stall import StallDetector
 from tidemark.member.watch import watched
-from tidemark.member.work import Work, next_work
+from tidemark.member.work import Otherwise, Work, next_step, own_work
 from tidemark.model.batch import Batch
 from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS
 from tidemark.protocol.plan import plan_batch
@@ -54,7 +53,7 @@ class Drain:
         self._kafka = KafkaFacts(run, self._stall)
         self._display = Display(run)
         self._stager: Stager | None = None
-        self._publisher = Publisher(run, self._stall, self._cancel)
+        self._publisher = Publisher(run, self._stall, Turn(run, clock), self._cancel)
 
     def work(self) -> Drained:
         """Drain batch after batch until the ledger, under this epoch, says that the run is done.
@@ -93,14 +92,12 @@ class Drain:
 
         Raises:
             Fenced: the run's epoch has passed.
+            NoProgress, Unreachable: see `StallDetector.progress`.
         """
-        return self._progress().is_done
-
-    def _progress(self) -> Progress:
         progress = self._stall.progress()
         if progress.epoch != self._run.epoch:
             raise self._run.fenced()
-        return progress
+        return progress.is_done
 
     def _drain_batches(self) -> None:
         if self._run.is_expected and not self.is_done():
@@ -117,27 +114,20 @@ class Drain:
         self._display.show("done")
 
     def _drain_next(self) -> bool:
-        """Drain, or publish, what is there for this member, planned if nobody has; else False.
-
-        It remembers nothing of what was not there: a contribution in hand may be refused, and its
-        other spans are to be drained then.
-        """
-        owned = self._run.member.assigned()
-        if not owned:
+        """Drain, or publish, what is there for this member, planned if nobody has; else False."""
+        if not (owned := self._run.member.assigned()):
             return False
         stager, in_hand = self._stager or self._start(), self._publisher.in_hand
-        batches, planning = self._planned(owned), None
-        if not batches:
+        step, planning = next_step(self._planned(owned), owned, in_hand), None
+        if step is Otherwise.plan:
             with remembered("plan") as planning:
-                batches = self._plan()
-        if work := next_work(batches, owned, in_hand):
-            self._drain_batch(stager, work, planning)
+                step = next_step(self._plan(), owned, in_hand)
+        if isinstance(step, Work):
+            self._drain_batch(stager, step, planning)
             return True
-        if batches:
+        if step is not Otherwise.plan:
             record(planning)  # for others
-        if batches and batches[0].is_complete:
-            return self._publisher.publish_complete(stager.movers)
-        return False
+        return step is Otherwise.publish and self._publisher.publish_complete(stager.movers)
 
     def _start(self) -> "Stager":
         from tidemark.member.stager import Stager  # Arrow: a run without a backlog needs none
@@ -197,7 +187,7 @@ class Drain:
         run, facts = self._run, self._kafka.now()
         with suppress(DataLost), traced("plan"):  # it is looked at again when the batch is due
             for batch in plan_batch(run.ledger, run.region, run.epoch, facts):
-                if next_work([batch], run.member.assigned(), None):
+                if own_work([batch], run.member.assigned(), None):
                     stager.make_tables(batch)
 
     def _summary(self, seconds: float) -> Drained:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tidemark.errors import MirrorFailed, OutputTooLarge, Unreachable
 from tidemark.member.member_run import MemberRun
 from tidemark.member.retire import retire
-from tidemark.member.sending import alone
+from tidemark.member.sending import Turn
 from tidemark.member.stall import StallDetector
 from tidemark.member.work import InHand
 from tidemark.model.batch import Batch
@@ -34,11 +34,12 @@ class Publisher:
     """One contribution at a time, in the order of the batches."""
 
     def __init__(
-        self, run: MemberRun, stall: StallDetector, on_failure: Callable[[], None]
+        self, run: MemberRun, stall: StallDetector, turn: Turn, on_failure: Callable[[], None]
     ) -> None:
         """`on_failure` is called where a contribution fails beside a job, which is for nothing."""
         self._run = run
         self._stall = stall
+        self._turn = turn
         self._on_failure = on_failure
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="publisher")
         self._at_work: Future[None] | None = None
@@ -152,8 +153,8 @@ class Publisher:
         """Kafka follows the ledger, best effort; staging that is done with goes."""
         run = self._run
         try:
-            with alone(run) as is_alone:
-                if is_alone:
+            with self._turn.taken() as is_ours:
+                if is_ours:
                     with traced("mirror"):
                         mirror(run.ledger, run.group, run.region, run.epoch)
         except (MirrorFailed, OutputTooLarge, Unreachable) as error:

@@ -7,28 +7,52 @@ from contextlib import contextmanager
 from tidemark.errors import Unreachable
 from tidemark.ledger.sending import unsent
 from tidemark.member.member_run import MemberRun
+from tidemark.member.patience import Patience
 from tidemark.postgres.session import try_lock_name, unlock_name
 from tidemark.postgres.transaction import autocommit
+from tidemark.protocol.output_ports import Output
 
 log = logging.getLogger(__name__)
 
 
-@contextmanager
-def alone(run: MemberRun) -> Iterator[bool]:
-    """Whether no other member sends meanwhile: two would fence each other's long transactions.
+class Turn:
+    """Whose turn it is to send: two members would fence each other's long transactions.
 
     A courtesy: whoever opens, closes or resets sends all the same. What this member has published
-    is sent by the other one, or by the next mirror.
+    is sent by the other one, or by the next mirror. A holder that is gone, or that stands still,
+    keeps nobody from sending for longer than a transaction may take.
     """
-    if run.group.output is None:
-        yield True
-        return
-    with autocommit(run.ledger.engine) as cursor:
-        name = f"tidemark output {run.region}"
-        is_ours = try_lock_name(cursor, name)
-        yield is_ours
-        if is_ours:  # else, or after an error, the session ends
-            unlock_name(cursor, name)
+
+    def __init__(self, run: MemberRun, clock: Callable[[], float]) -> None:
+        self._run = run
+        self._clock = clock
+        self._others: Patience | None = None
+        """How long another one has had the turn, and nothing more was sent."""
+
+    @contextmanager
+    def taken(self) -> Iterator[bool]:
+        """Whether this member may send, inside the block."""
+        run = self._run
+        if run.group.output is None:
+            yield True
+            return
+        with autocommit(run.ledger.engine) as cursor:
+            name = f"tidemark output {run.region} {run.epoch}"  # of no epoch that has passed
+            is_ours = try_lock_name(cursor, name)
+            if is_ours:
+                self._others = None
+            yield is_ours or self._is_overdue(run.group.output)
+            if is_ours:  # else, or after an error, the session ends
+                unlock_name(cursor, name)
+
+    def _is_overdue(self, output: Output) -> bool:
+        others = self._others = self._others or Patience(self._clock)
+        others.look(output.known_sent(self._run.region))
+        if others.waited <= output.max_seconds:
+            return False
+        log.warning("sending beside another member: nothing was sent for %.0f s", others.waited)
+        self._others = None
+        return True
 
 
 def may_plan(run: MemberRun, send: Callable[[], None]) -> bool:

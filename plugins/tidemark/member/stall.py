@@ -10,7 +10,9 @@ from tidemark.ledger.reader import Progress
 from tidemark.member.errors import RunStalled
 from tidemark.member.member_run import MemberRun
 from tidemark.member.outage import Outage
+from tidemark.member.patience import Patience
 from tidemark.model.offsets import Span
+from tidemark.postgres.transaction import TIMEOUTS_MS
 
 FOREIGN_SECONDS = 15.0
 """For spans that a consumer holds which is no member of the region: it will never drain them."""
@@ -19,8 +21,11 @@ JUDGE_PAUSE = 2.0
 """Between two questions to Kafka about who holds what."""
 
 EXCUSED = 2
-"""So many times no_progress_seconds after the last progress, nothing is an excuse any more: brokers
-and members that come and go hold no run for ever."""
+"""So many times no_progress_seconds after the last progress, neither an outage nor a rebalance is an
+excuse any more: brokers and members that come and go hold no run for ever."""
+
+LOCKED_SECONDS = TIMEOUTS_MS["lock_timeout"] / 1000
+"""So much later the region's lock is none either: who waits for the lock itself gives up then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,12 @@ class Waiting:
 
 
 class StallDetector:
-    """Since when nothing has moved in a run, and what to say when that is too long."""
+    """How long nothing has moved in a run, and what to say when that is too long.
+
+    Progress is what the ledger shows: a plan, a claim, a publish, a batch that was sent. An outage
+    of Kafka, a job that a rebalance ended and a transaction that decides are excuses, see
+    `Patience`. The claims of a publish show at its COMMIT alone, which may come late.
+    """
 
     def __init__(self, run: MemberRun, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -42,24 +52,20 @@ class StallDetector:
         self._epoch = run.epoch
         self._seconds = run.pipeline.no_progress_seconds
         sending = run.pipeline.sending
-        # While a member sends, the others see nothing move until its transaction ends.
-        self._patience = max(self._seconds, sending.max_seconds if sending else 0)
-        self._last: Progress | None = None
-        self._moved = self._since = clock()
-        self._judged = self._since
+        # While a member sends, the others see nothing move until its transaction ends; if it never
+        # does, the next one begins its own then.
+        self._bound = max(self._seconds, 2 * sending.max_seconds if sending else 0)
+        self._patience = Patience(clock)
+        self._judged = clock()
         self._outage = Outage(self._seconds, clock)
 
     def renew(self) -> None:
         """Something moved."""
-        self._moved = self._since = self._clock()
+        self._patience.renew()
 
     def excuse(self) -> bool:
         """Kafka was away, or a rebalance ended the job; whether the wait begins anew for that."""
-        now = self._clock()
-        is_excused = now - self._moved < EXCUSED * self._seconds
-        if is_excused:
-            self._since = now
-        return is_excused
+        return self._patience.excuse(EXCUSED * self._seconds)
 
     def progress(self) -> Progress:
         """How far the run is; after a change the wait begins anew.
@@ -69,18 +75,15 @@ class StallDetector:
             Unreachable: for as long, Kafka did not say who holds them.
         """
         progress = self._ledger.progress(self._region, self._epoch)
-        if progress != self._last:
-            self._last = progress
-            self.renew()
-        now = self._clock()
-        waited = now - self._since
+        self._patience.look(progress)
+        now, waited = self._clock(), self._patience.waited
         if waited > min(self._seconds, FOREIGN_SECONDS) and now > self._judged + JUDGE_PAUSE:
             self._judged = now
             self._judge(progress, waited)
         return progress
 
     def _judge(self, progress: Progress, waited: float) -> None:
-        if progress.is_done or progress.epoch != self._epoch:
+        if progress.is_done or progress.epoch != self._epoch or self._is_being_decided():
             return
         waiting = self._waiting()
         partitions = {span.topic_partition for span in waiting.spans}
@@ -89,7 +92,7 @@ class StallDetector:
             return
         in_the_way = [one for one in holders if partitions & set(one.partitions)]
         strangers = [one for one in in_the_way if not self._is_ours(one)]
-        is_too_long = bool(strangers) or waited > self._patience
+        is_too_long = bool(strangers) or waited > self._bound
         if is_too_long and progress == self._ledger.progress(self._region, self._epoch):
             raise RunStalled(
                 region=self._region,
@@ -100,6 +103,11 @@ class StallDetector:
                 group=self._group.group_id,
                 holders=tuple(strangers or in_the_way),
             )
+
+    def _is_being_decided(self) -> bool:
+        """Somebody has the region's lock and works: nobody else can move meanwhile."""
+        is_held = self._ledger.is_being_decided(self._region)
+        return is_held and self._patience.excuse(EXCUSED * self._seconds + LOCKED_SECONDS)
 
     def _holders(self) -> list[Holder] | None:
         """Who holds what; None while Kafka is away, and when it has just come back.

@@ -1,7 +1,13 @@
-"""What a member does next: its spans of the lowest batch that has any left."""
+"""What a member does next, decided anew at each look.
 
-from collections.abc import Container, Sequence
+It follows from what the member owns, what the ledger shows and what is in hand, and from nothing
+that an earlier look has found: a contribution in hand may be refused as a whole, and then all that
+is not claimed is somebody's to drain. The model of two batches in flight goes by the same function.
+"""
+
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from tidemark.model.batch import Batch
 from tidemark.model.contribution import Contribution
@@ -40,18 +46,40 @@ class InHand:
         )
 
 
-def next_work(
-    batches: Sequence[Batch], assigned: Container[TopicPartition], in_hand: InHand | None
-) -> Work | None:
-    """The member's unclaimed spans of the first batch that has any; None if none has.
+class Otherwise(StrEnum):
+    """What a member does that has nothing to drain."""
 
-    What is in hand must be asked before the ledger is: then a claim shows in one of them.
+    plan = "plan"
+    publish = "publish"
+    wait = "wait"
+
+
+def next_step(
+    batches: Sequence[Batch], owned: Collection[TopicPartition], in_hand: InHand | None
+) -> Work | Otherwise:
+    """Drain own spans of n, else of n+1; else publish n if it is complete; plan where none is.
+
+    What is in hand must be asked before the ledger is: then a claim shows in one of them. Whoever
+    has something in hand publishes what that completes, and needs nobody beside it.
     """
+    if not batches:
+        return Otherwise.plan
+    if work := own_work(batches, owned, in_hand):
+        return work
+    if batches[0].is_complete and not in_hand:
+        return Otherwise.publish
+    return Otherwise.wait
+
+
+def own_work(
+    batches: Sequence[Batch], owned: Collection[TopicPartition], in_hand: InHand | None
+) -> Work | None:
+    """The member's unclaimed spans of the first batch that has any; None if none has."""
     for batch in batches:
         spans = tuple(
             planned.span
             for planned in batch.unclaimed
-            if planned.span.topic_partition in assigned
+            if planned.span.topic_partition in owned
             and not (in_hand and in_hand.takes(batch, planned.span))
         )
         if spans:

@@ -9,12 +9,21 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.postgres.queries import query
 
+SETTINGS = {
+    "search_path": "pg_catalog, pg_temp",
+    "tcp_keepalives_idle": "60",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "6",
+}
+"""What each session sets for itself, whatever its role has. Names are found in pg_catalog, else by
+their schema: nobody's function in `public` can stand in for one of Postgres, with our role's rights
+(CVE-2018-1058). And a session whose client's machine is gone ends, and what it held is free."""
+
+_SET = "; ".join(f"SET {name} = {value}" for name, value in SETTINGS.items())
+
 
 def open_session(parameters: Mapping[str, Any]) -> Connection:
-    """A session that finds functions, operators and types in pg_catalog, else by their schema.
-
-    So nobody's function in `public` can stand in for one of Postgres, with our role's rights
-    (CVE-2018-1058). A statement, no `options`: a pooler may drop those without a word.
+    """A session with these settings. By a statement, no `options`: a pooler may drop those.
 
     Raises:
         psycopg2.Error: there is none.
@@ -23,7 +32,7 @@ def open_session(parameters: Mapping[str, Any]) -> Connection:
     try:
         session.autocommit = True
         with session.cursor() as cursor:
-            cursor.execute("SET search_path = pg_catalog, pg_temp")
+            cursor.execute(_SET)
         session.autocommit = False
     except BaseException:
         session.close()

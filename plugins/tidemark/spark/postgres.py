@@ -15,13 +15,10 @@ TASK_TIMEOUTS = {
     "statement_timeout": "15min",
     "lock_timeout": "1min",
     "idle_in_transaction_session_timeout": "1h",
-    "tcp_keepalives_idle": "60",
-    "tcp_keepalives_interval": "10",
-    "tcp_keepalives_count": "6",
 }
-"""What a task's session sets for itself, whatever its role has: an executor that stopped, or whose
-machine is gone, holds no staging table for ever. A statement is one block of rows, however many
-blocks the task stages; idle in a transaction is a task that waits for its source or transform."""
+"""What a task's session sets for itself, whatever its role has: an executor that stopped holds no
+staging table for ever. A statement is one block of rows, however many blocks the task stages; idle
+in a transaction is a task that waits for its source or transform."""
 
 
 def connected(parameters: Mapping[str, Any]) -> Connection:

@@ -219,12 +219,6 @@ def test_what_no_retry_can_help_is_tried_once_and_named(world: World, red: str) 
     assert any("TARGET_REFUSED" in log and "no_more_flights" in log for log in logs)
 
 
-def test_a_failed_run_bears_a_note_of_what_ended_it(world: World, red: str) -> None:
-    """B21."""
-    note = world.api.get(f"dags/flights/dagRuns/{red}")["note"]
-    assert note.startswith("Tidemark: TARGET_REFUSED in the task drain. Correct the rows")
-
-
 def test_clearing_a_drain_alone_clears_open_too(world: World, red: str) -> None:
     assert world.api.clear("flights", red, "drain", dry_run=True) == {"drain", "open"}
 

@@ -1,6 +1,8 @@
 """Members with two batches in flight, on real Kafka and Postgres."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
 from threading import Event
 from typing import Any
 
@@ -11,7 +13,10 @@ from tests.support.waiting import until
 from tests.support.world import World, everything
 
 from tidemark.errors import Fenced, TargetRefused
+from tidemark.member import drain as drain_module
 from tidemark.member import watch as watch_module
+from tidemark.member.drain import Drained
+from tidemark.member.publisher import Publisher
 from tidemark.model.batch import Batch
 from tidemark.model.bounds import Bounds
 from tidemark.model.offsets import Span
@@ -24,6 +29,7 @@ COUNTS = (30, 30)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members look around more often than in production."""
     monkeypatch.setattr(watch_module, "WATCH_SECONDS", 0.1)
+    monkeypatch.setattr(drain_module, "LONGEST_WAIT_SECONDS", drain_module.WAIT_SECONDS)
 
 
 @pytest.fixture
@@ -114,3 +120,39 @@ def test_who_is_fenced_in_the_middle_of_both_makes_nothing_visible(flying: World
 
 
 RESETS = "SELECT count(*) FROM tidemark.resets"
+
+
+def test_what_a_refused_contribution_leaves_is_drained_by_who_owns_it(
+    flying: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B18, S11: its member has looked while it was in hand, and found nothing left to do."""
+    flying.begin("whole", Bounds(1000, in_flight=2))  # one batch, and none after it
+    others: list[Future[Drained]] = []
+    has_looked = seen_to_wait(monkeypatch)
+
+    def the_other_claims_its_partition() -> None:
+        others.append(flying.member(2, "whole"))
+        until(lambda: _claimed_of(flying, 1))
+        # of the first member, as the other one has passed there
+        held.enter_context(meanwhile("publish.before", lambda: until(has_looked.is_set)))
+
+    with meanwhile("drain.staged", the_other_claims_its_partition), ExitStack() as held:
+        first = flying.member(1, "whole")
+        until(lambda: others)
+        rows = [member.result(SECONDS).rows for member in (first, *others)]
+    assert sum(rows) == sum(COUNTS)
+    assert flying.close("whole").rows == sum(COUNTS)
+    assert flying.rows() == everything(COUNTS)
+
+
+def seen_to_wait(monkeypatch: pytest.MonkeyPatch) -> Event:
+    """Is set once a member's loop has nothing to do but to wait for what it has in hand."""
+    seen, wait = Event(), Publisher.wait
+
+    def watched(self: Publisher) -> bool:
+        if self.in_hand:
+            seen.set()
+        return wait(self)
+
+    monkeypatch.setattr(Publisher, "wait", watched)
+    return seen

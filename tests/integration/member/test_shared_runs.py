@@ -317,6 +317,32 @@ def test_a_slow_member_that_makes_progress_is_waited_for(shared: World) -> None:
     assert shared.close().rows == 40
 
 
+def test_a_publish_that_takes_long_fails_nobody_who_waits_for_it(shared: World) -> None:
+    """S17: its claims show at its COMMIT; until then the region's lock tells that it goes on."""
+    shared.settings = {"no_progress_seconds": 60}
+    shared.clock = clock = Clock()
+    shared.before = until_all_hold(shared, 2)
+    shared.open()
+    at_it, release = Event(), Event()
+    states = "SELECT state FROM tidemark.members ORDER BY state"
+
+    def hold() -> None:
+        at_it.set()
+        assert release.wait(SECONDS)
+
+    with meanwhile("publish.moved", hold):
+        members = [shared.member(slot) for slot in (1, 2)]
+        until(at_it.is_set)
+        until(lambda: ("waiting",) in shared.sql(states))
+        for _ in range(3):
+            clock.move(61)
+        assert not any(member.done() for member in members)
+        release.set()
+        for member in members:
+            member.result(SECONDS)
+    assert shared.close().rows == 40
+
+
 def test_what_members_do_is_in_the_ledger_while_they_do_it(shared: World) -> None:
     """S7, S10, S13: names, states, assigned partitions, drain times; for display only."""
     seen: list[tuple[Any, ...]] = []

@@ -1,8 +1,10 @@
 """How long members wait for partitions that somebody else holds, by a clock that the test moves."""
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
+import psycopg2
 import pytest
 from tests.support.clock import Clock
 from tests.support.stranger import holder_beside
@@ -12,7 +14,7 @@ from tests.support.world import World
 from tidemark.kafka.names import client_id_of
 from tidemark.member import drain as drain_module
 from tidemark.member.errors import RunStalled
-from tidemark.member.stall import FOREIGN_SECONDS
+from tidemark.member.stall import EXCUSED, FOREIGN_SECONDS, LOCKED_SECONDS
 from tidemark.model.offsets import Span
 
 SECONDS = 120
@@ -133,3 +135,26 @@ def test_a_member_of_an_earlier_run_that_stays_is_named_in_the_end(
             member.result(SECONDS)
     assert [one.client_id for one in stalled.value.holders] == [dead]
     assert len(stalled.value.spans) == 1
+
+
+LOCK = "SELECT FROM tidemark.regions WHERE region = %s FOR NO KEY UPDATE"
+
+
+def test_a_region_that_somebody_has_locked_is_waited_for_up_to_a_bound(
+    shared: World, clock: Clock
+) -> None:
+    """S17: by an idle session of somebody's own, which no time-out ends."""
+    with (
+        holder_beside(shared),
+        closing(psycopg2.connect(**shared.warehouse)) as session,
+        session.cursor() as cursor,
+    ):
+        member = shared.member()
+        until(lambda: is_settled(shared))
+        cursor.execute(LOCK, (shared.region,))
+        clock.move(LATE)
+        clock.move(PATIENCE)
+        assert not member.done()
+        clock.now += EXCUSED * PATIENCE + LOCKED_SECONDS
+        with pytest.raises(RunStalled):
+            member.result(SECONDS)

@@ -55,6 +55,22 @@ def test_each_session_finds_names_in_pg_catalog_alone(
         assert cursor.fetchone() == ("pg_catalog, pg_temp",)
 
 
+@pytest.mark.parametrize("opened", [open_session, connected])
+def test_each_session_whose_client_is_gone_is_noticed_by_the_server(
+    opened: Callable[[Parameters], Any], warehouse: Parameters
+) -> None:
+    """What it holds, an advisory lock too, is free within two minutes and not within two hours."""
+    with closing(opened(warehouse)) as session, session.cursor() as cursor:
+        session.rollback()
+        cursor.execute(
+            "SELECT sum(setting::int * CASE name WHEN 'tcp_keepalives_interval' THEN 6 ELSE 1 END)"
+            " FROM pg_settings WHERE name IN ('tcp_keepalives_idle', 'tcp_keepalives_interval')"
+        )
+        assert cursor.fetchone() == (120,)
+        cursor.execute("SHOW tcp_keepalives_count")
+        assert cursor.fetchone() == ("6",)
+
+
 @pytest.mark.parametrize("block", [autocommit, snapshot])
 def test_each_session_of_the_pool_does(block: Callable[..., Any], warehouse: Parameters) -> None:
     engine = connect({**warehouse, "options": "-c search_path=public"})
