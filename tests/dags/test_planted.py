@@ -92,7 +92,7 @@ def test_the_first_error_of_a_failed_run_is_told(run: Any, session: Any) -> None
 
 @pytest.mark.parametrize("value", PLANTED.values(), ids=PLANTED)
 def test_what_is_no_code_of_ours_is_no_error(run: Any, session: Any, value: Any) -> None:
-    """G120. Nor does it hide one that is."""
+    """G110. Nor does it hide one that is."""
     keep(run, "drain", value, 1, session)
     assert told_of(run, session) is None
     keep(run, "close", "RUN_NOT_DONE", 2, session)
@@ -116,14 +116,14 @@ def test_whatever_a_task_keeps_the_pages_live(
 def test_whatever_a_task_keeps_the_scheduler_goes_on(
     run: Any, session: Any, value: Any, state: str
 ) -> None:
-    """B21, G120: nothing of ours hears of it, so nothing of ours can end its loop."""
+    """B21, G110: nothing of ours hears of it, so nothing of ours can end its loop."""
     keep(run, "drain", value, 1, session)
     ends(run, state, session)
     assert (str(run.state), run.note) == (state, None)
 
 
 def test_the_plugin_has_no_listener() -> None:
-    """G120."""
+    """G110."""
     from airflow.listeners.listener import get_listener_manager
     from airflow.plugins_manager import integrate_listener_plugins
 

@@ -194,13 +194,12 @@ def ignored_commit_tag() -> None:
 
 
 def success_unasked() -> None:
-    progress = Drain._progress
+    is_done = Drain.is_done
 
-    def confident(self: Drain) -> Progress:
-        found = progress(self)
-        return replace(found, is_done=found.is_done or bool(self._publisher.published))
+    def confident(self: Drain) -> bool:
+        return is_done(self) or bool(self._publisher.published)
 
-    replaced(Drain, "_progress", confident)
+    replaced(Drain, "is_done", confident)
     replaced(close, "_unfinished", lambda *_: ())
 
 
