@@ -242,8 +242,8 @@ CREATE TABLE tidemark.spans (
     records      bigint,
     dead_letters bigint,
     bytes        bigint,                           -- values, as read
-    record_end   bigint,                           -- offset after the last record read; null if it held none
-    leader_epoch int,                              -- of that record
+    record_end   bigint,                           -- offset after the last record up to its end; null if unknown
+    leader_epoch int,                              -- of that record, which may lie before the span
     live         boolean NOT NULL DEFAULT true,
     PRIMARY KEY (region, seq, topic, partition),
     FOREIGN KEY (region, seq) REFERENCES tidemark.batches ON DELETE CASCADE ON UPDATE CASCADE,
@@ -405,11 +405,15 @@ DECLARE
 BEGIN
     SELECT count(*) INTO planned FROM tidemark.spans s
         WHERE s.region = the_region AND s.seq = the_seq AND s.live;
+    -- A span without a record leaves the log read up to where it was, and says so: pruning may keep no span before it.
+    UPDATE tidemark.spans s
+        SET record_end = p.record_end, leader_epoch = p.leader_epoch
+        FROM tidemark.partitions p
+        WHERE s.region = the_region AND s.seq = the_seq AND s.live AND s.record_end IS NULL
+          AND p.partition_id = s.partition_id AND p.record_end IS NOT NULL;
     UPDATE tidemark.partitions p
         SET next_offset = s.end_offset, seq = the_seq,
-            -- A span without a record leaves the log read up to where it was.
-            record_end = coalesce(s.record_end, p.record_end),
-            leader_epoch = CASE WHEN s.record_end IS NULL THEN p.leader_epoch ELSE s.leader_epoch END
+            record_end = s.record_end, leader_epoch = s.leader_epoch
         FROM tidemark.spans s
         WHERE s.region = the_region AND s.seq = the_seq AND s.contribution IS NOT NULL AND s.live
           AND p.partition_id = s.partition_id

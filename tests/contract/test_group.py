@@ -5,7 +5,8 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Protocol
+from types import SimpleNamespace
+from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
 import pytest
@@ -15,18 +16,24 @@ from confluent_kafka.admin import AdminClient
 from tests.support.failpoint import failpoint
 from tests.support.fakes import FakeGroup
 from tests.support.region import ONE_BROKER
+from tests.support.sent import sent_to
 
 from tidemark.errors import Unreachable
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka import description
 from tidemark.kafka import group as group_module
 from tidemark.kafka.config import kafka_config
-from tidemark.kafka.errors import GroupDescriptionDied, KafkaAnswersError, MirrorWriterFenced
+from tidemark.kafka.errors import (
+    GroupDescriptionDied,
+    KafkaAnswersError,
+    MirrorWriterFenced,
+    OutputNotSentInTime,
+)
 from tidemark.kafka.group import Group as KafkaGroup
 from tidemark.kafka.member import Member
 from tidemark.model.membership import GroupProtocol, Membership
 from tidemark.model.offsets import Offsets, TopicPartition
-from tidemark.model.output import Sent
+from tidemark.model.output import OutputRecord, Sent, Topics
 from tidemark.protocol.ports import Group
 from tidemark.settings.connections import Connection
 
@@ -329,6 +336,53 @@ def test_a_writer_in_use_is_given_to_nobody_else(
             newer.commit(subject.at(5, 7), "")
         older.commit(subject.at(99, 99), "")
     assert subject.committed() == subject.at(5, 7)
+
+
+class AbortedProducer(Producer):  # type: ignore[misc]
+    """Notes how much was in flight when a transaction was aborted."""
+
+    in_flight: ClassVar[list[int]] = []
+
+    def abort_transaction(self, seconds: float) -> None:
+        self.in_flight.append(len(self))
+        super().abort_transaction(seconds)
+
+
+ABORTS = 20
+
+
+def test_an_abort_waits_for_what_is_in_flight_and_the_next_mirror_succeeds(
+    kafka: str, topic: Callable[..., str], group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B9, G112: whatever becomes of the producer, nothing of an abort is seen, nothing is lost."""
+    monkeypatch.setattr(AbortedProducer, "in_flight", [])
+    monkeypatch.setattr(group_module, "Producer", AbortedProducer)
+    subject, sink = KafkaSubject(kafka, topic(partitions=2), group), topic(partitions=1)
+    output: Any = SimpleNamespace(topics=Topics(sink), max_seconds=60)
+    subject.group = KafkaGroup({"bootstrap.servers": kafka, **ONE_BROKER}, group, output)
+
+    def records(name: str, *, stopping_after: int | None = None) -> Iterator[OutputRecord]:
+        yield OutputRecord(sink, None, name.encode(), HEADERS)
+        for _ in range(stopping_after or 0):
+            subject.committed()  # takes about as long as the record is on its way
+        if stopping_after is not None:
+            raise OutputNotSentInTime(topics=output.topics, seconds=0)
+
+    def mirror(at: int, **kind: int) -> None:
+        with subject.group.writer() as writer:
+            writer.commit(subject.at(at, at), "", records(str(at), **kind))
+
+    for number in range(ABORTS):
+        mirror(2 * number)
+        with pytest.raises(OutputNotSentInTime):
+            mirror(1_000_000 + number, stopping_after=number % 4)
+        mirror(2 * number + 1)
+        assert subject.committed() == subject.at(2 * number + 1, 2 * number + 1)
+    assert [one.value for one in sent_to(kafka, sink)] == [b"%d" % n for n in range(2 * ABORTS)]
+    assert AbortedProducer.in_flight == [0] * ABORTS
+
+
+HEADERS = (("region", b"r"), ("seq", b"1"), ("epoch", b"1"))
 
 
 def producers(monkeypatch: pytest.MonkeyPatch) -> list[object]:

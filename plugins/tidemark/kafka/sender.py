@@ -26,6 +26,10 @@ FENCED_CODES = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
 FULL_SECONDS = 0.1
 """How long is waited for room in the producer's queue, until it is looked at again."""
 
+IN_FLIGHT_SECONDS = 2.0
+"""How long an abort waits for what is in flight. One that meets the first records of a transaction
+there can end the producer with INVALID_TXN_STATE (librdkafka #4849)."""
+
 
 class Sender:
     """Sends the records of one transaction after another.
@@ -76,6 +80,7 @@ class Sender:
         A record that is handed to such a producer fails without saying that: as _FATAL.
         """
         try:
+            self._producer.flush(IN_FLIGHT_SECONDS)
             self._producer.abort_transaction(self._seconds)
         except KafkaException as error:
             return error

@@ -14,12 +14,14 @@ from tests.support.world import World
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka.errors import OffsetNotHeld
 from tidemark.kafka.facts import Broker
+from tidemark.ledger.actions import Order
 from tidemark.member import drain as drain_module
 from tidemark.model.errors import NextOffsetsNotHeld, NotHeld, TopicNotThatOfTheLedger
 from tidemark.model.facts import Facts
 from tidemark.operations import opening_facts
 from tidemark.operations.errors import DataLostWithoutSpent
 from tidemark.operations.region import region_of
+from tidemark.operations.replay_batch import replay_batch
 from tidemark.protocol.errors import (
     ChangedSinceCheckpoint,
     RewindNotReadable,
@@ -70,6 +72,23 @@ def test_a_log_that_never_had_the_leader_epoch_stops_the_run_until_told(world: W
     assert remarks(world) == [f"{accepted}, the ledger stood at 3"]
     overrides = "SELECT overrides FROM tidemark.runs ORDER BY epoch DESC LIMIT 1"
     assert world.sql(overrides) == [([ACCEPT_DATA_LOSS],)]
+
+
+def test_behind_a_marker_alone_a_log_that_was_rewritten_is_noticed(world: World) -> None:
+    """B7, G107: the span of the marker holds no record, and none of it is read again by a replay."""
+    produce_transaction(world.kafka, world.topic, numbered(3))
+    world.run("first", max_records=3)
+    spans = "SELECT seq, start_offset, end_offset, records FROM tidemark.spans ORDER BY 1"
+    assert world.sql(spans) == [(1, 0, 3, 3), (2, 3, 4, 0)]
+    replay_batch(world.pipeline, world.connections, 2, Order("a", "b"), world.executor_of)
+    read_up_to = "SELECT next_offset, record_end FROM tidemark.partitions WHERE partition = 0"
+    assert world.sql(read_up_to) == [(4, 3)]
+    world.sql("UPDATE tidemark.partitions SET leader_epoch = 9 WHERE partition = 0")
+    world.produce(2, start=3)
+    world.open("second")
+    with pytest.raises(OffsetNotHeld) as lost:
+        world.drain("second")
+    assert (lost.value.topic_partition, lost.value.offset) == (world.partition(), 3)
 
 
 def test_accepted_loss_of_one_partition_leaves_the_others_protected(world: World) -> None:

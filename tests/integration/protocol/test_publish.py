@@ -13,6 +13,7 @@ from tests.support.world import dump
 
 from tidemark.failpoints import FailpointHit
 from tidemark.ledger.errors import EpochHasPassed
+from tidemark.ledger.looks import Looks
 from tidemark.model.batch import Batch
 from tidemark.model.bounds import Bounds
 from tidemark.model.contribution import Attempt, Contribution
@@ -435,6 +436,25 @@ def test_a_rewind_knows_the_last_record_before_a_span_without_one(lone: Desk) ->
     read_up_to(lone, LogPosition(4, 7), None, LogPosition(12, 8))
     lone.rewind(2)
     assert lone.sql(READ_UP_TO.format(lone.here)) == [(8, 4, 7)]
+
+
+def test_a_rewind_knows_the_last_record_though_its_batch_was_pruned(lone: Desk) -> None:
+    """B7: of what is pruned only a partition's newest boundary is kept, which may hold no record."""
+    lone.grow(16)
+    read_up_to(lone, LogPosition(4, 7), None, None, LogPosition(16, 8))
+    with lone.ledger.deciding(lone.region, lone.epoch, "prune") as tx:
+        tx.prune(2, 100)
+    assert lone.sql(f"SELECT seq FROM tidemark.spans WHERE {lone.here} ORDER BY 1") == [(3,), (4,)]
+    lone.rewind(3)
+    assert lone.sql(READ_UP_TO.format(lone.here)) == [(12, 4, 7)]
+
+
+def test_what_stands_of_a_published_span_is_what_was_read_in_it(lone: Desk) -> None:
+    """B14: the read of a replay is compared with it, and finds no record either."""
+    lone.grow(8)
+    read_up_to(lone, LogPosition(4, 7), None)
+    found = [Looks(lone.engine).published_spans(lone.region, seq) for seq in (1, 2)]
+    assert [(one.record_end, one.leader_epoch) for [one] in found] == [(4, 7), (None, None)]
 
 
 def test_the_next_batch_in_flight_knows_the_last_record_of_what_is_published(lone: Desk) -> None:
