@@ -20,7 +20,6 @@ from tidemark.ledger.deciding import Deciding
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.migrate import migrate
 from tidemark.ledger.publishing import Publishing
-from tidemark.ledger.reader import Progress
 from tidemark.ledger.settling import Settling
 from tidemark.member.drain import Drain
 from tidemark.member.member_run import MemberRun
