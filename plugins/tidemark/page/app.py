@@ -18,7 +18,7 @@ from tidemark.page.lags import lags
 from tidemark.page.ledgers import impatient, next_offsets, standings
 from tidemark.page.letters import readable, shown
 from tidemark.page.region import RegionView, region_view
-from tidemark.page.regions import seen_regions
+from tidemark.page.regions import kept, seen_regions
 from tidemark.page.seen import SeenRegion
 from tidemark.page.told import told
 from tidemark.page.verdict import Verdict, verdict
@@ -30,7 +30,7 @@ app = FastAPI(
 
 
 def _regions(user: Annotated[Any, Depends(get_user)], session: SessionDep) -> list[SeenRegion]:
-    return seen_regions(user, session)
+    return seen_regions(user, kept(session))
 
 
 Regions = Annotated[list[SeenRegion], Depends(_regions)]
