@@ -16,7 +16,7 @@ from tidemark.model.topics import is_pattern
 from tidemark.operations.region import facts_left
 from tidemark.operations.status import PartitionStatus, place, total
 from tidemark.operations.unread import oldest_age
-from tidemark.page.credentials import PATIENCE, connection
+from tidemark.page.given import PATIENCE, Given, connection
 from tidemark.page.seen import SeenRegion
 from tidemark.settings.kafka import KafkaSettings, StartPosition
 
@@ -38,19 +38,23 @@ class Lag:
     problem: str | None = None
 
 
-def lags(regions: Iterable[tuple[SeenRegion, Offsets]]) -> list[tuple[SeenRegion, Lag]]:
+def lags(
+    regions: Iterable[tuple[SeenRegion, Offsets]], given: Given
+) -> list[tuple[SeenRegion, Lag]]:
     """Each region with its lag; a cluster that does not answer is asked once."""
     clusters: dict[str, list[tuple[SeenRegion, Offsets]]] = {}
     for seen, offsets in regions:
         clusters.setdefault(seen.pipeline.kafka.connection, []).append((seen, offsets))
-    return [one for conn_id, wanted in clusters.items() for one in _of_cluster(conn_id, wanted)]
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        found = pool.map(lambda one: list(_of_cluster(one[0], one[1], given)), clusters.items())
+        return [one for of_cluster in found for one in of_cluster]
 
 
 def _of_cluster(
-    conn_id: str, wanted: list[tuple[SeenRegion, Offsets]]
+    conn_id: str, wanted: list[tuple[SeenRegion, Offsets]], given: Given
 ) -> Iterator[tuple[SeenRegion, Lag]]:
     try:
-        config = kafka_config(connection(conn_id))
+        config = kafka_config(connection(given, conn_id))
         broker = Broker(config)
         broker.ping(PATIENCE)
         facts = _facts(broker, wanted)
