@@ -98,7 +98,9 @@ class KafkaSubject(Subject):
 
     def metadata(self) -> set[str]:
         admin = AdminClient(self._config)
-        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group_id)])
+        asked = admin.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(self.group_id)], require_stable=True
+        )
         return {p.metadata for p in asked[self.group_id].result(20).topic_partitions}
 
     @contextmanager

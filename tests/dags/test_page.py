@@ -34,9 +34,14 @@ PAGES = (
 OF_REGION = [path for path in PAGES if "/dag/" in path]
 
 
+def ask(client: "TestClient", path: str, user: dict[str, str] | None = None) -> Any:
+    """As the page asks: a dry run is no link to follow."""
+    return client.request("POST" if "dry-run" in path else "GET", path, headers=user)
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_without_a_token_nothing_is_answered(client: "TestClient", path: str) -> None:
-    answer = client.get(path)
+    answer = ask(client, path)
     assert answer.status_code == 401
     assert "flights" not in answer.text
 
@@ -57,7 +62,7 @@ def test_of_a_dag_that_may_not_be_read_nothing_is_seen(client: "TestClient") -> 
         assert "flights" not in found.text
     assert "no Tidemark region" in client.get(PAGES[2], headers=stranger).text
     for path in OF_REGION:
-        found = client.get(path, headers=stranger)
+        found = ask(client, path, stranger)
         assert found.status_code == 404
         assert found.json() == {"detail": "No DAG that you may read has such a region"}
 
@@ -67,7 +72,7 @@ def test_one_may_not_name_anothers_region_beside_ones_own_dag(
     client: "TestClient", path: str
 ) -> None:
     own = path.replace("dag_id=flights", "dag_id=orders_cdc&region=flights")
-    assert client.get(own, headers=token("orders_cdc")).status_code == 404
+    assert ask(client, own, token("orders_cdc")).status_code == 404
 
 
 def test_who_may_read_the_reset_alone_is_not_led_to_the_run(client: "TestClient") -> None:
@@ -99,7 +104,7 @@ def test_who_may_not_read_logs_is_not_shown_what_they_say(
 
 @pytest.mark.parametrize("path", PAGES)
 def test_no_answer_holds_a_secret(client: "TestClient", path: str) -> None:
-    found = client.get(path, headers=token("flights", "flights_reset", "logs"))
+    found = ask(client, path, token("flights", "flights_reset", "logs", "trigger"))
     assert found.status_code == 200
     assert PASSWORD not in found.text
 
@@ -112,7 +117,7 @@ def test_a_ledger_that_cannot_be_asked_is_told_and_the_rest_is_there(client: "Te
 
 
 def test_a_statement_that_waits_is_given_up(
-    warehouse: dict[str, Any], connections: str, monkeypatch: pytest.MonkeyPatch
+    warehouse: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A locked table keeps none of the api-server's threads for longer."""
     from tidemark.page import ledgers
@@ -122,7 +127,7 @@ def test_a_statement_that_waits_is_given_up(
     from tidemark.settings.pipeline import Pipeline
 
     monkeypatch.setattr(ledgers, "STATEMENT_SECONDS", 1)
-    monkeypatch.setenv(*postgres_connection(warehouse).to_env())
+    given = {"tidemark_warehouse": postgres_connection(warehouse)}
     engine = connect(warehouse)
     migrate(engine)
     engine.dispose()
@@ -130,11 +135,19 @@ def test_a_statement_that_waits_is_given_up(
     seen = SeenRegion(described, {Role.run: "flights"})
     with closing(psycopg2.connect(**warehouse)) as holder, holder.cursor() as cursor:
         cursor.execute("LOCK TABLE tidemark.regions")
-        [(_, answer)] = ledgers.standings([seen])
-        for problem in (answer.problem, region_view(seen).problem):
+        [(_, answer)] = ledgers.standings([seen], given)
+        for problem in (answer.problem, region_view(seen, given).problem):
             assert "statement_timeout" in str(problem)
-    [(_, answer)] = ledgers.standings([seen])
+    [(_, answer)] = ledgers.standings([seen], given)
     assert answer.problem is None
+
+
+def test_a_dry_run_is_for_who_may_start_the_reset(client: "TestClient") -> None:
+    """G124: it asks as much of Postgres and Kafka as the reset DAG's own; no link starts it."""
+    path = "/tidemark/dag/dry-run?dag_id=flights&to=last"
+    assert ask(client, path, token("flights", "flights_reset")).status_code == 403
+    assert ask(client, path, token("flights", "flights_reset", "trigger")).status_code == 200
+    assert client.get(path, headers=token("flights", "trigger")).status_code == 405
 
 
 def test_a_connection_of_airflows_database_is_found(
@@ -238,11 +251,9 @@ def test_pages_are_framed_by_airflow_alone_and_load_nothing_from_elsewhere(
 
 
 def test_every_address_is_relative_so_that_a_path_prefix_is_no_matter(client: "TestClient") -> None:
-    seen = token("flights", "flights_reset")
+    seen = token("flights", "flights_reset", "trigger")
     for path in (path for path in PAGES if "static" not in path and "lags" not in path):
-        for address in re.findall(
-            r'(?:href|src|action)="([^"]+)"', client.get(path, headers=seen).text
-        ):
+        for address in re.findall(r'(?:href|src|action)="([^"]+)"', ask(client, path, seen).text):
             assert not address.startswith("/"), (path, address)
     for script in ("page.js", "charts.js"):
         text = (PROJECT / "plugins/tidemark/page/static" / script).read_text()

@@ -1,7 +1,11 @@
 """What a task or a DAG of others can leave where the pages and the scheduler look: nothing ends."""
 
+import json
+import os
+import zlib
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -120,6 +124,98 @@ def test_whatever_a_task_keeps_the_scheduler_goes_on(
     keep(run, "drain", value, 1, session)
     ends(run, state, session)
     assert (str(run.state), run.note) == (state, None)
+
+
+def planted(doc_json: str) -> str:
+    """A DAG whose author wrote this for a task, as Airflow's own dag-processor keeps it; its id."""
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.models.dag import DagModel
+    from airflow.models.serialized_dag import SerializedDagModel
+    from airflow.providers.standard.operators.empty import EmptyOperator
+    from airflow.sdk import DAG
+    from airflow.serialization.serialized_objects import LazyDeserializedDAG
+    from airflow.utils.session import create_session
+
+    with DAG(f"planted_{uuid4().hex[:8]}", schedule=None) as dag:
+        EmptyOperator(task_id="open", doc_json=doc_json)
+    DagBundlesManager().sync_bundles_to_db()
+    with create_session() as session:
+        session.add(DagModel(dag_id=dag.dag_id, bundle_name="dags-folder", is_stale=False))
+        session.flush()
+        SerializedDagModel.write_dag(
+            LazyDeserializedDAG.from_dag(dag), bundle_name="dags-folder", session=session
+        )
+    return str(dag.dag_id)
+
+
+def evil(folder: Path, name: str) -> str:
+    """What an author may write instead of a pipeline."""
+    pipeline: dict[str, Any] = {
+        "region": "evil",
+        "kafka": {"connection": "tidemark_kafka", "topics": ["t"]},
+        "decode": {"format": "raw"},
+        "target": {"connection": "tidemark_warehouse", "table": "public.t"},
+    }
+    if name in ("fifo", "zero"):
+        file = Path("/dev/zero") if name == "zero" else folder / "fifo"
+        proto = {"format": "protobuf", "schema": {"a": "int"}, "message": "M"}
+        pipeline["decode"] = proto | {"descriptor": str(file)}
+    if name == "pattern":
+        pipeline["kafka"]["topics"] = ["^(a+)+$"]
+        pipeline["output"] = {"topic": "a" * 60 + "b"}
+    if name == "megabytes":
+        pipeline["kafka"]["topics"] = ["t" * 10**7]
+    found = {"role": "run", "file": "x", "format": "json", "pipeline": pipeline}
+    return json.dumps({"tidemark": found})
+
+
+@pytest.mark.parametrize("name", ["fifo", "zero", "pattern", "megabytes"])
+def test_whatever_a_dag_carries_every_page_of_everybody_lives(
+    client: "TestClient", tmp_path: Path, name: str
+) -> None:
+    """B21, G113."""
+    os.mkfifo(tmp_path / "fifo")
+    dag_id = planted(evil(tmp_path, name))
+    for user in (token("flights"), token("flights", dag_id)):
+        for path in ("", "dag?dag_id=flights", f"dag?dag_id={dag_id}"):
+            found = client.get(f"/tidemark/{path}", headers=user)
+            assert found.status_code == 200
+            assert len(found.text) < 10**5
+    found = client.get("/tidemark/", headers=token("flights", dag_id))
+    assert "region=flights" in found.text
+    assert ("region=evil" in found.text) == (name == "pattern")
+
+
+def test_of_dags_without_our_mark_nothing_is_loaded(
+    client: "TestClient", session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tidemark.page import carried
+
+    stranger, loaded = planted(json.dumps({"other": "x"})), []
+    texts = carried._texts
+
+    def watched(*asked: Any) -> Iterator[tuple[str, str]]:
+        for dag_id, text in texts(*asked):
+            loaded.append(dag_id)
+            yield dag_id, text
+
+    monkeypatch.setattr(carried, "_texts", watched)
+    monkeypatch.setattr(carried, "_KNOWN", {})
+    found = carried.carried(session)
+    assert "flights" in found
+    assert {*loaded} == {*found} | {one for one in loaded if one.startswith("planted_")}
+    assert stranger not in {*loaded, *found}
+    loaded.clear()
+    assert carried.carried(session) == found
+    assert loaded == []
+
+
+@pytest.mark.parametrize("size", [10, 10**8])
+def test_a_dag_that_airflow_has_compressed_is_read_as_far_as_that_is_bounded(size: int) -> None:
+    from tidemark.page.carried import _unpacked
+
+    whole = b"x" * size
+    assert _unpacked(zlib.compress(whole)) == ("x" * size if size == 10 else "")
 
 
 def test_the_plugin_has_no_listener() -> None:

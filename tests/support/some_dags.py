@@ -7,12 +7,17 @@ from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleA
 
 
 class SomeDags(SimpleAuthManager):  # type: ignore[misc]
-    """Airflow's own, but each DAG is asked for; logs only by who is called `… logs`."""
+    """Airflow's own, but each DAG is asked for.
+
+    Logs are read by who is called `… logs`, and runs started by who is called `… trigger`.
+    """
 
     def is_authorized_dag(self, *, user: Any, details: Any = None, **asked: Any) -> bool:
         """Whether the user's name has the DAG's id."""
         names = user.username.split()
         if asked.get("access_entity") is DagAccessEntity.TASK_LOGS and "logs" not in names:
+            return False
+        if asked.get("access_entity") is DagAccessEntity.RUN and "trigger" not in names:
             return False
         return details is not None and details.id in names
 

@@ -1,14 +1,18 @@
 """What a DAG carries of its pipeline."""
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
-from tidemark.settings.described import Described, Role
-from tidemark.settings.errors import DagOfOtherVersion
+from tidemark.settings.described import MARK, MOST_CHARS, Described, Role
+from tidemark.settings.errors import CarriedTooLarge, DagOfOtherVersion
 from tidemark.settings.pipeline import Pipeline
+from tidemark.settings.section import CARRIED
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 FULL = {
@@ -64,3 +68,68 @@ def test_what_another_version_wrote_is_named() -> None:
     text = json.dumps({"tidemark": {"role": "run", "pipeline": {"region": "r"}}})
     with pytest.raises(DagOfOtherVersion):
         Described.from_json(text)
+
+
+def carried(**changed: Any) -> str:
+    """What a DAG's author may write, beside what `pipeline_dag` does."""
+    pipeline = {
+        "region": "evil",
+        "kafka": {"connection": "k", "topics": ["t"]},
+        "decode": {"format": "raw"},
+        "target": {"connection": "w", "table": "public.t"},
+    }
+    found = {"role": "run", "file": "x", "format": "json", "pipeline": pipeline | changed}
+    return json.dumps({"tidemark": found})
+
+
+def test_for_what_a_dag_carries_no_file_is_opened(tmp_path: Path) -> None:
+    """G113: a FIFO would hang, /dev/zero would fill the memory."""
+    os.mkfifo(tmp_path / "fifo")
+    proto = {"format": "protobuf", "schema": {"a": "int"}, "message": "M"}
+    for file in (tmp_path / "fifo", Path("/dev/zero")):
+        decode = proto | {"descriptor": str(file)}
+        with pytest.raises(DagOfOtherVersion):
+            Described.from_json(carried(decode=decode))
+        with pytest.raises(ValidationError):  # nor by who validates without this look
+            Pipeline.model_validate(
+                json.loads(carried(decode=decode))["tidemark"]["pipeline"], context={CARRIED: True}
+            )
+
+
+@pytest.mark.parametrize("decode", [{"format": "json", "schema": {"a": "int"}}, {}, None, "raw"])
+def test_a_dag_carries_no_fields(decode: object) -> None:
+    with pytest.raises(DagOfOtherVersion):
+        Described.from_json(carried(decode=decode))
+
+
+def test_no_pattern_of_a_dag_is_compiled_or_matched() -> None:
+    """G113: its author could make it take for ever."""
+    topics = ["^(a+)+$", "^(unclosed"]
+    text = carried(
+        kafka={"connection": "k", "topics": topics},
+        output={"topic": "a" * 60 + "b"},
+        dead_letters={"topic": "a" * 50 + "b"},
+    )
+    found = Described.from_json(text)
+    assert found is not None
+    assert found.pipeline.kafka.topics == tuple(topics)
+
+
+def test_what_a_dag_carries_is_bounded() -> None:
+    with pytest.raises(CarriedTooLarge) as caught:
+        Described.from_json(carried(region="r" * MOST_CHARS))
+    assert caught.value.limit == MOST_CHARS
+
+
+@pytest.mark.parametrize("deep", ["[" * 10**5, '{"a":' * 10**4])
+def test_what_is_nested_too_deep_is_named(deep: str) -> None:
+    with pytest.raises(DagOfOtherVersion):
+        Described.from_json(MARK + deep)
+
+
+def test_many_topics_are_compared_in_a_moment() -> None:
+    """Each with each would take minutes."""
+    topics = [f"t{number}" for number in range(20_000)]
+    found = Described.from_json(carried(kafka={"connection": "k", "topics": topics}))
+    assert found is not None
+    assert len(found.pipeline.kafka.topics) == len(topics)

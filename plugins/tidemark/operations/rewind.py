@@ -31,6 +31,8 @@ class RewindOrder:
     overrides: tuple[str, ...]
     request_id: str | None
     tell: Tell
+    reads_kafka: bool = True
+    """Whether records are counted in Kafka; without, what it still holds of them is not known."""
 
 
 def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: bool) -> ResetReport:
@@ -56,7 +58,7 @@ def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: boo
     # Of a batch that was published while one counted, the second transaction judges.
     if ACCEPT_CHANGES not in order.overrides and region.state().head_seq == state.head_seq:
         plan.published.check(region.name, Removal(found_rows, plan.dead_letters, plan.replays))
-    found = held(region, plan, order.tell)
+    found = held(region, plan, order.tell) if order.reads_kafka else {}
     if not is_accepted:
         refuse_losses(region.name, found)
     removed = replace(

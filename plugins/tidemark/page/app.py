@@ -1,27 +1,30 @@
-"""The pages: who may read a DAG sees its region; nothing is changed here."""
+"""The pages: who may read a DAG sees its region; nothing is changed here.
 
-from time import time  # noqa: TID251 - an age is shown, nothing is decided by it
+Each route is a coroutine, and each look is made by `asking`: no thread of the server, and no
+session of its database, waits for Kafka, Postgres or a log.
+"""
+
 from typing import Annotated, Any
 
-from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from tidemark.errors import TidemarkError
-from tidemark.page.charts import charts, past
-from tidemark.page.credentials import PATIENCE, connection, connections_of
-from tidemark.page.dry_run import dry_run
-from tidemark.page.failure import failure, may_read_logs
-from tidemark.page.html import HEADERS, STATIC, age, page, static
-from tidemark.page.lags import lags
-from tidemark.page.ledgers import impatient, next_offsets, standings
-from tidemark.page.letters import readable, shown
-from tidemark.page.region import RegionView, region_view
-from tidemark.page.regions import seen_regions
+from tidemark.page.asking import Busy, airflow, airflow_log, airflow_shared, look, look_alone
+from tidemark.page.failure import failure, may_read_logs, may_try_reset
+from tidemark.page.html import HEADERS, STATIC, page, static
+from tidemark.page.question import Answer, Question
+from tidemark.page.regions import kept, seen_regions
 from tidemark.page.seen import SeenRegion
 from tidemark.page.told import told
-from tidemark.page.verdict import Verdict, verdict
+from tidemark.settings.described import Role
+
+DRY_RUN_SECONDS = 25
+AGAIN_SECONDS = 3
+"""After which one who found all of ours busy may come again."""
+
+User = Annotated[Any, Depends(get_user)]
 
 app = FastAPI(
     title="Tidemark", dependencies=[Depends(get_user)], docs_url=None, redoc_url=None,
@@ -29,21 +32,22 @@ app = FastAPI(
 )  # fmt: skip
 
 
-def _regions(user: Annotated[Any, Depends(get_user)], session: SessionDep) -> list[SeenRegion]:
-    return seen_regions(user, session)
+async def _regions(user: User) -> list[SeenRegion]:
+    known = await airflow_shared(kept)
+    return await airflow(lambda _: seen_regions(user, known))
 
 
 Regions = Annotated[list[SeenRegion], Depends(_regions)]
 
 
-def _of_dag(regions: Regions, dag_id: str) -> list[SeenRegion]:
+async def _of_dag(regions: Regions, dag_id: str) -> list[SeenRegion]:
     return [seen for seen in regions if dag_id in seen.dags.values()]
 
 
 OfDag = Annotated[list[SeenRegion], Depends(_of_dag)]
 
 
-def _region(found: OfDag, region: str | None = None) -> SeenRegion:
+async def _region(found: OfDag, region: str | None = None) -> SeenRegion:
     """One that is not there and one that the user may not see are told alike."""
     for seen in found:
         if region in (None, seen.name):
@@ -55,115 +59,86 @@ TheRegion = Annotated[SeenRegion, Depends(_region)]
 
 
 @app.exception_handler(TidemarkError)
-def _problem(request: Request, error: TidemarkError) -> Response:
+async def _problem(request: Request, error: TidemarkError) -> Response:
     """What can't be asked, where a part of a page was wanted."""
+    if request.url.path.endswith(("/charts", "/lags")):
+        return JSONResponse({"problem": f"{error.code}: {error}"}, 200, HEADERS)
     body = page("problem.html", code=error.code, text=str(error), remedy=error.hint)
     return HTMLResponse(body, 200, HEADERS)
 
 
+@app.exception_handler(Busy)
+async def _busy(request: Request, error: Busy) -> Response:
+    headers = {**HEADERS, "Retry-After": str(AGAIN_SECONDS)}
+    return JSONResponse({"detail": "Too many look at this moment"}, 503, headers)
+
+
 @app.get("/")
-def all_regions(regions: Regions) -> HTMLResponse:
+async def all_regions(regions: Regions) -> Response:
     """One line each, the worst first."""
-    return _list_of(regions, None)
+    return await _answer("regions", regions, dag_id=None)
 
 
 @app.get("/dag")
-def of_dag(
-    found: OfDag, session: SessionDep, dag_id: str, region: str | None = None
-) -> HTMLResponse:
+async def of_dag(found: OfDag, dag_id: str, region: str | None = None) -> Response:
     """The page of a DAG's region, or of its regions."""
     if region is None and len(found) != 1:
-        return _list_of(found, dag_id)
-    seen = _region(found, region)
-    view = region_view(seen)
-    letters = [(shown(one), readable) for one in view.letters]
-    parts = {"letters": letters, "reasons": view.reasons, "reset": told(seen, session)}
-    return _html("region.html", **_shown(seen, view), **parts)
+        return await _answer("regions", found, dag_id=dag_id)
+    seen = await _region(found, region)
+    return await _answer("region", [seen], reset=await airflow(lambda one: told(seen, one)))
 
 
 @app.get("/dag/live")
-def live(seen: TheRegion, lag: Annotated[int | None, Query(ge=0)] = None) -> HTMLResponse:
+async def live(seen: TheRegion, lag: Annotated[int | None, Query(ge=0)] = None) -> Response:
     """What changes while a run is on; `lag` is what Kafka has told of it."""
-    return _html("live.html", **_shown(seen, region_view(seen, is_live=True), lag))
+    return await _answer("live", [seen], lag=lag)
 
 
 @app.get("/dag/charts")
-def of_charts(seen: TheRegion) -> Response:
+async def of_charts(seen: TheRegion) -> Response:
     """What the charts are drawn from."""
-    from tidemark.ledger.timeline import Timeline
-    from tidemark.operations.region import ledger_of
-
-    try:
-        with ledger_of(connection(seen.pipeline.warehouse)) as ledger:
-            timeline = Timeline(impatient(ledger).engine)
-            offsets = timeline.next_offsets([seen.name]).get(seen.name, {})
-            return JSONResponse(charts(past(timeline, seen.name, offsets)), headers=HEADERS)
-    except TidemarkError as error:
-        return JSONResponse({"problem": f"{error.code}: {error}"}, headers=HEADERS)
+    return await _answer("charts", [seen])
 
 
 @app.get("/dag/failure")
-def of_failure(
-    seen: TheRegion, user: Annotated[Any, Depends(get_user)], session: SessionDep
-) -> HTMLResponse:
+async def of_failure(seen: TheRegion, user: User) -> Response:
     """Why the newest run failed, for those who may read its logs."""
     run = seen.last_run
     if run is None or run.state != "failed":
         return _html("failure.html", run=run, found=None)
-    if not may_read_logs(run.dag_id, user):
+    if not await airflow(lambda _: may_read_logs(run.dag_id, user)):
         raise HTTPException(403, "You may not read this DAG's logs")
-    return _html("failure.html", run=run, found=failure(run, session))
+    found = await airflow_log(("failure", run), lambda one: failure(run, one))
+    return _html("failure.html", run=run, found=found)
 
 
 @app.get("/dag/now")
-def now(seen: TheRegion) -> HTMLResponse:
+async def now(seen: TheRegion) -> Response:
     """What Kafka says beside the ledger: lag and drift by partition, members, who holds it up."""
-    from tidemark.operations.health import health_of
-    from tidemark.operations.region import region_of
-    from tidemark.operations.unread import oldest_age
-
-    with region_of(seen.pipeline, connections_of(seen.pipeline)) as region:
-        impatient(region.ledger)
-        region.broker.ping(PATIENCE)
-        health = health_of(region)
-        oldest = oldest_age(region.broker, health.partitions, int(time() * 1000))
-        return _html("now.html", health=health, oldest=oldest, seen=seen)
+    return await _answer("now", [seen])
 
 
-@app.get("/dag/dry-run")
-def of_dry_run(seen: TheRegion, to: Annotated[str, Query(max_length=40)]) -> HTMLResponse:
-    """What a reset to this place would do."""
-    return _html("dry_run.html", report=dry_run(seen, to), to=to, seen=seen)
+@app.post("/dag/dry-run")
+async def of_dry_run(
+    seen: TheRegion, user: User, to: Annotated[str, Query(max_length=40)]
+) -> Response:
+    """What a reset to this place would do, for those who may start it; one of a region."""
+    dag_id = seen.dags.get(Role.reset, seen.dag_id)
+    if not await airflow(lambda _: may_try_reset(dag_id, user)):
+        raise HTTPException(403, f"You may not start the DAG {dag_id}")
+    question = Question("dry_run", (seen,), {"to": to})
+    place = seen.pipeline.warehouse, seen.name
+    return _response(await look_alone(place, question, DRY_RUN_SECONDS))
 
 
 @app.get("/lags")
-def of_lags(regions: Regions) -> JSONResponse:
+async def of_lags(regions: Regions) -> Response:
     """Lag and drift of all regions, and what that makes of their verdicts."""
-    answers = {id(seen): answer for seen, answer in standings(regions)}
-    found = []
-    for seen, lag in lags(next_offsets(regions)):
-        answer = answers[id(seen)]
-        judged = verdict(seen, answer.standing, answer.problem, lag.lag)
-        found.append(
-            {
-                "dag_id": seen.dag_id,
-                "region": seen.name,
-                "lag": lag.lag,
-                "worst": lag.worst,
-                "oldest": None if lag.oldest_age is None else age(lag.oldest_age),
-                "drifting": lag.drifting,
-                "problem": lag.problem,
-                "level": judged.level,
-                "rank": judged.level.rank,
-                "code": judged.code,
-                "sentence": judged.sentence,
-            }
-        )
-    return JSONResponse(found, headers=HEADERS)
+    return await _answer("lags", regions)
 
 
 @app.get("/static/{name}")
-def of_static(name: str) -> Response:
+async def of_static(name: str) -> Response:
     """A file that the pages load."""
     if name not in STATIC:
         raise HTTPException(404)
@@ -172,18 +147,12 @@ def of_static(name: str) -> Response:
     )
 
 
-def _list_of(regions: list[SeenRegion], dag_id: str | None) -> HTMLResponse:
-    lines = [
-        (seen, answer.standing, verdict(seen, answer.standing, answer.problem))
-        for seen, answer in standings(regions)
-    ]
-    lines.sort(key=lambda line: (line[2].level.rank, line[0].name))
-    return _html("regions.html", lines=lines, dag_id=dag_id)
+async def _answer(name: str, regions: list[SeenRegion], **args: Any) -> Response:
+    return _response(await look(Question(name, tuple(regions), args)))
 
 
-def _shown(seen: SeenRegion, view: RegionView, lag: int | None = None) -> dict[str, Any]:
-    judged: Verdict = verdict(seen, view.standing, view.problem, lag)
-    return {"seen": seen, "view": view, "verdict": judged}
+def _response(found: Answer) -> Response:
+    return Response(found.body, media_type=found.media_type, headers=HEADERS)
 
 
 def _html(template: str, **shown: Any) -> HTMLResponse:

@@ -1,16 +1,15 @@
 """Connections as the api-server knows them, from whichever secrets backend Airflow uses."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from airflow.sdk import Connection as AirflowConnection
 from airflow.sdk.exceptions import AirflowException
 
+from tidemark.errors import TidemarkError
 from tidemark.page.errors import ConnectionNotOnServer
+from tidemark.page.given import PATIENCE
 from tidemark.settings.connections import Connection
-from tidemark.settings.pipeline import Pipeline
-
-PATIENCE = 3
-"""Seconds that a page waits for a server that does not answer."""
 
 
 def connection(conn_id: str) -> Connection:
@@ -26,9 +25,15 @@ def connection(conn_id: str) -> Connection:
     return _impatient(Connection.from_airflow(found))
 
 
-def connections_of(pipeline: Pipeline) -> dict[str, Connection]:
-    """All that a look at the region needs; raises as `connection` does."""
-    return {conn_id: connection(conn_id) for conn_id in pipeline.connections}
+def resolved(conn_ids: Iterable[str]) -> dict[str, Connection | TidemarkError]:
+    """Each connection, or why there is none."""
+    found: dict[str, Connection | TidemarkError] = {}
+    for conn_id in conn_ids:
+        try:
+            found[conn_id] = connection(conn_id)
+        except TidemarkError as error:
+            found[conn_id] = error
+    return found
 
 
 def _impatient(found: Connection) -> Connection:

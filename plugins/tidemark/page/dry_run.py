@@ -1,41 +1,33 @@
 """What a reset or a rewind would do, asked from the page: a dry run, which writes nothing."""
 
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
+import logging
 
-from tidemark.page.credentials import connections_of
-from tidemark.page.errors import DryRunTooLong
+from tidemark.operations.region import region_of
+from tidemark.operations.reset_report import ResetReport
+from tidemark.operations.reset_report import dry_run as dry_run_to_head
+from tidemark.operations.rewind import RewindOrder, rewind_region, seq_of
+from tidemark.page.given import PATIENCE, Given, connections_of
+from tidemark.page.ledgers import impatient
 from tidemark.page.seen import SeenRegion
 from tidemark.protocol.destination import destination
 
-if TYPE_CHECKING:
-    from tidemark.operations.reset_report import ResetReport
+STATEMENT_SECONDS = 20
+"""Rows of the target are counted."""
 
-SECONDS = 25
-"""A rewind may count in Kafka what would be read again: that takes as long as reading it."""
-
-_POOL = ThreadPoolExecutor(2, "tidemark-dry-run")
+log = logging.getLogger(__name__)
 
 
-def dry_run(seen: SeenRegion, to: str) -> "ResetReport":
-    """The report of `tidemark reset NAME --to PLACE`.
+def dry_run(seen: SeenRegion, to: str, given: Given) -> ResetReport:
+    """The report of `tidemark reset NAME --to PLACE`, but no record is read from Kafka.
 
     Raises:
         TidemarkError: it would be refused, or something can't be asked.
     """
     place = destination(to)
-    connections = connections_of(seen.pipeline)
-
-    def asked() -> "ResetReport":
-        from tidemark.operations.reset import reset_region
-
-        return reset_region(
-            seen.pipeline, connections, run_id=None, apply=False, who="page", why="dry run",
-            to=place,
-        )  # fmt: skip
-
-    answer: Future[ResetReport] = _POOL.submit(asked)
-    try:
-        return answer.result(SECONDS)
-    except TimeoutError:
-        raise DryRunTooLong(region=seen.name, to=to, seconds=SECONDS) from None
+    with region_of(seen.pipeline, connections_of(given, seen.pipeline)) as region:
+        impatient(region.ledger, STATEMENT_SECONDS)
+        region.broker.ping(PATIENCE)
+        if place is None:
+            return dry_run_to_head(region)[1]
+        order = RewindOrder("page", "dry run", (), None, log.info, reads_kafka=False)
+        return rewind_region(region, seq_of(region, place), order, apply=False)

@@ -1,6 +1,6 @@
 """What a page can meet beside what it asks for: Airflow's api-server is no worker."""
 
-from tidemark.errors import InvalidSettings, Refused
+from tidemark.errors import InvalidSettings, Unreachable
 
 
 class ConnectionNotOnServer(InvalidSettings):
@@ -16,15 +16,19 @@ class ConnectionNotOnServer(InvalidSettings):
         )
 
 
-class DryRunTooLong(Refused):
-    """A dry run takes longer than a page waits."""
+class LookTooLong(Unreachable):
+    """Postgres and Kafka together took longer to answer than a page waits."""
 
-    region: str
-    to: str
-    seconds: int
+    seconds: float
 
     def __str__(self) -> str:
-        return (
-            f"the dry run takes longer than {self.seconds} s: Kafka's records are counted. Run the"
-            f" reset DAG without Apply, or: tidemark reset {self.region} --to {self.to}"
-        )
+        return f"no answer within {self.seconds:g} s: the page has given up. Load it again"
+
+
+class HelperFailed(Unreachable):
+    """The process that asks Postgres and Kafka for the page failed."""
+
+    cause: str
+
+    def __str__(self) -> str:
+        return f"the look failed ({self.cause}): the log of Airflow's api-server says more"

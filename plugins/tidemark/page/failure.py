@@ -47,6 +47,16 @@ def may_read_logs(dag_id: str, user: Any) -> bool:
     )
 
 
+def may_try_reset(dag_id: str, user: Any) -> bool:
+    """Whether the user may start the DAG, as Airflow asks when it is triggered."""
+    details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
+    return bool(
+        get_auth_manager().is_authorized_dag(
+            method="POST", access_entity=DagAccessEntity.RUN, details=details, user=user
+        )
+    )
+
+
 def failure(run: AirflowRun, session: Session) -> Failure | None:
     """Why the run failed; None while no task of it did."""
     failed = session.scalars(

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -36,6 +37,7 @@ def page(name: str, **shown: Any) -> str:
     return _environment.get_template(name).render(shown)
 
 
+@cache
 def static(name: str) -> bytes:
     """The file."""
     return files("tidemark").joinpath("page", "static", name).read_bytes()

@@ -1,6 +1,8 @@
 """DAG files that Airflow can't read, by its own database: no file is opened here."""
 
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import dropwhile
 from typing import Any
 
@@ -14,30 +16,53 @@ from sqlalchemy.orm import Session
 from tidemark.page.seen import UnreadFile
 
 _CHARS = 1500
+_READ = 50_000
+"""Of a stack trace, from its end."""
 _MODULE = re.compile(r"^(?:\w+\.)+(?=\w+:)")
 
 
-def unread_files(readable: set[str], user: Any, session: Session) -> dict[str, UnreadFile]:
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A DAG whose file has an import error."""
+
+    dag_id: str
+    file: str
+    error: str
+
+
+def unread_of(session: Session) -> tuple[Unread, ...]:
+    """All such DAGs."""
+    rows = session.execute(
+        select(
+            DagModel.dag_id,
+            ParseImportError.filename,
+            ParseImportError.stacktrace,
+        ).join(
+            ParseImportError,
+            (DagModel.relative_fileloc == ParseImportError.filename)
+            & (DagModel.bundle_name == ParseImportError.bundle_name),
+        )
+    )
+    return tuple(
+        Unread(dag_id, file, last_words((trace or "")[-_READ:])) for dag_id, file, trace in rows
+    )
+
+
+def unread_files(unread: Iterable[Unread], readable: set[str], user: Any) -> dict[str, UnreadFile]:
     """Of the DAGs that the user may read, those whose file has an import error.
 
     The error is told as Airflow tells it: to who may see import errors, and may read all DAGs of
     the file.
     """
-    rows = session.execute(
-        select(DagModel.dag_id, ParseImportError.filename, ParseImportError.stacktrace).join(
-            ParseImportError,
-            (DagModel.relative_fileloc == ParseImportError.filename)
-            & (DagModel.bundle_name == ParseImportError.bundle_name),
-        )
-    ).all()
-    may_see = rows and get_auth_manager().is_authorized_view(
+    all_of = tuple(unread)
+    may_see = all_of and get_auth_manager().is_authorized_view(
         access_view=AccessView.IMPORT_ERRORS, user=user
     )
-    secret = {file for dag_id, file, _ in rows if not may_see or dag_id not in readable}
+    secret = {one.file for one in all_of if not may_see or one.dag_id not in readable}
     return {
-        dag_id: UnreadFile(file, None if file in secret else last_words(stacktrace or ""))
-        for dag_id, file, stacktrace in rows
-        if dag_id in readable
+        one.dag_id: UnreadFile(one.file, None if one.file in secret else one.error)
+        for one in all_of
+        if one.dag_id in readable
     }
 
 

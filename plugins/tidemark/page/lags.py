@@ -12,11 +12,11 @@ from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets
-from tidemark.model.topics import takes_in
+from tidemark.model.topics import is_pattern
 from tidemark.operations.region import facts_left
 from tidemark.operations.status import PartitionStatus, place, total
 from tidemark.operations.unread import oldest_age
-from tidemark.page.credentials import PATIENCE, connection
+from tidemark.page.given import PATIENCE, Given, connection
 from tidemark.page.seen import SeenRegion
 from tidemark.settings.kafka import KafkaSettings, StartPosition
 
@@ -38,19 +38,23 @@ class Lag:
     problem: str | None = None
 
 
-def lags(regions: Iterable[tuple[SeenRegion, Offsets]]) -> list[tuple[SeenRegion, Lag]]:
+def lags(
+    regions: Iterable[tuple[SeenRegion, Offsets]], given: Given
+) -> list[tuple[SeenRegion, Lag]]:
     """Each region with its lag; a cluster that does not answer is asked once."""
     clusters: dict[str, list[tuple[SeenRegion, Offsets]]] = {}
     for seen, offsets in regions:
         clusters.setdefault(seen.pipeline.kafka.connection, []).append((seen, offsets))
-    return [one for conn_id, wanted in clusters.items() for one in _of_cluster(conn_id, wanted)]
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        found = pool.map(lambda one: list(_of_cluster(one[0], one[1], given)), clusters.items())
+        return [one for of_cluster in found for one in of_cluster]
 
 
 def _of_cluster(
-    conn_id: str, wanted: list[tuple[SeenRegion, Offsets]]
+    conn_id: str, wanted: list[tuple[SeenRegion, Offsets]], given: Given
 ) -> Iterator[tuple[SeenRegion, Lag]]:
     try:
-        config = kafka_config(connection(conn_id))
+        config = kafka_config(connection(given, conn_id))
         broker = Broker(config)
         broker.ping(PATIENCE)
         facts = _facts(broker, wanted)
@@ -76,14 +80,20 @@ def _facts(broker: Broker, wanted: list[tuple[SeenRegion, Offsets]]) -> Facts:
     """Of the topics in the ledgers, and of those that regions without offsets are going to read."""
     known = {at.topic for _, offsets in wanted for at in offsets}
     fresh = {one for seen, offsets in wanted if not offsets for one in seen.pipeline.kafka.topics}
+    named = {topic for topic in fresh if not is_pattern(topic)}
     with suppress(Refused, InvalidSettings):  # a new region's topic hides no other region's lag
-        return facts_left(broker, known.union(broker.topics(sorted(fresh))))
+        return facts_left(broker, known | named)
     return facts_left(broker, known)
 
 
 def _unopened(facts: Facts, settings: KafkaSettings) -> Lag:
-    """What the first run is going to read, where it reads from the beginning."""
-    found = {at: end for at, end in facts.ends.items() if takes_in(settings.topics, at.topic)}
+    """What the first run is going to read, where it reads named topics from their beginning.
+
+    A pattern is its author's, and may take for ever: none is matched where all regions wait.
+    """
+    if any(map(is_pattern, settings.topics)):
+        return Lag()
+    found = {at: end for at, end in facts.ends.items() if at.topic in settings.topics}
     if settings.start is not StartPosition.beginning or not found:
         return Lag()
     return Lag(sum(end - facts.log_starts[at] for at, end in found.items()))

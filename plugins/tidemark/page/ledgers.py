@@ -13,13 +13,14 @@ from tidemark.ledger.past import Standing
 from tidemark.ledger.timeline import Timeline
 from tidemark.model.offsets import Offsets
 from tidemark.operations.region import ledger_of
-from tidemark.page.credentials import connection
+from tidemark.page.given import Given, connection
 from tidemark.page.seen import SeenRegion
 from tidemark.postgres.session import configure
-from tidemark.settings.connections import Connection
 
-STATEMENT_SECONDS = 15
+STATEMENT_SECONDS = 5
 """How long a page waits for one statement: a table may be locked."""
+_GONE_SECONDS = 2
+"""After which Postgres ends the statement of one that has been killed."""
 
 _SIDE_BY_SIDE = 8
 _Told = TypeVar("_Told")
@@ -34,34 +35,37 @@ class Answer:
     problem: TidemarkError | None = None
 
 
-def impatient(ledger: Ledger) -> Ledger:
-    """The same, but each statement of its sessions is given up after `STATEMENT_SECONDS`."""
+def impatient(ledger: Ledger, seconds: int | None = None) -> Ledger:
+    """The same, but each statement of its sessions is given up, after `STATEMENT_SECONDS`."""
+    limit = {
+        "statement_timeout": f"{seconds or STATEMENT_SECONDS}s",
+        "client_connection_check_interval": f"{_GONE_SECONDS}s",
+    }
 
     @event.listens_for(ledger.engine, "connect")
     def _limit(connection: Any, _: object) -> None:
         with connection.cursor() as cursor:
-            limit = {"statement_timeout": f"{STATEMENT_SECONDS}s"}
             configure(cursor, limit, is_local=False)
 
     return ledger
 
 
-def standings(regions: Iterable[SeenRegion]) -> list[tuple[SeenRegion, Answer]]:
+def standings(regions: Iterable[SeenRegion], given: Given) -> list[tuple[SeenRegion, Answer]]:
     """Each region with its ledger's answer, in their order."""
     wanted = list(regions)
-    found = _ask(wanted, lambda timeline, names: {
+    found = _ask(wanted, given, lambda timeline, names: {
         one.region: one for one in timeline.standings(names)
     })  # fmt: skip
     return [(seen, _answer(found[seen.pipeline.warehouse], seen.name)) for seen in wanted]
 
 
-def next_offsets(regions: Iterable[SeenRegion]) -> list[tuple[SeenRegion, Offsets]]:
+def next_offsets(regions: Iterable[SeenRegion], given: Given) -> list[tuple[SeenRegion, Offsets]]:
     """Each region with where its ledger stands; a ledger that can't be asked leaves them out.
 
     One that never opened stands nowhere.
     """
     wanted = list(regions)
-    found = _ask(wanted, lambda timeline, names: timeline.next_offsets(names))
+    found = _ask(wanted, given, lambda timeline, names: timeline.next_offsets(names))
     told = ((seen, found[seen.pipeline.warehouse]) for seen in wanted)
     return [(seen, answer.get(seen.name, {})) for seen, answer in told if isinstance(answer, dict)]
 
@@ -73,20 +77,16 @@ def _answer(told: dict[str, Standing] | TidemarkError, name: str) -> Answer:
 
 
 def _ask(
-    regions: list[SeenRegion], ask: Callable[[Timeline, list[str]], dict[str, _Told]]
+    regions: list[SeenRegion], given: Given, ask: Callable[[Timeline, list[str]], dict[str, _Told]]
 ) -> Mapping[str, dict[str, _Told] | TidemarkError]:
     """By warehouse connection: the answer, or why there is none."""
     names: dict[str, list[str]] = {}
     for seen in regions:
         names.setdefault(seen.pipeline.warehouse, []).append(seen.name)
-    known = {conn_id: _connection(conn_id) for conn_id in names}
 
     def told(conn_id: str) -> dict[str, _Told] | TidemarkError:
-        found = known[conn_id]
-        if isinstance(found, TidemarkError):
-            return found
         try:
-            with ledger_of(found) as ledger:
+            with ledger_of(connection(given, conn_id)) as ledger:
                 timeline = Timeline(impatient(ledger).engine)
                 return ask(timeline, names[conn_id]) if timeline.ledger_is_there() else {}
         except TidemarkError as error:
@@ -94,10 +94,3 @@ def _ask(
 
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         return dict(zip(names, pool.map(told, names), strict=True))
-
-
-def _connection(conn_id: str) -> Connection | TidemarkError:
-    try:
-        return connection(conn_id)
-    except TidemarkError as error:
-        return error

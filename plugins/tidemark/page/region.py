@@ -9,7 +9,7 @@ from tidemark.ledger.past import PastReset, ReasonCount, ShownLetter, Standing, 
 from tidemark.ledger.timeline import Timeline
 from tidemark.model.state import RegionState, Run
 from tidemark.operations.region import ledger_of
-from tidemark.page.credentials import connection
+from tidemark.page.given import Given, connection
 from tidemark.page.ledgers import impatient
 from tidemark.page.newest_runs import newest
 from tidemark.page.picture import drawn
@@ -50,10 +50,10 @@ class RegionView:
         return self.state.fingerprint if self.state else {}
 
 
-def region_view(seen: SeenRegion, *, is_live: bool = False) -> RegionView:
+def region_view(seen: SeenRegion, given: Given, *, is_live: bool = False) -> RegionView:
     """What the ledger says; a live look leaves out what changes seldom."""
     try:
-        with ledger_of(connection(seen.pipeline.warehouse)) as ledger:
+        with ledger_of(connection(given, seen.pipeline.warehouse)) as ledger:
             timeline = Timeline(impatient(ledger).engine)
             if not timeline.ledger_is_there():
                 return RegionView()

@@ -7,10 +7,18 @@ from typing import Self
 
 from pydantic import ValidationError
 
-from tidemark.settings.errors import DagOfOtherVersion
+from tidemark.settings.errors import CarriedTooLarge, DagOfOtherVersion
 from tidemark.settings.pipeline import Pipeline
+from tidemark.settings.section import CARRIED
 
 KEY = "tidemark"
+MARK = f'{{"{KEY}": '
+"""So begins what a task carries of its pipeline: what does not is not parsed."""
+
+MOST_CHARS = 256 * 1024
+"""Of what a task carries."""
+
+_RAW = {"format": "raw"}
 
 ERROR = "tidemark_error"
 """The XCom in which a failed task keeps its error's code, which the page tells."""
@@ -43,7 +51,7 @@ class Described:
     def to_json(self) -> str:
         """For a field of the task that Airflow serializes; it holds ids of connections alone."""
         kept = self.pipeline.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        kept["decode"] = {"format": "raw"}  # fields may need files that are not there
+        kept["decode"] = _RAW  # fields may need files that are not there
         found = {"role": self.role, "file": self.file, "format": self.format, "pipeline": kept}
         return json.dumps({KEY: found}, sort_keys=True)
 
@@ -51,15 +59,24 @@ class Described:
     def from_json(cls, text: str) -> Self | None:
         """What a task carries; None where that is something else.
 
+        It is data, whoever wrote the DAG: no file is opened, no pattern compiled, and what would
+        need a file is refused.
+
         Raises:
-            InvalidSettings: another version of Tidemark wrote it.
+            InvalidSettings: another version of Tidemark wrote it, another program, or too much.
         """
-        try:
-            found = json.loads(text)[KEY]
-        except (ValueError, KeyError, TypeError):
+        if not text.startswith(MARK):
             return None
+        if len(text) > MOST_CHARS:
+            raise CarriedTooLarge(size=len(text), limit=MOST_CHARS)
         try:
-            pipeline = Pipeline.model_validate(found["pipeline"])
-            return cls(Role(found["role"]), found["file"], found["format"], pipeline)
-        except (ValidationError, ValueError, KeyError, TypeError) as error:
+            return cls._of_plain(**json.loads(text)[KEY])
+        except (ValidationError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise DagOfOtherVersion from error
+
+    @classmethod
+    def _of_plain(cls, role: str, file: str, format: str, pipeline: dict[str, object]) -> Self:
+        if pipeline["decode"] != _RAW:
+            raise ValueError("a DAG carries no fields")
+        read = Pipeline.model_validate(pipeline, context={CARRIED: True})
+        return cls(Role(role), str(file), str(format), read)

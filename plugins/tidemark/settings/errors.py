@@ -104,6 +104,19 @@ class DagOfOtherVersion(InvalidSettings):
         )
 
 
+class CarriedTooLarge(InvalidSettings):
+    """What a DAG carries of its pipeline is longer than the page reads."""
+
+    size: int
+    limit: int
+
+    def __str__(self) -> str:
+        return (
+            f"the DAG carries {self.size:,} characters of its pipeline, and the page reads at most"
+            f" {self.limit:,}: list topics by a pattern"
+        )
+
+
 class ConnectionNotKnown(InvalidSettings):
     """No environment variable holds a connection."""
 

@@ -17,7 +17,7 @@ from pydantic import (
 
 from tidemark.settings.field_types import check_names, parse_type
 from tidemark.settings.schema import OnNewField, Schema, refuse_registry
-from tidemark.settings.section import CONNECTION, Strict
+from tidemark.settings.section import CARRIED, CONNECTION, Strict
 
 
 def _declared(text: str) -> str:
@@ -138,6 +138,8 @@ class FormatSettings(Strict):
             if value and key not in _TAKES.get(self.format, _OWN):
                 raise ValueError(f"format {self.format} takes no {key}")
         if self.format == Format.protobuf:
+            if (info.context or {}).get(CARRIED):
+                raise ValueError("a DAG carries no format that may need a file")
             self._read_descriptors((info.context or {}).get(FOLDER, Path()))
         return self
 

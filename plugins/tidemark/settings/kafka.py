@@ -1,6 +1,7 @@
 """The section `kafka` of a pipeline file: where records come from, and how members share them."""
 
 import re
+from collections import Counter
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
@@ -8,6 +9,7 @@ from pydantic import (
     AwareDatetime,
     BeforeValidator,
     Field,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -23,7 +25,7 @@ from tidemark.model.membership import (
     refuse_impossible,
 )
 from tidemark.model.topics import is_pattern
-from tidemark.settings.section import CONNECTION, Strict
+from tidemark.settings.section import CARRIED, CONNECTION, Strict
 
 TOPIC = r"[A-Za-z0-9._-]{1,249}"
 """What Kafka takes as the name of a topic, and of a static member."""
@@ -64,6 +66,13 @@ def _several(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def matchable(topics: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    """The topics whose patterns may be compiled and matched: of what a DAG carries, names alone."""
+    if not (info.context or {}).get(CARRIED):
+        return topics
+    return tuple(topic for topic in topics if not is_pattern(topic))
+
+
 class KafkaSettings(Strict):
     """Where records come from."""
 
@@ -90,11 +99,14 @@ class KafkaSettings(Strict):
 
     @field_validator("topics")
     @classmethod
-    def _are_names_or_patterns(cls, topics: tuple[str, ...]) -> tuple[str, ...]:
+    def _are_names_or_patterns(
+        cls, topics: tuple[str, ...], info: ValidationInfo
+    ) -> tuple[str, ...]:
         for topic in topics:
             is_name = re.fullmatch(TOPIC, topic) and topic not in (".", "..")
             if not is_pattern(topic) and not is_name:
                 raise ValueError(f"{topic!r} is no topic name; a pattern begins with ^")
+        for topic in matchable(topics, info):
             try:
                 re.compile(topic)
             except re.error as error:
@@ -104,7 +116,7 @@ class KafkaSettings(Strict):
     @field_validator("topics", "assignment_strategy")
     @classmethod
     def _are_named_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        if twice := sorted({str(name) for name in names if names.count(name) > 1}):
+        if twice := sorted(str(name) for name, times in Counter(names).items() if times > 1):
             raise ValueError(f"{', '.join(twice)} stands there twice: remove one")
         return names
 

@@ -23,7 +23,7 @@ from tidemark.settings.dead_letters import DeadLetterSettings
 from tidemark.settings.decode import DecodeSettings, refuse_unnamed
 from tidemark.settings.errors import FieldsNotInferred, PipelineFaults
 from tidemark.settings.format import FOLDER, FORMAT, MESSAGE, Format
-from tidemark.settings.kafka import KafkaSettings
+from tidemark.settings.kafka import KafkaSettings, matchable
 from tidemark.settings.output import OUTPUT, OutputSettings, refuse_unfit_letters
 from tidemark.settings.output import refuse_unfit as refuse_unfit_output
 from tidemark.settings.section import CONNECTION, Positive, Strict
@@ -104,8 +104,9 @@ class Pipeline(Strict):
         return decode
 
     @model_validator(mode="after")
-    def _letters_fit(self) -> Self:
-        refuse_unfit_letters(self.dead_letters.topic, self.kafka.topics, self.output)
+    def _letters_fit(self, info: ValidationInfo) -> Self:
+        topics = matchable(self.kafka.topics, info)
+        refuse_unfit_letters(self.dead_letters.topic, topics, self.output)
         return self
 
     @field_validator("targets")
@@ -124,7 +125,7 @@ class Pipeline(Strict):
         kafka, target = info.data.get("kafka"), info.data.get("target")
         targets = info.data.get("targets") or ({ONLY: target} if target else {})
         if output and kafka and targets:
-            refuse_unfit_output(output, kafka.topics, targets)
+            refuse_unfit_output(output, matchable(kafka.topics, info), targets)
         return output
 
     @field_validator("transform_kind")

@@ -8,6 +8,10 @@ from tidemark.model.bounds import MOST
 
 CONNECTION = r"^[A-Za-z0-9_.-]{1,100}$"
 
+CARRIED = "carried"
+"""In the context of validation: a DAG carries it. What its author wrote is then data to whoever
+reads it: no file is opened, no pattern compiled."""
+
 Positive = Annotated[int, Field(gt=0, le=MOST)]
 
 

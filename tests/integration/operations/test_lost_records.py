@@ -75,7 +75,7 @@ def test_a_log_that_never_had_the_leader_epoch_stops_the_run_until_told(world: W
 
 
 def test_behind_a_marker_alone_a_log_that_was_rewritten_is_noticed(world: World) -> None:
-    """B7, G107: the span of the marker holds no record, and none of it is read again by a replay."""
+    """B7, G107: the span of the marker holds no record, and no replay reads it."""
     produce_transaction(world.kafka, world.topic, numbered(3))
     world.run("first", max_records=3)
     spans = "SELECT seq, start_offset, end_offset, records FROM tidemark.spans ORDER BY 1"

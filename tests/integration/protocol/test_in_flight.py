@@ -163,7 +163,7 @@ def test_a_run_is_not_done_while_a_batch_is_unpublished(grown: Desk) -> None:
 
 
 def test_a_span_follows_what_was_read_before_it(grown: Desk) -> None:
-    """KIP-320: as claimed; as the contribution says that is on its way; else the partition knows."""
+    """KIP-320: as claimed; as the contribution says that is on its way; else by the partition."""
     epoch, low, high = two(grown)
     place = TopicPartition(TOPIC, 0)
     assert place not in high.read_up_to

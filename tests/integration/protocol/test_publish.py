@@ -439,7 +439,7 @@ def test_a_rewind_knows_the_last_record_before_a_span_without_one(lone: Desk) ->
 
 
 def test_a_rewind_knows_the_last_record_though_its_batch_was_pruned(lone: Desk) -> None:
-    """B7: of what is pruned only a partition's newest boundary is kept, which may hold no record."""
+    """B7: pruning keeps a partition's newest boundary alone, which may hold no record."""
     lone.grow(16)
     read_up_to(lone, LogPosition(4, 7), None, None, LogPosition(16, 8))
     with lone.ledger.deciding(lone.region, lone.epoch, "prune") as tx:

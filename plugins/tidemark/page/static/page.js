@@ -62,10 +62,11 @@ const tidemark = (() => {
 
   const number = (value) => (value === null ? "–" : value.toLocaleString("en"));
 
-  async function fragment(path, into) {
+  async function fragment(path, into, method = "GET") {
     try {
-      const answer = await fetch(path, { credentials: "same-origin" });
-      if (answer.status === 403) throw new Error("you may not read it");
+      const answer = await fetch(path, { credentials: "same-origin", method });
+      if (answer.status === 403) throw new Error((await answer.json()).detail);
+      if (answer.status === 503) throw new Error("too many ask at this moment; try again in some seconds");
       if (!answer.ok) throw new Error(`Airflow answers ${answer.status}; load the page again`);
       into.innerHTML = await answer.text();
       localise(into);
@@ -81,7 +82,9 @@ const tidemark = (() => {
     try {
       const answer = await fetch("lags", { credentials: "same-origin" });
       if (!answer.ok) throw new Error(`Airflow answers ${answer.status}`);
-      const found = new Map((await answer.json()).map((one) => [`${one.dag_id}/${one.region}`, one]));
+      const told = await answer.json();
+      if (told.problem) throw new Error(told.problem);
+      const found = new Map(told.map((one) => [`${one.dag_id}/${one.region}`, one]));
       const problems = new Set();
       for (const row of table.tBodies[0].rows) showLag(row, found.get(row.dataset.key), problems);
       arrange(table);
@@ -255,7 +258,7 @@ const tidemark = (() => {
       event.preventDefault();
       const into = document.querySelector("[data-dry-result]");
       into.textContent = "Asking the ledger and Kafka …";
-      await fragment(`dag/dry-run?${query}&to=${encodeURIComponent(form.elements.to.value)}`, into);
+      await fragment(`dag/dry-run?${query}&to=${encodeURIComponent(form.elements.to.value)}`, into, "POST");
     });
     look();
     showFailure();

@@ -1,0 +1,136 @@
+"""What is asked of ledgers and of Kafka for the pages, by name: it runs in a helper process.
+
+Airflow is not imported here, and its api-server does not import this.
+"""
+
+import json
+from collections.abc import Callable
+from time import time  # noqa: TID251 - an age is shown, nothing is decided by it
+from typing import Any
+
+from tidemark.errors import TidemarkError
+from tidemark.ledger.timeline import Timeline
+from tidemark.operations.health import health_of
+from tidemark.operations.region import ledger_of, region_of
+from tidemark.operations.unread import oldest_age
+from tidemark.page.charts import charts, past
+from tidemark.page.dry_run import dry_run
+from tidemark.page.given import PATIENCE, Given, connection, connections_of
+from tidemark.page.html import age, page
+from tidemark.page.lags import lags
+from tidemark.page.ledgers import impatient, next_offsets, standings
+from tidemark.page.letters import readable, shown
+from tidemark.page.question import Answer, Question
+from tidemark.page.region import RegionView, region_view
+from tidemark.page.seen import SeenRegion
+from tidemark.page.verdict import verdict
+
+Regions = tuple[SeenRegion, ...]
+
+
+def answer(question: Question, given: Given) -> Answer:
+    """The answer, however long it takes.
+
+    Raises:
+        TidemarkError: something can't be asked, or it would be refused.
+    """
+    return ANSWERS[question.name](question.regions, given, **question.args)
+
+
+def _regions(regions: Regions, given: Given, dag_id: str | None) -> Answer:
+    """One line each, the worst first."""
+    lines = [
+        (seen, told.standing, verdict(seen, told.standing, told.problem))
+        for seen, told in standings(regions, given)
+    ]
+    lines.sort(key=lambda line: (line[2].level.rank, line[0].name))
+    return _html("regions.html", lines=lines, dag_id=dag_id)
+
+
+def _region(regions: Regions, given: Given, reset: list[str] | None) -> Answer:
+    [seen] = regions
+    view = region_view(seen, given)
+    letters = [(shown(one), readable) for one in view.letters]
+    parts = {"letters": letters, "reasons": view.reasons, "reset": reset}
+    return _html("region.html", **_shown(seen, view), **parts)
+
+
+def _live(regions: Regions, given: Given, lag: int | None) -> Answer:
+    [seen] = regions
+    return _html("live.html", **_shown(seen, region_view(seen, given, is_live=True), lag))
+
+
+def _charts(regions: Regions, given: Given) -> Answer:
+    [seen] = regions
+    try:
+        with ledger_of(connection(given, seen.pipeline.warehouse)) as ledger:
+            timeline = Timeline(impatient(ledger).engine)
+            offsets = timeline.next_offsets([seen.name]).get(seen.name, {})
+            return _json(charts(past(timeline, seen.name, offsets)))
+    except TidemarkError as error:
+        return _json({"problem": f"{error.code}: {error}"})
+
+
+def _now(regions: Regions, given: Given) -> Answer:
+    """What Kafka says beside the ledger: lag and drift by partition, members, who holds it up."""
+    [seen] = regions
+    with region_of(seen.pipeline, connections_of(given, seen.pipeline)) as region:
+        impatient(region.ledger)
+        region.broker.ping(PATIENCE)
+        health = health_of(region)
+        oldest = oldest_age(region.broker, health.partitions, int(time() * 1000))
+        return _html("now.html", health=health, oldest=oldest, seen=seen)
+
+
+def _dry_run(regions: Regions, given: Given, to: str) -> Answer:
+    [seen] = regions
+    return _html("dry_run.html", report=dry_run(seen, to, given), to=to, seen=seen)
+
+
+def _lags(regions: Regions, given: Given) -> Answer:
+    """Lag and drift of all regions, and what that makes of their verdicts."""
+    answers = {id(seen): told for seen, told in standings(regions, given)}
+    found = []
+    for seen, lag in lags(next_offsets(regions, given), given):
+        told = answers[id(seen)]
+        judged = verdict(seen, told.standing, told.problem, lag.lag)
+        found.append(
+            {
+                "dag_id": seen.dag_id,
+                "region": seen.name,
+                "lag": lag.lag,
+                "worst": lag.worst,
+                "oldest": None if lag.oldest_age is None else age(lag.oldest_age),
+                "drifting": lag.drifting,
+                "problem": lag.problem,
+                "level": judged.level,
+                "rank": judged.level.rank,
+                "code": judged.code,
+                "sentence": judged.sentence,
+            }
+        )
+    return _json(found)
+
+
+ANSWERS: dict[str, Callable[..., Answer]] = {
+    "regions": _regions,
+    "region": _region,
+    "live": _live,
+    "charts": _charts,
+    "now": _now,
+    "dry_run": _dry_run,
+    "lags": _lags,
+}
+
+
+def _shown(seen: SeenRegion, view: RegionView, lag: int | None = None) -> dict[str, Any]:
+    judged = verdict(seen, view.standing, view.problem, lag)
+    return {"seen": seen, "view": view, "verdict": judged}
+
+
+def _html(template: str, **shown: Any) -> Answer:
+    return Answer(page(template, **shown))
+
+
+def _json(found: Any) -> Answer:
+    return Answer(json.dumps(found), "application/json")

@@ -1,0 +1,230 @@
+"""How the pages ask, so that Airflow's api-server never waits for them.
+
+Its own threads and its event loop are left alone: there are few threads of ours, behind short
+queues, and who finds a queue full is told to come again. Airflow's database is asked by some of
+them, in sessions that end before anything else is asked. Ledgers and Kafka are asked by helper
+processes, each with a deadline. One answer is shared by all who ask the same, for some seconds.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from queue import Full, Queue
+from threading import Lock, Thread, Timer, local
+from time import monotonic
+from typing import Any, TypeVar
+
+from airflow.utils.session import create_session
+from sqlalchemy.orm import Session
+
+from tidemark.page.credentials import resolved
+from tidemark.page.errors import HelperFailed, LookTooLong
+from tidemark.page.question import Answer, Question, answer_in, asked
+
+SHARED_SECONDS = 2.0
+"""An answer is given so long to all who ask the same."""
+LOOK_SECONDS = 20
+"""After which the helper that looks is killed, and replaced when it is needed."""
+WAIT_SECONDS = 10
+"""In a queue; who waits longer is told to come again."""
+MOST_BYTES = 32 * 2**20
+"""Of an answer."""
+_PROGRAM = "import sys; sys.path[:] = {path!r}; from tidemark.page.helper import main; main()"
+"""Its modules are found where ours are, and in the same order."""
+
+_Told = TypeVar("_Told")
+
+
+class Busy(Exception):
+    """All of ours are at work, and enough are waiting."""
+
+
+class Threads:
+    """A few threads, started when they are needed, and a queue that ends."""
+
+    def __init__(self, name: str, many: int, waiting: int) -> None:
+        self._name, self._many = name, many
+        self._jobs: Queue[tuple[float, Callable[[], Any], Future[Any]]] = Queue(waiting)
+        self._lock = Lock()
+        self._started = False
+
+    def submit(self, job: Callable[[], _Told]) -> "Future[_Told]":
+        """The job's answer.
+
+        Raises:
+            Busy: too many wait; the answer may raise it too, after `WAIT_SECONDS`.
+        """
+        self._start()
+        future: Future[_Told] = Future()
+        try:
+            self._jobs.put_nowait((monotonic() + WAIT_SECONDS, job, future))
+        except Full:
+            raise Busy from None
+        return future
+
+    def _start(self) -> None:
+        with self._lock:
+            if not self._started:
+                for number in range(self._many):
+                    # Daemons: an api-server that ends waits for no look.
+                    Thread(target=self._work, name=f"{self._name}-{number}", daemon=True).start()
+                self._started = True
+
+    def _work(self) -> None:
+        while True:
+            deadline, job, future = self._jobs.get()
+            try:
+                if monotonic() > deadline:
+                    raise Busy
+                future.set_result(job())
+            except BaseException as error:
+                future.set_exception(error)
+            del job, future
+
+
+class Shared:
+    """Answers by what was asked: one while it is being found, and for some seconds after."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, tuple[Future[Any], list[float]]] = {}
+        self._lock = Lock()
+
+    def get(self, key: Hashable, start: "Callable[[], Future[_Told]]") -> "Future[_Told]":
+        """The answer that is there or under way, or one that begins now; raises as `start`."""
+        with self._lock:
+            now = monotonic()
+            self._known = {
+                one: kept for one, kept in self._known.items() if not kept[1] or kept[1][0] > now
+            }
+            if key not in self._known:
+                future, ends = start(), list[float]()
+                self._known[key] = future, ends
+                future.add_done_callback(lambda done: ends.append(_end(done)))
+            return self._known[key][0]
+
+
+def _end(done: "Future[Any]") -> float:
+    """An error of ours is shared like an answer; that all were busy is no answer."""
+    is_busy = isinstance(done.exception(), Busy)
+    return 0 if is_busy else monotonic() + SHARED_SECONDS
+
+
+class Helper:
+    """One helper process, started with the first question."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, line: bytes, seconds: float) -> Answer:
+        """The answer; asked again if the process died, for an earlier question may have done it.
+
+        Raises:
+            TidemarkError: the helper met it; or it gave no answer in time, or died twice.
+        """
+        deadline = monotonic() + seconds
+        for _ in range(2):
+            if found := self._try(line, deadline - monotonic()):
+                return answer_in(found)
+            self._end()
+            if monotonic() >= deadline:
+                raise LookTooLong(seconds=seconds)
+        raise HelperFailed(cause="it ended without an answer, twice")
+
+    def _try(self, line: bytes, seconds: float) -> bytes | None:
+        if self._process is None:
+            self._process = subprocess.Popen(  # noqa: S603 (our own program)
+                (sys.executable, "-P", "-c", _PROGRAM.format(path=[*filter(None, sys.path)])),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=_environment(),
+            )
+        process = self._process
+        timer = Timer(seconds, process.kill)
+        timer.start()
+        try:
+            process.stdin.write(line)  # type: ignore[union-attr]
+            process.stdin.flush()  # type: ignore[union-attr]
+            found = process.stdout.readline(MOST_BYTES)  # type: ignore[union-attr]
+            return found if found.endswith(b"\n") else None
+        except OSError:
+            return None
+        finally:
+            timer.cancel()
+
+    def _end(self) -> None:
+        if self._process:
+            self._process.kill()
+            self._process.communicate()
+        self._process = None
+
+
+def _environment() -> dict[str, str]:
+    """Without Airflow's: its secrets are no business of a helper's, which is handed connections."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+
+
+_AIRFLOW = Threads("tidemark-airflow", 2, 256)
+_LOGS = Threads("tidemark-logs", 2, 16)
+_LOOKS = Threads("tidemark-look", 3, 16)
+_SHARED = Shared()
+_OWN = local()
+
+
+async def told(future: "Future[_Told]") -> _Told:
+    """The answer; whoever goes away meanwhile takes it from nobody else."""
+    return await asyncio.shield(asyncio.wrap_future(future))
+
+
+async def airflow(ask: Callable[[Session], _Told]) -> _Told:
+    """What Airflow's database says, in a session of its own that ends with the answer."""
+    return await told(_AIRFLOW.submit(lambda: _in_session(ask)))
+
+
+async def airflow_shared(ask: Callable[[Session], _Told]) -> _Told:
+    """The same for everybody."""
+    return await told(_SHARED.get(ask, lambda: _AIRFLOW.submit(lambda: _in_session(ask))))
+
+
+async def airflow_log(key: Hashable, ask: Callable[[Session], _Told]) -> _Told:
+    """The same, for what may have to be fetched from afar."""
+    return await told(_SHARED.get(key, lambda: _LOGS.submit(lambda: _in_session(ask))))
+
+
+def _in_session(ask: Callable[[Session], _Told]) -> _Told:
+    with create_session(scoped=False) as session:
+        return ask(session)
+
+
+async def look(question: Question, seconds: float = LOOK_SECONDS) -> Answer:
+    """What ledgers and Kafka say; raises `Busy`, and as `Helper.ask` does."""
+    text = question.text
+    return await told(_SHARED.get(text, lambda: _begin(text, question.connections, seconds)))
+
+
+def _begin(text: str, connections: set[str], seconds: float) -> "Future[Answer]":
+    def job() -> Answer:
+        line = asked(text, resolved(connections))
+        if not hasattr(_OWN, "helper"):
+            _OWN.helper = Helper()
+        found: Answer = _OWN.helper.ask(line, seconds)
+        return found
+
+    return _LOOKS.submit(job)
+
+
+_ONLY: dict[Hashable, tuple[str, Future[Answer]]] = {}
+
+
+async def look_alone(key: Hashable, question: Question, seconds: float) -> Answer:
+    """As `look`, and while another question is asked under this key, all are busy."""
+    known, text = _ONLY.get(key), question.text
+    if known and known[0] != text and not known[1].done():
+        raise Busy
+    for one in [one for one, (_, future) in _ONLY.items() if future.done()]:
+        del _ONLY[one]
+    future = _SHARED.get(text, lambda: _begin(text, question.connections, seconds))
+    _ONLY[key] = text, future
+    return await told(future)

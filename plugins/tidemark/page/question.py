@@ -1,0 +1,126 @@
+"""A question about regions as it goes to a helper process, and its answer: JSON, a line each."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any, Self
+
+from tidemark.errors import TidemarkError, retold, told
+from tidemark.page.given import Given
+from tidemark.page.seen import AirflowRun, SeenRegion, UnreadFile
+from tidemark.settings.connections import Connection
+from tidemark.settings.described import Described, Role
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of which regions; all that its answer depends on but the connections."""
+
+    name: str
+    regions: tuple[SeenRegion, ...]
+    args: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The same for all who ask the same and may see the same."""
+        found = {"name": self.name, "regions": list(map(_plain, self.regions)), "args": self.args}
+        return json.dumps(found, sort_keys=True)
+
+    @property
+    def connections(self) -> set[str]:
+        """The ids of those that its answer may need."""
+        return {conn_id for seen in self.regions for conn_id in seen.pipeline.connections}
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The question that has this text."""
+        found = json.loads(text)
+        return cls(found["name"], tuple(map(_seen, found["regions"])), found["args"])
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A page, or a part of one."""
+
+    body: str
+    media_type: str = "text/html"
+
+
+def asked(question: str, given: Given) -> bytes:
+    """The line that goes to a helper; it holds secrets."""
+    kept = {
+        conn_id: {"error": told(one)} if isinstance(one, TidemarkError) else {"is": asdict(one)}
+        for conn_id, one in given.items()
+    }
+    return json.dumps({"question": question, "connections": kept}).encode() + b"\n"
+
+
+def heard(line: bytes) -> tuple[Question, Given]:
+    """What `asked` wrote."""
+    found = json.loads(line)
+    given = {
+        conn_id: retold(one["error"]) if "error" in one else Connection(**one["is"])
+        for conn_id, one in found["connections"].items()
+    }
+    return Question.parse(found["question"]), given
+
+
+def answered(found: Answer | TidemarkError) -> bytes:
+    """The line that comes back."""
+    plain = {"error": told(found)} if isinstance(found, TidemarkError) else asdict(found)
+    return json.dumps(plain).encode() + b"\n"
+
+
+def answer_in(line: bytes) -> Answer:
+    """The answer.
+
+    Raises:
+        TidemarkError: the helper met it.
+    """
+    found = json.loads(line)
+    if "error" in found:
+        raise retold(found["error"])
+    return Answer(**found)
+
+
+def _plain(seen: SeenRegion) -> dict[str, Any]:
+    run = seen.last_run and asdict(seen.last_run)
+    if run:
+        run |= {name: _iso(run[name]) for name in ("started_at", "ended_at")}
+    return {
+        "carried": seen.described.to_json(),
+        "dags": {str(role): dag_id for role, dag_id in seen.dags.items()},
+        "is_paused": seen.is_paused,
+        "next_run_at": _iso(seen.next_run_at),
+        "schedule": seen.schedule,
+        "last_run": run,
+        "unread": seen.unread and asdict(seen.unread),
+    }
+
+
+def _seen(plain: dict[str, Any]) -> SeenRegion:
+    described = Described.from_json(plain["carried"])
+    run, unread = plain["last_run"], plain["unread"]
+    if described is None:
+        raise ValueError("no region")
+    if run:
+        run |= {name: _moment(run[name]) for name in ("started_at", "ended_at")}
+        run["error"] = run["error"] and tuple(run["error"])
+    return SeenRegion(
+        described,
+        {Role(role): dag_id for role, dag_id in plain["dags"].items()},
+        plain["is_paused"],
+        _moment(plain["next_run_at"]),
+        plain["schedule"],
+        AirflowRun(**run) if run else None,
+        UnreadFile(**unread) if unread else None,
+    )
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
