@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from tidemark.model.facts import Facts
-from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import Mirrored, RegionState
 
 
@@ -24,8 +24,8 @@ def taken_before(initial: Offsets) -> Iterator[str]:
     for tp, offset in sorted(initial.items()):
         if offset:
             yield (
-                f"{tp} is new to the region and begins at {offset}: retention took what was before"
-                " that, and nobody has read it"
+                f"{Span(*tp, 0, offset)}: retention took it before anybody read it. The partition"
+                f" is new to the region and begins at {offset}"
             )
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.failpoint import failpoint
-from tests.support.produce import numbered, produce_transaction
-from tests.support.topics import create_again
+from tests.support.produce import numbered, produce, produce_transaction
+from tests.support.topics import add_partitions, create_again, create_topic
 from tests.support.world import World
 
 from tidemark.failpoints import FailpointHit
@@ -18,6 +18,7 @@ from tidemark.ledger.actions import Order
 from tidemark.member import drain as drain_module
 from tidemark.model.errors import NextOffsetsNotHeld, NotHeld, TopicNotThatOfTheLedger
 from tidemark.model.facts import Facts
+from tidemark.model.offsets import Span, TopicPartition
 from tidemark.operations import opening_facts
 from tidemark.operations.errors import DataLostWithoutSpent
 from tidemark.operations.region import region_of
@@ -75,7 +76,7 @@ def test_a_log_that_never_had_the_leader_epoch_stops_the_run_until_told(world: W
 
 
 def test_behind_a_marker_alone_a_log_that_was_rewritten_is_noticed(world: World) -> None:
-    """B7, G107: the span of the marker holds no record, and no replay reads it."""
+    """B7, G107: the span of the marker holds no record; a replay of it finds none either."""
     produce_transaction(world.kafka, world.topic, numbered(3))
     world.run("first", max_records=3)
     spans = "SELECT seq, start_offset, end_offset, records FROM tidemark.spans ORDER BY 1"
@@ -104,6 +105,49 @@ def test_accepted_loss_of_one_partition_leaves_the_others_protected(world: World
         " WHERE ended_epoch IS NULL ORDER BY 1"
     )
     assert world.sql(kept) == [(0, None, None), (1, 3, 0)]
+
+
+def retained(world: World, admin: AdminClient, at: TopicPartition) -> None:
+    """Five records come to a partition, and retention takes three of them."""
+    produce(world.kafka, at.topic, numbered(5), at.partition)
+    start = KafkaPartition(*at, 3)
+    admin.delete_records([start])[start].result(30)
+
+
+def test_what_retention_took_of_a_new_partition_stops_the_run_until_told(
+    world: World, admin: AdminClient
+) -> None:
+    """B7, G108: of a topic that the region reads, before the first run that could read it."""
+    world.produce(2)
+    world.run("first")
+    add_partitions(admin, world.topic, 3)
+    added = world.partition(2)
+    retained(world, admin, added)
+    with pytest.raises(NextOffsetsNotHeld) as lost:
+        world.open("second")
+    assert lost.value.partitions == (NotHeld(added, 0, (3, 5)),)
+    world.overrides = (ACCEPT_DATA_LOSS,)
+    world.run("third")
+    assert world.rows() == [(0, 0), (0, 1), (2, 3), (2, 4)]
+    assert str(Span(*added, 0, 3)) in "".join(remarks(world))
+    overrides = "SELECT overrides FROM tidemark.runs ORDER BY epoch DESC LIMIT 1"
+    assert world.sql(overrides) == [([ACCEPT_DATA_LOSS],)]
+
+
+def test_what_retention_took_of_a_topic_that_a_pattern_takes_in_is_remarked(
+    world: World, admin: AdminClient
+) -> None:
+    """B7, S24, G108: nobody has asked for it yet; the first open begins where each log does."""
+    world.settings["kafka"] = {"topics": [rf"^{world.topic}(-more)?"]}
+    retained(world, admin, world.partition())
+    world.run("first")
+    assert remarks(world) == []
+    more = TopicPartition(create_topic(admin, NewTopic(f"{world.topic}-more", 1, 1)), 0)
+    retained(world, admin, more)
+    world.run("second")
+    assert [offset for _, offset in world.rows()] == [3, 3, 4, 4]
+    [remark] = remarks(world)
+    assert str(Span(*more, 0, 3)) in remark
 
 
 @pytest.mark.usefixtures("at_once")
