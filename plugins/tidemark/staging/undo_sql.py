@@ -49,7 +49,12 @@ INSERT INTO {target} ({kept}) OVERRIDING SYSTEM VALUE
 SELECT {before} FROM {undone} AS u WHERE u.is_row AND u.seq = ANY ({seqs})
 ON CONFLICT ({key}) DO UPDATE SET {set}
 """)
-LEFT = sql.SQL("SELECT count(*) FROM {target} WHERE {batch_seq} > {seq}")
+# What was put back may say to be of any batch.
+LEFT = sql.SQL("""
+SELECT count(*) FROM {target} AS t WHERE t.{batch_seq} > {seq} AND NOT EXISTS (
+    SELECT FROM {undone} AS u
+    WHERE u.key = {target_key} AND u.is_row)
+""")
 OF_LEDGER = sql.SQL("""
 DELETE FROM tidemark.deleted_keys d
 WHERE d.region = {region} AND d.target = {name} AND d.seq > {seq};

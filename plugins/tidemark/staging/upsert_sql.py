@@ -85,9 +85,11 @@ DELETE FROM {last} AS l USING tidemark.deleted_keys AS d
 WHERE {is_gone} AND {deleted_is_newer}
 """)
 # In the order of the ledger's own index, into which that costs least; as texts, which sort faster.
+# A row that says to be of a later batch was put there by another hand: it is of none.
 UNDO = sql.SQL("""
 INSERT INTO tidemark.undo (region, target, seq, key, before_seq, was_deleted, before)
-SELECT {region}, {name}, {seq}, {key_texts}, coalesce(t.{batch_seq}, 0), false, ARRAY[{all_texts}]
+SELECT {region}, {name}, {seq}, {key_texts},
+       CASE WHEN t.{batch_seq} < {seq} THEN t.{batch_seq} ELSE 0 END, false, ARRAY[{all_texts}]
 FROM {last} AS l JOIN {target} AS t ON {match} ORDER BY {key_text}
 """)
 UNDO_COLUMNS = sql.SQL("""

@@ -608,3 +608,15 @@ def exact(shop: Shop) -> list[tuple[Any, ...]]:
 def ensured(shop: Shop) -> None:
     with transaction(shop.desk.engine, "target") as cursor:
         shop.desk.movers.ensure_targets(cursor)
+
+
+def test_rows_that_claim_to_be_of_a_later_batch_are_overwritten_like_others(shop: Shop) -> None:
+    """B4, B8: as copied from another region's table; they come back as they were."""
+    table = shop.desk.target
+    shop.desk.sql(f"INSERT INTO {table} (id, word, batch_seq) VALUES (1, 'a', 900), (2, 'b', 1)")
+    before = shop.whole()
+    shop.publish([(1, "x"), (2, "y"), (3, "z")])
+    shop.publish([(1, None), (2, "w")])
+    assert shop.rows() == {2: "w", 3: "z"}
+    shop.desk.rewind(0)
+    assert shop.whole() == before
