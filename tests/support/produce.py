@@ -5,8 +5,11 @@ from collections.abc import Iterable
 from uuid import uuid4
 
 from confluent_kafka import Producer
+from tests.support.waiting import until
 
+from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import connect
+from tidemark.model.offsets import TopicPartition
 
 
 def produce(kafka: str, topic: str, values: Iterable[bytes | None], partition: int = 0) -> None:
@@ -27,6 +30,13 @@ def produce_transaction(
     _send(producer, topic, values, partition)
     producer.flush(20)
     producer.abort_transaction(20) if abort else producer.commit_transaction(20)
+    until(lambda: _is_stable(kafka, TopicPartition(topic, partition)))
+
+
+def _is_stable(kafka: str, at: TopicPartition) -> bool:
+    """Whether all of it can be read: a marker may come behind the answer to its commit."""
+    broker = Broker({"bootstrap.servers": kafka})
+    return broker.facts([at.topic]).ends[at] == broker.high_watermarks([at])[at]
 
 
 def open_transaction(kafka: str, topic: str, partition: int = 0) -> Producer:
