@@ -45,43 +45,37 @@ def carried(session: Session) -> dict[str, tuple[Described, ...]]:
     return {dag_id: _KNOWN[dag_id][1] for dag_id in sorted(hashes) if _KNOWN[dag_id][1]}
 
 
-def _newest() -> Any:
-    return (
+def _newest(*columns: Any) -> Any:
+    """These columns of each DAG's newest serialized version."""
+    newest = (
         select(DagVersion.dag_id, func.max(DagVersion.version_number).label("number"))
         .join(SerializedDagModel, SerializedDagModel.dag_version_id == DagVersion.id)
         .group_by(DagVersion.dag_id)
         .subquery()
     )
-
-
-def _hashes(session: Session) -> dict[str, str]:
-    newest = _newest()
-    kept = (
-        select(SerializedDagModel.dag_id, SerializedDagModel.dag_hash)
+    return (
+        select(*columns)
         .join(DagVersion, SerializedDagModel.dag_version_id == DagVersion.id)
         .join(newest, (DagVersion.dag_id == newest.c.dag_id))
         .where(DagVersion.version_number == newest.c.number)
     )
-    return {row.dag_id: row.dag_hash for row in session.execute(kept)}
+
+
+def _hashes(session: Session) -> dict[str, str]:
+    rows = session.execute(_newest(SerializedDagModel.dag_id, SerializedDagModel.dag_hash))
+    return {row.dag_id: row.dag_hash for row in rows}
 
 
 def _texts(dag_ids: Iterable[str], session: Session) -> Iterator[tuple[str, str]]:
     """The serialized DAGs that may carry something, one by one; what is too long is left out."""
     table = SerializedDagModel.__table__.c
     text, packed = cast(table.data, String), table.data_compressed
-    newest = _newest()
-    rows = (
-        select(table.dag_id, table.id)
-        .join(DagVersion, table.dag_version_id == DagVersion.id)
-        .join(newest, (DagVersion.dag_id == newest.c.dag_id))
-        .where(
-            DagVersion.version_number == newest.c.number,
-            table.dag_id.in_(list(dag_ids)),
-            or_(
-                text.contains(_ESCAPED, autoescape=True) & (func.length(text) <= MOST_CHARS),
-                func.length(packed) <= MOST_CHARS,
-            ),
-        )
+    rows = _newest(table.dag_id, table.id).where(
+        table.dag_id.in_(list(dag_ids)),
+        or_(
+            text.contains(_ESCAPED, autoescape=True) & (func.length(text) <= MOST_CHARS),
+            func.length(packed) <= MOST_CHARS,
+        ),
     )
     for dag_id, number in session.execute(rows).all():
         row = session.execute(select(text, packed).where(table.id == number)).first()

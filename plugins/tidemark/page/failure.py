@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
@@ -39,20 +39,19 @@ class Failure:
 
 def may_read_logs(dag_id: str, user: Any) -> bool:
     """Whether the user may read the logs of the DAG, which is more than to read the DAG."""
-    details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
-    return bool(
-        get_auth_manager().is_authorized_dag(
-            method="GET", access_entity=DagAccessEntity.TASK_LOGS, details=details, user=user
-        )
-    )
+    return _may("GET", DagAccessEntity.TASK_LOGS, dag_id, user)
 
 
 def may_try_reset(dag_id: str, user: Any) -> bool:
     """Whether the user may start the DAG, as Airflow asks when it is triggered."""
+    return _may("POST", DagAccessEntity.RUN, dag_id, user)
+
+
+def _may(method: Literal["GET", "POST"], entity: DagAccessEntity, dag_id: str, user: Any) -> bool:
     details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
     return bool(
         get_auth_manager().is_authorized_dag(
-            method="POST", access_entity=DagAccessEntity.RUN, details=details, user=user
+            method=method, access_entity=entity, details=details, user=user
         )
     )
 
