@@ -62,8 +62,10 @@ def ensure_keyed(cursor: Cursor, target: Target, columns: Sequence[Column], upse
     return is_new
 
 
-def refuse_unfit_key(cursor: Cursor, target: Target, upsert: Upsert) -> None:
+def refuse_unfit_key(cursor: Cursor, target: Target, upsert: Upsert) -> dict[str, TableColumn]:
     """Refuse a table in which a key could be there twice, or not be found by its text.
+
+    Returns the table's columns, by name.
 
     Raises:
         InvalidSettings: see `refuse_unfit_types`.
@@ -74,6 +76,7 @@ def refuse_unfit_key(cursor: Cursor, target: Target, upsert: Upsert) -> None:
     refuse_unfit_types(target, table, upsert)
     refuse_without_index(cursor, target, upsert.key)
     _refuse_inherited(cursor, target)
+    return table
 
 
 def keep_key(transaction: Deciding, target: Target, upsert: Upsert) -> None:
@@ -85,9 +88,8 @@ def keep_key(transaction: Deciding, target: Target, upsert: Upsert) -> None:
         InvalidSettings, SchemaMismatch, Refused: see `refuse_unfit_key`.
         TargetRefused: a column of the key has got a type that makes other texts.
     """
-    refuse_unfit_key(transaction.cursor, target, upsert)
-    table = find_columns(transaction.cursor, target.schema, target.table)
-    forms = {own.name: text_form(own.type_name) for own in table if own.name in upsert.key}
+    table = refuse_unfit_key(transaction.cursor, target, upsert)
+    forms = {name: text_form(table[name].type_name) for name in upsert.key}
     transaction.keep_key(target.name, str(target), forms)
 
 
