@@ -25,7 +25,6 @@ from tidemark.member.job import movers_of
 from tidemark.member.retire import retire
 from tidemark.member.stall import FOREIGN_SECONDS
 from tidemark.model.batch import Batch
-from tidemark.model.bounds import Bounds
 from tidemark.model.contribution import Contribution
 from tidemark.model.offsets import Span
 from tidemark.operations.errors import MirrorDuringRewind
@@ -482,28 +481,3 @@ def test_a_region_can_be_rewound_and_drained_again_by_other_members(shared: Worl
         member.result(SECONDS)
     assert shared.close("second").rows == 24
     assert shared.rows() == EVERYTHING
-
-
-def test_what_a_refused_contribution_leaves_is_drained(
-    kafka: str, warehouse: dict[str, Any], topic: Callable[..., str], group: str
-) -> None:
-    """S1: a member that lost one partition behind its job still owns the other."""
-    world = World(kafka, warehouse, topic(partitions=2), group)
-    world.settings = {"members": 2}
-    for partition in (0, 1):
-        world.produce(10, partition)
-    world.begin("run", Bounds(1000, in_flight=2))
-    claimed = "SELECT count(*) FROM tidemark.spans WHERE contribution IS NOT NULL"
-    second: list[Any] = []
-
-    def another_comes() -> None:
-        second.append(world.member(2))
-        until(lambda: world.sql(claimed) == [(1,)], SECONDS)
-
-    with meanwhile("drain.staged", another_comes):
-        first = world.member(1)
-        until(lambda: second, SECONDS)
-        first.result(SECONDS)
-        second[0].result(SECONDS)
-    assert world.close().rows == 20
-    assert world.rows() == everything([10, 10])
