@@ -30,12 +30,12 @@ def produce_transaction(
     _send(producer, topic, values, partition)
     producer.flush(20)
     producer.abort_transaction(20) if abort else producer.commit_transaction(20)
-    until(lambda: _is_stable(kafka, TopicPartition(topic, partition)))
-
-
-def _is_stable(kafka: str, at: TopicPartition) -> bool:
-    """Whether all of it can be read: a marker may come behind the answer to its commit."""
     broker = Broker({"bootstrap.servers": kafka})
+    until(lambda: _is_stable(broker, TopicPartition(topic, partition)))
+
+
+def _is_stable(broker: Broker, at: TopicPartition) -> bool:
+    """Whether all of it can be read: a marker may come behind the answer to its commit."""
     return broker.facts([at.topic]).ends[at] == broker.high_watermarks([at])[at]
 
 
