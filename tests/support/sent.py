@@ -12,6 +12,7 @@ from tests.support.region import ONE_BROKER, DrivenRegion
 
 from tidemark.kafka import group as group_module
 from tidemark.kafka.sender import Sender
+from tidemark.member.sending import turn_name
 from tidemark.operations.output import OutputSnapshot
 from tidemark.postgres.session import try_lock_name
 from tidemark.postgres.transaction import autocommit
@@ -75,9 +76,9 @@ def another_sends(world: DrivenRegion) -> Iterator[None]:
     """
     clock, world.clock = world.clock, lambda: 0.0
     ledger = world.ledger()
-    epoch = ledger.epoch(world.region)
+    name = turn_name(world.region, ledger.epoch(world.region) or 0)
     with autocommit(ledger.engine) as cursor:
-        assert try_lock_name(cursor, f"tidemark output {world.region} {epoch}")
+        assert try_lock_name(cursor, name)
         yield
         cursor.execute("SELECT pg_advisory_unlock_all()")
     ledger.engine.dispose()

@@ -36,6 +36,7 @@ def taken(step: Work | Otherwise) -> tuple[int, list[int]]:
 
 
 def test_a_member_drains_its_spans_of_the_lowest_batch_that_has_any() -> None:
+    """B18: of the next one where nothing of it is left."""
     assert taken(next_step([N, NEXT], {ZERO}, None)) == (7, [0])
     assert taken(next_step([claimed(N, 0), NEXT], {ZERO}, None)) == (8, [0])
     assert taken(next_step([N, NEXT], {ZERO, ONE}, BOTH)) == (8, [0, 1])

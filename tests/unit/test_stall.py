@@ -145,7 +145,7 @@ def test_who_holds_the_regions_lock_holds_nobody_up() -> None:
 
 
 def test_a_lock_that_is_never_free_holds_no_run_for_ever() -> None:
-    """Who waits for the lock itself gives up as late."""
+    """S17: who waits for the lock itself gives up as late."""
     run = Run(never, is_locked=lambda _: True)
     with pytest.raises(RunStalled):
         run.wait(10_000)

@@ -15,6 +15,11 @@ from tidemark.protocol.output_ports import Output
 log = logging.getLogger(__name__)
 
 
+def turn_name(region: str, epoch: int) -> str:
+    """What whoever sends locks. A member of an epoch that has passed is in nobody's way."""
+    return f"tidemark output {region} {epoch}"
+
+
 class Turn:
     """Whose turn it is to send: two members would fence each other's long transactions.
 
@@ -37,7 +42,7 @@ class Turn:
             yield True
             return
         with autocommit(run.ledger.engine) as cursor:
-            name = f"tidemark output {run.region} {run.epoch}"  # of no epoch that has passed
+            name = turn_name(run.region, run.epoch)
             is_ours = try_lock_name(cursor, name)
             if is_ours:
                 self._others = None

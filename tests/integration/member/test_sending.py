@@ -61,6 +61,6 @@ def test_a_member_of_an_earlier_epoch_keeps_nobody_from_sending(region: World) -
     with another_sends(region):
         region.produce(4)
         region.open("second", max_records=1)
-        region.drain("second")
+        region.member(run_id="second").result(SECONDS)
         assert seqs(region) == [1, 2, 3, 4]
     region.close("second")
