@@ -59,7 +59,7 @@ def test_one_process_answers_many_questions(helper: Callable[[str], "Helper"]) -
 
 
 def test_one_that_takes_too_long_is_killed_and_replaced(helper: Callable[[str], "Helper"]) -> None:
-    """G114: a pattern that takes for ever, a server that never answers."""
+    """B21, G114: a pattern that takes for ever, a server that never answers."""
     from tidemark.page.errors import LookTooLong
 
     one = helper("return line if line != 'hang' else time.sleep(10**6)")

@@ -86,8 +86,8 @@ def locked(ledger: dict[str, Any]) -> Iterator[psycopg2.extensions.cursor]:
 def waiting(cursor: psycopg2.extensions.cursor) -> int:
     """Sessions that wait for the lock."""
     cursor.execute(
-        "SELECT count(*) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database"
+        " WHERE NOT granted AND datname = current_database()"
     )
     [(found,)] = cursor.fetchall()
     return int(found)
