@@ -59,7 +59,7 @@ def test_one_process_answers_many_questions(helper: Callable[[str], "Helper"]) -
 
 
 def test_one_that_takes_too_long_is_killed_and_replaced(helper: Callable[[str], "Helper"]) -> None:
-    """B21, G114: a pattern that takes for ever, a server that never answers."""
+    """B21, G115: a pattern that takes for ever, a server that never answers."""
     from tidemark.page.errors import LookTooLong
 
     one = helper("return line if line != 'hang' else time.sleep(10**6)")
@@ -102,7 +102,7 @@ def test_an_answer_is_bounded(
 def test_a_helper_has_nothing_of_airflows_and_no_secret_on_its_command_line(
     helper: Callable[[str], "Helper"], connections: str
 ) -> None:
-    """G115: the connections are in the environment of this process."""
+    """G116: the connections are in the environment of this process."""
     one = helper("return ' '.join([*os.environ, *os.environ.values()])")
     os.environ["AIRFLOW__CORE__FERNET_KEY"] = "airflows own"
     try:
@@ -163,7 +163,7 @@ def test_a_helper_ends_with_its_api_server() -> None:
 
 
 def test_when_all_are_at_work_and_enough_wait_the_next_is_sent_away() -> None:
-    """G114."""
+    """G115."""
     from tidemark.page.asking import Busy, Threads
 
     go, begun = Event(), Event()
@@ -192,7 +192,7 @@ def test_one_that_waited_too_long_is_sent_away(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_all_who_ask_the_same_share_one_answer() -> None:
-    """G114."""
+    """G115."""
     from tidemark.page.asking import Shared
 
     begun: list[Future[str]] = []
@@ -231,7 +231,7 @@ def test_an_answer_is_shared_for_some_seconds_and_that_all_are_busy_never_is(
 
 
 def test_a_region_has_one_dry_run_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """G116."""
+    """G117."""
     from tidemark.page import asking
     from tidemark.page.question import Question
 

@@ -143,7 +143,7 @@ def test_a_statement_that_waits_is_given_up(
 
 
 def test_a_dry_run_is_for_who_may_start_the_reset(client: "TestClient") -> None:
-    """G116: it asks as much of Postgres and Kafka as the reset DAG's own; no link starts it."""
+    """G117: it asks as much of Postgres and Kafka as the reset DAG's own; no link starts it."""
     path = "/tidemark/dag/dry-run?dag_id=flights&to=last"
     assert ask(client, path, token("flights", "flights_reset")).status_code == 403
     assert ask(client, path, token("flights", "flights_reset", "trigger")).status_code == 200
@@ -153,7 +153,7 @@ def test_a_dry_run_is_for_who_may_start_the_reset(client: "TestClient") -> None:
 def test_records_are_shown_to_who_may_read_logs(
     client: "TestClient", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """G117: a dead letter holds more than a log."""
+    """G118: a dead letter holds more than a log."""
     from tidemark.page import app as pages
     from tidemark.page.question import Answer, Question
 

@@ -106,7 +106,7 @@ def ask(airflow: Airflow, api: AirflowApi, path: str) -> httpx.Response:
 def test_airflow_answers_while_all_looks_wait(
     airflow: Airflow, api: AirflowApi, guest: dict[str, Any]
 ) -> None:
-    """B21, G114: no session of its database and no thread of its server waits with them."""
+    """B21, G115: no session of its database and no thread of its server waits with them."""
     paths = ROUTES * EACH
     with locked(guest) as cursor, ThreadPoolExecutor(len(paths)) as viewers:
         asked: list[Future[httpx.Response]] = [

@@ -211,7 +211,7 @@ def test_a_log_that_is_whole_is_no_loss(
 def test_a_dry_run_for_a_page_reads_no_record(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """G116: Airflow's api-server is no place to read topics; what is not known is not said."""
+    """G117: Airflow's api-server is no place to read topics; what is not known is not said."""
     world.produce(5)
     world.run("first")
 
