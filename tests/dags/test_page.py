@@ -143,11 +143,30 @@ def test_a_statement_that_waits_is_given_up(
 
 
 def test_a_dry_run_is_for_who_may_start_the_reset(client: "TestClient") -> None:
-    """G124: it asks as much of Postgres and Kafka as the reset DAG's own; no link starts it."""
+    """G117: it asks as much of Postgres and Kafka as the reset DAG's own; no link starts it."""
     path = "/tidemark/dag/dry-run?dag_id=flights&to=last"
     assert ask(client, path, token("flights", "flights_reset")).status_code == 403
     assert ask(client, path, token("flights", "flights_reset", "trigger")).status_code == 200
     assert client.get(path, headers=token("flights", "trigger")).status_code == 405
+
+
+def test_records_are_shown_to_who_may_read_logs(
+    client: "TestClient", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G118: a dead letter holds more than a log."""
+    from tidemark.page import app as pages
+    from tidemark.page.question import Answer, Question
+
+    asked: list[bool] = []
+
+    async def look(question: Question) -> Answer:
+        asked.append(question.args["shows_records"])
+        return Answer("")
+
+    monkeypatch.setattr(pages, "look", look)
+    for user in (token("flights"), token("flights", "logs")):
+        assert client.get("/tidemark/dag?dag_id=flights", headers=user).status_code == 200
+    assert asked == [False, True]
 
 
 def test_a_connection_of_airflows_database_is_found(

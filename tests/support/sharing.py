@@ -31,12 +31,26 @@ MORE_SPARK = (
 )
 """The others of that kind, for a second worker: all in one would take too long."""
 
-AIRFLOW = ("integration/airflow/test_e2e.py", "browser/test_pages.py")
+AIRFLOW = (
+    "integration/airflow/test_e2e.py",
+    "browser/test_pages.py",
+    "integration/airflow/test_load.py",
+)
 """Files that share one Airflow."""
 
 DAGS = tuple(
     f"dags/test_{of}.py"
-    for of in ("wiring", "lineage", "dags", "on_data", "operator", "page", "planted", "replays")
+    for of in (
+        "wiring",
+        "lineage",
+        "dags",
+        "asking",
+        "on_data",
+        "operator",
+        "page",
+        "planted",
+        "replays",
+    )
 )
 """Files that import Airflow, for four CPU seconds, into the worker's own process."""
 

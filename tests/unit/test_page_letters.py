@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tidemark.ledger.past import ShownLetter
+from tidemark.ledger.past import ReasonCount, ShownLetter
 from tidemark.page.html import page
 from tidemark.page.letters import readable, shown
 
@@ -51,6 +51,14 @@ def test_what_a_record_holds_is_never_markup() -> None:
     body = page("letters.html", letters=[(found, readable)], reasons=[], seen=_Seen())
     assert "<script>" not in body
     assert "&lt;script&gt;" in body
+
+
+def test_who_may_not_read_records_is_told_their_number_alone() -> None:
+    reasons = [ReasonCount("BAD", 7, 3)]
+    body = page("letters.html", letters=None, reasons=reasons, seen=_Seen())
+    assert "data-letters-hidden" in body
+    assert "data-reasons" in body
+    assert "data-letter>" not in body
 
 
 class _Seen:

@@ -24,6 +24,8 @@ DRY_RUN_SECONDS = 25
 AGAIN_SECONDS = 3
 """After which one who found all of ours busy may come again."""
 
+_TOO_MANY = "Too many look at this moment, or what they look at does not answer."
+
 User = Annotated[Any, Depends(get_user)]
 
 app = FastAPI(
@@ -70,7 +72,8 @@ async def _problem(request: Request, error: TidemarkError) -> Response:
 @app.exception_handler(Busy)
 async def _busy(request: Request, error: Busy) -> Response:
     headers = {**HEADERS, "Retry-After": str(AGAIN_SECONDS)}
-    return JSONResponse({"detail": "Too many look at this moment"}, 503, headers)
+    body = page("problem.html", code="BUSY", text=_TOO_MANY, remedy="Try again in some seconds.")
+    return HTMLResponse(body, 503, headers)
 
 
 @app.get("/")
@@ -80,12 +83,14 @@ async def all_regions(regions: Regions) -> Response:
 
 
 @app.get("/dag")
-async def of_dag(found: OfDag, dag_id: str, region: str | None = None) -> Response:
-    """The page of a DAG's region, or of its regions."""
+async def of_dag(found: OfDag, user: User, dag_id: str, region: str | None = None) -> Response:
+    """The page of a DAG's region, or of its regions; records are for who may read its logs."""
     if region is None and len(found) != 1:
         return await _answer("regions", found, dag_id=dag_id)
     seen = await _region(found, region)
-    return await _answer("region", [seen], reset=await airflow(lambda one: told(seen, one)))
+    reset = await airflow(lambda one: told(seen, one))
+    shows_records = await airflow(lambda _: may_read_logs(seen.dag_id, user))
+    return await _answer("region", [seen], reset=reset, shows_records=shows_records)
 
 
 @app.get("/dag/live")

@@ -32,8 +32,6 @@ WAIT_SECONDS = 10
 """In a queue; who waits longer is told to come again."""
 MOST_BYTES = 32 * 2**20
 """Of an answer."""
-_PROGRAM = "import sys; sys.path[:] = {path!r}; from tidemark.page.helper import main; main()"
-"""Its modules are found where ours are, and in the same order."""
 
 _Told = TypeVar("_Told")
 
@@ -136,7 +134,7 @@ class Helper:
     def _try(self, line: bytes, seconds: float) -> bytes | None:
         if self._process is None:
             self._process = subprocess.Popen(  # noqa: S603 (our own program)
-                (sys.executable, "-P", "-c", _PROGRAM.format(path=[*filter(None, sys.path)])),
+                (sys.executable, "-P", "-c", _program()),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=_environment(),
@@ -159,6 +157,12 @@ class Helper:
             self._process.kill()
             self._process.communicate()
         self._process = None
+
+
+def _program() -> str:
+    """Its modules are found where ours are, and in the same order."""
+    path = [*filter(None, sys.path)]
+    return f"import sys; sys.path[:] = {path!r}; from tidemark.page.helper import main; main()"
 
 
 def _environment() -> dict[str, str]:

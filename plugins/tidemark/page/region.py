@@ -50,8 +50,13 @@ class RegionView:
         return self.state.fingerprint if self.state else {}
 
 
-def region_view(seen: SeenRegion, given: Given, *, is_live: bool = False) -> RegionView:
-    """What the ledger says; a live look leaves out what changes seldom."""
+def region_view(
+    seen: SeenRegion, given: Given, *, is_live: bool = False, shows_records: bool = False
+) -> RegionView:
+    """What the ledger says; a live look leaves out what changes seldom.
+
+    Records are read only if they may be shown.
+    """
     try:
         with ledger_of(connection(given, seen.pipeline.warehouse)) as ledger:
             timeline = Timeline(impatient(ledger).engine)
@@ -63,6 +68,8 @@ def region_view(seen: SeenRegion, given: Given, *, is_live: bool = False) -> Reg
             view = _newest(timeline, seen.name, state)
             if not is_live:
                 _add_past(view, timeline, Looks(ledger.engine), seen.name)
+            if shows_records:
+                view.letters = timeline.newest_letters(seen.name, LETTERS)
             return view
     except TidemarkError as error:
         return RegionView(problem=error)
@@ -82,4 +89,3 @@ def _add_past(view: RegionView, timeline: Timeline, looks: Looks, name: str) -> 
     view.resets = timeline.recent_resets(name, RESETS)
     view.actions = looks.actions(name, RESETS)
     view.reasons = timeline.reasons_of_newest(name)
-    view.letters = timeline.newest_letters(name, LETTERS)

@@ -16,12 +16,16 @@ from tests.support.topics import create_topic
 from tests.support.waiting import until
 from tests.support.world import World, dump
 
+from tidemark.kafka import retention
 from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import Span
 from tidemark.operations import held
 from tidemark.operations.errors import RewindWouldLose
 from tidemark.operations.region import region_of
+from tidemark.page.dry_run import dry_run
+from tidemark.page.seen import SeenRegion
 from tidemark.protocol.errors import RewindOfLeftTopics
+from tidemark.settings.described import Described, Role
 
 COMPACTING = {
     "cleanup.policy": "compact",
@@ -202,3 +206,24 @@ def test_a_log_that_is_whole_is_no_loss(
     assert "records that Kafka still holds" in told[0]
     assert world.reset(to=0).removed is not None
     assert world.run("again").rows == 10
+
+
+def test_a_dry_run_for_a_page_reads_no_record(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G117: Airflow's api-server is no place to read topics; what is not known is not said."""
+    world.produce(5)
+    world.run("first")
+
+    def reads(*_: object) -> None:
+        raise AssertionError("a record is read")
+
+    monkeypatch.setattr(held, "read_spans", reads)
+    monkeypatch.setattr(retention, "read_spans", reads)
+    with pytest.raises(AssertionError):
+        world.reset(apply=False, to=0)
+    described = Described.of(world.pipeline, Role.run)
+    report = dry_run(SeenRegion(described), "initial", world.connections)
+    assert report.removed is not None
+    assert (report.applied, report.removed.rows, report.removed.lost) == (False, 5, ())
+    assert report.removed.seconds == {}
