@@ -61,11 +61,6 @@ WHERE d.region = {region} AND d.target = {name} AND d.seq > {seq};
 INSERT INTO tidemark.deleted_keys (region, target, key, seq, topic, partition, order_by)
 SELECT {region}, {name}, u.key, u.before_seq, u.before[1], u.before[2]::int, u.before[3]
 FROM {undone} AS u WHERE u.was_deleted AND u.before_seq <= {seq};
-UPDATE tidemark.batch_targets b SET rows_overwritten = greatest(0, b.rows_overwritten - back.rows)
-FROM (SELECT u.before_seq, count(*) AS rows FROM tidemark.undo u
-      WHERE u.region = {region} AND u.target = {name} AND u.seq > {seq} AND NOT u.was_deleted
-      GROUP BY u.before_seq) back
-WHERE b.region = {region} AND b.target = {name} AND b.seq = back.before_seq;
 DELETE FROM tidemark.undo u WHERE u.region = {region} AND u.target = {name} AND u.seq > {seq};
 DELETE FROM tidemark.undo_columns c
 WHERE c.region = {region} AND c.target = {name} AND c.seq > {seq};

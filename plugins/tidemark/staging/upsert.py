@@ -20,7 +20,6 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import Batch, Moved
 from tidemark.model.upsert import Upsert
-from tidemark.postgres.queries import query
 from tidemark.postgres.session import configure
 from tidemark.staging import upsert_sql
 from tidemark.staging.appending import Appending
@@ -166,11 +165,6 @@ class Upserting:
         self._are_there = are_there and self._do(upsert_sql.UNDO) > 0
         self._do(upsert_sql.UNDO_COLUMNS)
         self._do(upsert_sql.UNDO_DELETED)
-        self._count_overwritten()
-
-    def _count_overwritten(self) -> None:
-        values = {"region": self._batch.region, "target": self.target.name, "seq": self._batch.seq}
-        self._cursor.execute(query("count_overwritten"), values)
 
     def _keep_deleted(self) -> int:
         """The ledger knows the keys whose last row is marked; how many there are."""
