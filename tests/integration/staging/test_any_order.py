@@ -12,10 +12,12 @@ Database = tuple[Engine, dict[str, Any]]
 Rows = dict[int, tuple[str, int]]
 """The word and the boss of each key."""
 
+Record = tuple[int, str | None, int]
+
 KEYS, WORDS = st.integers(1, 4), st.sampled_from("abcd")
 RECORDS = st.tuples(KEYS, st.none() | WORDS, KEYS)
 LOGS = st.lists(RECORDS, min_size=8, max_size=40)
-FIRST = [(1, "a", 1), (2, "b", 1), (3, "c", 2)]
+FIRST: list[Record] = [(1, "a", 1), (2, "b", 1), (3, "c", 2)]
 MOST = 7
 
 
@@ -31,10 +33,12 @@ def is_taken(rows: Rows) -> bool:
     return len(words) == len(rows) and all(boss in rows for _, boss in rows.values())
 
 
-def taken(log: list[tuple[int, str | None, int]]) -> list[tuple[int, str | None, int]]:
+def taken(log: list[Record]) -> list[Record]:
     """The records of a log that a table takes one by one, up to a few."""
-    rows: Rows = {key: (word, boss) for key, word, boss in FIRST}
-    found = []
+    rows: Rows = {}
+    for first in FIRST:
+        rows = after(rows, *first)
+    found = list[Record]()
     for record in log:
         then = after(rows, *record)
         if is_taken(then) and len(found) < MOST:
@@ -56,7 +60,7 @@ def filled(database: Database, on_refused: str) -> Shop:
     return shop
 
 
-def publish(shop: Shop, records: Any) -> None:
+def publish(shop: Shop, records: list[Record]) -> None:
     """One batch."""
     changes: list[Change] = [(key, word) for key, word, _ in records]
     shop.publish(changes, places=[boss for _, _, boss in records])
@@ -77,7 +81,7 @@ def gone(shop: Shop) -> list[tuple[Any, ...]]:
 @given(log=LOGS, cut=st.integers(0, MOST))
 @settings(max_examples=8, deadline=None)
 def test_batches_end_as_their_records_one_by_one(
-    ledger_database: Database, on_refused: str, log: list[Any], cut: int
+    ledger_database: Database, on_refused: str, log: list[Record], cut: int
 ) -> None:
     """B4, B8, B15: rows, counts and deleted keys; and so does each rewind."""
     records = taken(log)
