@@ -321,7 +321,8 @@ CREATE FUNCTION tidemark.rows_left(the_region text, the_target text, since bigin
 RETURNS TABLE (seq bigint, rows bigint) LANGUAGE sql STABLE AS $$  -- without SET: it is planned in place
     SELECT b.seq, greatest(0, coalesce(t.rows_moved, 0) - coalesce(gone.rows, 0))
     FROM tidemark.batches b
-    LEFT JOIN tidemark.batch_targets t ON t.region = b.region AND t.seq = b.seq AND t.target = the_target
+    LEFT JOIN tidemark.batch_targets t
+        ON t.region = the_region AND t.seq = b.seq AND t.seq >= since AND t.target = the_target
     LEFT JOIN (SELECT u.before_seq, count(DISTINCT u.key) AS rows FROM tidemark.undo u
                WHERE u.region = the_region AND u.target = the_target AND u.seq > since AND NOT u.was_deleted
                GROUP BY u.before_seq) gone ON gone.before_seq = b.seq
