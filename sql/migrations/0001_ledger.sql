@@ -190,13 +190,11 @@ CREATE TABLE tidemark.batch_targets (
     rows_refused     bigint NOT NULL,
     rows_deleted     bigint NOT NULL,
     rows_superseded  bigint NOT NULL,
-    rows_overwritten bigint NOT NULL DEFAULT 0,    -- of the moved ones, by upserts of later batches
     key              text[],                       -- columns that they were upserted by; null: they were appended
     PRIMARY KEY (region, seq, target),
     FOREIGN KEY (region, seq) REFERENCES tidemark.batches ON DELETE CASCADE ON UPDATE CASCADE,
     CONSTRAINT moved_rows_equal_contributed CHECK (
-        rows_moved + rows_refused + rows_deleted + rows_superseded = rows_contributed),
-    CONSTRAINT overwritten_rows_were_moved CHECK (rows_overwritten BETWEEN 0 AND rows_moved)
+        rows_moved + rows_refused + rows_deleted + rows_superseded = rows_contributed)
 );
 
 -- A rewind to the initial state removes the rows of forgotten batches too, and must know how many there are.
@@ -316,6 +314,20 @@ CREATE TABLE tidemark.undo (
     CONSTRAINT key_changes_once_in_a_batch PRIMARY KEY (region, target, seq, key),
     CONSTRAINT before_is_older CHECK (before_seq < seq)
 );
+
+-- How many rows each published batch from `since` on has left in a target: those that it moved, but for those that
+-- later batches replaced or deleted. Of a table that was restored from a dump one is replaced twice: it counts once.
+CREATE FUNCTION tidemark.rows_left(the_region text, the_target text, since bigint)
+RETURNS TABLE (seq bigint, rows bigint) LANGUAGE sql STABLE AS $$  -- without SET: it is planned in place
+    SELECT b.seq, greatest(0, coalesce(t.rows_moved, 0) - coalesce(gone.rows, 0))
+    FROM tidemark.batches b
+    LEFT JOIN tidemark.batch_targets t
+        ON t.region = the_region AND t.seq = b.seq AND t.seq >= since AND t.target = the_target
+    LEFT JOIN (SELECT u.before_seq, count(DISTINCT u.key) AS rows FROM tidemark.undo u
+               WHERE u.region = the_region AND u.target = the_target AND u.seq > since AND NOT u.was_deleted
+               GROUP BY u.before_seq) gone ON gone.before_seq = b.seq
+    WHERE b.region = the_region AND b.state = 'published' AND b.seq >= since
+$$;
 
 -- The columns of the target, in the order of `before`, when a batch's undo was written.
 CREATE TABLE tidemark.undo_columns (

@@ -125,7 +125,8 @@ class Counter(Desk):
         """Of each published batch: contributed, moved, deleted, superseded, overwritten."""
         return self.sql(
             "SELECT t.rows_contributed, t.rows_moved, t.rows_deleted, t.rows_superseded,"
-            " rows_overwritten FROM tidemark.batches JOIN tidemark.batch_targets t"
+            " t.rows_moved - (SELECT l.rows FROM tidemark.rows_left(region, target, 0) l"
+            " WHERE l.seq = t.seq) FROM tidemark.batches JOIN tidemark.batch_targets t"
             f" USING (region, seq) WHERE {self.here} AND state = 'published'"
             f" AND target = '{name}' ORDER BY seq"
         )

@@ -42,6 +42,7 @@ class Shop:
         self.desk = Desk(*database, schema=schema, upsert=upsert)
         self.epoch = 0
         self.limits = Limits()
+        self.overrides: tuple[str, ...] = ()
 
     def let_be_refused(self, constraint: str = "CHECK (word <> 'bad')") -> None:
         """What the target refuses, and by this constraint it does, becomes a dead letter."""
@@ -66,7 +67,8 @@ class Shop:
     def publish_rows(self, rows: Sequence[tuple[Any, ...]]) -> Outcome:
         """One batch with these rows."""
         desk = self.desk
-        self.epoch = desk.open(f"run {desk.epoch}", Bounds(1000), limits=self.limits).epoch
+        opened = desk.open(f"run {desk.epoch}", Bounds(1000), self.overrides, self.limits)
+        self.epoch = opened.epoch
         batch = desk.must_plan(self.epoch)
         columns = list(zip(*rows, strict=True)) or [()] * len(desk.schema)
         arrays = [pa.array(c, f.type) for c, f in zip(columns, desk.schema, strict=True)]
@@ -96,6 +98,7 @@ class Shop:
         """Of each batch: contributed, moved, deleted, superseded, overwritten."""
         return self.desk.sql(
             "SELECT t.rows_contributed, t.rows_moved, t.rows_deleted, t.rows_superseded,"
-            " rows_overwritten FROM tidemark.batches JOIN tidemark.batch_targets t"
+            " t.rows_moved - (SELECT l.rows FROM tidemark.rows_left(region, target, 0) l"
+            " WHERE l.seq = t.seq) FROM tidemark.batches JOIN tidemark.batch_targets t"
             f" USING (region, seq) WHERE {self.desk.here} AND state = 'published' ORDER BY seq"
         )

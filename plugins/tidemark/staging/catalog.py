@@ -105,6 +105,12 @@ def find_interfering(cursor: Cursor, schema: str, table: str, event: str) -> lis
     return [f"{kind} {name}" for kind, name in cursor.fetchall()]
 
 
+def find_acting(cursor: Cursor, schema: str, table: str) -> list[tuple[str, str, str]]:
+    """Each foreign key that changes rows if one of the table is deleted: its table and its name."""
+    cursor.execute(query("find_acting"), {"schema": schema, "table": table})
+    return cursor.fetchall()
+
+
 def find_columns(cursor: Cursor, schema: str, table: str) -> list[TableColumn]:
     """Return the columns in the table's order."""
     cursor.execute(query("find_columns"), {"schema": schema, "table": table})

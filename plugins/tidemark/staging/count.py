@@ -7,9 +7,8 @@ from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.target import Target
 
 _BOTH = sql.SQL("""
-SELECT (SELECT coalesce(sum(t.rows_moved - t.rows_overwritten), 0)::bigint
-        FROM tidemark.batches JOIN tidemark.batch_targets t USING (region, seq)
-        WHERE region = {region} AND state = 'published' AND seq >= {since} AND t.target = {name}),
+SELECT (SELECT coalesce(sum(l.rows), 0)::bigint
+        FROM tidemark.rows_left({region}, {name}, {since}) l),
        (SELECT count(*) FROM {target} WHERE {batch_seq} >= greatest({since}, 1))
 """)
 

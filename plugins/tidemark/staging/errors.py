@@ -745,6 +745,25 @@ class KeptRowsHaveOtherColumns(Refused):
         )
 
 
+class KeysInTheWay(TargetRefused):
+    """Keys can be put back together alone, and a foreign key would change rows of another table."""
+
+    target: str
+    guard: str
+    """What of the target refuses them one after the other."""
+    acting: tuple[tuple[str, str], ...]
+    """Tables with their foreign keys."""
+
+    def __str__(self) -> str:
+        keys = ", ".join(f"foreign key {quoted(name)} of {table}" for table, name in self.acting)
+        return (
+            f"{self.target}: keys can't be put back one after the other ({self.guard}), and if"
+            f" their rows were deleted first, {keys} would delete or change others. Nothing was"
+            " changed. Make the constraint that refuses them DEFERRABLE (ALTER TABLE … DROP"
+            " CONSTRAINT …, ADD UNIQUE (…) DEFERRABLE), then rewind again"
+        )
+
+
 class KeysNotPutBack(TargetRefused):
     """A trigger or a rule of the target keeps keys from being what they were."""
 

@@ -15,7 +15,7 @@ from tidemark.staging.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A foreign key from one target to another."""
+    """A foreign key from one target to another, or to itself."""
 
     constraint: str
     child: Target
@@ -26,6 +26,11 @@ class Reference:
     acts: bool
     """It deletes or changes rows of the child by itself: cascade, set null, set default."""
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the table refers to itself."""
+        return self.child == self.parent
+
 
 def parents_first(cursor: Cursor, targets: Sequence[Target]) -> list[Target]:
     """The targets in an order in which no row comes before the one that it refers to.
@@ -35,7 +40,7 @@ def parents_first(cursor: Cursor, targets: Sequence[Target]) -> list[Target]:
     Raises:
         Refused: the others form a circle; or one changes rows by itself, which nobody would count.
     """
-    references = find_references(cursor, targets)
+    references = [one for one in find_references(cursor, targets) if not one.is_own]
     for one in references:
         _refuse_acting(one)
     strict = [one for one in references if not one.is_deferrable]
@@ -52,6 +57,8 @@ def parents_first(cursor: Cursor, targets: Sequence[Target]) -> list[Target]:
 def refuse_unfit(cursor: Cursor, targets: Sequence[Target], upserts: Mapping[str, Upsert]) -> None:
     """Refuse foreign keys with which the targets can't be moved, or taken back, together.
 
+    One of a target to itself need not wait: rows go in, and come back, in an order that it takes.
+
     `upserts` are those of targets whose rows a batch may change, by name.
 
     Raises:
@@ -59,7 +66,10 @@ def refuse_unfit(cursor: Cursor, targets: Sequence[Target], upserts: Mapping[str
     """
     parents_first(cursor, targets)
     for one in find_references(cursor, targets):
-        if not one.is_deferrable and _may_change(one, upserts.get(one.parent.name)):
+        if not _may_change(one, upserts.get(one.parent.name)):
+            continue
+        _refuse_acting(one)
+        if not (one.is_deferrable or one.is_own):
             raise ForeignKeyNotDeferrable(
                 constraint=one.constraint, child=str(one.child), parent=str(one.parent)
             )
@@ -80,7 +90,7 @@ def _may_change(reference: Reference, upsert: Upsert | None) -> bool:
 
 
 def find_references(cursor: Cursor, targets: Sequence[Target]) -> list[Reference]:
-    """The foreign keys between different ones of these tables; a table that is not there has none.
+    """The foreign keys between these tables; a table that is not there has none.
 
     One of a single partition is not seen.
     """

@@ -9,6 +9,10 @@ import psycopg2.errorcodes
 from tidemark.staging.errors import RowRefused
 from tidemark.staging.target import Target
 
+UNIQUE = ("23505", "23P01")
+REFERS = ("23503", "23001")
+"""SQLSTATEs of a row that is refused for what other rows are, or for rows that are not there."""
+
 SERVERS_TROUBLE = ("08", "25", "40", "53", "57", "58", "XX", "55P03")
 """SQLSTATEs that begin so do not concern rows: the server is gone, gave up, or is full."""
 
@@ -23,6 +27,11 @@ def is_refusal(error: psycopg2.Error) -> bool:
         return False
     # 42 outside a trigger concerns the statement, not a row: a right or a column is gone
     return not code.startswith("42") or error.diag.context is not None
+
+
+def rests_on_others(error: psycopg2.Error) -> bool:
+    """Whether a row was refused for what other rows are, or are not: it may go in after them."""
+    return is_refusal(error) and error.pgcode in (*UNIQUE, *REFERS)
 
 
 @contextmanager

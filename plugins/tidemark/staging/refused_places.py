@@ -73,3 +73,9 @@ def _which(some: Slice) -> sql.Composed:
     if isinstance(some, range):
         return _FROM_TO.format(sql.Literal(some[0]), sql.Literal(some[-1]))
     return _ANY.format(sql.Literal(list(some)))
+
+
+def halves(places: Slice) -> list[Slice]:
+    """Both halves, the later one first: they are taken from the end."""
+    middle = len(places) // 2
+    return [half for half in (places[middle:], places[:middle]) if half]

@@ -22,7 +22,7 @@ from psycopg2.extensions import cursor as Cursor
 from tidemark.model.batch import Batch, Moved
 from tidemark.staging.errors import RefusedRowsNotAllFound, RowsNotPrepared
 from tidemark.staging.moving import EVERYTHING, Moving
-from tidemark.staging.refused_places import Places, Slice
+from tidemark.staging.refused_places import Places, Slice, halves
 from tidemark.staging.refused_records import Refused, RefusedRecords
 from tidemark.staging.refused_slice import Refusal, SliceRefused, savepoint
 
@@ -110,7 +110,7 @@ class Search:
     def _search(self, movings: Sequence[Moving]) -> list[Refused]:
         """Try the refused records again, pass after pass, until a pass inserts none of them."""
         places = Places.of(self.cursor, self.batch, movings)
-        refused = self._halve(movings, places, _halves(range(1, places.count + 1)))
+        refused = self._halve(movings, places, halves(range(1, places.count + 1)))
         while refused and not self._is_full(len(refused)):
             known = len(refused)
             refused = self._halve(movings, places, [list(refused)])
@@ -133,7 +133,7 @@ class Search:
                 if len(some) == 1:
                     refused[some[0]] = slice_refused.refusal
                 else:
-                    slices += _halves(some)
+                    slices += halves(some)
         return refused
 
     def _apply(
@@ -174,12 +174,6 @@ class Search:
                 found=self._found + more,
                 seconds=SEARCH_SECONDS,
             )
-
-
-def _halves(places: Slice) -> list[Slice]:
-    """Both halves, the later one first: they are taken from the end."""
-    middle = len(places) // 2
-    return [half for half in (places[middle:], places[:middle]) if half]
 
 
 def _firmest(refused: Mapping[int, Refusal]) -> Mapping[int, Refusal]:

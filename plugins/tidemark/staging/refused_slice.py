@@ -9,11 +9,7 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.staging.errors import RowUnplaced
 from tidemark.staging.moving import Moving
-from tidemark.staging.refusal import is_refusal, target_refused
-
-_UNIQUE = ("23505", "23P01")
-_REFERS = "23503"
-"""SQLSTATEs of a row that is refused for what other rows are, or for rows that are not there."""
+from tidemark.staging.refusal import REFERS, UNIQUE, is_refusal, target_refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,4 +72,4 @@ def _refusing(error: psycopg2.Error, movings: Sequence[Moving], at_work: Moving)
 
 def _rests_on(code: str | None, place: int) -> int:
     """Parents stand first: what refers to none of the batch's rows rests on fewer."""
-    return 2 + place if code == _REFERS else int(code in _UNIQUE)
+    return 2 + place if code in REFERS else int(code in UNIQUE)

@@ -4,15 +4,17 @@ The oldest that the ledger keeps of a key after the checkpoint is what it was th
 changed since and of which it keeps nothing older was not there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.staging import undo_sql
 from tidemark.staging.catalog import (
     TableColumn,
+    find_acting,
     find_columns,
     find_interfering,
     find_relation,
@@ -21,12 +23,13 @@ from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.errors import (
     KeptRowsHaveOtherColumns,
     KeysChangedByOthers,
+    KeysInTheWay,
     KeysNotPutBack,
     UpsertTargetLacksColumns,
 )
 from tidemark.staging.keyed import refuse_without_index
 from tidemark.staging.ports import Deciding
-from tidemark.staging.refusal import naming_refusals
+from tidemark.staging.refusal import naming_refusals, rests_on_others, target_refused
 from tidemark.staging.target import Target, keep, refuse_unfit_table
 from tidemark.staging.upsert_names import (
     Names,
@@ -82,22 +85,44 @@ class UpsertedRows:
     def _put_back(self, cursor: Cursor, names: Names) -> None:
         cursor.execute(undo_sql.MAKE.format(**names))
         cursor.execute(sql.SQL("ANALYZE {undone}").format(**names))
-        cursor.execute(undo_sql.REMOVE.format(**names))
         cursor.execute(undo_sql.TO_RESTORE.format(**names))
         (missing,) = cursor.fetchone() or (0,)
         cursor.execute(undo_sql.SHAPES.format(**names))
-        for columns, seqs in cursor.fetchall():
-            shape = self._shape(cursor, columns)
-            shape["seqs"] = sql.Literal(seqs)
-            cursor.execute(undo_sql.RENUMBERED.format(**names, **shape))
-            cursor.execute(undo_sql.RESTORE.format(**names, **shape))
-            missing -= cursor.rowcount
+        shapes = [{**names, **self._shape(cursor, *found)} for found in cursor.fetchall()]
+        missing -= self._restore(cursor, names, shapes)
         cursor.execute(undo_sql.LEFT.format(**names))
         (left,) = cursor.fetchone() or (0,)
         if left or missing:
             raise self._kept(cursor, left, missing)
 
-    def _shape(self, cursor: Cursor, columns: Sequence[str]) -> Names:
+    def _restore(self, cursor: Cursor, names: Names, shapes: Sequence[Names]) -> int:
+        """The rows are what they were; how many came back.
+
+        Raises:
+            TargetRefused: a foreign key would change rows of another table.
+            psycopg2.Error: the target refuses a row if `is_refusal` is true of it.
+        """
+        cursor.execute("SAVEPOINT put_back")
+        try:
+            restored = _run(cursor, *_in_place(names, shapes))
+        except psycopg2.Error as error:
+            if not rests_on_others(error):
+                raise
+            cursor.execute("ROLLBACK TO SAVEPOINT put_back")
+            self._refuse_acting(cursor, error)
+            restored = _run(cursor, *_anew(names, shapes))
+        cursor.execute("RELEASE SAVEPOINT put_back")
+        return restored
+
+    def _refuse_acting(self, cursor: Cursor, error: psycopg2.Error) -> None:
+        found = find_acting(cursor, self.target.schema, self.target.table)
+        if found:
+            acting = tuple((str(Target(schema, table)), name) for schema, table, name in found)
+            guard = target_refused(error, [self.target]).guard
+            # not chained: the DETAIL of the server's error quotes the row
+            raise KeysInTheWay(target=str(self.target), guard=guard, acting=acting) from None
+
+    def _shape(self, cursor: Cursor, columns: Sequence[str], seqs: Sequence[int]) -> Names:
         """The names for rows that were kept when the target had these columns.
 
         A column that it got since is left as it is, or has its default in a row that comes back.
@@ -108,7 +133,7 @@ class UpsertedRows:
         table = find_columns(cursor, self.target.schema, self.target.table)
         kept = [own for own in table if own.name in columns and not own.generated]
         lost = set(columns) - {own.name for own in table}
-        new = {own.name for own in table if not own.generated} - set(columns)
+        new = [own.name for own in table if not own.generated and own.name not in columns]
         if lost and new:
             raise KeptRowsHaveOtherColumns(
                 target=str(self.target), lost=tuple(sorted(lost)), got=tuple(sorted(new))
@@ -121,15 +146,19 @@ class UpsertedRows:
         }
         numbered = [own.name for own in kept if own.identity == "a"]
         return {
+            "seqs": sql.Literal(seqs),
             "kept": commas(map(sql.Identifier, before)),
             "before": commas(before.values()),
+            "new": _more(sql.Identifier(name) for name in new),
+            "now": _more(sql.Identifier("t", name) for name in new),
             "set": excluded((name for name in before if name not in numbered), self.key),
-            "is_renumbered": sql.SQL(" OR ").join(
+            "others": sql.SQL(" OR ").join(
                 sql.SQL("t.{} <> {}").format(sql.Identifier(name), before[name])
                 for name in numbered
             )
             if numbered
             else sql.SQL("false"),
+            "waits": undo_sql.WAITS,
         }
 
     def _changes(self, cursor: Cursor, names: Names, after_seq: int) -> int:
@@ -176,3 +205,38 @@ class UpsertedRows:
             "target_key": key_texts("t", self.key),
         }
         return {**names, "oldest": undo_sql.OLDEST.format(**names)}
+
+
+Statement = tuple[sql.Composable, Sequence[sql.Composable]]
+"""What deletes, and what inserts behind it."""
+
+
+def _in_place(names: Names, shapes: Sequence[Names]) -> Statement:
+    renumbered = [undo_sql.IS_RENUMBERED.format(**shape) for shape in shapes]
+    is_renumbered = sql.SQL(" OR ").join(renumbered) if renumbered else sql.SQL("false")
+    remove = undo_sql.REMOVE.format(**names, is_renumbered=is_renumbered)
+    return remove, [undo_sql.RESTORE.format(**shape) for shape in shapes]
+
+
+def _anew(names: Names, shapes: Sequence[Names]) -> Statement:
+    parts = undo_sql.RESTORE_CHANGED, undo_sql.RESTORE_DELETED
+    inserts = [part.format(**shape) for shape in shapes for part in parts]
+    return undo_sql.REMOVE_ALL.format(**names), inserts
+
+
+def _run(cursor: Cursor, remove: sql.Composable, inserts: Sequence[sql.Composable]) -> int:
+    """How many rows were inserted or updated behind the deletions, in one statement."""
+    parts: list[sql.Composable] = [sql.SQL("gone AS ({} RETURNING 1)").format(remove)]
+    counts: list[sql.Composable] = [sql.SQL("0")]
+    for number, insert in enumerate(inserts):
+        name = sql.Identifier(f"part {number}")
+        parts.append(sql.SQL("{} AS ({})").format(name, insert))
+        counts.append(sql.SQL("(SELECT count(*) FROM {})").format(name))
+    statement = sql.SQL("WITH {} SELECT {}").format(commas(parts), sql.SQL(" + ").join(counts))
+    cursor.execute(statement)
+    return int((cursor.fetchone() or (0,))[0])
+
+
+def _more(parts: Iterable[sql.Composable]) -> sql.Composed:
+    """The parts, each behind a comma."""
+    return sql.Composed([sql.SQL(", {}").format(part) for part in parts])

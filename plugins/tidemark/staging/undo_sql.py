@@ -34,20 +34,33 @@ JOIN tidemark.undo_columns c
     ON c.region = {region} AND c.target = {name} AND c.seq = u.seq GROUP BY c.columns
 """)
 TO_RESTORE = sql.SQL("SELECT count(*) FROM {undone} WHERE is_row")
+# Parts of one statement, at the end of which references are checked: by then all is what it was.
+WAITS = sql.SQL("(SELECT count(*) FROM gone) >= 0")
+# Rows that were not there; and those whose number no UPDATE can set (GENERATED ALWAYS AS IDENTITY).
 REMOVE = sql.SQL("""
 DELETE FROM {target} AS t WHERE t.{batch_seq} > {seq} AND NOT EXISTS (
     SELECT FROM {undone} AS u
-    WHERE u.key = {target_key} AND u.is_row)
+    WHERE u.key = {target_key} AND u.is_row AND NOT ({is_renumbered}))
 """)
-# No UPDATE can set a column that the table numbers itself (GENERATED ALWAYS AS IDENTITY).
-RENUMBERED = sql.SQL("""
-DELETE FROM {target} AS t USING {undone} AS u
-WHERE u.key = {target_key} AND u.is_row AND u.seq = ANY ({seqs}) AND ({is_renumbered})
-""")
+IS_RENUMBERED = sql.SQL("u.seq = ANY ({seqs}) AND ({others})")
 RESTORE = sql.SQL("""
 INSERT INTO {target} ({kept}) OVERRIDING SYSTEM VALUE
-SELECT {before} FROM {undone} AS u WHERE u.is_row AND u.seq = ANY ({seqs})
-ON CONFLICT ({key}) DO UPDATE SET {set}
+SELECT {before} FROM {undone} AS u WHERE u.is_row AND u.seq = ANY ({seqs}) AND {waits}
+ON CONFLICT ({key}) DO UPDATE SET {set} RETURNING 1
+""")
+# The same where rows stand in each other's way, such as two that have swapped a unique value: none
+# of them is there when the first one comes back. What is not kept of a row stays as it is now.
+REMOVE_ALL = sql.SQL("DELETE FROM {target} AS t WHERE t.{batch_seq} > {seq}")
+RESTORE_CHANGED = sql.SQL("""
+INSERT INTO {target} ({kept}{new}) OVERRIDING SYSTEM VALUE
+SELECT {before}{now} FROM {undone} AS u JOIN {target} AS t ON u.key = {target_key}
+WHERE u.is_row AND u.seq = ANY ({seqs}) AND {waits} RETURNING 1
+""")
+RESTORE_DELETED = sql.SQL("""
+INSERT INTO {target} ({kept}) OVERRIDING SYSTEM VALUE
+SELECT {before} FROM {undone} AS u
+WHERE u.is_row AND u.seq = ANY ({seqs}) AND {waits}
+  AND NOT EXISTS (SELECT FROM {target} AS t WHERE u.key = {target_key}) RETURNING 1
 """)
 # What was put back may say to be of any batch.
 LEFT = sql.SQL("""
@@ -61,11 +74,6 @@ WHERE d.region = {region} AND d.target = {name} AND d.seq > {seq};
 INSERT INTO tidemark.deleted_keys (region, target, key, seq, topic, partition, order_by)
 SELECT {region}, {name}, u.key, u.before_seq, u.before[1], u.before[2]::int, u.before[3]
 FROM {undone} AS u WHERE u.was_deleted AND u.before_seq <= {seq};
-UPDATE tidemark.batch_targets b SET rows_overwritten = greatest(0, b.rows_overwritten - back.rows)
-FROM (SELECT u.before_seq, count(*) AS rows FROM tidemark.undo u
-      WHERE u.region = {region} AND u.target = {name} AND u.seq > {seq} AND NOT u.was_deleted
-      GROUP BY u.before_seq) back
-WHERE b.region = {region} AND b.target = {name} AND b.seq = back.before_seq;
 DELETE FROM tidemark.undo u WHERE u.region = {region} AND u.target = {name} AND u.seq > {seq};
 DELETE FROM tidemark.undo_columns c
 WHERE c.region = {region} AND c.target = {name} AND c.seq > {seq};

@@ -15,12 +15,12 @@ finish
 from collections.abc import Sequence
 from dataclasses import replace
 
+import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import Batch, Moved
 from tidemark.model.upsert import Upsert
-from tidemark.postgres.queries import query
 from tidemark.postgres.session import configure
 from tidemark.staging import upsert_sql
 from tidemark.staging.appending import Appending
@@ -28,9 +28,11 @@ from tidemark.staging.catalog import find_columns, find_interfering
 from tidemark.staging.column import Column
 from tidemark.staging.errors import LastRowUnknown, MarkedRowsKept, RowUnplaced, Undecided
 from tidemark.staging.fit import parsed
+from tidemark.staging.in_order import apply_in_order
 from tidemark.staging.keyed import stored
 from tidemark.staging.move import of_winners
 from tidemark.staging.outbox import keep_statement
+from tidemark.staging.refusal import rests_on_others
 from tidemark.staging.target import Target
 from tidemark.staging.upsert_names import commas, exact_texts, names_of, of_chosen
 from tidemark.staging.upsert_write import write_new_rows, write_rows
@@ -95,10 +97,33 @@ class Upserting:
     def apply(self, at: sql.Composable | None = None) -> int:
         """Delete the keys whose last row is marked, upsert the others; how many are upserted.
 
+        All of them go in together, or else in the order of their records.
+
         Raises:
             psycopg2.Error: the target refuses a row if `is_refusal` is true of it.
         """
-        self._names["taken"] = sql.SQL("true") if at is None else upsert_sql.AT.format(at=at)
+        if at is not None:
+            return self._write(upsert_sql.AT.format(at=at))
+        self._cursor.execute("SAVEPOINT last_rows")
+        try:
+            written = self._write(sql.SQL("true"))
+        except psycopg2.Error as error:
+            if not rests_on_others(error):
+                raise
+            self._cursor.execute("ROLLBACK TO SAVEPOINT last_rows")
+            in_order = self._apply_in_order()
+            if in_order is None:
+                raise
+            written = in_order
+        self._cursor.execute("RELEASE SAVEPOINT last_rows")
+        return written
+
+    def _apply_in_order(self) -> int | None:
+        deletes = self._upsert.deleted is not None
+        return apply_in_order(self._cursor, self._names, deletes=deletes)
+
+    def _write(self, taken: sql.Composable) -> int:
+        self._names["taken"] = taken
         if self._upsert.deleted is not None:
             self._do(upsert_sql.DELETE)
         return (write_rows if self._are_there else write_new_rows)(self._cursor, self._names)
@@ -166,11 +191,6 @@ class Upserting:
         self._are_there = are_there and self._do(upsert_sql.UNDO) > 0
         self._do(upsert_sql.UNDO_COLUMNS)
         self._do(upsert_sql.UNDO_DELETED)
-        self._count_overwritten()
-
-    def _count_overwritten(self) -> None:
-        values = {"region": self._batch.region, "target": self.target.name, "seq": self._batch.seq}
-        self._cursor.execute(query("count_overwritten"), values)
 
     def _keep_deleted(self) -> int:
         """The ledger knows the keys whose last row is marked; how many there are."""

@@ -16,6 +16,7 @@ from tidemark.staging.move import of_winners, staged_value
 from tidemark.staging.target import Target
 from tidemark.staging.upsert_sql import (
     DELETED_IS_NEWER,
+    IS_BEST,
     IS_GONE,
     SPLIT,
     STAGED,
@@ -52,7 +53,8 @@ def names_of(
     names = [column.name for column in stored(columns, upsert)]
     types = {own.name: own.type_name for own in table}
     found: Names = {
-        "last": sql.Identifier(batch.staging.schema, _last(batch, target)),
+        "last": _own(batch, target, "last"),
+        "steps": _own(batch, target, "steps"),
         "rows": sql.Identifier(batch.staging.schema, batch.staging.of_target(target.name).rows),
         "region": sql.Literal(batch.region),
         "seq": sql.Literal(batch.seq),
@@ -70,10 +72,11 @@ def names_of(
     return of_chosen(found, of_winners(winners))
 
 
-def _last(batch: Batch, target: Target) -> str:
-    """The table of each key's last row: targets that are published together have one each."""
-    name = f"{batch.region}_{batch.seq}_last"
-    return name if target.name == ONLY else f"{name}.{target.name}"
+def _own(batch: Batch, target: Target, of: str) -> sql.Identifier:
+    """A table of the publish: targets that are published together have one each."""
+    name = f"{batch.region}_{batch.seq}_{of}"
+    whole = name if target.name == ONLY else f"{name}.{target.name}"
+    return sql.Identifier(batch.staging.schema, whole)
 
 
 def of_chosen(names: Names, chosen: sql.Composable) -> Names:
@@ -135,6 +138,7 @@ def _of_order(upsert: Upsert, types: dict[str, str]) -> Names:
     if upsert.order_by is None:
         return {
             "best_first": last,
+            "is_best": sql.SQL("true"),
             "is_tied": TIED_IN_PARTITION,
             "is_split": SPLIT,
             "order_is_null": sql.SQL("false"),
@@ -147,6 +151,7 @@ def _of_order(upsert: Upsert, types: dict[str, str]) -> Names:
         "stored_is_newer": STORED_IS_NEWER.format(**compared),
         "deleted_is_newer": DELETED_IS_NEWER.format(**compared),
         "best_first": sql.SQL("{}{} DESC NULLS FIRST, {}").format(order, by_bytes, last),
+        "is_best": IS_BEST.format(**compared),
         "is_tied": TIED.format(**compared),
         "is_split": sql.SQL("false"),
         "order_is_null": sql.SQL("l.{} IS NULL").format(order),

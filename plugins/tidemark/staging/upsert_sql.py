@@ -41,6 +41,8 @@ SPLIT = sql.SQL("""(
 TIED_IN_PARTITION = sql.SQL("""(
     nth_value(kafka_offset, 2) OVER of_key = kafka_offset AND NOT {split}
 )""").format(split=SPLIT)
+# No row of the key that came before is newer. Ties go to the later coordinates.
+IS_BEST = sql.SQL("{order}{bytes} >= max({order}{bytes}) OVER so_far")
 STORED_IS_NEWER = sql.SQL("""
 (t.{order}{bytes}, t.kafka_topic COLLATE "C", t.kafka_partition)
     > (l.{order}{bytes}, l.kafka_topic COLLATE "C", l.kafka_partition)

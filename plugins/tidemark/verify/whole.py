@@ -23,11 +23,8 @@ WITH oldest AS (SELECT r.oldest_seq AS seq FROM tidemark.regions r WHERE r.regio
 SELECT coalesce(b.seq, found.seq), coalesce(found.rows, 0), b.rows,
        (SELECT o.seq FROM oldest o)
 FROM (SELECT {batch_seq} AS seq, count(*) AS rows FROM {target} GROUP BY {batch_seq}) AS found
-FULL JOIN (SELECT p.seq, coalesce(t.rows_moved - t.rows_overwritten, 0) AS rows
-           FROM tidemark.batches p LEFT JOIN tidemark.batch_targets t
-               ON t.region = p.region AND t.seq = p.seq AND t.target = {name}
-           WHERE p.region = {region} AND p.state = 'published'
-             AND p.seq >= (SELECT o.seq FROM oldest o)) AS b ON b.seq = found.seq
+FULL JOIN tidemark.rows_left({region}, {name}, (SELECT o.seq FROM oldest o)) AS b
+    ON b.seq = found.seq
 ORDER BY 1 NULLS FIRST
 """)
 _SAMPLE = sql.SQL(

@@ -62,8 +62,6 @@ def refusal_of(desk: Desk, statement: str) -> psycopg2.IntegrityError:
          "UPDATE tidemark.batches SET rows_deleted = 1 WHERE {here}"),
         ("moved_rows_equal_contributed",
          "UPDATE tidemark.batches SET rows_superseded = 1 WHERE {here}"),
-        ("overwritten_rows_were_moved",
-         "UPDATE tidemark.batch_targets SET rows_overwritten = rows_moved + 1 WHERE {here}"),
         ("key_changes_once_in_a_batch",
          "INSERT INTO tidemark.undo SELECT region, '', 2, '{{k}}', 1, false, '{{}}'"
          " FROM tidemark.regions, generate_series(1, 2) WHERE {here}"),

@@ -148,8 +148,8 @@ def test_an_upserted_batch_is_not_made_again_by_appending(shop: World) -> None:
         ),
         ("DELETE FROM tidemark.deleted_keys WHERE key = '{\\\\x79}'", (Kind.lost, "deleted key")),
         (
-            "UPDATE tidemark.batch_targets SET rows_overwritten = rows_overwritten - 1"
-            " WHERE rows_overwritten > 0",
+            "DELETE FROM tidemark.undo WHERE (seq, key) ="
+            " (SELECT seq, key FROM tidemark.undo WHERE NOT was_deleted LIMIT 1)",
             (Kind.miscounted, "ledger"),
         ),
     ],

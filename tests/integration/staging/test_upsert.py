@@ -24,7 +24,7 @@ from tidemark.member.retire import prune
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.upsert import Upsert
 from tidemark.postgres.transaction import connect, transaction
-from tidemark.protocol.errors import RemovalDiffers
+from tidemark.protocol.errors import ChangedSinceCheckpoint, RemovalDiffers
 from tidemark.staging import upsert_sql
 from tidemark.staging.errors import (
     CollationNondeterministic,
@@ -620,3 +620,55 @@ def test_rows_that_claim_to_be_of_a_later_batch_are_overwritten_like_others(shop
     assert shop.rows() == {2: "w", 3: "z"}
     shop.desk.rewind(0)
     assert shop.whole() == before
+
+
+def restored(shop: Shop, dump: str) -> None:
+    """The table is gone, and one of that name is made from a dump."""
+    table = shop.desk.target
+    shop.desk.sql(f"DROP TABLE {table}")
+    shop.desk.sql(f"CREATE TABLE {table} (LIKE {dump} INCLUDING ALL)")
+    shop.desk.sql(f"INSERT INTO {table} SELECT * FROM {dump}")
+
+
+def dumped(shop: Shop) -> str:
+    """A copy of the table as it is now."""
+    dump = f"public.dump_{shop.desk.region}"
+    shop.desk.sql(f"CREATE TABLE {dump} (LIKE {shop.desk.target} INCLUDING ALL)")
+    shop.desk.sql(f"INSERT INTO {dump} SELECT * FROM {shop.desk.target}")
+    return dump
+
+
+@pytest.mark.parametrize("word", ["e", None])
+def test_a_table_that_was_restored_and_accepted_goes_on(shop: Shop, word: str | None) -> None:
+    """B4, B8: rows that were replaced or deleted since the dump are so again, and are counted."""
+    shop.publish([(1, "a"), (2, "b"), (3, "c")])
+    dump = dumped(shop)
+    shop.publish([(1, "d"), (2, None)])
+    restored(shop, dump)
+    with pytest.raises(ChangedSinceCheckpoint):
+        shop.publish([(1, word), (2, word)])
+    shop.overrides = ("accept_changes",)
+    shop.desk.grow(-2)
+    at_2 = shop.whole()[0]
+    shop.publish([(1, word), (2, word)])
+    assert shop.rows() == ({1: "e", 2: "e", 3: "c"} if word else {3: "c"})
+    assert [counted[-1] for counted in shop.counts()] == [2, 0, 0]
+    shop.desk.rewind(2)
+    assert shop.whole()[0] == at_2
+    with pytest.raises(KeysChangedByOthers):
+        shop.desk.rewind(1)
+    assert shop.whole()[0] == at_2
+
+
+def test_a_rewind_behind_a_restored_table_is_exact_where_all_changed_since(shop: Shop) -> None:
+    """B4: each key is of a batch that is taken back, and the ledger has what it was."""
+    shop.publish([(1, "a"), (2, "b")])
+    dump = dumped(shop)
+    shop.publish([(1, "c"), (2, "d")])
+    restored(shop, dump)
+    shop.overrides = ("accept_changes",)
+    shop.publish([(1, "e"), (2, "f")])
+    shop.desk.rewind(1)
+    assert shop.rows() == {1: "a", 2: "b"}
+    shop.publish([(1, None), (2, "g")])
+    assert shop.rows() == {2: "g"}
