@@ -8,6 +8,7 @@ from psycopg2.extensions import cursor as Cursor
 from tidemark.errors import SchemaMismatch
 from tidemark.model.batch import Batch, Moved
 from tidemark.model.contribution import Contribution
+from tidemark.model.upsert import Upsert
 from tidemark.staging import tables
 from tidemark.staging.deferred import all_deferred
 from tidemark.staging.errors import TargetsDoNotFit
@@ -18,6 +19,7 @@ from tidemark.staging.ports import Deciding
 from tidemark.staging.references import parents_first, refuse_unfit
 from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.refused_rows import Search
+from tidemark.staging.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +65,16 @@ class Movers:
                 unfit.append(error)
         if unfit:
             raise unfit[0] if len(unfit) == 1 else TargetsDoNotFit(causes=tuple(unfit))
-        upserts = {mover.name: mover.upsert for mover in self.movers if mover.upsert}
-        refuse_unfit(cursor, [mover.target for mover in self.movers], upserts)
+        refuse_unfit(cursor, self._targets, self._upserts)
         return created
+
+    @property
+    def _targets(self) -> list[Target]:
+        return [mover.target for mover in self.movers]
+
+    @property
+    def _upserts(self) -> dict[str, Upsert]:
+        return {mover.name: mover.upsert for mover in self.movers if mover.upsert}
 
     def create_staging(self, cursor: Cursor, batch: Batch) -> None:
         """The batch's staging tables are there, one of rows for each target."""
@@ -92,11 +101,12 @@ class Movers:
         Raises:
             TargetRefused: a constraint of a target refuses a row, a trigger keeps it out, or the
                 region has published to another table.
-            Refused: foreign keys between the targets form a circle.
+            Refused: foreign keys between the targets form a circle; or one would not have been
+                taken at the start, see `refuse_unfit`.
             InvalidSettings, Refused, SchemaMismatch: see `Mover.keep`.
         """
         by_name = {mover.name: mover for mover in self.movers}
-        targets = [mover.target for mover in self.movers]
+        targets = self._targets
         with all_deferred(transaction.cursor, targets):
             order = parents_first(transaction.cursor, targets)
             moved = self._moved(transaction, batch, [by_name[one.name] for one in order], room)
@@ -105,6 +115,7 @@ class Movers:
                 by_name[one.name].keep(transaction)
                 if room is None or refused <= room:
                     by_name[one.name].refuse_kept_out(transaction, batch, moved[one.name])
+            refuse_unfit(transaction.cursor, targets, self._upserts)  # one may have come since
         return moved
 
     def _moved(

@@ -205,6 +205,17 @@ def test_a_table_that_changes_itself_is_refused(ledger_database: Database, how: 
         shop.desk.movers.ensure_targets(cursor)
 
 
+@pytest.mark.parametrize("how", ["ON DELETE CASCADE", "ON DELETE SET NULL"])
+def test_a_table_that_came_to_change_itself_is_seen_by_the_publish(shop: Shop, how: str) -> None:
+    """B16: the key was made in the middle of the run."""
+    shop.publish([(1, "boss"), (2, "worker")], places=[1, 1])
+    bosses(shop, how)
+    before = shop.whole()
+    with pytest.raises(ForeignKeyActs):
+        shop.publish([(1, None)])
+    assert shop.whole() == before
+
+
 def circle(shop: Shop) -> None:
     """Two keys have swapped their words, in one batch."""
     shop.publish([(1, "a"), (2, "b")])
