@@ -56,6 +56,13 @@ def test_every_link_leads_somewhere(page: Path) -> None:
             assert anchor in anchors(found), f"{page.name}: {target}"
 
 
+def test_no_page_installs_the_other_program_of_this_name() -> None:
+    """`tidemark` of the package index is somebody else's."""
+    other = re.compile(r"install\s+(?:-\S+\s+)*[`'\"]*tidemark(?![\w-])")
+    assert other.search("pip install -U 'tidemark[otel]'")
+    assert [page.name for page in documents() if other.search(page.read_text())] == []
+
+
 def test_every_file_that_is_named_exists() -> None:
     found = {text for page in documents() for text in spans(page)} - OF_THE_READER
     paths = [text for text in found if re.fullmatch(rf"({'|'.join(FOLDERS)})/[\w./-]+", text)]
