@@ -334,6 +334,7 @@ def test_a_cut_letter_is_read_from_kafka_again(cut: World) -> None:
     assert not answer("verify", cut.region, exits=1)["clean"]
 
 
+@GROWS
 def test_a_cut_letter_whose_record_kafka_does_not_have_is_refused_by_name(
     cut: World, admin: AdminClient
 ) -> None:
