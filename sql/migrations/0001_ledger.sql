@@ -372,6 +372,7 @@ CREATE TABLE tidemark.resets (
     epoch         bigint NOT NULL,                 -- the epoch that the reset took
     requested_by  text   NOT NULL,
     why           text   NOT NULL,
+    database_user text   NOT NULL DEFAULT session_user,  -- who is named is told; this is the login
     run_id        text,                            -- the run it cleans up after; null by hand
     request_id    text,                            -- who asks under this name resets once; null: each time
     resetting     uuid   NOT NULL,
@@ -405,9 +406,11 @@ CREATE TABLE tidemark.actions (
     kind         text   NOT NULL,
     requested_by text   NOT NULL,
     why          text   NOT NULL,
+    database_user text  NOT NULL DEFAULT session_user,
     details      jsonb  NOT NULL DEFAULT '{}',
     at           timestamptz NOT NULL DEFAULT clock_timestamp(),
-    CONSTRAINT action_is_known CHECK (kind IN ('purge', 'drop', 'rename', 'move', 'add_columns', 'withhold'))
+    CONSTRAINT action_is_known CHECK (
+        kind IN ('purge', 'drop', 'rename', 'move', 'add_columns', 'withhold', 'override'))
 );
 CREATE INDEX actions_by_region ON tidemark.actions (region, action_id);
 

@@ -48,7 +48,7 @@ def replay_by_hand(path: str) -> results.Result:
     rows of the same batch.
     """
     context, pipeline = get_current_context(), Pipeline.load(path)
-    user = context["dag_run"].triggering_user_name or "airflow"
+    user = context["dag_run"].triggering_user_name or f"DAG {context['ti'].dag_id}"
     own = secrets(pipeline) | python(pipeline) | {"LOGNAME": user}
     report = _answer([*arguments(path, context["params"])], os.environ | own)
     for line in results.replay_lines(report):
