@@ -13,6 +13,7 @@ from tidemark.model.bounds import Bounds
 from tidemark.operations.drain import ExecutorOf, drain_run
 from tidemark.operations.errors import GroupIsAtWork, RunNotClosed
 from tidemark.operations.open import open_run
+from tidemark.operations.purge import purge_old
 from tidemark.operations.region import Connections, Region, region_of
 from tidemark.operations.reset import reset_region
 from tidemark.protocol.close import Closed, close, fail
@@ -51,6 +52,7 @@ def close_run(pipeline: Pipeline, connections: Connections, *, run_id: str) -> C
             retire(region.ledger.engine, region.name)
             epoch = closed.checkpoint.epoch
             prune(region.ledger, region.name, epoch, pipeline.retain_checkpoints)
+            purge_old(region)
         return closed
 
 

@@ -19,6 +19,9 @@ class DeadLetterSettings(Strict):
     max_bytes: Annotated[int, Field(ge=0, le=1 << 30)] | Literal["whole"] = 64 << 10
     """Bytes kept of one: of key, headers and value together; of the rows that a target refused as
     JSON. What is longer is cut, and keeps its size and its SHA-256. whole: nothing is cut."""
+    retain_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
+    """Days after which the close of a run purges them, as `--purge --older-than` does. None: they
+    stay."""
     topic: Annotated[str, Field(pattern=OUTPUT), AfterValidator(own)] | None = None
     """Topic of the same Kafka cluster that they are sent to once they are published; not one that
     the pipeline reads, nor that of the output. None: nowhere."""

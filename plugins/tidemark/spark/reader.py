@@ -48,6 +48,8 @@ class ReadSpec:
     """Where the records are read instead of Kafka."""
     letter_bytes: int | None = None
     """Kept of a dead letter at most; None keeps it whole."""
+    max_unpacked: int | None = None
+    """Bytes for a compressed batch that needs more than the client takes; see `read_spans`."""
     spans: int = 0
     """Of the batch, among which the room for its dead letters is shared; 0: those that are read."""
     set_aside: frozenset[tuple[str, int, int]] = frozenset()
@@ -97,6 +99,7 @@ def _records(spec: ReadSpec, spans: Sequence[Span]) -> Iterable[list[Message]]:
         spans,
         read_up_to=spec.read_up_to,
         no_progress_seconds=spec.no_progress_seconds,
+        max_unpacked=spec.max_unpacked,
     )
 
 

@@ -44,6 +44,7 @@ def read_spec(
         metadata=tuple(map(str, pipeline.decode.metadata)),
         member=member,
         no_progress_seconds=pipeline.no_progress_seconds,
+        max_unpacked=pipeline.kafka.max_unpacked_bytes,
         letter_bytes=pipeline.dead_letters.kept_bytes,
     )
 

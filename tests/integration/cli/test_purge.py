@@ -4,7 +4,7 @@ from typing import Any
 
 import psycopg2
 import pytest
-from tests.support.commands import answer, tidemark
+from tests.support.commands import answer, tidemark, write_pipeline
 from tests.support.world import World, dump
 
 from tidemark.errors import Refused
@@ -52,6 +52,18 @@ def test_what_is_purged_is_counted_and_nobody_misses_it(region: World) -> None:
     assert (back["rows"], back["dead_letters"]) == (17, 1)
     tidemark("run", "dags/pipeline.yaml")
     assert len(region.dead_letters()) == 2
+    assert answer("verify", region.region)["clean"]
+
+
+def test_a_close_purges_what_is_older_than_the_file_wants(region: World) -> None:
+    """S21: with its audit row; verify finds as many missing as were purged."""
+    tidemark("run", "dags/pipeline.yaml")
+    assert len(region.dead_letters()) == 2
+    write_pipeline(region, dead_letters={"retain_days": 30})
+    tidemark("run", "dags/pipeline.yaml")
+    assert region.dead_letters() == [(1, 10)]
+    audit = "SELECT kind, requested_by, why FROM tidemark.actions"
+    assert region.sql(audit) == [("purge", "retention", "dead_letters.retain_days: 30")]
     assert answer("verify", region.region)["clean"]
 
 
