@@ -184,6 +184,15 @@ def test_each_guard_names_tests_that_exist() -> None:
         assert all(written_at(text) for text in named(row[3]))
 
 
+def test_each_row_of_security_names_tests_that_exist() -> None:
+    text = (ROOT / "SECURITY.md").read_text()
+    rows = re.findall(r"^\| S(\d\d) \|", text, re.MULTILINE)
+    assert rows == [f"{number:02}" for number in range(1, 26)]
+    tests = re.findall(r"`(tests/\S+::\w+)`", text)
+    assert len({written_at(one).name for one in tests}) > 40
+    assert all((ROOT / one).is_file() for one in re.findall(r"`(tests/[^`:]+)`", text))
+
+
 def test_the_tier_of_each_guard_and_seeded_bug_is_what_the_marks_say() -> None:
     """`test`: whoever takes the guard out is told by `make test`."""
     page = guards.PAGE.read_text()
