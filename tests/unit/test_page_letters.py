@@ -70,6 +70,14 @@ def test_a_page_has_a_bound_for_records(value: bytes) -> None:
     assert body.count("data-letter>") == 20
 
 
+def test_what_is_nested_deeply_is_shown_as_it_came() -> None:
+    """G123: 925 brackets are 860 KB with indentation, and more of them no parser reads."""
+    for depth in (21, 925, 985):
+        text = "[" * depth + "]" * depth
+        assert readable(shown(letter(text.encode()))["value"]) == text
+    assert readable(shown(letter(b"[" * 20 + b"]" * 20))["value"]).count("\n") == 38
+
+
 def test_a_record_that_is_too_long_takes_no_room_of_others() -> None:
     """G123: it is named, and told where it can be seen."""
     found = fitting([*bad(b'"' * 2000)[1:], letter(b'{"a": 1}')])
