@@ -279,6 +279,17 @@ def test_yaml_that_would_run_code_is_refused(tmp_path: Path) -> None:
     assert "not YAML" in fault(tmp_path, text)
 
 
+def test_a_short_file_that_aliases_make_a_large_one_is_refused(tmp_path: Path) -> None:
+    """G126: ten lists of ten of the one before; and one that holds itself. A few are welcome."""
+    levels = [f"  l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 10)]
+    bomb = "\n".join([MINIMAL, "spark:", "  l0: &l0 [x]", *levels])
+    assert "p.yaml: not YAML: written out, it is" in fault(tmp_path, bomb)
+    assert "not YAML: written out" in fault(tmp_path, MINIMAL + "spark: &s {a: *s}\n")
+    assert "not YAML: written out" in fault(tmp_path, MINIMAL + f"spark: {'[' * 600}{']' * 600}\n")
+    batch = "batch: {max_records: &n 50, max_batches: *n}\n"
+    assert load(tmp_path, MINIMAL + batch).batch.max_batches == 50
+
+
 def test_a_registry_is_one_of_the_connections(tmp_path: Path) -> None:
     """B12"""
     known = load(tmp_path, MINIMAL).connections

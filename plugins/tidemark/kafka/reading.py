@@ -17,6 +17,10 @@ from tidemark.kafka.progress import Progress
 from tidemark.model.offsets import TopicPartition
 
 _LIST = 2000
+_LIST_BYTES = 16 << 20
+"""Of the records that are taken from the client at once: it holds them a second time."""
+_FIRST_LIST = 100
+"""Records taken at once while their sizes are not known."""
 _POLL_SECONDS = 0.5
 
 
@@ -37,6 +41,7 @@ class Reading:
         self._kind = Message.partition if is_one_topic else _partition
         self._client: Client
         self._left = 0
+        self._most = _FIRST_LIST
         self._still = 0.0
         """Seconds of waiting in which no span moved: who is busy with some does not wait."""
         self._done: set[TopicPartition] = set()
@@ -88,8 +93,11 @@ class Reading:
         consume(n) would wait for n records, which spans with gaps need not have.
         """
         taken: list[Message] = self._client.consumer.consume(1, _POLL_SECONDS)
-        if taken and self._left > 1:
-            taken += self._client.consumer.consume(min(_LIST, self._left - 1), 0)
+        if taken and self._left > 1 and self._most > 1:
+            taken += self._client.consumer.consume(min(self._most, self._left) - 1, 0)
+        size = sum(map(len, taken))
+        if size:
+            self._most = max(1, min(_LIST, _LIST_BYTES * len(taken) // size))
         return taken
 
     def _parted(self, taken: list[Message]) -> dict[TopicPartition, list[Message]]:

@@ -16,6 +16,7 @@ from tidemark.operations.open import open_run
 from tidemark.operations.region import Connections, Region, region_of
 from tidemark.operations.reset import reset_region
 from tidemark.protocol.close import Closed, close, fail
+from tidemark.protocol.open import UNKNOWN
 from tidemark.settings.pipeline import Pipeline
 from tidemark.tracing.traced import traced_run
 
@@ -79,6 +80,7 @@ def run(
     bounds: Bounds,
     executor_of: ExecutorOf,
     overrides: Sequence[str] = (),
+    who: str = UNKNOWN,
 ) -> Closed:
     """The same run without Airflow: open, drain as one member, close; reset when it fails.
 
@@ -92,7 +94,7 @@ def run(
         with region_of(pipeline, connections) as region:
             _let_the_dead_leave(region)
     with traced_run("run", pipeline.region, run_id):
-        open_run(pipeline, connections, run_id=run_id, bounds=bounds, overrides=overrides)
+        open_run(pipeline, connections, run_id=run_id, bounds=bounds, overrides=overrides, who=who)
         try:
             drain_run(
                 pipeline, connections, run_id=run_id, member_name="cli", executor_of=executor_of

@@ -44,6 +44,7 @@ def read_spec(
         metadata=tuple(map(str, pipeline.decode.metadata)),
         member=member,
         no_progress_seconds=pipeline.no_progress_seconds,
+        letter_bytes=pipeline.dead_letters.kept_bytes,
     )
 
 
@@ -98,6 +99,7 @@ def specs_of_batch(
         staging=batch.staging,
         read_up_to=batch.read_up_to,
         stored=batch.stored,
+        spans=batch.size or len(batch.spans),
         set_aside=batch.set_aside,
     )
     return reading, WriteSpec(spec.postgres, batch.staging, rows, spec.member)

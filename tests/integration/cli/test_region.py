@@ -86,6 +86,19 @@ def test_a_renamed_region_goes_on_under_its_new_name(region: World) -> None:
     assert answer("verify", "departures")["clean"]
 
 
+def test_who_gave_an_override_is_told(region: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """G124: as the machine names the person, and by which role Postgres let them in."""
+    monkeypatch.setenv("LOGNAME", "alice")
+    tidemark("run", "dags/pipeline.yaml")
+    assert answer("region", "actions") == []
+    tidemark("run", "dags/pipeline.yaml", "--accept-changes")
+    [done] = answer("region", "actions", region.region)
+    assert (done["kind"], done["requested_by"].split("@")[0]) == ("override", "alice")
+    assert done["database_user"] == region.warehouse["user"]
+    ((epoch,),) = region.sql("SELECT max(epoch) FROM tidemark.runs")
+    assert done["details"] == {"epoch": epoch, "overrides": ["accept_changes"]}
+
+
 def test_a_dropped_region_leaves_its_target_and_kafkas_offsets(region: World) -> None:
     rows, offsets = region.rows(), region.kafka_offsets()
     found = answer("region", "drop", region.region, "--apply", "--why", "moved")

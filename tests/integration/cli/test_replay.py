@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 from tests.integration.cli.conftest import GROWS, Make
 from tests.support.commands import answer, settle_in, tidemark, write_pipeline
 from tests.support.executor import BAD
@@ -310,6 +312,43 @@ def test_headers_key_and_time_come_back_as_they_were(region: World) -> None:
     letter = DeadLetter("t", 0, 1, None, None, None, headers, "r", "d")
     written = json.loads(_headers_json(letter) or "")
     assert tuple(headers_of_letter(written)) == headers
+
+
+@pytest.fixture
+def cut(region: World) -> World:
+    """The dead letter at offset 1 keeps the beginning of its record alone."""
+    region.sql(
+        'UPDATE tidemark.dead_letters SET whole_bytes = 10, value = %s WHERE "offset" = 1',
+        (b'{"n": 7',),
+    )
+    return region
+
+
+def test_a_cut_letter_is_read_from_kafka_again(cut: World) -> None:
+    """G122: what is published is the whole record; verify compares it as far as it is kept."""
+    assert answer("replay", cut.region, *REPLAY)["replayed"] == 2
+    assert answer("replay", cut.region, *APPLY)["replayed"] == 2
+    assert numbers(cut) == [0, 70_000, 2, 80_000, 4]
+    assert answer("verify", cut.region)["clean"]
+    cut.sql("UPDATE tidemark.dead_letters SET value = 'x' WHERE whole_bytes IS NOT NULL")
+    assert not answer("verify", cut.region, exits=1)["clean"]
+
+
+@GROWS
+def test_a_cut_letter_whose_record_kafka_does_not_have_is_refused_by_name(
+    cut: World, admin: AdminClient
+) -> None:
+    """G122: another record at its place, and none; others are replayed without it."""
+    cut.sql("UPDATE tidemark.dead_letters SET hash = sha256('') WHERE \"offset\" = 1")
+    for given in (REPLAY, APPLY):
+        told = tidemark("replay", cut.region, *given, exits=16).stderr
+        assert f"{cut.topic}[0]@1" in told
+        assert "its SHA-256 differs" in told
+    assert numbers(cut) == [0, 2, 4]
+    where = TopicPartition(cut.topic, 0, 3)
+    admin.delete_records([where])[where].result(30)
+    assert "Kafka does not hold it" in tidemark("replay", cut.region, *APPLY, exits=16).stderr
+    assert counts(cut) == []
 
 
 @pytest.mark.parametrize("fate", ["sent", "lost"])

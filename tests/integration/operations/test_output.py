@@ -248,7 +248,7 @@ def test_what_kafka_took_is_sent(world: World, topic: Callable[..., str]) -> Non
     rows, letters = (topic(partitions=1, **{"max.message.bytes": str(2 << 20)}) for _ in range(2))
     world.settings |= {
         "output": {"topic": rows},
-        "dead_letters": {"topic": letters, "max_ratio": 1.0},
+        "dead_letters": {"topic": letters, "max_ratio": 1.0, "max_bytes": "whole"},
     }
     most = (1 << 20) - 200
     row, bad = json.dumps({"value": "x" * (most - 13)}).encode(), b"x" * most
