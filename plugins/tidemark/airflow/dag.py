@@ -88,4 +88,4 @@ def step(
 
 def described(pipeline: Pipeline, role: Role) -> str:
     """For a task's doc_json: by it the page finds the region, without the pipeline file."""
-    return Described.of(pipeline, role).to_json()
+    return Described.of(pipeline.for_readers, role).to_json()
