@@ -56,6 +56,16 @@ def test_a_minimal_file_has_defaults(tmp_path: Path) -> None:
     assert (found.transform, found.spark.connection) == (None, "spark_default")
 
 
+def test_executors_and_readers_may_have_connections_of_their_own(tmp_path: Path) -> None:
+    """Which log in says nothing of what rows are made with."""
+    one = load(tmp_path, changed(executors={"kafka": "ke", "warehouse": "we"}))
+    both = load(tmp_path, changed(executors={"warehouse": "we"}, readers={"warehouse": "wr"}))
+    assert one.connections == {"k", "w", "ke", "we"}
+    assert (both.connections, both.for_readers.connections) == ({"k", "w", "we"}, {"k", "wr"})
+    assert both.for_readers.path == both.path
+    assert fingerprint(one) == fingerprint(both) == fingerprint(load(tmp_path, MINIMAL))
+
+
 def test_the_worked_example_is_a_pipeline() -> None:
     assert Pipeline.load(PROJECT / "dags" / "flights.yaml").region == "flights"
 
