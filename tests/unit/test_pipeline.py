@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 from typing import Any
 
@@ -282,6 +283,43 @@ def test_transforms_are_those_of_the_nearest_folder_above_with_jobs(
     monkeypatch.chdir(deep)
     for path in (deep / "p.yaml", Path("p.yaml")):
         assert Pipeline.load(path).project == (tmp_path / project).resolve()
+
+
+@pytest.mark.parametrize(
+    ("shared", "jobs", "deep", "is_taken"),
+    [(0o1777, 0o755, 0o755, False), (0o755, 0o777, 0o755, False), (0o777, 0o777, 0o777, True)],
+)
+def test_modules_come_from_no_folder_that_others_may_fill(
+    tmp_path: Path, shared: int, jobs: int, deep: int, is_taken: bool
+) -> None:
+    """Above a bundle; where everybody may change the file itself, it is no worse."""
+    folder = tmp_path / "bundles" / "dags"
+    folder.mkdir(parents=True)
+    (tmp_path / "jobs").mkdir()
+    for place, mode in ((tmp_path, shared), (tmp_path / "jobs", jobs), (folder, deep)):
+        place.chmod(mode)
+    (folder / "p.yaml").write_text(MINIMAL)
+    project = Pipeline.load(folder / "p.yaml").project
+    assert project == (tmp_path if is_taken else folder).resolve()
+
+
+def test_modules_come_from_no_folder_of_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is neither root, nor whose driver or file it is."""
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "dags" / "p.yaml").write_text(MINIMAL)
+    jobs, real = (tmp_path / "jobs").resolve(), Path.stat
+
+    def of_another(path: Path, **how: bool) -> os.stat_result:
+        found = real(path, **how)
+        another = [*found[:4], max(os.geteuid(), 1) + 1, *found[5:]]
+        return os.stat_result(another) if path == jobs else found
+
+    assert Pipeline.load(tmp_path / "dags" / "p.yaml").project == tmp_path.resolve()
+    monkeypatch.setattr(Path, "stat", of_another)
+    assert Pipeline.load(tmp_path / "dags" / "p.yaml").project == (tmp_path / "dags").resolve()
 
 
 def test_yaml_that_would_run_code_is_refused(tmp_path: Path) -> None:
