@@ -27,6 +27,7 @@ from tidemark.settings.kafka import KafkaSettings, matchable
 from tidemark.settings.logins import Logins
 from tidemark.settings.output import OUTPUT, OutputSettings, refuse_unfit_letters
 from tidemark.settings.output import refuse_unfit as refuse_unfit_output
+from tidemark.settings.project import project_of
 from tidemark.settings.section import CONNECTION, Positive, Strict
 from tidemark.settings.spark import SparkSettings
 from tidemark.settings.target import TARGET, TargetName, TargetSettings, refuse_unfit
@@ -235,12 +236,13 @@ class Pipeline(Strict):
 
     @property
     def project(self) -> Path:
-        """Where transforms are imported from: the nearest folder above the file with jobs/ in it.
+        """Where transforms are imported from; see `project_of`."""
+        return project_of(self._file)
 
-        The file's own folder if there is none.
-        """
-        folder = self._file.resolve().parent
-        return next((up for up in (folder, *folder.parents) if (up / "jobs").is_dir()), folder)
+    @property
+    def has_code(self) -> bool:
+        """Whether code of the project's runs: a transform, or a decoder of the user's own."""
+        return self.transform is not None or self.decode.has_own
 
 
 def _by(section: Section, conn_id: str | None) -> Section:
