@@ -236,8 +236,13 @@ class Pipeline(Strict):
 
     @property
     def project(self) -> Path:
-        """Where transforms are imported from, see `project_of`."""
+        """Where transforms are imported from; see `project_of`."""
         return project_of(self._file)
+
+    @property
+    def has_code(self) -> bool:
+        """Whether code of the project's runs: a transform, or a decoder of the user's own."""
+        return self.transform is not None or self.decode.has_own
 
 
 def _by(section: Section, conn_id: str | None) -> Section:
