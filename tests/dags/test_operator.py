@@ -15,6 +15,8 @@ import psutil
 import pytest
 from tests.dags.conftest import PASSWORD, PROJECT
 
+from tidemark.settings.pipeline import Pipeline
+
 PIPELINE = str(PROJECT / "dags" / "flights.yaml")
 
 DRIVER = """
@@ -318,3 +320,17 @@ def test_every_error_with_an_exit_code_of_its_own_is_final() -> None:
     assert names[11] == "TARGET_REFUSED"
     assert names[12] == "INCOMPLETE_READ"
     assert {1, 128 + signal.SIGKILL, 128 + signal.SIGTERM}.isdisjoint(names)
+
+
+def test_a_pipeline_without_code_puts_no_project_on_the_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """G129."""
+    from tidemark.airflow.child import python
+
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    pipeline = Pipeline.load(PIPELINE)
+    plain = pipeline.model_copy(update={"transform": None})
+    project = str(pipeline.project)
+    assert project in python(pipeline)["PYTHONPATH"].split(os.pathsep)
+    assert project not in python(plain)["PYTHONPATH"].split(os.pathsep)

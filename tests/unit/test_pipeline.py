@@ -1,3 +1,5 @@
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,16 @@ def test_a_minimal_file_has_defaults(tmp_path: Path) -> None:
     assert (found.group, found.kafka.start, found.members) == ("flights", "beginning", 1)
     assert found.batch.bounds() == Bounds(100_000, in_flight=2)
     assert (found.transform, found.spark.connection) == (None, "spark_default")
+
+
+def test_executors_and_readers_may_have_connections_of_their_own(tmp_path: Path) -> None:
+    """Which log in says nothing of what rows are made with."""
+    one = load(tmp_path, changed(executors={"kafka": "ke", "warehouse": "we"}))
+    both = load(tmp_path, changed(executors={"warehouse": "we"}, readers={"warehouse": "wr"}))
+    assert one.connections == {"k", "w", "ke", "we"}
+    assert (both.connections, both.for_readers.connections) == ({"k", "w", "we"}, {"k", "wr"})
+    assert both.for_readers.path == both.path
+    assert fingerprint(one) == fingerprint(both) == fingerprint(load(tmp_path, MINIMAL))
 
 
 def test_the_worked_example_is_a_pipeline() -> None:
@@ -272,6 +284,58 @@ def test_transforms_are_those_of_the_nearest_folder_above_with_jobs(
     monkeypatch.chdir(deep)
     for path in (deep / "p.yaml", Path("p.yaml")):
         assert Pipeline.load(path).project == (tmp_path / project).resolve()
+
+
+def world_writable(folder: Path) -> None:
+    folder.chmod(0o1777)
+
+
+def of_another_account(folder: Path) -> None:
+    os.chown(folder, 65534, 65534)
+
+
+def end_of_a_repository(folder: Path) -> None:
+    (folder / "mine" / ".git").mkdir()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        world_writable,
+        end_of_a_repository,
+        pytest.param(
+            of_another_account, marks=pytest.mark.skipif(os.geteuid() != 0, reason="root")
+        ),
+    ],
+)
+def test_code_of_others_above_the_pipeline_is_never_its_project(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    """G129: as with `mkdir /tmp/jobs`, where Airflow keeps its bundles by default."""
+    shared = tmp_path / "shared"
+    own = shared / "mine" / "pipelines"
+    own.mkdir(parents=True)
+    (shared / "jobs").mkdir()
+    (own / "p.yaml").write_text(MINIMAL)
+    assert Pipeline.load(own / "p.yaml").project == shared
+    make(shared)
+    assert Pipeline.load(own / "p.yaml").project == own
+    (own.parent / "jobs").mkdir(mode=0o777)
+    (own.parent / "jobs").chmod(0o777)
+    assert Pipeline.load(own / "p.yaml").project == own
+    (own.parent / "jobs").chmod(0o755)
+    assert Pipeline.load(own / "p.yaml").project == own.parent
+
+
+def test_where_everybody_may_write_the_pipeline_itself_rights_tell_nothing(tmp_path: Path) -> None:
+    """As on a disk without rights, or in a checkout of a CI that has no umask."""
+    own = tmp_path / "shared" / "mine"
+    own.mkdir(parents=True)
+    (tmp_path / "shared" / "jobs").mkdir()
+    (own / "p.yaml").write_text(MINIMAL)
+    for folder in (own, own.parent, own.parent / "jobs"):
+        folder.chmod(0o777)
+    assert Pipeline.load(own / "p.yaml").project == own.parent
 
 
 def test_yaml_that_would_run_code_is_refused(tmp_path: Path) -> None:

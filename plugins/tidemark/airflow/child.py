@@ -33,8 +33,9 @@ def is_airflows(name: str) -> bool:
 
 
 def python(pipeline: Pipeline) -> dict[str, str]:
-    """This interpreter, its own spark-submit, the user's transforms and this package."""
-    roots = [str(pipeline.project), str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
+    """This interpreter, its own spark-submit, the project, if code of it runs, and this package."""
+    project = str(pipeline.project) if pipeline.has_code else ""
+    roots = [project, str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
     commands = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     return {
         "PYSPARK_PYTHON": sys.executable,

@@ -94,7 +94,9 @@ def _ledgers(conn_id: str | None, folder: Path) -> "Iterator[Looks]":
     from tidemark.ledger.looks import Looks
     from tidemark.operations.region import ledger_of
 
-    found = [conn_id] if conn_id else [one.warehouse for one in pipelines_in(folder, [])]
+    found = (
+        [conn_id] if conn_id else [one.for_readers.warehouse for one in pipelines_in(folder, [])]
+    )
     for name in dict.fromkeys(found):
         with ledger_of(connection(name)) as ledger:
             looks = Looks(ledger.engine)

@@ -36,9 +36,11 @@ def read_spec(
         InvalidSettings: a decoder of the user's own can't be made, see `decoder_of`.
     """
     decoding = decoding_of(pipeline.decode, connections)
+    kafka = pipeline.executors.kafka or pipeline.kafka.connection
+    warehouse = pipeline.executors.warehouse or pipeline.warehouse
     return ReadSpec(
-        kafka=kafka_config(connections[pipeline.kafka.connection]) | {"group.id": pipeline.group},
-        postgres=postgres_parameters(connections[pipeline.warehouse]),
+        kafka=kafka_config(connections[kafka]) | {"group.id": pipeline.group},
+        postgres=postgres_parameters(connections[warehouse]),
         decoding=decoding,
         fields=RecordDecoder(decoding).schema,
         metadata=tuple(map(str, pipeline.decode.metadata)),

@@ -69,10 +69,10 @@ class Movers:
         refuse_unfit(cursor, [mover.target for mover in self.movers], upserts)
         return created
 
-    def create_staging(self, cursor: Cursor, batch: Batch) -> None:
-        """The batch's staging tables are there, one of rows for each target."""
+    def create_staging(self, cursor: Cursor, batch: Batch, writer: str | None = None) -> None:
+        """The batch's staging tables are there, one of rows for each target; see `create`."""
         for mover in self.movers:
-            tables.create(cursor, batch.staging.of_target(mover.name), mover.columns)
+            tables.create(cursor, batch.staging.of_target(mover.name), mover.columns, writer)
 
     def count_staged(
         self, transaction: Deciding, batch: Batch, contribution: Contribution
