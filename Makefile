@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: audit bill help demo test test-rest test-all test-yarn servers flakes generated quick check docs faults \
+.PHONY: audit bill help demo test test-rest test-airflow test-all test-yarn servers flakes generated quick check docs faults \
 	up down lock release-check clean \
 	bench bench-decode bench-in-flight bench-ledger bench-small bench-start bench-width \
 	bench-upsert bench-workers
@@ -44,6 +44,10 @@ quick: check ## Check the code, then run the tests that need no server: a minute
 
 test-yarn: $(READY) ## Run flights through Hadoop YARN, with an executor killed: minutes
 	@$(BIN)/python -m pytest tests/clusters/yarn.py
+
+AIRFLOW := 3.3.1
+test-airflow: $(READY) servers ## Run what tests Airflow with another of its versions, AIRFLOW=3.3.1: minutes
+	@scripts/other-airflow $(AIRFLOW)
 
 check: $(READY) ## Check format, lint, types, imports, images, the compose file and workflows
 	@$(BIN)/ruff format --check .
