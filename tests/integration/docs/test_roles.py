@@ -9,17 +9,20 @@ import psycopg2.errors
 import pytest
 from tests.support.executor import BAD, LocalExecutor
 from tests.support.produce import produce
-from tests.support.roles import RoleWorld
+from tests.support.roles import REPLAYS, RoleWorld
 from tests.support.world import fail
 
 from tidemark.cli import asking
 from tidemark.errors import JobFailed, Refused
+from tidemark.ledger.actions import Order
+from tidemark.ledger.letters import ALL_LETTERS
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
 from tidemark.operations.errors import ExecutorsLoginMissing
 from tidemark.operations.health import health_of
 from tidemark.operations.measures import measures_of
 from tidemark.operations.region import region_of
+from tidemark.operations.replay import replay_letters
 from tidemark.operations.unread import unread
 from tidemark.page.answers import answer
 from tidemark.page.question import Question
@@ -127,6 +130,22 @@ def test_readers_see_all_and_change_nothing(
     ):
         with pytest.raises(psycopg2.errors.InsufficientPrivilege):
             world.as_role("reader", statement)
+
+
+def test_a_replay_reads_dead_letters_by_two_more_grants(world: RoleWorld) -> None:
+    """Without them nothing changes, and the region is as well as before."""
+    produce(world.kafka, world.topic, [BAD], partition=1)
+    world.run("first")
+    order = Order("test", "a test")
+    given = world.pipeline, world.connections, ALL_LETTERS, 9, order, world.executor_of
+    with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+        replay_letters(*given)
+    assert world.sql("SELECT count(*) FROM tidemark.batches WHERE state = 'planned'") == [(0,)]
+    world.grant(REPLAYS)
+    replayed = replay_letters(*given)
+    assert (replayed.applied, replayed.chosen, replayed.replayed) == (True, 1, 0)
+    world.produce(2)
+    assert world.run("second").rows == 2
 
 
 def test_workers_change_no_schema(world: RoleWorld) -> None:
