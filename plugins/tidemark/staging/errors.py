@@ -786,6 +786,22 @@ class KeysRenumbered(TargetRefused):
         )
 
 
+class ReplacedRowsReferred(TargetRefused):
+    """Rows of a batch would be deleted to be made anew, and a foreign key would change others."""
+
+    target: str
+    seq: int
+    acting: tuple[tuple[str, str], ...]
+    """See `KeysInTheWay`."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.target}: the rows of batch {self.seq} would be deleted and made anew, and"
+            f" {_acting(self.acting)} would delete or change others with them, which do not come"
+            " back. Nothing was changed. Drop the foreign key for the replay, or rewind"
+        )
+
+
 class KeysNotPutBack(TargetRefused):
     """A trigger or a rule of the target keeps keys from being what they were."""
 

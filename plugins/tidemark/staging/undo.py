@@ -14,7 +14,6 @@ from psycopg2.extensions import cursor as Cursor
 from tidemark.staging import undo_sql
 from tidemark.staging.catalog import (
     TableColumn,
-    find_acting,
     find_columns,
     find_interfering,
     find_relation,
@@ -30,6 +29,7 @@ from tidemark.staging.errors import (
 )
 from tidemark.staging.keyed import refuse_without_index
 from tidemark.staging.ports import Deciding
+from tidemark.staging.references import find_acting_keys
 from tidemark.staging.refusal import naming_refusals, rests_on_others, target_refused
 from tidemark.staging.target import Target, keep, refuse_unfit_table
 from tidemark.staging.upsert_names import (
@@ -119,7 +119,7 @@ class UpsertedRows:
 
     def _refuse_renumbered(self, cursor: Cursor, names: Names, shapes: Sequence[Names]) -> None:
         """Refuse to delete rows for their numbers where foreign keys would change others."""
-        if not shapes or not (acting := self._acting(cursor)):
+        if not shapes or not (acting := find_acting_keys(cursor, self.target)):
             return
         is_renumbered = _is_renumbered(shapes)
         cursor.execute(undo_sql.RENUMBERED.format(**names, is_renumbered=is_renumbered))
@@ -127,13 +127,8 @@ class UpsertedRows:
         if keys:
             raise KeysRenumbered(target=str(self.target), keys=keys, acting=acting)
 
-    def _acting(self, cursor: Cursor) -> tuple[tuple[str, str], ...]:
-        """Tables with foreign keys that change their rows if one of the target is deleted."""
-        found = find_acting(cursor, self.target.schema, self.target.table)
-        return tuple((str(Target(schema, table)), name) for schema, table, name in found)
-
     def _refuse_acting(self, cursor: Cursor, error: psycopg2.Error) -> None:
-        if acting := self._acting(cursor):
+        if acting := find_acting_keys(cursor, self.target):
             guard = target_refused(error, [self.target]).guard
             # not chained: the DETAIL of the server's error quotes the row
             raise KeysInTheWay(target=str(self.target), guard=guard, acting=acting) from None

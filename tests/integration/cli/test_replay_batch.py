@@ -18,7 +18,7 @@ from tests.support.unanswered import unanswered
 from tests.support.waiting import until
 from tests.support.world import World, dump, staging
 
-from tidemark.errors import Fenced, StagingLost
+from tidemark.errors import Fenced, StagingLost, TargetRefused
 from tidemark.ledger.actions import Order
 from tidemark.model.errors import TopicNotThatOfTheLedger
 from tidemark.operations import replay_batch as operation
@@ -100,6 +100,28 @@ def test_the_rows_of_a_batch_are_replaced_under_its_seq(region: World) -> None:
     produce(region.kafka, region.topic, [value(6)], 0)
     tidemark("run", "dags/pipeline.yaml")
     assert rows(region)[:4] == NEW
+
+
+@pytest.mark.parametrize("how", ["CASCADE", "SET NULL"])
+@pytest.mark.parametrize("table", ["notes", "records"])
+def test_rows_that_refer_to_replaced_ones_do_not_go_with_them(
+    region: World, table: str, how: str
+) -> None:
+    """B14: of another table, and of later batches."""
+    region.sql("CREATE TABLE public.notes AS SELECT n FROM public.records; ALTER TABLE"
+               " public.records ADD UNIQUE (n)")  # fmt: skip
+    region.sql(f"ALTER TABLE public.{table} ADD of bigint CONSTRAINT is_of"
+               f" REFERENCES public.records (n) ON DELETE {how}")  # fmt: skip
+    region.sql(f"UPDATE public.{table} SET of = 3 WHERE n = 4")
+    all_of = f"SELECT * FROM public.{table} ORDER BY n"
+    before = region.sql(all_of)
+    error = answer("replay", region.region, *APPLY, exits=TargetRefused.exit_code)["error"]
+    assert error["case"] == "ReplacedRowsReferred"
+    assert error["fields"]["acting"] == [[f'"public"."{table}"', "is_of"]]
+    assert region.sql(all_of) == before
+    region.sql(f"ALTER TABLE public.{table} DROP CONSTRAINT is_of")
+    answer("replay", region.region, *APPLY)
+    assert rows(region) == NEW
 
 
 def test_a_rewind_past_it_takes_it_back(region: World) -> None:
