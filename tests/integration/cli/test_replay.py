@@ -133,7 +133,14 @@ def test_what_has_failed_again_holds_up_nobody(region: World) -> None:
     assert [answer("replay", region.region, *REPLAY, "--limit", "1")["replayed"]] == [0]
 
 
-@pytest.mark.parametrize("older", ["refused_rows = '[]'", "headers = NULL", "value = 'bad'"])
+@pytest.mark.parametrize(
+    "older",
+    [
+        "refused_rows = '[]'",
+        pytest.param("headers = NULL", marks=pytest.mark.long),
+        pytest.param("value = 'bad'", marks=pytest.mark.long),
+    ],
+)
 def test_of_two_records_at_one_offset_each_is_tried(region: World, older: str) -> None:
     """The topic was made anew: no letter of the older history blocks one of the younger."""
     region.sql("INSERT INTO tidemark.partitions (partition_id, region, topic, partition, topic_id,"
@@ -312,7 +319,7 @@ def test_headers_key_and_time_come_back_as_they_were(region: World) -> None:
     assert tuple(headers_of_letter(written)) == headers
 
 
-@pytest.mark.parametrize("fate", ["sent", "lost"])
+@pytest.mark.parametrize("fate", ["sent", pytest.param("lost", marks=pytest.mark.long)])
 def test_a_commit_without_an_answer_is_looked_up(
     region: World, monkeypatch: pytest.MonkeyPatch, fate: str
 ) -> None:

@@ -249,7 +249,7 @@ def test_a_row_that_the_target_refuses_changes_nothing(region: World) -> None:
     assert answer("status", region.region)["unpublished_seq"] is None
 
 
-@pytest.mark.parametrize("fate", ["sent", "lost"])
+@pytest.mark.parametrize("fate", ["sent", pytest.param("lost", marks=pytest.mark.long)])
 def test_a_commit_without_an_answer_is_looked_up(
     region: World, monkeypatch: pytest.MonkeyPatch, fate: str
 ) -> None:

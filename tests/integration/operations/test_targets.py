@@ -94,17 +94,22 @@ def test_a_rewind_takes_both_tables_back(two: World) -> None:
     ("doctor", "kind", "what", "name"),
     [
         ("DELETE FROM public.numbers WHERE n = 8", Kind.lost, "row", NUMBERS),
-        ("UPDATE public.numbers SET n = -1 WHERE n = 8", Kind.altered, "row", NUMBERS),
-        ("DELETE FROM public.newest WHERE n = 19", Kind.lost, "row", NEWEST),
         ("UPDATE public.newest SET n = -1 WHERE n = 19", Kind.altered, "row", NEWEST),
-        (
-            "INSERT INTO public.newest (k, kafka_partition, batch_seq) SELECT 99, 0, batch_seq"
-            " FROM public.newest WHERE n = 19",
-            Kind.foreign,
-            "row",
-            NEWEST,
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (
+                ("UPDATE public.numbers SET n = -1 WHERE n = 8", Kind.altered, "row", NUMBERS),
+                ("DELETE FROM public.newest WHERE n = 19", Kind.lost, "row", NEWEST),
+                (
+                    "INSERT INTO public.newest (k, kafka_partition, batch_seq)"
+                    " SELECT 99, 0, batch_seq FROM public.newest WHERE n = 19",
+                    Kind.foreign,
+                    "row",
+                    NEWEST,
+                ),
+                ("DELETE FROM tidemark.deleted_keys", Kind.lost, "deleted key", NEWEST),
+            )
         ),
-        ("DELETE FROM tidemark.deleted_keys", Kind.lost, "deleted key", NEWEST),
     ],
 )
 def test_a_doctored_row_is_found_in_each_table(
