@@ -24,6 +24,7 @@ from tidemark.member.job import start_job
 from tidemark.operations import replay as replay_module
 from tidemark.operations import replaying
 from tidemark.protocol import replay as protocol
+from tidemark.protocol.errors import BatchDied
 from tidemark.protocol.replay import publish_replay
 
 REPLAY = ("--dead-letters",)
@@ -405,7 +406,7 @@ def test_a_replay_is_published_once(region: World, monkeypatch: pytest.MonkeyPat
     def twice(*values: Any) -> Any:
         done = publish_replay(*values)
         before = dump(region.warehouse)
-        with pytest.raises(Fenced, match="died with its epoch"):
+        with pytest.raises(BatchDied):
             publish_replay(*values)
         assert dump(region.warehouse) == before
         return done

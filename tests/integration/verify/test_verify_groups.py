@@ -118,7 +118,14 @@ def test_a_transform_that_looks_at_several_records_is_proven_batch_by_batch(many
     assert len(executors[0].drained) == BATCHES
 
 
-@pytest.mark.parametrize("fault", [None, "in another batch", "records counted in another batch"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        None,
+        "in another batch",
+        pytest.param("records counted in another batch", marks=pytest.mark.long),
+    ],
+)
 def test_with_a_transform_too(
     fault: str | None, many: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
