@@ -159,7 +159,7 @@ def test_a_killed_jvm_is_named_and_retried(driver: Driver) -> None:
 @pytest.mark.parametrize(
     "master",
     [
-        "local[1]",
+        pytest.param("local[1]", marks=pytest.mark.long),
         pytest.param("spark://127.0.0.1:1", marks=pytest.mark.long),
         "yarn",
         "k8s://https://127.0.0.1:1",

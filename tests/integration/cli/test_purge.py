@@ -7,9 +7,9 @@ import pytest
 from tests.support.commands import answer, tidemark, write_pipeline
 from tests.support.world import World, dump
 
-from tidemark.errors import Refused
 from tidemark.ledger import purging
 from tidemark.ledger.actions import Order
+from tidemark.ledger.errors import RegionNeverOpened
 from tidemark.ledger.letters import ALL_LETTERS
 from tidemark.ledger.migrate import migrate
 from tidemark.verify import comparison
@@ -146,5 +146,5 @@ def test_a_purge_beside_a_proof_is_no_loss(region: World, monkeypatch: pytest.Mo
 def test_a_region_that_never_opened_has_nothing_to_purge(world: World) -> None:
     engine = world.ledger().engine
     migrate(engine)
-    with pytest.raises(Refused, match="not in the ledger"):
+    with pytest.raises(RegionNeverOpened):
         purging.purge(engine, "nobody", ALL_LETTERS, Order("x", "x"))

@@ -15,6 +15,7 @@ from tests.support.world import World, dump, staging
 from tidemark.errors import Fenced, Refused, Superseded
 from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
+from tidemark.staging.errors import TargetHasLeftovers
 from tidemark.staging.leftover import refuse_leftovers
 from tidemark.staging.target import Target
 
@@ -145,7 +146,7 @@ def test_a_table_without_batches_is_no_leftover(region: World) -> None:
         for table in ("public.own", "public.mine", "public.absent"):
             refuse_leftovers(cursor, Target.parse(table))
         cursor.execute("UPDATE public.mine SET batch_seq = 1")
-        with pytest.raises(Refused, match="rows of batches"):
+        with pytest.raises(TargetHasLeftovers):
             refuse_leftovers(cursor, Target.parse("public.mine"))
         cursor.execute("REVOKE SELECT ON public.mine FROM CURRENT_USER")
         refuse_leftovers(cursor, Target.parse("public.mine"))

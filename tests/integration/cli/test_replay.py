@@ -26,6 +26,7 @@ from tidemark.member.job import start_job
 from tidemark.operations import replay as replay_module
 from tidemark.operations import replaying
 from tidemark.protocol import replay as protocol
+from tidemark.protocol.errors import BatchDied
 from tidemark.protocol.replay import publish_replay
 
 REPLAY = ("--dead-letters",)
@@ -135,7 +136,14 @@ def test_what_has_failed_again_holds_up_nobody(region: World) -> None:
     assert [answer("replay", region.region, *REPLAY, "--limit", "1")["replayed"]] == [0]
 
 
-@pytest.mark.parametrize("older", ["refused_rows = '[]'", "headers = NULL", "value = 'bad'"])
+@pytest.mark.parametrize(
+    "older",
+    [
+        "refused_rows = '[]'",
+        pytest.param("headers = NULL", marks=pytest.mark.long),
+        pytest.param("value = 'bad'", marks=pytest.mark.long),
+    ],
+)
 def test_of_two_records_at_one_offset_each_is_tried(region: World, older: str) -> None:
     """The topic was made anew: no letter of the older history blocks one of the younger."""
     region.sql("INSERT INTO tidemark.partitions (partition_id, region, topic, partition, topic_id,"
@@ -351,7 +359,7 @@ def test_a_cut_letter_whose_record_kafka_does_not_have_is_refused_by_name(
     assert counts(cut) == []
 
 
-@pytest.mark.parametrize("fate", ["sent", "lost"])
+@pytest.mark.parametrize("fate", ["sent", pytest.param("lost", marks=pytest.mark.long)])
 def test_a_commit_without_an_answer_is_looked_up(
     region: World, monkeypatch: pytest.MonkeyPatch, fate: str
 ) -> None:
@@ -437,7 +445,7 @@ def test_a_replay_is_published_once(region: World, monkeypatch: pytest.MonkeyPat
     def twice(*values: Any) -> Any:
         done = publish_replay(*values)
         before = dump(region.warehouse)
-        with pytest.raises(Fenced, match="died with its epoch"):
+        with pytest.raises(BatchDied):
             publish_replay(*values)
         assert dump(region.warehouse) == before
         return done
