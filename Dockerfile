@@ -1,4 +1,4 @@
-# Airflow 3.3.2 with Java for Spark, and Tidemark: the versions of requirements.txt.
+# Airflow 3.3.2 with Java for Spark, and Tidemark: the versions and files of requirements.lock.
 FROM python:3.11.13-slim-bookworm
 
 # Debian keeps only the newest version of a package: one that is pinned would soon be gone.
@@ -16,13 +16,15 @@ ENV AIRFLOW_HOME=/opt/airflow \
     PYSPARK_DRIVER_PYTHON=/usr/local/bin/python
 
 WORKDIR /opt/tidemark
-COPY pyproject.toml requirements.txt README.md LICENSE ./
+COPY pyproject.toml requirements.lock README.md LICENSE ./
 COPY plugins ./plugins
 COPY sql ./sql
 COPY dags ./dags
 COPY jobs ./jobs
 COPY docs/schemas ./docs/schemas
-RUN pip install --no-cache-dir --constraint requirements.txt ".[airflow,spark,registry]" \
+RUN sed -n '/^uv==/,/[^\\]$/p' requirements.lock >/tmp/uv.txt \
+    && pip install --no-cache-dir --require-hashes --requirement /tmp/uv.txt \
+    && uv pip install --system --no-cache --constraint requirements.lock ".[airflow,spark,registry]" \
     && python -m tidemark.spark.archive
 
 USER 50000

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rest test-all test-yarn servers flakes generated quick check docs faults \
+.PHONY: audit bill help demo test test-rest test-airflow test-all test-yarn servers flakes generated quick check docs faults \
 	up down lock release-check clean \
 	bench bench-decode bench-in-flight bench-ledger bench-small bench-start bench-width \
 	bench-upsert bench-workers
@@ -44,6 +44,10 @@ quick: check ## Check the code, then run the tests that need no server: a minute
 
 test-yarn: $(READY) ## Run flights through Hadoop YARN, with an executor killed: minutes
 	@$(BIN)/python -m pytest tests/clusters/yarn.py
+
+AIRFLOW := 3.3.1
+test-airflow: $(READY) servers ## Run what tests Airflow with another of its versions, AIRFLOW=3.3.1: minutes
+	@scripts/other-airflow $(AIRFLOW)
 
 check: $(READY) ## Check format, lint, types, imports, images, the compose file and workflows
 	@$(BIN)/ruff format --check .
@@ -107,9 +111,17 @@ down: ## Stop every process of every local stack in .tidemark; the data stays
 		if [ -d "$$pids" ]; then $(BIN)/tidemark local down --dir "$$(dirname "$$pids")" || exit 1; fi; \
 	done
 
-lock: $(READY) ## Resolve the newest versions that pyproject.toml allows into requirements.txt
-	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --group docs --python-version 3.11 --upgrade \
-		--custom-compile-command "make lock" -o requirements.txt
+RESOLVE = $(BIN)/uv pip compile pyproject.toml --all-extras --group dev --group docs --python-version 3.11 \
+	--custom-compile-command "make lock"
+lock: $(READY) ## Resolve the newest versions that pyproject.toml allows: requirements.txt, and .lock with hashes
+	@$(RESOLVE) --upgrade -o requirements.txt
+	@$(RESOLVE) --constraint requirements.txt --generate-hashes --no-annotate -o requirements.lock
+
+audit: $(READY) ## Ask the package index for known vulnerabilities of what requirements.txt names
+	@$(BIN)/python -m scripts.audit
+
+bill: $(READY) ## Write dist/sbom.cdx.json and dist/licences.md: what an installation is made of
+	@$(BIN)/python -m scripts.bill
 
 clean: ## Stop everything, then delete .tidemark with all data, .venv and caches
 	@for pids in .tidemark/*/pids .tidemark/pids; do \
@@ -117,5 +129,5 @@ clean: ## Stop everything, then delete .tidemark with all data, .venv and caches
 	done
 	rm -rf .tidemark .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
-$(READY): requirements.txt pyproject.toml scripts/bootstrap
+$(READY): requirements.lock pyproject.toml scripts/bootstrap
 	@scripts/bootstrap

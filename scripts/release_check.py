@@ -37,8 +37,8 @@ def build() -> tuple[Path, Path]:
     command: list[str | Path] = ["uv", "build", "--quiet", "--out-dir", WORK / "dist", ROOT]
     fetch("the sdist and the wheel", command)
     return (
-        WORK / "dist" / f"tidemark-{version}-py3-none-any.whl",
-        WORK / "dist" / f"tidemark-{version}.tar.gz",
+        WORK / "dist" / f"airflow_provider_tidemark-{version}-py3-none-any.whl",
+        WORK / "dist" / f"airflow_provider_tidemark-{version}.tar.gz",
     )
 
 

@@ -5,12 +5,15 @@ import shutil
 import subprocess
 import sys
 from datetime import timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 from tests.dags.conftest import PROJECT
+
+import tidemark
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
@@ -325,6 +328,38 @@ def test_the_group_puts_the_same_tasks_into_a_dag_that_is_there() -> None:
     assert before.downstream_task_ids == {"flights.open"}
     assert after.upstream_task_ids == {"flights.verdict"}
     assert dag.get_task("flights.drain").owner == "me"
+
+
+def test_tasks_run_where_and_as_often_as_their_author_says() -> None:
+    from tidemark.airflow import pipeline_dag
+    from tidemark.airflow.errors import TaskKwargsRefused
+
+    pod = {"pod_override": None}
+    dag = pipeline_dag(
+        PROJECT / "dags" / "flights.yaml",
+        drain_kwargs={"pool": "spark", "queue": "java", "retries": 5, "executor_config": pod},
+        step_kwargs={"pool": "light", "executor": "LocalExecutor"},
+    )
+    drain = dag.get_task("drain")
+    found = drain.pool, drain.queue, drain.retries, drain.executor_config, drain.executor
+    assert found == ("spark", "java", 5, pod, None)
+    for name in ("open", "close", "reset", "verdict"):
+        step = dag.get_task(name)
+        assert (step.pool, step.executor, step.queue) == ("light", "LocalExecutor", "default")
+    with pytest.raises(TaskKwargsRefused) as refused:
+        pipeline_dag(PROJECT / "dags" / "flights.yaml", step_kwargs={"trigger_rule": "all_done"})
+    assert refused.value.names == ("trigger_rule",)
+
+
+def test_airflow_lists_the_provider() -> None:
+    """B24: as Admin, Providers does; without a warning of its schema."""
+    from airflow.providers_manager import ProvidersManager
+
+    found = ProvidersManager().providers["airflow-provider-tidemark"]
+    assert (found.version, found.data["name"]) == (tidemark.__version__, "Tidemark")
+    for kind in ("operators", "triggers"):
+        for group in found.data[kind]:
+            assert all(map(find_spec, group["python-modules"]))
 
 
 @pytest.mark.parametrize("factory", ["pipeline_dag", "reset_dag", "replay_dag"])

@@ -1,6 +1,9 @@
 """A run starts when records wait; what rings is late, doubled or lost without harm."""
 
 import asyncio
+import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -8,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.dags.conftest import PROJECT
 from tests.support.executor import BAD
 from tests.support.produce import produce
 from tests.support.region import kafka_connection, postgres_connection
@@ -214,3 +218,28 @@ def test_airflows_own_ways_to_tell_are_handed_on() -> None:
 
 async def page_somebody(text: str, context: dict[str, object]) -> None:
     """What a team would use."""
+
+
+BELL = """
+import json, sys
+from airflow._shared.module_loading import import_string
+path, kept = json.loads(sys.argv[1])
+bell = import_string(path)(**kept)
+bundle = [name for name in sys.modules if name.partition(".")[0] in ("dags", "jobs", "flights")]
+print(json.dumps([type(bell).__name__, bundle]))
+"""
+
+
+def test_the_doorbell_needs_nothing_of_a_bundle(tmp_path: Path) -> None:
+    """A triggerer does not initialise bundles: it has what Airflow keeps alone."""
+    from tidemark.airflow import on_data
+
+    schedule = on_data(PROJECT / "dags" / "flights.yaml")
+    [watcher] = schedule.asset_condition.objects[0].watchers
+    path, kept = watcher.trigger.serialize()
+    assert str(PROJECT) not in json.dumps(kept)
+    done = subprocess.run(
+        [sys.executable, "-c", BELL, json.dumps([path, kept])],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout.splitlines()[-1]) == ["Doorbell", []]

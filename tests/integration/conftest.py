@@ -11,6 +11,7 @@ from tests.support.cluster import Cluster
 from tests.support.databases import database_of
 from tests.support.desk import Desk
 from tests.support.filled import copied, filled
+from tests.support.roles import RoleWorld, granted, roles_on
 from tests.support.sharing import worker
 from tests.support.topics import create_topic
 from tests.support.world import World
@@ -24,6 +25,27 @@ from tidemark.postgres.transaction import connect
 def world(kafka: str, warehouse: dict[str, Any], topic: Callable[..., str], group: str) -> World:
     """A region with a topic of two partitions, a group and a database of its own."""
     return World(kafka, warehouse, topic(partitions=2), group)
+
+
+@pytest.fixture
+def role_prefix(stack: LocalStack) -> Iterator[str]:
+    """The prefix of roles; who has one has it before the database, which goes first."""
+    with roles_on(stack.postgres) as prefix:
+        yield prefix
+
+
+@pytest.fixture
+def role_world(
+    role_prefix: str,
+    kafka: str,
+    stack: LocalStack,
+    warehouse: dict[str, Any],
+    topic: Callable[..., str],
+    group: str,
+) -> RoleWorld:
+    """A region with the roles of docs/roles.md, their grants and no others."""
+    world = RoleWorld(kafka, warehouse, topic(partitions=2), group, prefix=role_prefix)
+    return granted(world, stack.postgres)
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,9 @@ import pytest
 from tests.support.registry import framed
 
 from tidemark.decode import Reason
-from tidemark.decode.avro import AvroDecoder
+from tidemark.decode.avro import FEW, AvroDecoder
 from tidemark.decode.outcome import Refusal
+from tidemark.decode.plans import MOST_UNKNOWN
 from tidemark.decode.written import Written
 from tidemark.settings.fields import arrow_schema
 
@@ -275,6 +276,25 @@ def test_an_unknown_schema_is_asked_for_once_a_block() -> None:
     block = [framed(1, b"\2"), framed(9, b"\2"), framed(9, b"\2"), framed(1, b"\2")]
     assert [len(made.decode(block).rejected) for _ in range(2)] == [2, 2]
     assert known.asked == [1, 9, 9]
+
+
+def test_a_burst_of_unknown_ids_costs_a_bounded_number_of_requests() -> None:
+    """G130: and what is common in the block is read, wherever it stands."""
+    known = Known(record(("a", "int")))
+    made = AvroDecoder(arrow_schema({"a": "int"}), known)  # type: ignore[arg-type]
+    burst = [framed(burst_id(number), b"\2") for number in range(1000)]
+    found = made.decode([*burst, *[framed(1, b"\2")] * FEW])
+    assert (found.rows.num_rows, len(found.rejected)) == (FEW, 1000)
+    assert {one.reason for one in found.rejected} == {Reason.UNKNOWN_SCHEMA}
+    assert "not asked for" in found.rejected[-1].detail
+    assert (known.asked[0], len(known.asked)) == (1, 1 + MOST_UNKNOWN)
+    made.decode([*burst[-1:], framed(1, b"\2")])
+    assert known.asked[-1] == burst_id(999)
+    assert known.asked.count(1) == 1
+
+
+def burst_id(number: int) -> int:
+    return 9 + number
 
 
 def test_a_tombstone_is_a_row_when_asked_for() -> None:

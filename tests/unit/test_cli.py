@@ -275,6 +275,11 @@ def test_spark_starts_where_the_connection_says(
     monkeypatch.setattr(sys, "path", [*sys.path])
     prepare_spark(Pipeline.load(dags / "orders.yaml"))
     assert os.environ.pop("PYSPARK_SUBMIT_ARGS") == "--master spark://head:7077 pyspark-shell"
+    assert os.environ["PYTHONPATH"] == "/before"  # no code of the project's runs
+    with (dags / "orders.yaml").open("a") as file:
+        file.write("transform: jobs.orders:transform\n")
+    prepare_spark(Pipeline.load(dags / "orders.yaml"))
+    assert os.environ.pop("PYSPARK_SUBMIT_ARGS") == "--master spark://head:7077 pyspark-shell"
     assert os.environ["PYTHONPATH"] == f"{dags}:/before"
     assert sys.path[0] == str(dags)
 

@@ -74,15 +74,18 @@ def test_executors_share_the_installation_unless_the_connection_names_a_python()
 def test_the_projects_modules_are_imported_from_the_zip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """G129: and nothing beside its jobs/ leaves the machine."""
     project = tmp_path / "project"
-    for name in ("made/inner", ".venv", "lib/python3.11"):
+    for name in ("jobs/inner", "jobs/.venv", "jobs/lib/python3.11", "venv", "config"):
         (project / name).mkdir(parents=True)
         (project / name / "found_in_zip.py").write_text("VALUE = 7\n")
     zipped = zip_project(project, tmp_path)
     monkeypatch.setattr(sys, "path", [str(zipped)])
     invalidate_caches()
-    from made.inner import found_in_zip  # type: ignore[import-not-found]
+    for name in [name for name in sys.modules if name.partition(".")[0] == "jobs"]:
+        monkeypatch.delitem(sys.modules, name)
+    from jobs.inner import found_in_zip  # type: ignore[import-not-found]
 
     assert found_in_zip.VALUE == 7
-    assert b".venv" not in zipped.read_bytes()
-    assert b"python3.11" not in zipped.read_bytes()
+    for beside in (b"venv", b"python3.11", b"config"):
+        assert beside not in zipped.read_bytes()

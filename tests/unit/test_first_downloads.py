@@ -118,7 +118,7 @@ def clone(machine: Machine, tmp_path: Path) -> Path:
     clone = tmp_path / "clone"
     (clone / "scripts").mkdir(parents=True)
     shutil.copy(ROOT / "scripts" / "bootstrap", clone / "scripts")
-    (clone / "requirements.txt").write_text("a==1\nb==2\n")
+    (clone / "requirements.lock").write_text("a==1\nb==2\n")
     (clone / "pyproject.toml").touch()
     programs = clone / ".venv" / "bin"
     programs.mkdir(parents=True)
@@ -134,11 +134,11 @@ def test_an_environment_is_installed_once_for_what_it_is_made_of(
 ) -> None:
     bootstrap = clone / "scripts" / "bootstrap"
     assert machine.run(bootstrap) == (
-        "tidemark: installing 2 packages, 2 GB on disk (once per requirements.txt)\n"
+        "tidemark: installing 2 packages, 2 GB on disk (once per requirements.lock)\n"
     )
     assert machine.run(bootstrap) == ""
     assert machine.calls("uv pip sync") == 1
-    (clone / "requirements.txt").write_text("a==2\nb==2\n")
+    (clone / "requirements.lock").write_text("a==2\nb==2\n")
     machine.run(bootstrap)
     assert machine.calls("uv pip sync") == 2
 

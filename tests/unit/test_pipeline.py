@@ -1,4 +1,5 @@
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,16 @@ def test_a_minimal_file_has_defaults(tmp_path: Path) -> None:
     assert (found.group, found.kafka.start, found.members) == ("flights", "beginning", 1)
     assert found.batch.bounds() == Bounds(100_000, in_flight=2)
     assert (found.transform, found.spark.connection) == (None, "spark_default")
+
+
+def test_executors_and_readers_may_have_connections_of_their_own(tmp_path: Path) -> None:
+    """Which log in says nothing of what rows are made with."""
+    one = load(tmp_path, changed(executors={"kafka": "ke", "warehouse": "we"}))
+    both = load(tmp_path, changed(executors={"warehouse": "we"}, readers={"warehouse": "wr"}))
+    assert one.connections == {"k", "w", "ke", "we"}
+    assert (both.connections, both.for_readers.connections) == ({"k", "w", "we"}, {"k", "wr"})
+    assert both.for_readers.path == both.path
+    assert fingerprint(one) == fingerprint(both) == fingerprint(load(tmp_path, MINIMAL))
 
 
 def test_the_worked_example_is_a_pipeline() -> None:
@@ -275,46 +286,72 @@ def test_transforms_are_those_of_the_nearest_folder_above_with_jobs(
         assert Pipeline.load(path).project == (tmp_path / project).resolve()
 
 
+def world_writable(folder: Path) -> None:
+    folder.chmod(0o1777)
+
+
+def of_another_account(folder: Path) -> None:
+    os.chown(folder, 65534, 65534)
+
+
+def end_of_a_repository(folder: Path) -> None:
+    (folder / "mine" / ".git").mkdir()
+
+
 @pytest.mark.parametrize(
-    ("shared", "jobs", "deep", "is_taken"),
-    [(0o1777, 0o755, 0o755, False), (0o755, 0o777, 0o755, False), (0o777, 0o777, 0o777, True)],
+    "make",
+    [
+        world_writable,
+        end_of_a_repository,
+        pytest.param(
+            of_another_account, marks=pytest.mark.skipif(os.geteuid() != 0, reason="root")
+        ),
+    ],
 )
-def test_modules_come_from_no_folder_that_others_may_fill(
-    tmp_path: Path, shared: int, jobs: int, deep: int, is_taken: bool
+def test_code_of_others_above_the_pipeline_is_never_its_project(
+    tmp_path: Path, make: Callable[[Path], None]
 ) -> None:
-    """Above a bundle; where everybody may change the file itself, it is no worse."""
-    folder = tmp_path / "bundles" / "dags"
-    folder.mkdir(parents=True)
-    (tmp_path / "jobs").mkdir()
-    for place, mode in ((tmp_path, shared), (tmp_path / "jobs", jobs), (folder, deep)):
-        place.chmod(mode)
-    (folder / "p.yaml").write_text(MINIMAL)
-    project = Pipeline.load(folder / "p.yaml").project
-    assert project == (tmp_path if is_taken else folder).resolve()
+    """G129: as with `mkdir /tmp/jobs`, where Airflow keeps its bundles by default."""
+    shared = tmp_path / "shared"
+    own = shared / "mine" / "pipelines"
+    own.mkdir(parents=True)
+    (shared / "jobs").mkdir()
+    (own / "p.yaml").write_text(MINIMAL)
+    assert Pipeline.load(own / "p.yaml").project == shared
+    make(shared)
+    assert Pipeline.load(own / "p.yaml").project == own
+    (own.parent / "jobs").mkdir(mode=0o777)
+    (own.parent / "jobs").chmod(0o777)
+    assert Pipeline.load(own / "p.yaml").project == own
+    (own.parent / "jobs").chmod(0o755)
+    assert Pipeline.load(own / "p.yaml").project == own.parent
 
 
-def test_modules_come_from_no_folder_of_another_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who is neither root, nor whose driver or file it is."""
-    (tmp_path / "dags").mkdir()
-    (tmp_path / "jobs").mkdir()
-    (tmp_path / "dags" / "p.yaml").write_text(MINIMAL)
-    jobs, real = (tmp_path / "jobs").resolve(), Path.stat
-
-    def of_another(path: Path, **how: bool) -> os.stat_result:
-        found = real(path, **how)
-        another = [*found[:4], max(os.geteuid(), 1) + 1, *found[5:]]
-        return os.stat_result(another) if path == jobs else found
-
-    assert Pipeline.load(tmp_path / "dags" / "p.yaml").project == tmp_path.resolve()
-    monkeypatch.setattr(Path, "stat", of_another)
-    assert Pipeline.load(tmp_path / "dags" / "p.yaml").project == (tmp_path / "dags").resolve()
+def test_where_everybody_may_write_the_pipeline_itself_rights_tell_nothing(tmp_path: Path) -> None:
+    """As on a disk without rights, or in a checkout of a CI that has no umask."""
+    own = tmp_path / "shared" / "mine"
+    own.mkdir(parents=True)
+    (tmp_path / "shared" / "jobs").mkdir()
+    (own / "p.yaml").write_text(MINIMAL)
+    for folder in (own, own.parent, own.parent / "jobs"):
+        folder.chmod(0o777)
+    assert Pipeline.load(own / "p.yaml").project == own.parent
 
 
 def test_yaml_that_would_run_code_is_refused(tmp_path: Path) -> None:
     text = MINIMAL + "transform: !!python/object/apply:os.system [ls]\n"
     assert "not YAML" in fault(tmp_path, text)
+
+
+def test_a_short_file_that_aliases_make_a_large_one_is_refused(tmp_path: Path) -> None:
+    """G126: ten lists of ten of the one before; and one that holds itself. A few are welcome."""
+    levels = [f"  l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 10)]
+    bomb = "\n".join([MINIMAL, "spark:", "  l0: &l0 [x]", *levels])
+    assert "p.yaml: not YAML: written out, it is" in fault(tmp_path, bomb)
+    assert "not YAML: written out" in fault(tmp_path, MINIMAL + "spark: &s {a: *s}\n")
+    assert "not YAML: written out" in fault(tmp_path, MINIMAL + f"spark: {'[' * 600}{']' * 600}\n")
+    batch = "batch: {max_records: &n 50, max_batches: *n}\n"
+    assert load(tmp_path, MINIMAL + batch).batch.max_batches == 50
 
 
 def test_a_registry_is_one_of_the_connections(tmp_path: Path) -> None:

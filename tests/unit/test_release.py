@@ -43,12 +43,27 @@ def test_images_are_pinned_and_end_as_nobody_special(image: str) -> None:
     assert re.fullmatch(r"[\w/]+:\d+\.\d+\.\d+-[\w.-]+", base)
     users = [line.split()[1] for line in lines if line.startswith("USER ")]
     assert users[-1] == "50000"
-    assert all("--constraint requirements.txt" in text for text in _installs(lines))
+    installs = _installs(lines)
+    assert installs
+    assert all(any(one in text for one in PINNED) for text in installs)
+
+
+PINNED = ("--constraint requirements.txt", "--constraint requirements.lock", "--require-hashes")
 
 
 def _installs(lines: list[str]) -> list[str]:
     text = "\n".join(lines).replace("\\\n", " ")
-    return [line for line in text.splitlines() if line.startswith("RUN pip install")]
+    return re.findall(r"pip install[^&]*", text)
+
+
+def test_each_file_that_is_installed_has_its_hash() -> None:
+    """S24: the lock has what the constraints have, and each of it a hash."""
+    locked = (ROOT / "requirements.lock").read_text().replace("\\\n", " ").splitlines()
+    lines = [line for line in locked if not line.startswith("#")]
+    assert all(re.search(r" --hash=sha256:[0-9a-f]{64}\b", line) for line in lines)
+    constraints = (ROOT / "requirements.txt").read_text().splitlines()
+    pins = {line for line in constraints if re.match(r"[\w.-]+==", line)}
+    assert {line.partition(" --hash")[0].strip() for line in lines} == pins
 
 
 def test_the_chart_has_the_airflow_that_is_tested() -> None:
@@ -66,7 +81,9 @@ def test_what_is_tried_is_what_the_project_promises() -> None:
     """B11: all extras but none of development, and each Python that the project names."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert set(release_environment.BRINGS) == set(project["project"]["optional-dependencies"])
-    assert project["project"]["requires-python"] == f">={release_pythons.PYTHONS[0]}"
+    oldest, newest = release_pythons.PYTHONS[0], release_pythons.PYTHONS[-1]
+    after = int(newest.partition(".")[2]) + 1
+    assert project["project"]["requires-python"] == f">={oldest},<3.{after}"
 
 
 def test_the_image_copies_what_its_wheel_is_made_of() -> None:

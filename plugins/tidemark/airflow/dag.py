@@ -7,7 +7,7 @@ from typing import Any
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
 
-from tidemark.airflow.errors import ParamsOfForm
+from tidemark.airflow.errors import ParamsOfForm, TaskKwargsRefused
 from tidemark.airflow.link import RegionLink
 from tidemark.settings.described import Described, Role
 from tidemark.settings.pipeline import Pipeline
@@ -24,6 +24,13 @@ RETRIES: dict[str, Any] = {
 
 TOOLS = "tidemark-tools"
 """The tag of DAGs that a person starts: by it the list of DAGs can be filtered."""
+
+PER_TASK = (
+    "executor", "executor_config", "max_retry_delay", "on_failure_callback", "on_retry_callback",
+    "pool", "pool_slots", "priority_weight", "queue", "retries", "retry_delay",
+    "retry_exponential_backoff", "weight_rule",
+)  # fmt: skip
+"""Arguments of Airflow's operators that say where and how often a task runs, not what it does."""
 
 STEP_TIMEOUT = timedelta(minutes=10)
 
@@ -42,6 +49,18 @@ def dag_of(dag_id: str, pipeline: Pipeline, form: Params, *, schedule: Any, **kw
     kwargs["tags"] = {"tidemark", pipeline.region, *kwargs.pop("tags", ())}
     usual = {"catchup": False, "max_active_runs": 1}
     return DAG(dag_id, schedule=schedule, **(usual | kwargs))
+
+
+def per_task(argument: str, kwargs: Params | None) -> dict[str, Any]:
+    """What a DAG's author says of some tasks.
+
+    Raises:
+        InvalidSettings: it would change what they do.
+    """
+    found = dict(kwargs or {})
+    if names := tuple(sorted(found.keys() - set(PER_TASK))):
+        raise TaskKwargsRefused(argument=argument, names=names, taken=PER_TASK)
+    return found
 
 
 def step_timeout(pipeline: Pipeline) -> timedelta:
@@ -88,4 +107,4 @@ def step(
 
 def described(pipeline: Pipeline, role: Role) -> str:
     """For a task's doc_json: by it the page finds the region, without the pipeline file."""
-    return Described.of(pipeline, role).to_json()
+    return Described.of(pipeline.for_readers, role).to_json()

@@ -15,6 +15,20 @@ class ParamsOfForm(InvalidSettings):
         )
 
 
+class TaskKwargsRefused(InvalidSettings):
+    """A DAG's author gives tasks what Tidemark sets itself, or what no task has."""
+
+    argument: str
+    names: tuple[str, ...]
+    taken: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.argument}: {', '.join(self.names)} can't be set; it takes"
+            f" {', '.join(self.taken)}"
+        )
+
+
 class AssetOfNoTarget(InvalidSettings):
     """An asset was asked for, and the region has no target of the name."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow.sdk import DAG, TaskGroup, TriggerRule
 
-from tidemark.airflow.dag import RETRIES, dag_of, described, step, step_timeout
+from tidemark.airflow.dag import RETRIES, Params, dag_of, described, per_task, step, step_timeout
 from tidemark.airflow.docs import pipeline_doc
 from tidemark.airflow.forms import run_params
 from tidemark.airflow.lineage import CloseOperator
@@ -37,21 +37,26 @@ def pipeline_dag(
     schedule: Any = None,
     drain_timeout: timedelta = DRAIN_TIMEOUT,
     spark_conf: dict[str, str] | None = None,
+    drain_kwargs: Params | None = None,
+    step_kwargs: Params | None = None,
     **dag_kwargs: Any,
 ) -> DAG:
     """The DAG of a pipeline file; dag_kwargs are Airflow's own.
 
-    dag_id is the region's name by default; params stand beside those of the form.
+    dag_id is the region's name by default; params stand beside those of the form. drain_kwargs
+    are for the members' tasks and step_kwargs for the others: pool, queue, executor,
+    executor_config, retries and their like.
 
     Raises:
-        InvalidSettings: the file is wrong, or a param has the name of one of the form; Airflow
-            shows it as the DAG's import error.
+        InvalidSettings: the file is wrong, a param has the name of one of the form, or an argument
+            of a task is not for you to set; Airflow shows it as the DAG's import error.
     """
     pipeline = Pipeline.load(path)
+    drain = _drain(spark_conf, drain_timeout, drain_kwargs)
     dag_id = dag_kwargs.pop("dag_id", pipeline.region)
     with dag_of(dag_id, pipeline, run_params(), schedule=schedule, **dag_kwargs) as dag:
         dag.doc_md = dag.doc_md or pipeline_doc(pipeline)
-        _wire(str(path), pipeline, drain_timeout, spark_conf)
+        _wire(str(path), pipeline, drain, per_task("step_kwargs", step_kwargs))
     return dag
 
 
@@ -61,18 +66,22 @@ def pipeline_task_group(
     group_id: str | None = None,
     drain_timeout: timedelta = DRAIN_TIMEOUT,
     spark_conf: dict[str, str] | None = None,
+    drain_kwargs: Params | None = None,
+    step_kwargs: Params | None = None,
     **group_kwargs: Any,
 ) -> TaskGroup:
     """The same tasks as a group of the DAG in whose `with` this is called.
 
     The group's last task is red when the run is not done, so what comes after it waits for
     rows that are really there. Give that DAG max_active_runs=1 and, if people start it by
-    hand, params=run_params().
+    hand, params=run_params(). drain_kwargs and step_kwargs are as those of `pipeline_dag`.
 
     Raises:
-        InvalidSettings: the file is wrong; Airflow shows it as the DAG's import error.
+        InvalidSettings: the file is wrong, or an argument of a task is not for you to set;
+            Airflow shows it as the DAG's import error.
     """
     pipeline = Pipeline.load(path)
+    drain = _drain(spark_conf, drain_timeout, drain_kwargs)
     defaults = RETRIES | group_kwargs.pop("default_args", {})
     with TaskGroup(
         group_id or pipeline.region,
@@ -80,23 +89,26 @@ def pipeline_task_group(
         tooltip=f"Kafka to {pipeline.into}, exactly once",
         **group_kwargs,
     ) as group:
-        _wire(str(path), pipeline, drain_timeout, spark_conf)
+        _wire(str(path), pipeline, drain, per_task("step_kwargs", step_kwargs))
     return group
 
 
-def _wire(
-    path: str, pipeline: Pipeline, drain_timeout: timedelta, spark_conf: dict[str, str] | None
-) -> None:
-    limit = step_timeout(pipeline)
+def _drain(
+    conf: dict[str, str] | None, timeout: timedelta, kwargs: Params | None
+) -> dict[str, Any]:
+    return {"conf": conf, "execution_timeout": timeout, **per_task("drain_kwargs", kwargs)}
+
+
+def _wire(path: str, pipeline: Pipeline, of_drain: Params, of_steps: Params) -> None:
+    limit: dict[str, Any] = {"execution_timeout": step_timeout(pipeline)}
     opened = step(
-        "open", open_run, path, doc_json=described(pipeline, Role.run), execution_timeout=limit
+        "open", open_run, path, doc_json=described(pipeline, Role.run), **limit, **of_steps
     ).as_setup()
     drain = DrainOperator.partial(
         task_id="drain",
         pipeline=path,
-        conf=spark_conf,
-        execution_timeout=drain_timeout,
         map_index_template="{{ task.task_id }}[{{ ti.map_index }}]",  # as the ledger names it
+        **of_drain,
     ).expand(member=list(range(1, pipeline.members + 1)))
     assets = target_assets(pipeline)
     closed = step(
@@ -105,19 +117,26 @@ def _wire(
         path,
         operator=CloseOperator,
         trigger_rule=TriggerRule.ALL_DONE,
-        execution_timeout=limit,
         inlets=assets,  # their newest event says what is known already
         outlets=assets,
+        **limit,
+        **of_steps,
     )
     reset = step(
         "reset",
         reset_failed_run,
         path,
         trigger_rule=TriggerRule.ONE_FAILED,
-        execution_timeout=limit,
+        **limit,
+        **of_steps,
     )
     verdict = step(
-        "verdict", tell_verdict, path, closed.output, trigger_rule=TriggerRule.NONE_FAILED
+        "verdict",
+        tell_verdict,
+        path,
+        closed.output,
+        trigger_rule=TriggerRule.NONE_FAILED,
+        **of_steps,
     )
     opened >> drain >> closed >> reset
     [closed, reset] >> verdict

@@ -26,11 +26,12 @@ def on_data(
         InvalidSettings: the file is wrong; Airflow shows it as the DAG's import error.
     """
     pipeline = Pipeline.load(path)
+    seen = pipeline.for_readers
     bell = Doorbell(
         region=pipeline.region,
         topics=pipeline.kafka.topics,
-        kafka=pipeline.kafka.connection,
-        warehouse=pipeline.warehouse,
+        kafka=seen.kafka.connection,
+        warehouse=seen.warehouse,
         seconds=look_every.total_seconds(),
     )
     records = Asset(

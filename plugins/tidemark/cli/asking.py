@@ -36,6 +36,7 @@ def asked(
     """What is seen of the region; or what `failed` makes of the reason why it can't be asked."""
     from tidemark.operations.region import region_of
 
+    pipeline = pipeline.for_readers
     try:
         with region_of(pipeline, connections_of(pipeline)) as region:
             return look(region)

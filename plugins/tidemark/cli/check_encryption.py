@@ -22,8 +22,11 @@ UNVERIFIED = {
 
 def encryption_findings(pipeline: Pipeline) -> Iterator[Finding]:
     """Of each connection whether it is encrypted, to a server whose certificate is verified."""
-    looks = {pipeline.kafka.connection: of_kafka, pipeline.warehouse: of_postgres}
-    for conn_id in sorted(pipeline.connections):
+    logins = pipeline.executors, pipeline.readers
+    kafka = {pipeline.kafka.connection, *(one.kafka for one in logins)} - {None}
+    postgres = {pipeline.warehouse, *(one.warehouse for one in logins)} - {None}
+    looks = {**dict.fromkeys(kafka, of_kafka), **dict.fromkeys(postgres, of_postgres)}
+    for conn_id in sorted({*pipeline.connections, *pipeline.for_readers.connections}):
         look = looks.get(conn_id, of_registry)
         yield finding(f"encryption of {conn_id}", partial(_looked_at, conn_id, look))
 

@@ -27,7 +27,7 @@ def checkpoints(
     from tidemark.ledger.looks import Looks
     from tidemark.operations.region import region_of
 
-    pipeline = find_pipeline(region, pipelines)
+    pipeline = find_pipeline(region, pipelines).for_readers
     with region_of(pipeline, connections_of(pipeline)) as the_region:
         looks = Looks(the_region.ledger.engine)
         found = looks.checkpoints(pipeline.region, last)

@@ -39,7 +39,7 @@ def group(
     from tidemark.operations.health import health_of
     from tidemark.operations.region import region_of
 
-    pipeline = find_pipeline(region, pipelines)
+    pipeline = find_pipeline(region, pipelines).for_readers
     with (
         spinning("reading the ledger and Kafka"),
         region_of(pipeline, connections_of(pipeline)) as the_region,

@@ -180,7 +180,8 @@ def prepare_spark(pipeline: "Pipeline") -> None:
     from tidemark.settings.spark import SPARK_DEFAULT
     from tidemark.spark.search_path import find_project
 
-    find_project(pipeline.project)
+    if pipeline.has_code:
+        find_project(pipeline.project)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if file := above(LOCAL_ENV):  # with the other logs of the project, and erased with them
         os.environ.setdefault("TIDEMARK_SPARK_LOGS", str(file.resolve().parent / "logs"))

@@ -108,7 +108,8 @@ class AvroDecoder:
         kept: list[int] = []
         others: list[int] = []
         groups, alone = self._by_prefix(values)
-        for (prefix, _), indices in groups.items():
+        # The commonest first: the registry is not asked for all that it may not know.
+        for (prefix, _), indices in sorted(groups.items(), key=lambda one: -len(one[1])):
             fast = self._columns(unframed(prefix)[0]) if len(indices) >= FEW else None
             if fast is None:
                 alone += indices

@@ -12,6 +12,15 @@ MOST = 1000
 """That are kept: records may name as many as they please."""
 
 
+MOST_UNKNOWN = 64
+"""Schemas that the registry is asked for in vain in a block: each costs a request."""
+
+_NOT_ASKED = (
+    f"not asked for: of the block's other schemas the registry knew {MOST_UNKNOWN} not. If it knows"
+    " this one, replay the record"
+)
+
+
 class Plans(Generic[Key, Plan]):
     """What `make` made of each key, or its refusal; of more than `most`, the newest."""
 
@@ -19,6 +28,7 @@ class Plans(Generic[Key, Plan]):
         self._make = make
         self._most = most
         self._found: dict[Key, Plan | Refusal] = {}
+        self._unknown: list[Key] = []
 
     def of(self, key: Key) -> Plan:
         """The plan of this key.
@@ -44,20 +54,19 @@ class Plans(Generic[Key, Plan]):
 
     def _kept(self, key: Key) -> Plan | Refusal:
         if key not in self._found:
+            if len(self._unknown) >= MOST_UNKNOWN:
+                return Refusal(Reason.UNKNOWN_SCHEMA, _NOT_ASKED)
             if len(self._found) >= self._most:
                 del self._found[next(iter(self._found))]
             try:
                 self._found[key] = self._make(key)
             except Refusal as refusal:
                 self._found[key] = refusal
+                self._unknown += [key] if refusal.reason is Reason.UNKNOWN_SCHEMA else []
         return self._found[key]
 
     def forget_unknown(self) -> None:
         """What the registry did not know, it is asked again: it may learn."""
-        unknown = [
-            key
-            for key, found in self._found.items()
-            if isinstance(found, Refusal) and found.reason is Reason.UNKNOWN_SCHEMA
-        ]
-        for key in unknown:
-            del self._found[key]
+        for key in self._unknown:
+            self._found.pop(key, None)
+        self._unknown.clear()

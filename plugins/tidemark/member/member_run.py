@@ -39,6 +39,8 @@ class MemberRun:
     """Whether there is a partition for each member of the run."""
     executor_of: "Callable[[], JobExecutor]"
     """Starts the executor."""
+    writer: str | None = None
+    """The role of its tasks, where that is not the member's own."""
 
     @property
     def region(self) -> str:

@@ -59,7 +59,7 @@ class Stager:
         if batch.seq in self._made:
             return
         with self._run.ledger.deciding(batch.region, batch.epoch, "staging") as tx:
-            self.movers.create_staging(tx.cursor, batch)
+            self.movers.create_staging(tx.cursor, batch, self._run.writer)
         self._made.add(batch.seq)
 
     def _run_job(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt] | None:

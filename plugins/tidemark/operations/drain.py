@@ -71,6 +71,7 @@ def drain_run(
             member,
             pipeline.members <= len(targets),
             lambda: executor_of(made_with, connections, number),
+            region.writer,
         )
         drain = Drain(member_run, clock)
         with located(region.kafka), nullcontext() if drain.is_done() else member:

@@ -169,6 +169,18 @@ class DriverHasNoRun(InvalidSettings):
         return f"{self.variable} is not set: it names the open run to drain"
 
 
+class ExecutorsLoginMissing(InvalidSettings):
+    """The connection of Spark's tasks does not say as whom they log in."""
+
+    conn_id: str
+
+    def __str__(self) -> str:
+        return (
+            f"connection {self.conn_id!r} (executors.warehouse) has no login: the driver grants"
+            " INSERT on its staging tables to that role"
+        )
+
+
 class DriverHasNoSlot(InvalidSettings):
     """A driver's environment does not say which of the run's members it is."""
 

@@ -19,7 +19,7 @@ from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition, without
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
 from tidemark.model.topics import takes_in
-from tidemark.operations.errors import ConnectionUnreachable
+from tidemark.operations.errors import ConnectionUnreachable, ExecutorsLoginMissing
 from tidemark.operations.output import output_of
 from tidemark.operations.schemas import kept
 from tidemark.postgres.parameters import postgres_parameters
@@ -42,6 +42,8 @@ class Region:
     broker: Broker
     group: Group
     kafka: dict[str, str]
+    writer: str | None = None
+    """The role of Spark's tasks in Postgres, where that is not the drivers' own."""
 
     @property
     def name(self) -> str:
@@ -87,11 +89,12 @@ def region_of(pipeline: Pipeline, connections: Connections) -> Iterator[Region]:
     brokers = connections[pipeline.kafka.connection]
     warehouse = connections[pipeline.warehouse]
     kafka = kafka_config(brokers)
+    writer = writer_of(pipeline, connections)
     engine = connect(postgres_parameters(warehouse))
     group = Group(kafka, pipeline.group, output_of(pipeline, connections, engine, kafka))
     try:
         with named(brokers, warehouse):
-            yield Region(pipeline, Ledger(engine), Broker(kafka), group, kafka)
+            yield Region(pipeline, Ledger(engine), Broker(kafka), group, kafka, writer)
     finally:
         group.close()
         engine.dispose()
@@ -122,6 +125,19 @@ def named(brokers: Connection, warehouse: Connection) -> Iterator[None]:
         if found is None or found.place in str(error):
             raise
         raise ConnectionUnreachable(place=found.place, cause=str(error)) from error
+
+
+def writer_of(pipeline: Pipeline, connections: Connections) -> str | None:
+    """The role of Spark's tasks in Postgres; None where it is the drivers' own.
+
+    Raises:
+        InvalidSettings: their connection does not say it.
+    """
+    if (conn_id := pipeline.executors.warehouse) is None:
+        return None
+    if not (login := connections[conn_id].login):
+        raise ExecutorsLoginMissing(conn_id=conn_id)
+    return login
 
 
 def unsubscribed(region: Region, known: Iterable[TopicPartition]) -> frozenset[str]:

@@ -53,7 +53,7 @@ class Replay:
         """
         ledger, region = self.region.ledger, self.region
         with ledger.deciding(region.name, self.epoch, "staging") as tx:
-            self.movers.create_staging(tx.cursor, batch)
+            self.movers.create_staging(tx.cursor, batch, region.writer)
         spans = [planned.span for planned in batch.spans]
         winners = self.job.executor.drain(batch, spans)
         with transaction(ledger.engine, "reads") as cursor:

@@ -31,8 +31,9 @@ class RewindOrder:
     overrides: tuple[str, ...]
     request_id: str | None
     tell: Tell
-    reads_kafka: bool = True
-    """Whether records are counted in Kafka; without, what it still holds of them is not known."""
+    is_look: bool = False
+    """A dry run by a reader: no record is read from Kafka, so what it still holds of them is not
+    known; and the role need not have the right to delete."""
 
 
 def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: bool) -> ResetReport:
@@ -52,13 +53,13 @@ def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: boo
     is_accepted = ACCEPT_DATA_LOSS in order.overrides
     plan.check_left(region.name, facts.unsubscribed, is_accepted=is_accepted)
     _refuse_other_table(region, state)
-    rows = published_rows(region.pipeline)
+    rows = published_rows(region.pipeline, deletes=not order.is_look)
     found_rows = _count_rows(region, rows, to_seq)
     removed = _removed(plan, found_rows, facts)
     # Of a batch that was published while one counted, the second transaction judges.
     if ACCEPT_CHANGES not in order.overrides and region.state().head_seq == state.head_seq:
         plan.published.check(region.name, Removal(found_rows, plan.dead_letters, plan.replays))
-    found = held(region, plan, order.tell) if order.reads_kafka else {}
+    found = held(region, plan, order.tell) if not order.is_look else {}
     if not is_accepted:
         refuse_losses(region.name, found)
     removed = replace(
@@ -109,10 +110,10 @@ def _refuse_other_table(region: Region, state: RegionState) -> None:
             )
 
 
-def published_rows(pipeline: Pipeline) -> RowsOfTargets:
-    """What the region has published, in each of its targets."""
+def published_rows(pipeline: Pipeline, *, deletes: bool = True) -> RowsOfTargets:
+    """What the region has published, in each of its targets; see `RowsOfTargets.deletes`."""
     targets = (Target.parse(table, name) for name, table in pipeline.tables.items())
-    return RowsOfTargets(pipeline.region, tuple(targets))
+    return RowsOfTargets(pipeline.region, tuple(targets), deletes)
 
 
 def _count_rows(region: Region, rows: RowsOfTargets, to_seq: int) -> Rows:

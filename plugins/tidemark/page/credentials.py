@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from airflow.sdk import Connection as AirflowConnection
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException
 
 from tidemark.errors import TidemarkError
@@ -21,7 +22,8 @@ def connection(conn_id: str) -> Connection:
     try:
         found = AirflowConnection.get(conn_id)
     except (AirflowException, PermissionError) as error:
-        raise ConnectionNotOnServer(conn_id=conn_id) from error
+        has_teams = conf.getboolean("core", "multi_team", fallback=False)
+        raise ConnectionNotOnServer(conn_id=conn_id, has_teams=has_teams) from error
     return _impatient(Connection.from_airflow(found))
 
 

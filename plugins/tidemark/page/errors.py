@@ -7,12 +7,18 @@ class ConnectionNotOnServer(InvalidSettings):
     """Airflow's api-server does not know a connection, or may not."""
 
     conn_id: str
+    has_teams: bool = False
+    """Whether Airflow keeps connections by team."""
 
     def __str__(self) -> str:
+        teams = (
+            ". One that belongs to a team is never found: a page asks for no team. Give the"
+            " pipeline's `readers` connections that belong to none"
+        )
         return (
             f"connection {self.conn_id!r} is not known to Airflow's api-server: create it in"
             f" Airflow, or set AIRFLOW_CONN_{self.conn_id.upper()} there as it is set for the"
-            " workers"
+            f" workers{teams if self.has_teams else ''}"
         )
 
 

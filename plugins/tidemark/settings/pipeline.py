@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Self, TypeVar
 
 from pydantic import (
     Field,
@@ -24,6 +24,7 @@ from tidemark.settings.decode import DecodeSettings, refuse_unnamed
 from tidemark.settings.errors import FieldsNotInferred, PipelineFaults
 from tidemark.settings.format import FOLDER, FORMAT, MESSAGE, Format
 from tidemark.settings.kafka import KafkaSettings, matchable
+from tidemark.settings.logins import Logins
 from tidemark.settings.output import OUTPUT, OutputSettings, refuse_unfit_letters
 from tidemark.settings.output import refuse_unfit as refuse_unfit_output
 from tidemark.settings.project import project_of
@@ -31,6 +32,8 @@ from tidemark.settings.section import CONNECTION, Positive, Strict
 from tidemark.settings.spark import SparkSettings
 from tidemark.settings.target import TARGET, TargetName, TargetSettings, refuse_unfit
 from tidemark.settings.transform import TRANSFORM, TransformKind
+
+Section = TypeVar("Section", KafkaSettings, TargetSettings)
 
 REGION = r"^[a-z][a-z0-9_]{0,39}$"
 
@@ -77,6 +80,10 @@ class Pipeline(Strict):
     where the function's annotations do not say it; dataframe, if nothing does."""
     spark: SparkSettings = SparkSettings()
     """Where the job of a batch runs."""
+    executors: Logins = Logins()
+    """As whom the tasks of Spark log in, which run the transform: they stage, and no more."""
+    readers: Logins = Logins()
+    """As whom Airflow's pages, the doorbell, status, metrics, group and checkpoints log in."""
     members: Annotated[int, Field(ge=1, le=MOST_MEMBERS)] = 1
     """Drivers that share the region's partitions, one Airflow task each."""
     no_progress_seconds: Positive = 300
@@ -190,7 +197,18 @@ class Pipeline(Strict):
         """The ids of the connections that its job needs."""
         registry = self.output.registry if self.output else None
         found = {self.kafka.connection, self.warehouse, registry, *self.decode.registries}
+        found |= {self.executors.kafka, self.executors.warehouse}
         return {conn_id for conn_id in found if conn_id}
+
+    @property
+    def for_readers(self) -> Self:
+        """The same pipeline, as who only looks at it reaches Kafka and the ledger."""
+        kafka, warehouse = self.readers.kafka, self.readers.warehouse
+        targets = {name: _by(one, warehouse) for name, one in self.targets.items()}
+        target = self.target and _by(self.target, warehouse)
+        logins = {"executors": Logins(), "readers": Logins()}
+        changed = {"kafka": _by(self.kafka, kafka), "target": target, "targets": targets} | logins
+        return self.model_copy(update=changed)
 
     @classmethod
     def load(cls, path: str | Path, *, may_infer: bool = False) -> Self:
@@ -218,5 +236,15 @@ class Pipeline(Strict):
 
     @property
     def project(self) -> Path:
-        """Where transforms are imported from, see `project_of`."""
+        """Where transforms are imported from; see `project_of`."""
         return project_of(self._file)
+
+    @property
+    def has_code(self) -> bool:
+        """Whether code of the project's runs: a transform, or a decoder of the user's own."""
+        return self.transform is not None or self.decode.has_own
+
+
+def _by(section: Section, conn_id: str | None) -> Section:
+    """The section with this connection, if there is one."""
+    return section.model_copy(update={"connection": conn_id}) if conn_id else section

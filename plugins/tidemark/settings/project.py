@@ -1,30 +1,46 @@
-"""The folder that a pipeline's own code is imported from."""
+"""A pipeline's project: the folder from which its transforms and decoders are imported."""
 
 import os
 import stat
 from pathlib import Path
 
+JOBS = "jobs"
+_ENDS = (".git", "dags")
+"""What a repository's or a bundle's root holds: nothing above it is the pipeline's."""
+
 
 def project_of(file: Path) -> Path:
-    """The nearest folder above the file that has jobs/ in it and is nobody else's to fill.
+    """The nearest folder above the pipeline file with jobs/ in it; the file's own if there is none.
 
-    The file's own folder if there is none. Airflow keeps bundles below the machine's temporary
-    folder: whoever makes jobs/ there must not bring modules of theirs to drivers, which have the
-    connections' secrets.
+    It ends at the root of the file's repository or bundle, and below the first folder that others
+    may write, or that is another account's: what they put there would be run as the driver. Where
+    everybody may write the file's own folder, as on a disk without rights, this tells nothing.
     """
-    folder = file.resolve().parent
-    return next((up for up in (folder, *folder.parents) if _holds_jobs(up, folder)), folder)
+    own = file.resolve().parent
+    owners = None if _is_everybodys(own) else {0, os.geteuid(), own.stat().st_uid}
+    for folder in (own, *own.parents):
+        if folder != own and not _is_ours(folder, owners):
+            break
+        if _is_ours(folder / JOBS, owners):
+            return folder
+        if any((folder / one).exists() for one in _ENDS):
+            break
+    return own
 
 
-def _holds_jobs(up: Path, folder: Path) -> bool:
-    jobs = up / "jobs"
-    return jobs.is_dir() and (up == folder or all(_is_as_safe(one, folder) for one in (up, jobs)))
+def _is_everybodys(folder: Path) -> bool:
+    """One that is gone is nobody's secret."""
+    if not folder.exists():
+        return True
+    mode = folder.stat().st_mode
+    return bool(mode & stat.S_IWOTH) and not mode & stat.S_ISVTX
 
 
-def _is_as_safe(one: Path, folder: Path) -> bool:
-    """Whether who may put modules there could as well change the files in the folder."""
-    found, below = one.stat(), folder.stat()
-    if below.st_mode & stat.S_IWOTH and not below.st_mode & stat.S_ISVTX:
-        return True  # such as a disk without rights of its own: everybody may do everything
-    is_for_all = bool(found.st_mode & stat.S_IWOTH)
-    return not is_for_all and found.st_uid in (0, os.geteuid(), below.st_uid)
+def _is_ours(folder: Path, owners: set[int] | None) -> bool:
+    """A folder of these owners, which nobody else may write; None: any folder."""
+    if not folder.is_dir() or owners is None:
+        return folder.is_dir()
+    found = folder.stat()
+    is_others = found.st_mode & stat.S_IWOTH
+    is_foreign = found.st_mode & stat.S_IWGRP and found.st_gid not in {0, *os.getgroups()}
+    return found.st_uid in owners and not is_others and not is_foreign

@@ -11,6 +11,7 @@ from zipfile import ZipFile
 
 from tidemark.settings.connections import PREFIX, Connection
 from tidemark.settings.pipeline import Pipeline
+from tidemark.settings.project import JOBS
 from tidemark.spark.errors import SparkEnvironmentMissing, SparkSecretMissing
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -49,7 +50,7 @@ class Cluster:
         known = os.environ.get(PREFIX + name.upper())
         return cls(
             Connection.from_env(name) if known else None,
-            pipeline.project if pipeline.transform or pipeline.decode.has_own else None,
+            pipeline.project if pipeline.has_code else None,
         )
 
     def settings(self, master: str, given: Mapping[str, str]) -> dict[str, str]:
@@ -110,13 +111,14 @@ def is_elsewhere(master: str) -> bool:
 
 
 def zip_project(project: Path, folder: Path) -> Path:
-    """A zip in the folder with every module of the project that can be imported by its path."""
+    """A zip in the folder with the modules below the project's jobs/, and nothing else of it."""
     made = folder / PROJECT
     with ZipFile(made, "w", strict_timestamps=False) as zipped:
-        for place, inner, files in os.walk(project):
+        for place, inner, files in os.walk(project / JOBS):
+            # Without `__init__.py` a package in a zip is found by the entry of its folder alone.
+            zipped.write(place, Path(place).relative_to(project))
             inner[:] = sorted(name for name in inner if name.isidentifier())
-            # Folders too: without `__init__.py` a package in a zip is found by its entry alone.
-            for name in [*inner, *sorted(name for name in files if name.endswith(".py"))]:
+            for name in sorted(name for name in files if name.endswith(".py")):
                 path = Path(place, name)
                 zipped.write(path, path.relative_to(project))
     return made

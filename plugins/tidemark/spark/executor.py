@@ -8,6 +8,7 @@ none each task reads, transforms and stages in one Python process (direct.py).
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from typing import Any
 
 import pyarrow as pa
 from pyspark import SparkContext
@@ -17,6 +18,7 @@ from tidemark.errors import TidemarkError
 from tidemark.model.batch import ONLY, Batch
 from tidemark.model.contribution import Attempt
 from tidemark.model.offsets import Span
+from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.session import open_session
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
@@ -50,9 +52,15 @@ class SparkExecutor:
         transform: Transform | None,
         start: Callable[[], SparkContext],
         targets: Sequence[str] = (ONLY,),
+        *,
+        driver: Mapping[str, Any] | None = None,
     ) -> None:
-        """`targets` are those that a DataFrame transform makes rows for."""
+        """`targets` are those that a DataFrame transform makes rows for.
+
+        `driver` is how the driver itself reaches Postgres, where its tasks may only write.
+        """
         self._spec = spec
+        self._driver = driver or spec.postgres
         self._targets = targets
         self._transform = transform
         self._start = start
@@ -96,7 +104,7 @@ class SparkExecutor:
         """
         reading, writing = specs_of_batch(self._spec, batch, self.output_schemas())
         what = f"region {batch.region}, batch {batch.seq}"
-        with self._jobs.running(self._context, what), self._failures():
+        with self._failures(), self._jobs.running(self._context, what):
             if isinstance(self._transform, ArrowTransform | None):
                 given = wire_schema(reading.schema)
                 direct = Direct(reading, writing, given, self._transform, what)
@@ -167,7 +175,7 @@ class SparkExecutor:
     def _read(self, batch: Batch) -> Rows:
         with (
             postgres_errors(),
-            closing(open_session(self._spec.postgres)) as connection,
+            closing(open_session(self._driver)) as connection,
             connection.cursor() as cursor,
         ):
             return rows_read(cursor, batch.staging, self._spec.member)
@@ -203,4 +211,5 @@ def spark_executor(
             f"tidemark {pipeline.region}", for_rows=for_rows, cluster=Cluster.of(pipeline)
         ),
         tuple(pipeline.all_targets),
+        driver=postgres_parameters(connections[pipeline.warehouse]),
     )

@@ -36,14 +36,18 @@ def read_spec(
         InvalidSettings: a decoder of the user's own can't be made, see `decoder_of`.
     """
     decoding = decoding_of(pipeline.decode, connections)
+    kafka = pipeline.executors.kafka or pipeline.kafka.connection
+    warehouse = pipeline.executors.warehouse or pipeline.warehouse
     return ReadSpec(
-        kafka=kafka_config(connections[pipeline.kafka.connection]) | {"group.id": pipeline.group},
-        postgres=postgres_parameters(connections[pipeline.warehouse]),
+        kafka=kafka_config(connections[kafka]) | {"group.id": pipeline.group},
+        postgres=postgres_parameters(connections[warehouse]),
         decoding=decoding,
         fields=RecordDecoder(decoding).schema,
         metadata=tuple(map(str, pipeline.decode.metadata)),
         member=member,
         no_progress_seconds=pipeline.no_progress_seconds,
+        max_unpacked=pipeline.kafka.max_unpacked_bytes,
+        letter_bytes=pipeline.dead_letters.kept_bytes,
     )
 
 
@@ -98,6 +102,7 @@ def specs_of_batch(
         staging=batch.staging,
         read_up_to=batch.read_up_to,
         stored=batch.stored,
+        spans=batch.size or len(batch.spans),
         set_aside=batch.set_aside,
     )
     return reading, WriteSpec(spec.postgres, batch.staging, rows, spec.member)

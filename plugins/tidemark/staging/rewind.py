@@ -31,6 +31,8 @@ class PublishedRows:
     target: Target
     up_to: int = MOST
     """The last batch that is meant; by default all are."""
+    deletes: bool = True
+    """Whether this role is to delete them."""
 
     def count_rows(self, cursor: Cursor, after_seq: int) -> int:
         """Count the rows that were published after a checkpoint.
@@ -41,7 +43,8 @@ class PublishedRows:
         """
         if not self._is_there(cursor):
             return 0
-        if not find_table_rights(cursor, self.target.schema, self.target.table).delete:
+        table = self.target.schema, self.target.table
+        if self.deletes and not find_table_rights(cursor, *table).delete:
             raise RowsMayNotBeDeleted(target=str(self.target))
         return self._count(cursor, after_seq)
 

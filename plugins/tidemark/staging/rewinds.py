@@ -24,6 +24,8 @@ class RowsOfTargets:
 
     region: str
     targets: tuple[Target, ...]
+    deletes: bool = True
+    """Whether this role is to take them back: then it must have the right, also for a dry run."""
 
     def count_rows(self, cursor: Cursor, after_seq: int) -> dict[str, int]:
         """Count what was published to each target after a checkpoint; see the parts.
@@ -53,10 +55,13 @@ class RowsOfTargets:
 
     def _parts(self, cursor: Cursor, after_seq: int) -> Mapping[str, PublishedRows | UpsertedRows]:
         return {
-            one.name: UpsertedRows(self.region, one, key) if key else PublishedRows(one)
-            for one in self.targets
-            for key in [self._way(cursor, one, after_seq)]
+            one.name: self._part(one, self._way(cursor, one, after_seq)) for one in self.targets
         }
+
+    def _part(self, target: Target, key: Way) -> PublishedRows | UpsertedRows:
+        if key:
+            return UpsertedRows(self.region, target, key)
+        return PublishedRows(target, deletes=self.deletes)
 
     def _way(self, cursor: Cursor, target: Target, after_seq: int) -> Way:
         """How all batches after a checkpoint were published to a target."""

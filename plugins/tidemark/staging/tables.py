@@ -35,7 +35,9 @@ CREATE UNLOGGED TABLE IF NOT EXISTS {dead_letters} (
     value bytea,
     headers jsonb,
     reason text NOT NULL,
-    detail text NOT NULL
+    detail text NOT NULL,
+    hash bytea,
+    whole_bytes bigint
 ) WITH (autovacuum_enabled = off, toast.autovacuum_enabled = off)
 """)
 # logged: it must outlive a crash of Postgres that empties the other two
@@ -57,10 +59,16 @@ CREATE TABLE IF NOT EXISTS {reads} (
 """)
 
 
-def create(cursor: Cursor, staging: Staging, columns: Sequence[Column]) -> None:
+_GRANT = sql.SQL("GRANT INSERT ON {rows}, {dead_letters}, {reads} TO {writer}")
+
+
+def create(
+    cursor: Cursor, staging: Staging, columns: Sequence[Column], writer: str | None = None
+) -> None:
     """Create the batch's staging tables with `columns` if absent, in the caller's transaction.
 
-    Members may call it at the same time: the second waits for the first one's COMMIT.
+    Members may call it at the same time: the second waits for the first one's COMMIT. `writer` is
+    another role, which may insert into them and no more.
 
     Raises:
         SchemaMismatch: another member has created them with other columns.
@@ -74,6 +82,8 @@ def create(cursor: Cursor, staging: Staging, columns: Sequence[Column]) -> None:
     cursor.execute(_ROWS.format(**names, columns=sql.SQL(", ").join(definitions)))
     cursor.execute(_DEAD_LETTERS.format(**names))
     cursor.execute(_READS.format(**names))
+    if writer:
+        cursor.execute(_GRANT.format(**names, writer=sql.Identifier(writer)))
     _refuse_other_columns(cursor, staging, columns)
 
 

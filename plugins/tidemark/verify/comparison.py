@@ -79,7 +79,7 @@ class Comparison:
         }
         with transaction(self.region.ledger.engine, "scratch") as cursor:
             for name, own in columns.items():
-                tables.create(cursor, batch.staging.of_target(name), own)
+                tables.create(cursor, batch.staging.of_target(name), own, self.region.writer)
         winners = executor.drain(batch, [one.span for one in spans])
         return columns, winners, self._reads(batch, spans)
 

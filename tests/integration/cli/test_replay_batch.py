@@ -233,14 +233,20 @@ def is_refused(region: World, said: str) -> None:
     assert rows(region) == OLD
 
 
-@pytest.mark.parametrize("seq", ["3", "9"])
+@pytest.mark.parametrize("seq", ["3", pytest.param("9", marks=pytest.mark.long)])
 def test_a_seq_without_a_checkpoint_is_refused(region: World, seq: str) -> None:
     told = tidemark("replay", region.region, "--batch", seq, "--apply", exits=16).stderr
     assert f"batch {seq} can't be replayed: it is no checkpoint" in told
 
 
 @pytest.mark.parametrize(
-    "flags", [(), ("--dead-letters", *BATCH), (*BATCH, "--reason", "x"), (*BATCH, "--limit", "1")]
+    "flags",
+    [
+        (),
+        ("--dead-letters", *BATCH),
+        pytest.param((*BATCH, "--reason", "x"), marks=pytest.mark.long),
+        pytest.param((*BATCH, "--limit", "1"), marks=pytest.mark.long),
+    ],
 )
 def test_it_must_be_clear_what_is_replayed(region: World, flags: tuple[str, ...]) -> None:
     tidemark("replay", region.region, *flags, exits=2)
@@ -249,7 +255,10 @@ def test_it_must_be_clear_what_is_replayed(region: World, flags: tuple[str, ...]
 @pytest.mark.parametrize(
     "table",
     [
-        "INSERT INTO public.records SELECT * FROM public.records WHERE n = 3",
+        pytest.param(
+            "INSERT INTO public.records SELECT * FROM public.records WHERE n = 3",
+            marks=pytest.mark.long,
+        ),
         "DELETE FROM public.records WHERE n = 3",
     ],
 )
@@ -271,7 +280,7 @@ def test_a_row_that_the_target_refuses_changes_nothing(region: World) -> None:
     assert answer("status", region.region)["unpublished_seq"] is None
 
 
-@pytest.mark.parametrize("fate", ["sent", "lost"])
+@pytest.mark.parametrize("fate", ["sent", pytest.param("lost", marks=pytest.mark.long)])
 def test_a_commit_without_an_answer_is_looked_up(
     region: World, monkeypatch: pytest.MonkeyPatch, fate: str
 ) -> None:

@@ -1,12 +1,19 @@
-"""The ACLs of docs/operating.md are enough for a run, on a broker that knows ACLs."""
+"""The ACLs of the documents are enough, on a broker with ACLs, SASL/SCRAM and TLS."""
 
 import re
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -15,26 +22,46 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourcePatternType,
     ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
 from tests.support.documents import ROOT, blocks
 from tests.support.region import kafka_connection, postgres_connection
+from tests.support.roles import ROLES, RoleWorld, granted
 from tests.support.sent import sent_to
 from tests.support.topics import create_topic
 from tests.support.world import World
 
 from tidemark.errors import Unreachable
-from tidemark.kafka.errors import KafkaForbids
+from tidemark.kafka.config import kafka_config
+from tidemark.kafka.errors import KafkaForbids, SpanNotRead
+from tidemark.kafka.spans import read_spans
 from tidemark.local.broker import Broker
 from tidemark.local.stack import LocalStack
+from tidemark.model.offsets import Span
+from tidemark.operations.health import health_of
+from tidemark.operations.region import region_of
+from tidemark.operations.unread import unread
 from tidemark.settings.connections import Connection
 
 pytestmark = pytest.mark.long
 
-LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 TOPIC_FORBIDDEN = "TOPIC_AUTHORIZATION_FAILED"
 GRANTS = re.findall(
     r"^\$A (.*) --(topic|group|transactional-id) ([\w-]+)$",
     "\n".join(block.text for block in blocks(ROOT / "docs" / "operating.md")),
+    re.MULTILINE,
+)
+SELF_SIGNED = (
+    "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30",
+    "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
+)  # fmt: skip
+MECHANISM = "SCRAM-SHA-256"
+ROLE_GRANTS = re.findall(
+    r"^\$A --allow-principal User:tidemark_(\w+) (.*) --(topic|group|transactional-id) ([\w-]+)$",
+    "\n".join(block.text for block in blocks(ROOT / "docs" / "roles.md")),
     re.MULTILINE,
 )
 RESOURCES = {
@@ -55,6 +82,41 @@ class GuardedBroker(Broker):
     def guarded(self) -> str:
         return f"127.0.0.1:{self._folder.port(f'{self.name}-guarded')}"
 
+    @property
+    def authority(self) -> Path:
+        """Who has signed its certificate: itself."""
+        return self._home / "guarded.crt"
+
+    def login(self, user: str) -> dict[str, str]:
+        """What the connection of a user says; the password is his name."""
+        return {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": MECHANISM,
+            "sasl.username": user,
+            "sasl.password": user,
+            "ssl.ca.location": str(self.authority),
+        }
+
+    def know(self, *users: str) -> None:
+        """The users may log in."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+        wanted = [UserScramCredentialUpsertion(user, scram, user.encode()) for user in users]
+        for future in admin.alter_user_scram_credentials(wanted).values():
+            future.result(30)
+
+    def _certificate(self) -> Path:
+        if not self.authority.exists():
+            key = self.authority.with_suffix(".key")
+            subprocess.run(
+                [*SELF_SIGNED, "-keyout", key, "-out", self.authority],
+                check=True,
+                capture_output=True,
+            )
+            both = key.read_bytes() + self.authority.read_bytes()
+            self.authority.with_suffix(".pem").write_bytes(both)
+        return self.authority
+
     def _write_properties(self) -> Path:
         path = super()._write_properties()
         control = self._folder.port(f"{self.name}-controller")
@@ -63,10 +125,12 @@ class GuardedBroker(Broker):
             "listeners": f"PLAINTEXT://{self.bootstrap},{guarded},CONTROLLER://127.0.0.1:{control}",
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap},{guarded}",
             "listener.security.protocol.map": (
-                "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,GUARDED:SASL_PLAINTEXT"
+                "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,GUARDED:SASL_SSL"
             ),
-            "listener.name.guarded.sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.guarded.plain.sasl.jaas.config": f'{LOGIN} user_tidemark="granted";',
+            "listener.name.guarded.sasl.enabled.mechanisms": MECHANISM,
+            f"listener.name.guarded.{MECHANISM.lower()}.sasl.jaas.config": LOGIN,
+            "listener.name.guarded.ssl.keystore.type": "PEM",
+            "listener.name.guarded.ssl.keystore.location": self._certificate().with_suffix(".pem"),
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
         }
@@ -79,19 +143,12 @@ class GuardedBroker(Broker):
 class GuardedWorld(World):
     """A region whose Kafka connection logs in as the user with the ACLs."""
 
-    guarded: str = ""
+    broker: GuardedBroker | None = None
 
     @property
     def connections(self) -> dict[str, Connection]:
-        kafka = kafka_connection(
-            self.guarded,
-            **{
-                "security.protocol": "SASL_PLAINTEXT",
-                "sasl.mechanism": "PLAIN",
-                "sasl.username": "tidemark",
-                "sasl.password": "granted",
-            },
-        )
+        assert self.broker is not None
+        kafka = kafka_connection(self.broker.guarded, **self.broker.login("tidemark"))
         return {
             "tidemark_kafka": kafka,
             "tidemark_warehouse": postgres_connection(self.warehouse),
@@ -102,6 +159,7 @@ class GuardedWorld(World):
 def broker(stack: LocalStack) -> Iterator[GuardedBroker]:
     broker = GuardedBroker(stack.folder, node=2)
     broker.start()
+    broker.know("tidemark", *(f"tidemark_{role}" for role in ROLES[1:]))
     yield broker
     broker.stop()
 
@@ -113,14 +171,19 @@ def guarded(
     name = f"t-{uuid4().hex[:12]}"
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     create_topic(admin, NewTopic(name, 2, 1))
-    world = GuardedWorld(broker.bootstrap, warehouse, name, group, guarded=broker.guarded)
+    world = GuardedWorld(broker.bootstrap, warehouse, name, group, broker=broker)
     world.produce(5)
     yield world
     admin.delete_topics([name])[name].exception(30)
 
 
-def grant(world: GuardedWorld, *without: str) -> None:
+def grant(world: World, *without: str) -> None:
     """Create the documented ACLs for the world's names, but those of some resource types."""
+    create(world, [("tidemark", *one) for one in GRANTS if one[1] not in without])
+
+
+def create(world: World, grants: Sequence[tuple[str, ...]]) -> None:
+    """Principal, options, resource: the ACLs stand, for the world's names."""
     names = {
         "topic": world.topic,
         "group": world.group.group_id,
@@ -131,13 +194,12 @@ def grant(world: GuardedWorld, *without: str) -> None:
             RESOURCES[kind],
             names[kind],
             ResourcePatternType.LITERAL,
-            "User:tidemark",
+            f"User:{user}",
             "*",
             AclOperation[operation.upper()],
             AclPermissionType.ALLOW,
         )
-        for words, kind, _ in GRANTS
-        if kind not in without
+        for user, words, kind, _ in grants
         for operation in re.findall(r"--operation (\w+)", words)
     ]
     admin = AdminClient({"bootstrap.servers": world.kafka})  # named: its answers die with it
@@ -208,3 +270,65 @@ def test_without_the_right_to_the_group_nothing_begins(
         guarded.run()
     assert f"offsets of group {guarded.group.group_id}" in str(refused.value)
     assert guarded.sql("SELECT count(*) FROM tidemark.runs") == [(0,)]
+
+
+@pytest.fixture
+def roles(
+    broker: GuardedBroker,
+    stack: LocalStack,
+    role_prefix: str,
+    warehouse: dict[str, object],
+    group: str,
+) -> Iterator[RoleWorld]:
+    """A region with the roles of docs/roles.md, in Postgres and in Kafka."""
+    name = f"t-{uuid4().hex[:12]}"
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    create_topic(admin, NewTopic(name, 2, 1))
+    world = RoleWorld(broker.bootstrap, warehouse, name, group, prefix=role_prefix)
+    granted(world, stack.postgres)
+    world.produce(5)
+    world.guarded = broker.guarded
+    world.logins = {role: broker.login(f"tidemark_{role}") for role in ROLES[1:]}
+    create(world, [(f"tidemark_{role}", *one) for role, *one in ROLE_GRANTS])
+    yield world
+    admin.delete_topics([name])[name].exception(30)
+
+
+def test_each_role_can_do_its_work_and_no_more(roles: RoleWorld) -> None:
+    """From Kafka to Postgres by TLS and SCRAM, with the grants of docs/roles.md and no others."""
+    assert roles.run("first", max_records=3).rows == 5
+    roles.reset()
+    seen = roles.pipeline.for_readers
+    known = {name: one for name, one in roles.connections.items() if name.endswith("_reader")}
+    with region_of(seen, known) as region:
+        assert (health_of(region).lag, health_of(region).drifting) == (0, 0)
+        assert unread(region.ledger, region.broker, region.name, [roles.topic]).offsets == 0
+    logins = {
+        role: kafka_config(kafka_connection(roles.guarded, **login))
+        for role, login in roles.logins.items()
+    }
+    with pytest.raises(SpanNotRead, match=TOPIC_FORBIDDEN):
+        list(read_spans(logins["reader"], [Span(roles.topic, 0, 0, 5)]))
+    for role in ("executor", "reader"):
+        with pytest.raises((KafkaException, TimeoutError)):  # the client asks again and again
+            commit(logins[role], roles)
+        with pytest.raises(KafkaException, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+            fence(logins[role], roles)
+    assert roles.kafka_offsets() == roles.ledger_offsets()
+    for login in logins.values():
+        admin = AdminClient(login)  # named: its answers die with it
+        with pytest.raises(KafkaException, match=TOPIC_FORBIDDEN):
+            admin.delete_topics([roles.topic])[roles.topic].result(30)
+
+
+def commit(config: dict[str, str], world: RoleWorld) -> None:
+    """The group's offset is another one."""
+    offsets = [TopicPartition(world.topic, 0, 1)]
+    wanted = ConsumerGroupTopicPartitions(world.group.group_id, offsets)
+    for future in AdminClient(config).alter_consumer_group_offsets([wanted]).values():
+        future.result(3)
+
+
+def fence(config: dict[str, str], world: RoleWorld) -> None:
+    """Who writes the mirror is fenced."""
+    Producer(config | {"transactional.id": world.group.transactional_id}).init_transactions(20)

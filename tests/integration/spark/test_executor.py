@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from tests.support.batches import Batches, document, documents
 from tests.support.damage import DEADLY, HEADER, fill, stored_batches
 from tests.support.produce import produce
+from tests.support.roles import RoleWorld
 from tests.support.spark_cluster import stopped
 from tests.support.waiting import until
 from tests.support.world import World
@@ -45,7 +46,7 @@ from tidemark.spark.errors import (
     TransformRaised,
     TransformReturnedOther,
 )
-from tidemark.spark.executor import SparkExecutor
+from tidemark.spark.executor import SparkExecutor, spark_executor
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.session import retrying
 from tidemark.spark.source import source
@@ -280,6 +281,19 @@ def test_a_batch_that_kills_the_workers_ends_the_run_with_its_range(
     assert world.rows() == [(0, n) for n in (*range(20), *range(30, 40))]
 
 
+def test_tasks_stage_by_a_login_that_can_do_nothing_else(
+    kept_spark: None, role_world: RoleWorld
+) -> None:
+    """G127: what they have staged the driver looks at by its own."""
+    world = role_world
+    world.settings["transform"] = "tests.support.transforms:shout"
+    world.sql("ALTER TABLE public.flights ADD COLUMN loud text")
+    world.produce(5)
+    world.open()
+    world.join("run", "m1", spark_executor)
+    assert world.close().rows == 4
+
+
 @contextmanager
 def failpoints(spark: SparkSession, rules: str) -> Iterator[None]:
     """In workers of this use alone: one that has met its failpoint does not meet it again."""
@@ -385,8 +399,13 @@ def fails_in_the_plan(rows: DataFrame) -> DataFrame:
     [
         (fails_in_a_worker, "ValueError: cannot digest 2 rows", ", in broken)"),
         (fails_in_the_jvm, "n is odd", ""),
-        (fails_in_the_driver, "KeyError: 'no such table'", ", in fails_in_the_driver)"),
         (fails_in_the_plan, "`no_such_column` cannot be resolved", ", in fails_in_the_plan)"),
+        pytest.param(
+            fails_in_the_driver,
+            "KeyError: 'no such table'",
+            ", in fails_in_the_driver)",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_a_failing_transform_is_told_in_one_paragraph(

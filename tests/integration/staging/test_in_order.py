@@ -168,7 +168,9 @@ def test_a_trigger_that_keeps_a_row_stops_a_publish_in_order(ledger_database: Da
     assert shop.rows() == {9: "x"}
 
 
-@pytest.mark.parametrize("how", ["", "ON DELETE RESTRICT", "DEFERRABLE"])
+@pytest.mark.parametrize(
+    "how", ["", "ON DELETE RESTRICT", pytest.param("DEFERRABLE", marks=pytest.mark.long)]
+)
 def test_rows_refer_to_rows_of_their_own_table(shop: Shop, how: str) -> None:
     """B8, B15: who is referred to comes first and goes last; so it is on the way back."""
     bosses(shop, how)

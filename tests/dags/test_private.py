@@ -1,0 +1,69 @@
+"""Private interfaces of Airflow stand in one file, and are what they were when it was written."""
+
+import ast
+import inspect
+import re
+import tomllib
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import pytest
+from tests.dags.conftest import PROJECT
+
+PACKAGE = PROJECT / "plugins" / "tidemark"
+FILE = PACKAGE / "airflow" / "private.toml"
+KEPT: dict[str, dict[str, Any]] = tomllib.loads(FILE.read_text())
+PUBLIC = (
+    "airflow.sdk", "airflow.plugins_manager", "airflow.triggers.base",
+    "airflow.providers.standard.operators.python", "airflow.providers.openlineage.extractors",
+)  # fmt: skip
+"""What Airflow's page on its public interface names, and classes of providers used as they are."""
+
+
+def used() -> Iterator[str]:
+    """All that the library imports from Airflow, and the private attributes that it touches."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("airflow"):
+                yield from (f"{node.module}:{name.name}" for name in node.names)
+
+
+def known(name: str) -> bool:
+    module = name.partition(":")[0]
+    return any(module == one or module.startswith(f"{one}.") for one in PUBLIC)
+
+
+def test_what_is_not_public_stands_in_the_file_with_its_reason() -> None:
+    """G128."""
+    assert {name for name in used() if not known(name)} - KEPT.keys() == set()
+    assert all(entry["why"] for entry in KEPT.values())
+
+
+def test_private_attributes_of_the_hook_stand_in_the_file() -> None:
+    text = (PACKAGE / "airflow" / "operator.py").read_text()
+    listed = {name for entry in KEPT.values() for name in entry.get("has", ())}
+    assert set(re.findall(r"hook\.(_\w+)", text)) - listed == set()
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_private_interface_is_what_it_was(name: str) -> None:
+    """G128: it names the one that changed."""
+    entry = KEPT[name]
+    if name.startswith("airflow.providers.openlineage"):
+        pytest.importorskip("airflow.providers.openlineage")
+    found = getattr(import_module(name.partition(":")[0]), name.partition(":")[2], None)
+    assert found is not None, f"{name} is gone"
+    if "takes" in entry:
+        assert list(inspect.signature(found).parameters) == entry["takes"]
+    missing = [one for one in entry.get("has", ()) if not has(found, one)]
+    assert missing == []
+
+
+def has(found: Any, attribute: str) -> bool:
+    """The class has it, or a method of it sets it, or a field declares it."""
+    fields = {*getattr(found, "model_fields", ())}
+    fields |= {*(found.__table__.columns.keys() if hasattr(found, "__table__") else ())}
+    if hasattr(found, attribute) or attribute in fields:
+        return True
+    return re.search(rf"self\.{attribute}\b", inspect.getsource(found)) is not None

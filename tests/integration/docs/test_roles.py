@@ -1,0 +1,182 @@
+"""The roles of docs/roles.md, with exactly its grants: enough for their work, and for no more."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import psycopg2.errors
+import pytest
+from tests.support.executor import BAD, LocalExecutor
+from tests.support.produce import produce
+from tests.support.roles import REPLAYS, RoleWorld
+from tests.support.world import fail
+
+from tidemark.cli import asking
+from tidemark.errors import JobFailed, Refused
+from tidemark.ledger.actions import Order
+from tidemark.ledger.letters import ALL_LETTERS
+from tidemark.model.batch import Batch
+from tidemark.model.offsets import Span
+from tidemark.operations.errors import ExecutorsLoginMissing
+from tidemark.operations.health import health_of
+from tidemark.operations.measures import measures_of
+from tidemark.operations.region import region_of
+from tidemark.operations.replay import replay_letters
+from tidemark.operations.unread import unread
+from tidemark.page.answers import answer
+from tidemark.page.question import Question
+from tidemark.page.seen import SeenRegion
+from tidemark.settings.described import Described, Role
+
+
+@pytest.fixture
+def world(role_world: RoleWorld) -> RoleWorld:
+    return role_world
+
+
+def test_a_run_and_its_resets_need_no_more_than_the_grants(world: RoleWorld) -> None:
+    """S01: as worker and executor; and nobody else has touched the database."""
+    world.produce(5)
+    produce(world.kafka, world.topic, [BAD], partition=1)
+    assert world.run("first").rows == 5
+    assert world.dead_letters() == [(1, 0)]
+    world.produce(2, start=5)
+    world.open("broken")
+    world.before = fail
+    with pytest.raises(JobFailed):
+        world.drain("broken")
+    world.reset("broken")
+    world.before = lambda *_: None
+    assert world.run("second").rows == 2
+    assert world.reset(to=1).removed is not None
+    assert world.run("third").rows == 2
+    assert world.kafka_offsets() == world.ledger_offsets()
+
+
+def test_executors_insert_into_their_batch_and_nothing_else(world: RoleWorld) -> None:
+    """G127, S02: whatever a transform does with the login that its process has."""
+    refused: list[str] = []
+
+    def try_all(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        staging = batch.staging
+        rows, other = (f'{staging.schema}."{name}"' for name in (staging.rows, "others_1_rows"))
+        world.as_role("worker", f"CREATE TABLE {other} (LIKE {rows})")
+        for statement in (
+            f"SELECT * FROM {rows}",
+            f"DELETE FROM {rows}",
+            f"UPDATE {rows} SET member = 0",
+            f"DROP TABLE {rows}",
+            f"INSERT INTO {other} (member, attempt) VALUES (1, 1)",
+            f"CREATE TABLE {staging.schema}.mine ()",
+            "CREATE TABLE public.mine ()",
+            "CREATE TEMPORARY TABLE mine ()",
+            "SELECT * FROM tidemark.partitions",
+            "SELECT * FROM tidemark.dead_letters",
+            "UPDATE tidemark.partitions SET next_offset = 0",
+            "SELECT * FROM public.flights",
+            "INSERT INTO public.flights (batch_seq) VALUES (1)",
+        ):
+            with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+                world.as_role("executor", statement)
+            refused.append(statement)
+        world.as_role("worker", f"ALTER TABLE {rows} ADD COLUMN writer text DEFAULT current_user")
+
+    def look(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
+        rows = f'{batch.staging.schema}."{batch.staging.rows}"'
+        assert world.as_role("worker", f"SELECT DISTINCT writer FROM {rows}") == [
+            (world.login("executor")["user"],)
+        ]
+
+    world.produce(5)
+    world.before, world.after = try_all, look
+    assert world.run().rows == 5
+    assert len(refused) == 13
+
+
+def test_readers_see_all_and_change_nothing(
+    world: RoleWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Status, metrics, the group, the doorbell, each page and the dry run of a rewind."""
+    world.produce(5)
+    produce(world.kafka, world.topic, [BAD], partition=1)
+    world.run("first")
+    seen = world.pipeline.for_readers
+    known = {name: one for name, one in world.connections.items() if name.endswith("_reader")}
+    monkeypatch.setattr(asking, "connections_of", lambda one: {
+        name: known[name] for name in one.connections
+    })  # fmt: skip
+    status = asking.status_of(world.pipeline, count=True)
+    assert (status.problem, status.targets[0].counted) == (None, 5)
+    with region_of(seen, known) as region:
+        assert measures_of(region, asking.status_in(region)).mirrored_seq == 1
+        assert health_of(region).lag == 0
+        assert unread(region.ledger, region.broker, region.name, [world.topic]).offsets == 0
+        with pytest.raises(Refused):
+            region.ledger.register_member(region.name, 1, uuid4(), "reader")
+    described = Described.from_json(Described.of(seen, Role.run).to_json())
+    assert described is not None
+    regions = (SeenRegion(described, {Role.run: "flights"}),)
+    for name, args in PAGES.items():
+        body = answer(Question(name, regions, args), known).body
+        assert "permission denied" not in body
+    for statement in (
+        "UPDATE tidemark.partitions SET next_offset = 0",
+        "DELETE FROM tidemark.dead_letters",
+        "DELETE FROM public.flights",
+        "SELECT 1 FROM tidemark.regions FOR UPDATE",
+        "CREATE TABLE tidemark_staging.mine ()",
+        "CREATE TABLE tidemark.mine ()",
+    ):
+        with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+            world.as_role("reader", statement)
+
+
+def test_a_replay_reads_dead_letters_by_two_more_grants(world: RoleWorld) -> None:
+    """Without them nothing changes, and the region is as well as before."""
+    produce(world.kafka, world.topic, [BAD], partition=1)
+    world.run("first")
+    order = Order("test", "a test")
+    given = world.pipeline, world.connections, ALL_LETTERS, 9, order, world.executor_of
+    with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+        replay_letters(*given)
+    assert world.sql("SELECT count(*) FROM tidemark.batches WHERE state = 'planned'") == [(0,)]
+    world.grant(REPLAYS)
+    replayed = replay_letters(*given)
+    assert (replayed.applied, replayed.chosen, replayed.replayed) == (True, 1, 0)
+    world.produce(2)
+    assert world.run("second").rows == 2
+
+
+def test_workers_change_no_schema(world: RoleWorld) -> None:
+    for statement in (
+        "CREATE TABLE tidemark.mine ()",
+        "ALTER TABLE tidemark.batches DROP COLUMN records",
+        "TRUNCATE tidemark.dead_letters",
+        "DROP TABLE public.flights",
+        "TRUNCATE public.flights",
+        "CREATE ROLE mine",
+    ):
+        with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+            world.as_role("worker", statement)
+
+
+def test_a_login_that_is_not_named_can_be_granted_nothing(world: RoleWorld) -> None:
+    known = world.connections
+    nameless = replace(known["tidemark_warehouse_executor"], login=None)
+    with (
+        pytest.raises(ExecutorsLoginMissing),
+        region_of(world.pipeline, known | {nameless.conn_id: nameless}),
+    ):
+        pass
+
+
+PAGES: dict[str, dict[str, Any]] = {
+    "regions": {"dag_id": None},
+    "region": {"reset": None, "shows_records": True},
+    "live": {"lag": None},
+    "charts": {},
+    "now": {},
+    "dry_run": {"to": "initial"},
+    "lags": {},
+}
