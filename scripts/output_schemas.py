@@ -135,7 +135,9 @@ LETTER = {
     "value_text": str | None,
     "value_base64": str | None,
     "headers": list[dict[str, Any]] | None,
-    "refused_rows": list[Any] | dict[str, list[Any]] | None,
+    "refused_rows": list[Any] | dict[str, list[Any]] | str | None,
+    "sha256": str | None,
+    "whole_bytes": int | None,
     "replayed_seq": int | None,
 }
 """A dead letter as `as_line` writes it, flat."""

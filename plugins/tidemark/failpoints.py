@@ -1,6 +1,6 @@
 """Failpoints: named places where a test can make this process die, stop or fail.
 
-Inert unless TIDEMARK_FAILPOINTS is set, for example
+Inert unless it is a checkout with its tests, and TIDEMARK_FAILPOINTS is set, for example
 `publish.commit.sent=kill@2;mirror.before=stop`: the second time the first point is
 reached the process kills itself; the first time the second is reached it stops.
 Actions: kill (SIGKILL), kill:<file> (only the first process that makes the file), stop
@@ -17,13 +17,22 @@ VARIABLE = "TIDEMARK_FAILPOINTS"
 _hits: Counter[str] = Counter()
 
 
+def is_checkout() -> bool:
+    """Whether tests stand beside the library: what is installed, or in an image, has none."""
+    return (Path(__file__).resolve().parents[2] / "tests" / "conftest.py").is_file()
+
+
+IS_CHECKOUT = is_checkout()
+"""Else a variable can end nothing."""
+
+
 class FailpointHit(RuntimeError):
     """A failpoint with the action `raise` was reached."""
 
 
 def hit(name: str) -> None:
     """Do what the environment says should happen here; nothing if it says nothing."""
-    switched_on = os.environ.get(VARIABLE)
+    switched_on = IS_CHECKOUT and os.environ.get(VARIABLE)
     if not switched_on:
         return
     rule = _parse(switched_on).get(name)

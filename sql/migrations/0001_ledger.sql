@@ -271,12 +271,15 @@ CREATE TABLE tidemark.dead_letters (
     headers      jsonb,
     reason       text   NOT NULL,
     detail       text   NOT NULL,
-    refused_rows jsonb,                            -- what the transform made of it, if the target refused that
+    refused_rows jsonb,                            -- what the transform made of it, if the target refused that; cut: a text that begins it
+    hash         bytea,                            -- SHA-256 of the whole record, or of what the target refused as JSON
+    whole_bytes  bigint,                           -- of that, where only the beginning is kept; null: all of it is
     chosen_seq   bigint,                           -- the replay that chose it last
     kept_seq     bigint,                           -- the replay in which it failed again last
     replayed_seq bigint,                           -- the batch that made rows of it; null: none did
     CONSTRAINT a_record_is_a_dead_letter_once PRIMARY KEY (partition_id, "offset"),
     CONSTRAINT a_replay_is_newer CHECK (replayed_seq > seq),
+    CONSTRAINT a_cut_letter_has_its_hash CHECK (whole_bytes IS NULL OR hash IS NOT NULL),
     FOREIGN KEY (region, seq) REFERENCES tidemark.batches ON UPDATE CASCADE
 );
 CREATE INDEX dead_letters_by_replay ON tidemark.dead_letters (region, replayed_seq) WHERE replayed_seq IS NOT NULL;
@@ -284,7 +287,7 @@ CREATE INDEX dead_letters_by_choice ON tidemark.dead_letters (region, chosen_seq
 CREATE INDEX dead_letters_by_record ON tidemark.dead_letters (region, topic, partition, "offset");
 CREATE INDEX dead_letters_by_seq ON tidemark.dead_letters (region, seq);
 
--- The dead letters that a replay can take, of which the ledger has the whole record. One replay knows a record by
+-- The dead letters that a replay can take, of which the ledger has the whole record or its hash. One replay knows a record by
 -- topic, partition and offset: of two histories of a partition it takes the one that waits longest, then the older.
 CREATE FUNCTION tidemark.replayable(
     the_region text, reasons text[], since timestamptz, until timestamptz, only_topic text, only_partition int
@@ -369,6 +372,7 @@ CREATE TABLE tidemark.resets (
     epoch         bigint NOT NULL,                 -- the epoch that the reset took
     requested_by  text   NOT NULL,
     why           text   NOT NULL,
+    database_user text   NOT NULL DEFAULT session_user,  -- who is named is told; this is the login
     run_id        text,                            -- the run it cleans up after; null by hand
     request_id    text,                            -- who asks under this name resets once; null: each time
     resetting     uuid   NOT NULL,
@@ -402,9 +406,11 @@ CREATE TABLE tidemark.actions (
     kind         text   NOT NULL,
     requested_by text   NOT NULL,
     why          text   NOT NULL,
+    database_user text  NOT NULL DEFAULT session_user,
     details      jsonb  NOT NULL DEFAULT '{}',
     at           timestamptz NOT NULL DEFAULT clock_timestamp(),
-    CONSTRAINT action_is_known CHECK (kind IN ('purge', 'drop', 'rename', 'move', 'add_columns', 'withhold'))
+    CONSTRAINT action_is_known CHECK (
+        kind IN ('purge', 'drop', 'rename', 'move', 'add_columns', 'withhold', 'override'))
 );
 CREATE INDEX actions_by_region ON tidemark.actions (region, action_id);
 

@@ -1,6 +1,6 @@
 -- Dead letters, newest first; a filter or a limit of null is none.
 SELECT d.seq, d.topic, d.partition, d."offset", d.timestamp_ms, d.key, d.value, d.headers, d.reason, d.detail,
-       d.refused_rows, b.published_at, d.replayed_seq
+       d.hash, d.whole_bytes, d.refused_rows, b.published_at, d.replayed_seq
 FROM tidemark.dead_letters d JOIN tidemark.batches b USING (region, seq)
 WHERE d.region = %(region)s AND d.replayed_seq IS NULL
   AND d.reason = ANY (coalesce(%(reasons)s::text[], ARRAY[d.reason]))

@@ -11,6 +11,6 @@ WITH meant AS MATERIALIZED (
       AND d.partition = coalesce(%(only_partition)s::int, d.partition)
 )
 SELECT d.seq, d.topic, d.partition, d."offset", d.timestamp_ms, d.key, d.value, d.headers, d.reason, d.detail,
-       d.refused_rows, m.published_at, d.replayed_seq, (SELECT count(*) FROM meant)
+       d.hash, d.whole_bytes, d.refused_rows, m.published_at, d.replayed_seq, (SELECT count(*) FROM meant)
 FROM meant m JOIN tidemark.dead_letters d USING (partition_id, "offset")
 ORDER BY partition_id, "offset"

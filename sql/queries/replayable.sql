@@ -7,5 +7,5 @@ WITH meant AS MATERIALIZED (
     ORDER BY r.kept_seq NULLS FIRST, r.partition_id, r."offset" LIMIT %(limit)s
 )
 SELECT d.seq, d.topic, d.partition, d."offset", d.timestamp_ms, d.key, d.value, d.headers, d.reason, d.detail,
-       d.refused_rows, b.published_at, d.replayed_seq, (SELECT count(*) FROM meant)
+       d.hash, d.whole_bytes, d.refused_rows, b.published_at, d.replayed_seq, (SELECT count(*) FROM meant)
 FROM meant m JOIN tidemark.dead_letters d USING (partition_id, "offset") JOIN tidemark.batches b USING (region, seq)

@@ -87,7 +87,14 @@ def region(page: "Page", dag_id: str) -> "FrameLocator":
     return frame
 
 
-def fact(frame: "FrameLocator", name: str) -> str:
+def alone(page: "Page", dag_id: str) -> "Page":
+    """The same page without Airflow's around it, whose scripts take two seconds to load."""
+    page.goto(f"/tidemark/dag?dag_id={dag_id}")
+    page.locator("h1").wait_for()
+    return page
+
+
+def fact(frame: "FrameLocator | Page", name: str) -> str:
     return frame.locator(f"[data-fact={name}]").inner_text()
 
 
@@ -196,7 +203,7 @@ def test_times_are_those_of_airflows_time_zone(page: "Page", world: Browsed) -> 
 
 
 def test_a_dead_letter_is_text_and_never_acts(page: "Page") -> None:
-    frame = region(page, "well")
+    frame = alone(page, "well")
     frame.locator("[data-letter] summary").click()
     assert "onerror" in frame.locator("[data-value]").inner_text()
     assert frame.locator("img").count() == 0
@@ -209,7 +216,7 @@ def test_a_dead_letter_is_text_and_never_acts(page: "Page") -> None:
 
 
 def test_lag_can_be_read_as_a_table(page: "Page") -> None:
-    frame = region(page, "well")
+    frame = alone(page, "well")
     frame.locator("[data-chart=lag] svg").wait_for()
     frame.locator("summary", has_text="Lag as a table").click()
     cells = frame.locator("[data-table=lag] tbody tr").last.locator("td").all_inner_texts()
@@ -231,7 +238,7 @@ def past(hours_ago: list[float], seconds: list[float]) -> dict[str, Any]:
     return {"lag": lag | {"worst": "t[0]"}, "batches": batches, "runs": []}
 
 
-def texts(frame: "FrameLocator", chart: str) -> list[str]:
+def texts(frame: "FrameLocator | Page", chart: str) -> list[str]:
     """What is written in a chart."""
     drawn = frame.locator(f"[data-chart={chart}] svg")
     drawn.wait_for()
@@ -242,7 +249,7 @@ def test_charts_show_the_time_that_is_chosen(page: "Page") -> None:
     told = past([500, 100, 30, 2, 0.5, 0.1], [1.0] * 6)
     page.route("**/dag/charts?*", lambda route: route.fulfill(json=told))
     try:
-        frame = region(page, "well")
+        frame = alone(page, "well")
         for seconds, first, looks in (("", 101, 6), ("604800", 102, 6), ("86400", 104, 4)):
             frame.locator("[data-range]").select_option(seconds)
             seqs = [text for text in texts(frame, "rows") if len(text) == 3]
@@ -250,7 +257,7 @@ def test_charts_show_the_time_that_is_chosen(page: "Page") -> None:
             assert frame.locator("[data-table=lag] tbody tr").count() == looks  # one from before
         told["batches"] = told["batches"][:1]
         told["lag"]["times"], told["lag"]["bands"][0]["values"] = told["lag"]["times"][:1], [4]
-        frame = region(page, "well")
+        frame = alone(page, "well")
         frame.locator("[data-range]").select_option("3600")
         frame.locator("[data-chart=lag]", has_text="Nothing in this time.").wait_for()
         frame.locator("[data-range]").select_option("")
@@ -264,7 +271,7 @@ def test_one_slow_batch_does_not_press_the_others_flat(page: "Page") -> None:
     told = past([0.6, 0.5, 0.4, 0.3, 0.2], [1.0, 1.2, 27.9, 1.1, 0.9])
     page.route("**/dag/charts?*", lambda route: route.fulfill(json=told))
     try:
-        frame = region(page, "well")
+        frame = alone(page, "well")
         shown = texts(frame, "seconds")
         assert "28" in shown
         assert "30" not in shown
@@ -274,7 +281,7 @@ def test_one_slow_batch_does_not_press_the_others_flat(page: "Page") -> None:
 
 
 def test_what_broke_is_told_from_the_log(page: "Page") -> None:
-    frame = region(page, "trouble")
+    frame = alone(page, "trouble")
     told = frame.locator("[data-code=INVALID_SETTINGS]")
     told.wait_for()
     assert "not-there" in told.inner_text()
@@ -299,18 +306,18 @@ def test_a_rewind_is_tried_and_done_and_the_page_changes(
     trigger_reset(page, to="1", reason="seen in a browser")
     run_id = newest_run(api, "acted_reset")
     assert api.until_ended("acted_reset", run_id) == "success"
-    frame = region(page, "acted")
-    assert fact(frame, "head_seq") == "1"
-    reset = frame.locator("[data-resets] tbody tr").first.inner_text()
+    after = alone(page, "acted")
+    assert fact(after, "head_seq") == "1"
+    reset = after.locator("[data-resets] tbody tr").first.inner_text()
     assert "rewind to checkpoint 1" in reset
     assert "seen in a browser" in reset
     assert "admin" in reset
-    assert frame.locator("[data-picture] svg rect.rewound").count() > 0
+    assert after.locator("[data-picture] svg rect.rewound").count() > 0
 
 
 def test_a_run_is_followed_while_it_is_on(page: "Page", world: Browsed) -> None:
     world.acted.open("live")
-    frame = region(page, "acted")
+    frame = alone(page, "acted")
     frame.locator(".verdict .chip.running").wait_for()
     world.acted.drain("live")
     head = world.acted.close("live").checkpoint.seq
@@ -335,27 +342,37 @@ def newest_run(api: AirflowApi, dag_id: str) -> str:
     return str(run["dag_run_id"])
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("theme", "width"),
+    [
+        ("light", 1280),
+        ("dark", 400),
+        pytest.param("light", 400, marks=pytest.mark.long),
+        pytest.param("dark", 1280, marks=pytest.mark.long),
+    ],
+)
 def test_pages_are_whole_in_both_themes_and_at_any_width(
-    browser: "Browser", session: "Page", stack: LocalStack, theme: Literal["light", "dark"]
+    browser: "Browser",
+    session: "Page",
+    stack: LocalStack,
+    theme: Literal["light", "dark"],
+    width: int,
 ) -> None:
     """Also their pictures are kept, in the state folder of the tests."""
     folder = stack.folder.root / "screenshots"
     folder.mkdir(exist_ok=True)
-    state = session.context.storage_state()
-    for width in (1280, 400):
-        context = browser.new_context(
-            base_url=stack.airflow.url,
-            storage_state=state,
-            viewport={"width": width, "height": 900},
-            color_scheme=theme,
-        )
-        one = context.new_page()
-        for name, path in _PATHS.items():
-            look(one, path, folder / f"{name}-{theme}-{width}.png")
-            assert one.evaluate("document.documentElement.dataset.theme") == theme
-            assert one.evaluate("document.documentElement.scrollWidth") <= width, (name, width)
-        context.close()
+    context = browser.new_context(
+        base_url=stack.airflow.url,
+        storage_state=session.context.storage_state(),
+        viewport={"width": width, "height": 900},
+        color_scheme=theme,
+    )
+    one = context.new_page()
+    for name, path in _PATHS.items():
+        look(one, path, folder / f"{name}-{theme}-{width}.png")
+        assert one.evaluate("document.documentElement.dataset.theme") == theme
+        assert one.evaluate("document.documentElement.scrollWidth") <= width, name
+    context.close()
 
 
 _PATHS = {

@@ -96,6 +96,28 @@ def test_sparks_log_is_in_the_folder_of_such(
     assert _own_words({WORDS: chosen})[WORDS] == chosen
 
 
+def test_a_log_of_sparks_is_nobody_elses_and_goes_where_all_is_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under a name that nobody can foresee, in a folder that nobody else can enter."""
+    from tidemark.airflow.operator import LOGS, WORDS, _forget, _own_words
+    from tidemark.spark.words import _own_folder, words_file
+
+    for name in (LOGS, WORDS):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    _own_folder.cache_clear()
+    words = Path(_own_words({})[WORDS])
+    for folder in (words.parent, words_file().parent):
+        assert (folder.stat().st_mode & 0o777, folder.parent) == (0o700, tmp_path)
+    _own_folder.cache_clear()
+    _forget(str(words))
+    assert not words.parent.exists()
+    (tmp_path / "chosen.log").touch()
+    _forget(str(tmp_path / "chosen.log"))
+    assert (tmp_path / "chosen.log").exists()
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("code", "name"),
@@ -137,7 +159,7 @@ def test_a_killed_jvm_is_named_and_retried(driver: Driver) -> None:
 @pytest.mark.parametrize(
     "master",
     [
-        "local[1]",
+        pytest.param("local[1]", marks=pytest.mark.long),
         pytest.param("spark://127.0.0.1:1", marks=pytest.mark.long),
         "yarn",
         "k8s://https://127.0.0.1:1",
@@ -154,11 +176,13 @@ def test_secrets_are_in_the_environment_of_the_child_alone(
     """B19: whatever the master, in client mode."""
     lead_to(monkeypatch, host=master, password=PASSWORD)
     monkeypatch.setenv("HADOOP_CONF_DIR", str(driver.folder))
+    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "a-key-of-airflow's")
     caplog.set_level(0)
     driver.run("0")
     seen = driver.seen()
     for name in ("TIDEMARK_KAFKA", "TIDEMARK_WAREHOUSE", "SPARK_DEFAULT"):
         assert connections in seen["environment"][f"AIRFLOW_CONN_{name}"]
+    assert not any(v for k, v in seen["environment"].items() if k.startswith("AIRFLOW__"))
     submitted = seen["spark_submit"]
     assert submitted[submitted.index("--master") + 1] == master
     assert connections not in json.dumps(seen["spark_submit"] + seen["argv"])

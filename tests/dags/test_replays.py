@@ -97,6 +97,20 @@ def test_a_child_that_reaches_nothing_fails_with_its_reason_and_no_secret(
     assert PASSWORD not in caplog.text + str(failed.value)
 
 
+def test_a_child_has_nothing_of_airflows_configuration(
+    told: Any, connections: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tidemark.airflow import replays
+
+    given: list[dict[str, str]] = []
+    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "a key")
+    monkeypatch.setattr(replays, "_answer", lambda _, environment: given.append(environment))
+    monkeypatch.setattr("tidemark.airflow.results.replay_lines", lambda _: [])
+    told()
+    assert [one for one in given[0] if one.startswith("AIRFLOW__")] == []
+    assert given[0]["LOGNAME"] == "alice"
+
+
 def test_wrong_usage_fails_at_once(told: Any, connections: str) -> None:
     from airflow.sdk.exceptions import AirflowFailException
 

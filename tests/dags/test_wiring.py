@@ -296,6 +296,7 @@ def test_an_open_is_told_whether_members_come(
 
     def opened(*_: object, **arguments: Any) -> operation.Opened:
         found.append(arguments["members_come"])
+        assert arguments["who"] == "DAG flights"
         return operation.Opened(1, 0, {})
 
     monkeypatch.setattr(tasks, "get_current_context", lambda: {"ti": ti, "params": {}})
@@ -307,6 +308,16 @@ def test_an_open_is_told_whether_members_come(
     else:
         tasks.open_run(path)
     assert found == ([] if come is None else [come])
+
+
+def test_a_persons_overrides_are_given_in_their_name() -> None:
+    """G124: as Airflow knows who triggered the run; of a schedule's, the DAG's file says them."""
+    from tidemark.airflow.tasks import _who
+
+    ti, run = SimpleNamespace(dag_id="flights"), SimpleNamespace(triggering_user_name="alice")
+    assert _who({"ti": ti, "dag_run": run}) == "alice"
+    run.triggering_user_name = None
+    assert _who({"ti": ti, "dag_run": run}) == "DAG flights"
 
 
 def test_members_come_after_the_first_open(found: Found) -> None:

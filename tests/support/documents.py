@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+OPERATING = ROOT / "docs" / "operating.md"
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 _COMMENT = re.compile(r"\s+#.*$")
 
@@ -35,6 +36,11 @@ def blocks(page: Path) -> list[Block]:
         Block(page.name, text[: m.start()].count("\n") + 1, m[2], m[3].replace(f"\n{m[1]}", "\n"))
         for m in _FENCE.finditer(text)
     ]
+
+
+def in_language(language: str) -> list[Block]:
+    """The fenced blocks of all pages in a language."""
+    return [block for page in documents() for block in blocks(page) if block.language == language]
 
 
 def prose(page: Path) -> str:

@@ -7,6 +7,7 @@ shared test by test: what a test leaves, or needs to be left, shows.
 import gc
 import os
 import random
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,9 @@ DAGS = tuple(
         "page",
         "planted",
         "replays",
+        "results",
+        "documented",
+        "import_errors",
     )
 )
 """Files that import Airflow, for four CPU seconds, into the worker's own process."""
@@ -115,6 +119,12 @@ SCATTERED = 0.2
 """The share of files that `--shuffle` gives away test by test."""
 
 
+def group_of(path: Path) -> str:
+    """The file itself, or the first one of those that it stands together with."""
+    file = path.relative_to(TESTS).as_posix()
+    return TOGETHER.get(file, file)
+
+
 def worker() -> str:
     """The name of this worker; empty in a session without workers."""
     return os.environ.get("PYTEST_XDIST_WORKER", "")
@@ -129,6 +139,12 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
+
+
+def pytest_collection_finish() -> None:
+    """Files import Airflow in their tests: each worker collects every file."""
+    if "airflow" in sys.modules and worker():
+        raise pytest.UsageError("a file of tests imports Airflow: import it in its tests")
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Sharing:

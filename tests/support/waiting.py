@@ -4,6 +4,8 @@ import threading
 import time
 from collections.abc import Callable
 
+LONGEST = 0.25
+
 
 def until(
     condition: Callable[[], object],
@@ -13,10 +15,12 @@ def until(
 ) -> None:
     """Return when the condition holds; `told` says how things stand if it never does.
 
-    `within` is for a hang, in seconds: a busy machine must not reach it.
+    `within` is for a hang, in seconds: a busy machine must not reach it. The pause grows to
+    `LONGEST`: a look can cost as much as what is waited for.
     """
     deadline = time.monotonic() + within
     tick = threading.Event()
     while not condition():
         assert time.monotonic() < deadline, f"it did not come to hold in {within} s: {told()}"
         tick.wait(pause)
+        pause = max(pause, min(pause * 1.5, LONGEST))

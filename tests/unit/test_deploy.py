@@ -1,6 +1,7 @@
 """B22: the dashboard and the alerts ask for metrics that are told, in Prometheus' own language."""
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -86,6 +87,30 @@ def test_every_metric_that_is_asked_for_is_told_and_shown() -> None:
     assert asked() - told() == set()
     shown = " ".join(one["expr"] for panel in dashboard()["panels"] for one in panel["targets"])
     assert {name for name in told() if not re.search(rf"\b{name}(_bucket)?\b", shown)} == set()
+
+
+@pytest.mark.parametrize(("service", "then"), [("airflow-init", "umask"), ("postgres", "exec")])
+def test_compose_takes_no_secret_of_the_example(service: str, then: str) -> None:
+    """Airflow does not begin, and no password of the example comes into Postgres' volume."""
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    script = compose[service]["command"][0].partition(then)[0]
+    for secret, code in (("change-me", 1), ("another", 0)):
+        ended = subprocess.run(
+            ["/bin/bash", "-euc", script],
+            env={"PATH": os.defpath, "A_PASSWORD": f"x://user:{secret}@host"},
+            capture_output=True,
+            text=True,
+        )
+        assert (ended.returncode, "change-me" in ended.stderr) == (code, bool(code))
+
+
+def test_every_secret_of_composes_example_is_looked_at() -> None:
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    looked_at = json.dumps([compose[name] for name in ("airflow-init", "postgres")])
+    example = (ROOT / ".env.example").read_text()
+    secrets = re.findall(r"^(\w+)=change-me$", example, re.MULTILINE)
+    assert len(secrets) == 7
+    assert set(secrets) <= set(re.findall(r"\$\{(\w+)", looked_at))
 
 
 def test_every_alert_is_in_the_runbook() -> None:

@@ -1,6 +1,5 @@
 """What the documents say, where the code can tell whether it is so."""
 
-import ast
 import re
 import shlex
 from pathlib import Path
@@ -12,12 +11,13 @@ from scripts.guards import named, with_tiers, written_at, written_in
 from tests.faults import seeded
 from tests.faults.seeded import Seed
 from tests.support.documents import (
+    OPERATING,
     ROOT,
     Block,
     anchors,
-    blocks,
     commands,
     documents,
+    in_language,
     links,
     make_targets,
     spans,
@@ -31,7 +31,6 @@ from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.registered import registered
 from tidemark.staging import refused_records
 
-OPERATING = ROOT / "docs" / "operating.md"
 FOLDERS = ("dags", "jobs", "plugins", "sql", "scripts", "docs", "tests")
 OF_THE_READER = {
     "dags/clicks.yaml", "dags/clicks.py", "jobs/clicks.py", "jobs/lines.py", "sql/clicks.sql",
@@ -40,10 +39,6 @@ OF_THE_READER = {
 """Files that the pages let their reader write."""
 
 WRITE = "run: make generated"
-
-
-def in_language(language: str) -> list[Block]:
-    return [block for page in documents() for block in blocks(page) if block.language == language]
 
 
 @pytest.mark.parametrize("page", documents(), ids=lambda page: page.name)
@@ -142,35 +137,6 @@ def test_every_pipeline_file_loads(block: Block, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("block", in_language("python"), ids=str)
-def test_every_python_example_compiles_and_imports_what_exists(block: Block) -> None:
-    import tidemark.airflow
-
-    imports = [node for node in ast.walk(ast.parse(block.text)) if isinstance(node, ast.ImportFrom)]
-    asked = {a.name for node in imports if node.module == "tidemark.airflow" for a in node.names}
-    assert asked - set(tidemark.airflow.__all__) == set()
-
-
-def test_retries_and_time_outs_of_the_dag_are_the_described_ones() -> None:
-    from tidemark.airflow.by_hand import REPLAY_TIMEOUT, RESET_TIMEOUT
-    from tidemark.airflow.dag import RETRIES, STEP_TIMEOUT
-    from tidemark.airflow.group import DRAIN_TIMEOUT
-
-    retries, pause = RETRIES["retries"], RETRIES["retry_delay"]
-    step = f"{STEP_TIMEOUT.seconds // 60} min (1)"
-    drain, reset, replay = (
-        time.seconds // 3600 for time in (DRAIN_TIMEOUT, RESET_TIMEOUT, REPLAY_TIMEOUT)
-    )
-    rows = {row[0]: row[1:3] for row in table_rows(OPERATING, "task", "retries")}
-    assert rows["open"] == rows["reset"] == [f"{retries}", step]
-    assert rows["drain"] == [
-        f"{retries}, the first after {pause.seconds} s",
-        f"{drain} h, `drain_timeout`",
-    ]
-    assert rows["reset by hand"] == [f"{retries}", f"{reset} h, `reset_timeout`"]
-    assert rows["replay by hand"] == [f"{retries}", f"{replay} h, `replay_timeout`"]
-
-
 GUARDS = table_rows(guards.PAGE, "id", "guard")
 
 
@@ -182,6 +148,15 @@ def test_each_guard_names_tests_that_exist() -> None:
     for row in GUARDS:
         assert named(row[3]), row[0]
         assert all(written_at(text) for text in named(row[3]))
+
+
+def test_each_row_of_security_names_tests_that_exist() -> None:
+    text = (ROOT / "SECURITY.md").read_text()
+    rows = re.findall(r"^\| S(\d\d) \|", text, re.MULTILINE)
+    assert rows == [f"{number:02}" for number in range(1, 26)]
+    tests = re.findall(r"`(tests/\S+::\w+)`", text)
+    assert len({written_at(one).name for one in tests}) > 40
+    assert all((ROOT / one).is_file() for one in re.findall(r"`(tests/[^`:]+)`", text))
 
 
 def test_the_tier_of_each_guard_and_seeded_bug_is_what_the_marks_say() -> None:

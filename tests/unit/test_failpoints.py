@@ -20,6 +20,19 @@ def test_a_failpoint_is_inert_unless_switched_on() -> None:
     assert not failpoints._hits
 
 
+def test_what_is_installed_has_no_failpoints(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """G125: the package without a checkout around it, as a wheel or an image has it."""
+    monkeypatch.setattr(
+        failpoints, "__file__", str(tmp_path / "lib" / "tidemark" / "failpoints.py")
+    )
+    assert not failpoints.is_checkout()
+    monkeypatch.setenv(VARIABLE, "publish.before=raise")
+    monkeypatch.setattr(failpoints, "IS_CHECKOUT", failpoints.is_checkout())
+    hit("publish.before")
+
+
 def test_another_failpoint_is_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "publish.before=raise")
     hit("publish.after")

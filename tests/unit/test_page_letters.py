@@ -7,7 +7,7 @@ import pytest
 
 from tidemark.ledger.past import ReasonCount, ShownLetter
 from tidemark.page.html import page
-from tidemark.page.letters import readable, shown
+from tidemark.page.letters import MOST_SHOWN, fitting, readable, shown
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOSTILE = b'"><script>alert(1)</script>'
@@ -51,6 +51,41 @@ def test_what_a_record_holds_is_never_markup() -> None:
     body = page("letters.html", letters=[(found, readable)], reasons=[], seen=_Seen())
     assert "<script>" not in body
     assert "&lt;script&gt;" in body
+
+
+def bad(value: bytes) -> list[ShownLetter]:
+    return [letter(value, key=value, key_bytes=len(value), refused_rows=value.decode())] * 20
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"[" * 985 + b"]" * 985, b"[" * 19 + b"0," * 900 + b"0" + b"]" * 19, b'"' * 2000],
+    ids=["deep", "wide", "escaped"],
+)
+def test_a_page_has_a_bound_for_records(value: bytes) -> None:
+    """G123: brackets in brackets grow with their square, and a depth of 928 answered 500."""
+    shown = [(one, readable) for one in fitting(bad(value))]
+    body = page("letters.html", letters=shown, reasons=[], seen=_Seen())
+    assert len(body) < MOST_SHOWN + 20 * 1000
+    assert body.count("data-letter>") == 20
+
+
+def test_what_is_nested_deeply_is_shown_as_it_came() -> None:
+    """G123: 925 brackets are 860 KB with indentation, and more of them no parser reads."""
+    for depth in (21, 925, 985):
+        text = "[" * depth + "]" * depth
+        assert readable(shown(letter(text.encode()))["value"]) == text
+    assert readable(shown(letter(b"[" * 20 + b"]" * 20))["value"]).count("\n") == 38
+
+
+def test_a_record_that_is_too_long_takes_no_room_of_others() -> None:
+    """G123: it is named, and told where it can be seen."""
+    found = fitting([*bad(b'"' * 2000)[1:], letter(b'{"a": 1}')])
+    assert [one["is_left_out"] for one in found] == [True] * 19 + [False]
+    body = page(
+        "letters.html", letters=[(one, readable) for one in found], reasons=[], seen=_Seen()
+    )
+    assert body.count("has no room for it") == 19
 
 
 def test_who_may_not_read_records_is_told_their_number_alone() -> None:

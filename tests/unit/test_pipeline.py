@@ -327,9 +327,31 @@ def test_code_of_others_above_the_pipeline_is_never_its_project(
     assert Pipeline.load(own / "p.yaml").project == own.parent
 
 
+def test_where_everybody_may_write_the_pipeline_itself_rights_tell_nothing(tmp_path: Path) -> None:
+    """As on a disk without rights, or in a checkout of a CI that has no umask."""
+    own = tmp_path / "shared" / "mine"
+    own.mkdir(parents=True)
+    (tmp_path / "shared" / "jobs").mkdir()
+    (own / "p.yaml").write_text(MINIMAL)
+    for folder in (own, own.parent, own.parent / "jobs"):
+        folder.chmod(0o777)
+    assert Pipeline.load(own / "p.yaml").project == own.parent
+
+
 def test_yaml_that_would_run_code_is_refused(tmp_path: Path) -> None:
     text = MINIMAL + "transform: !!python/object/apply:os.system [ls]\n"
     assert "not YAML" in fault(tmp_path, text)
+
+
+def test_a_short_file_that_aliases_make_a_large_one_is_refused(tmp_path: Path) -> None:
+    """G126: ten lists of ten of the one before; and one that holds itself. A few are welcome."""
+    levels = [f"  l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 10)]
+    bomb = "\n".join([MINIMAL, "spark:", "  l0: &l0 [x]", *levels])
+    assert "p.yaml: not YAML: written out, it is" in fault(tmp_path, bomb)
+    assert "not YAML: written out" in fault(tmp_path, MINIMAL + "spark: &s {a: *s}\n")
+    assert "not YAML: written out" in fault(tmp_path, MINIMAL + f"spark: {'[' * 600}{']' * 600}\n")
+    batch = "batch: {max_records: &n 50, max_batches: *n}\n"
+    assert load(tmp_path, MINIMAL + batch).batch.max_batches == 50
 
 
 def test_a_registry_is_one_of_the_connections(tmp_path: Path) -> None:

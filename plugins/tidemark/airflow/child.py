@@ -19,6 +19,19 @@ def secrets(pipeline: Pipeline) -> dict[str, str]:
     return dict(connection.to_env() for connection in [*resolve(pipeline).values(), spark])
 
 
+def without_airflow() -> dict[str, str]:
+    """Airflow's own configuration, emptied: its keys and logins are nothing for a transform.
+
+    The hook of Spark's provider can set what a child inherits, and take nothing away.
+    """
+    return dict.fromkeys(filter(is_airflows, os.environ), "")
+
+
+def is_airflows(name: str) -> bool:
+    """Whether a variable is Airflow's configuration, as its Fernet key; no connection is."""
+    return name.startswith("AIRFLOW__")
+
+
 def python(pipeline: Pipeline) -> dict[str, str]:
     """This interpreter, its own spark-submit, the project, if code of it runs, and this package."""
     project = str(pipeline.project) if pipeline.has_code else ""

@@ -1,6 +1,7 @@
 """DrainOperator: one member of a run, started through spark-submit."""
 
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -16,7 +17,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from tidemark.airflow.child import PACKAGE, python, secrets
+from tidemark.airflow.child import PACKAGE, python, secrets, without_airflow
 from tidemark.airflow.failures import keep_code, names_by_exit_code
 from tidemark.airflow.lineage import seen, told
 from tidemark.airflow.link import RegionLink
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 LOG4J = PACKAGE / "spark" / "log4j2.properties"
 WORDS, LOGS = "TIDEMARK_SPARK_LOG", "TIDEMARK_SPARK_LOGS"
+_PRIVATE = "tidemark-spark-"
 """The variable that names the file for what Spark itself says, see spark/words.py."""
 
 GRACE_SECONDS = 3.0
@@ -92,6 +94,7 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
             raise
         finally:
             self._environment = {}
+        _forget(self._words)
         self._lineage = seen(self.pipeline, context, counts=False)  # close counts
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
@@ -120,7 +123,7 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
         Connection.get(self._conn_id)  # the hook itself would take a missing one to mean YARN
         hook = _hook_of(super()._get_hook)
         _refuse_to_publish(hook)
-        environment = {**(hook._env_vars or {}), **self._environment}
+        environment = {**without_airflow(), **(hook._env_vars or {}), **self._environment}
         if hook._connection["master"].startswith("local"):
             # The host's own name may not resolve, or to an address that is not there.
             environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -147,14 +150,25 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
 def _own_words(given: dict[str, str]) -> dict[str, str]:
     """Spark's JVM logs into a file of its own, so that the task's log is the run's alone."""
     known = os.environ | given
-    folder = known.get(LOGS) or tempfile.gettempdir()
-    words = known.get(WORDS) or f"{folder}/tidemark-spark-{uuid4()}.log"
+    words = known.get(WORDS) or f"{known.get(LOGS) or _private()}/tidemark-spark-{uuid4()}.log"
     options = [
         with_archive(known.get(OPTIONS, "")),
         f"-Dlog4j2.configurationFile={LOG4J.as_uri()}",
         f"-Dtidemark.spark.log={words}",
     ]
     return {WORDS: words, OPTIONS: " ".join(filter(None, options))}
+
+
+def _private() -> str:
+    """A folder that no other account can reach."""
+    return tempfile.mkdtemp(prefix=_PRIVATE)
+
+
+def _forget(words: str) -> None:
+    """Of a run in which all was well Spark's log is of no use, unless a person has chosen where."""
+    folder = Path(words).parent
+    if folder.name.startswith(_PRIVATE):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def entry_point() -> Path:

@@ -17,7 +17,7 @@ from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tidemark.airflow import results
-from tidemark.airflow.child import python, secrets
+from tidemark.airflow.child import is_airflows, python, secrets
 from tidemark.airflow.failures import keep_code, names_by_exit_code
 from tidemark.settings.pipeline import Pipeline
 
@@ -48,9 +48,10 @@ def replay_by_hand(path: str) -> results.Result:
     rows of the same batch.
     """
     context, pipeline = get_current_context(), Pipeline.load(path)
-    user = context["dag_run"].triggering_user_name or "airflow"
+    user = context["dag_run"].triggering_user_name or f"DAG {context['ti'].dag_id}"
     own = secrets(pipeline) | python(pipeline) | {"LOGNAME": user}
-    report = _answer([*arguments(path, context["params"])], os.environ | own)
+    known = {name: value for name, value in os.environ.items() if not is_airflows(name)}
+    report = _answer([*arguments(path, context["params"])], known | own)
     for line in results.replay_lines(report):
         log.info("%s", line)
     return report

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from socketserver import ThreadingMixIn
+from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
@@ -30,6 +31,25 @@ class Collector:
         from tidemark.operations.metrics import metrics_of
 
         return metrics_of(_measured(one) for one in self._pipelines)
+
+
+class Shared:
+    """One collection at a time: who asks while one is under way is given what it finds."""
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
+        self._lock = Lock()
+        self._found: list[Any] = []
+        self._done = 0
+
+    def collect(self) -> Iterator[Any]:
+        """What prometheus-client calls for a scrape."""
+        done = self._done
+        with self._lock:
+            if self._done == done:
+                self._found = [*self._collector.collect()]
+                self._done += 1
+            return iter(self._found)
 
 
 def _measured(pipeline: "Pipeline") -> "Measures":
@@ -72,7 +92,7 @@ def metrics(
         tell(f"not a pipeline: {fault}", "yellow")
     # Without auto-describe a collector is not asked when it is registered.
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Collector(wanted))
+    registry.register(Shared(Collector(wanted)))
     if serve:
         _serve(serve, registry)
     else:
@@ -92,12 +112,14 @@ def _serve(address: str, registry: Any) -> None:
     except (OSError, OverflowError) as error:
         raise AddressNotServed(address=address, cause=str(error)) from error
     tell(f"metrics on http://{host}:{server.server_port}/metrics; Ctrl-C ends it")
+    if not host.startswith("127.") and host != "localhost":
+        tell("whoever reaches this address can read them: there is no login", "yellow")
     with server:
         server.serve_forever()
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """A scrape that hangs holds up no other one."""
+    """Who hangs while it is answered holds up no other one."""
 
     daemon_threads = True
 

@@ -66,9 +66,10 @@ def actions(
     output: Format = Output.table,
     verbose: Verbose = False,
 ) -> None:
-    """List what people did to regions besides resets: purges, renamings, drops; newest first.
+    """List what people did to regions besides resets: purges, renamings, overrides; newest first.
 
-    Also of regions that are gone. Each with who, when, why, and what became of it.
+    Also of regions that are gone. Each with who, when, why, and what became of it. Who is as the
+    machine or Airflow names the person; login is the role that Postgres knew.
 
       tidemark region actions
       tidemark region actions flights -o json
@@ -79,9 +80,9 @@ def actions(
     if output is Output.json:
         print_json([plain(one) for one in found])
         return
-    rows = [(one.at, one.region, one.kind, one.requested_by, one.why, _told(one.details))
-            for one in found]  # fmt: skip
-    print_table(("at", "region", "what", "who", "why", "details"), rows)
+    rows = [(one.at, one.region, one.kind, one.requested_by, one.database_user, one.why,
+             _told(one.details)) for one in found]  # fmt: skip
+    print_table(("at", "region", "what", "who", "login", "why", "details"), rows)
 
 
 def _told(details: dict[str, object]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemark.cli.following import followed
+from tidemark.cli.order import whoami
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_line
 from tidemark.cli.progress import moving
 from tidemark.cli.project import PipelineFile, connections_of, prepare_spark
@@ -135,6 +136,7 @@ def _run(
             bounds=limits,
             executor_of=_spark,
             overrides=overrides,
+            who=whoami(),
         )
 
 

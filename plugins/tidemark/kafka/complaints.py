@@ -56,7 +56,9 @@ class Complaints:
         if error.code() in PASSING or event.topic() is None:
             self.note(error, None if event.topic() is None else log.partition)
             return None
-        return Unreadable(f"{error.name()}: {error.str()}", event.offset())
+        is_packed = error.code() == KafkaError._BAD_COMPRESSION
+        why = f"{error.name()}: {error.str()}"
+        return Unreadable(why, event.offset(), is_packed=is_packed)
 
     def silence(
         self, log: PartitionLog, position: int, seconds: float

@@ -55,6 +55,9 @@ FETCH_BYTES = range(64 << 10, 1 << 20)
 BYTES_AN_OFFSET = 1024
 """Asked for beyond that; where records are larger, a batch comes all the same."""
 
+BATCH_BY_BATCH: Settings = {"fetch.message.max.bytes": 1, "queued.min.messages": 1}
+"""The client asks for one batch once it has given out the one before."""
+
 MEMBERSHIP = (
     "group.protocol",
     "group.protocol.type",

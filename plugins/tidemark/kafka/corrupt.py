@@ -45,8 +45,10 @@ class Unreadable(Exception):
     It goes on at offsets that it takes from the bytes of records.
     """
 
-    def __init__(self, why: str, batch: int = UNTOLD) -> None:
+    def __init__(self, why: str, batch: int = UNTOLD, *, is_packed: bool = False) -> None:
         super().__init__(why)
+        self.is_packed = is_packed
+        """Its checksum is right, and it does not unpack within what the client takes."""
         self.batch = batch
         """Its first offset as the client tells it: the same wherever reading began."""
 

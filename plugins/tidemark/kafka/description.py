@@ -16,6 +16,7 @@ from typing import Any
 
 from tidemark.errors import TidemarkError, retold, told
 from tidemark.kafka.admin import SECONDS, Admin, request
+from tidemark.kafka.child import environment
 from tidemark.kafka.errors import GroupDescriptionDied, GroupNotDescribed
 from tidemark.kafka.holders import GroupState, Holder, group_state
 from tidemark.model.offsets import TopicPartition
@@ -42,7 +43,6 @@ def describe_group(config: Mapping[str, str], group_id: str) -> GroupState:
     if _EXPENDABLE.is_set():
         return _state(_ask(config, group_id, SECONDS))
     question = {"config": dict(config), "group_id": group_id, "seconds": SECONDS}
-    path = os.pathsep.join(filter(None, sys.path))
     try:
         asked = subprocess.run(  # noqa: S603 (our own program)
             CHILD,
@@ -50,7 +50,7 @@ def describe_group(config: Mapping[str, str], group_id: str) -> GroupState:
             capture_output=True,
             text=True,
             timeout=LONGEST_SECONDS,
-            env=os.environ | {"PYTHONPATH": path},
+            env=environment(),
             check=False,
         )
     except subprocess.TimeoutExpired:

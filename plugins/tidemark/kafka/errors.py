@@ -337,13 +337,23 @@ class BatchUnreadable(CorruptRecord):
     offset: int
     cause: str | None = None
     """What was found there; None: a worker died of it, and other processes do."""
+    is_packed: bool = False
+    """Its checksum is right, and it does not unpack."""
 
     def __str__(self) -> str:
         cause = self.cause
         if cause is None:
             cause = "a worker died, and reading there ends the process or gives no record"
+        where = f"{TopicPartition(self.topic, self.partition)}@{self.offset}"
+        if self.is_packed:
+            return (
+                f"{where} does not unpack, though its checksum is right: {cause}. It may be larger"
+                " than the client takes (receive.message.max.bytes, 100 MB); then"
+                " kafka.max_unpacked_bytes in the pipeline file lets it be read, and what is too"
+                " large becomes a dead letter. Else it is corrupt. Nothing was skipped"
+            )
         return (
-            f"{TopicPartition(self.topic, self.partition)}@{self.offset} is corrupt in Kafka:"
+            f"{where} is corrupt in Kafka:"
             f" {cause}. Nothing was skipped. Restore the records, then run again"
         )
 

@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from tidemark.errors import CorruptRecord, JobFailed
+from tidemark.kafka.config import BATCH_BY_BATCH
 from tidemark.kafka.corrupt import DIED, UNTOLD, extent
 from tidemark.kafka.errors import BatchUnreadable, CorruptRange, RangeNotLeftOut
 from tidemark.kafka.facts import Broker
-from tidemark.kafka.probe import BATCH_BY_BATCH, Look, looking, probing
+from tidemark.kafka.probe import Look, looking, probing
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 
 log = logging.getLogger(__name__)

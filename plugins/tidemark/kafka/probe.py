@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
+from tidemark.kafka.child import environment
+from tidemark.kafka.config import BATCH_BY_BATCH
 from tidemark.kafka.corrupt import DIED, UNTOLD
 from tidemark.kafka.position import span_of_one
 from tidemark.kafka.spans import met_in
@@ -26,9 +28,6 @@ HANG_SECONDS = 30
 SECONDS = 120
 """For all looks of one process; what comes later meets UNTOLD at once."""
 
-BATCH_BY_BATCH = {"fetch.message.max.bytes": 1, "queued.min.messages": 1}
-"""Of the client's settings: it asks for one batch once it has given out the one before."""
-
 OF_ITSELF = {
     signal.SIGABRT,
     signal.SIGALRM,
@@ -38,6 +37,7 @@ OF_ITSELF = {
     signal.SIGSEGV,
 }
 """What a look dies of that Kafka's client aborts or hangs; any other signal was sent to it."""
+
 
 Look = Callable[[Span], tuple[int, int | None]]
 
@@ -54,7 +54,7 @@ def looking(config: Mapping[str, Any], seconds: float = SECONDS) -> Iterator[Loo
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env=environment(),
     )
     answers, questions = process.stdout, process.stdin
     if answers is None or questions is None:

@@ -11,12 +11,17 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidemark.kafka.client import Client, client_for
 from tidemark.kafka.complaints import Complaints
-from tidemark.kafka.config import fetching, reader_config
+from tidemark.kafka.config import BATCH_BY_BATCH, fetching, reader_config
+from tidemark.kafka.corrupt import Unreadable
 from tidemark.kafka.partition_log import PartitionLog
 from tidemark.kafka.progress import Progress
 from tidemark.model.offsets import TopicPartition
 
 _LIST = 2000
+_LIST_BYTES = 16 << 20
+"""Of the records that are taken from the client at once: it holds them a second time."""
+_FIRST_LIST = 100
+"""Records taken at once while their sizes are not known."""
 _POLL_SECONDS = 0.5
 
 
@@ -24,11 +29,17 @@ class Reading:
     """Spans of different partitions, read side by side; one that is at its end is let go."""
 
     def __init__(
-        self, config: Mapping[str, Any], spans: Sequence[Progress], no_progress_seconds: float
+        self,
+        config: Mapping[str, Any],
+        spans: Sequence[Progress],
+        no_progress_seconds: float,
+        max_unpacked: int | None = None,
     ) -> None:
+        """`max_unpacked` are bytes for a batch that needs more than the client takes."""
         self._complaints = Complaints(config.get("bootstrap.servers"))
         self._config = reader_config({**fetching([one.span for one in spans]), **config})
         self._seconds = no_progress_seconds
+        self._max_unpacked = max_unpacked
         self._spans = {one.span.topic_partition: one for one in spans}
         if len(self._spans) < len(spans):
             raise ValueError("two spans of one partition can't be read at once")
@@ -37,6 +48,7 @@ class Reading:
         self._kind = Message.partition if is_one_topic else _partition
         self._client: Client
         self._left = 0
+        self._most = _FIRST_LIST
         self._still = 0.0
         """Seconds of waiting in which no span moved: who is busy with some does not wait."""
         self._done: set[TopicPartition] = set()
@@ -56,8 +68,21 @@ class Reading:
                 while self._open and not self._client.is_poisoned:
                     yield from self._advance()
             for progress in self._open.values():
-                if progress.unreadable:
+                if progress.unreadable and not self._has_widened(progress.unreadable):
                     raise progress.unreadable
+                progress.unreadable = None
+
+    def _has_widened(self, met: Unreadable) -> bool:
+        """Whether the next client takes what this one could not unpack: batch by batch, from there.
+
+        Only once: what does not unpack then is corrupt.
+        """
+        if not met.is_packed or self._max_unpacked is None:
+            return False
+        room = {"receive.message.max.bytes": self._max_unpacked}
+        self._config = {**self._config, **BATCH_BY_BATCH, **room}
+        self._max_unpacked = None
+        return True
 
     @contextmanager
     def _assigned(self) -> Iterator[None]:
@@ -88,8 +113,11 @@ class Reading:
         consume(n) would wait for n records, which spans with gaps need not have.
         """
         taken: list[Message] = self._client.consumer.consume(1, _POLL_SECONDS)
-        if taken and self._left > 1:
-            taken += self._client.consumer.consume(min(_LIST, self._left - 1), 0)
+        if taken and self._left > 1 and self._most > 1:
+            taken += self._client.consumer.consume(min(self._most, self._left) - 1, 0)
+        size = sum(map(len, taken))
+        if size:
+            self._most = max(1, min(_LIST, _LIST_BYTES * len(taken) // size))
         return taken
 
     def _parted(self, taken: list[Message]) -> dict[TopicPartition, list[Message]]:

@@ -21,6 +21,7 @@ def read_spans(
     *,
     read_up_to: Mapping[TopicPartition, LogPosition] | None = None,
     no_progress_seconds: float = 60.0,
+    max_unpacked: int | None = None,
 ) -> Iterator[list[Message]]:
     """Yield all visible records of the spans, none outside them, in lists of one span each.
 
@@ -29,7 +30,8 @@ def read_spans(
     many offsets hold no record (markers, aborted or compacted records). Memory is bounded by the
     queue settings, not by the spans. `read_up_to` is the position after the last record before a
     span: fetching begins there, so that a rewritten log is noticed (KIP-320). The epoch of that
-    record says nothing of a later offset: markers may be of a newer leader.
+    record says nothing of a later offset: markers may be of a newer leader. `max_unpacked` are the
+    bytes that a compressed batch may unpack to where the client's own limit is less.
 
     Raises:
         CorruptRecord: what comes next in a span is corrupt; all before it was yielded. The consumer
@@ -40,7 +42,7 @@ def read_spans(
     """
     positions = read_up_to or {}
     parts = [Progress(span, positions.get(span.topic_partition)) for span in spans]
-    reading = Reading(config, parts, no_progress_seconds)
+    reading = Reading(config, parts, no_progress_seconds, max_unpacked)
     try:
         yield from reading.lists()
     except Unreadable as error:
@@ -50,6 +52,7 @@ def read_spans(
             partition=stuck.span.partition,
             offset=stuck.position,
             cause=str(error),
+            is_packed=error.is_packed,
         ) from error
 
 

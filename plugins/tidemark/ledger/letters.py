@@ -29,8 +29,9 @@ class KeptLetter:
     letter: DeadLetter
     headers: list[dict[str, Any]] | None
     """None: the client could not give them."""
-    refused_rows: list[Any] | dict[str, list[Any]] | None
-    """The record's rows as the transform made them, if the target refused them; else None."""
+    refused_rows: list[Any] | dict[str, list[Any]] | str | None
+    """The record's rows as the transform made them, if the target refused them; else None. A text
+    begins their JSON, where they are cut."""
     published_at: datetime
     """When its batch was."""
     replayed_seq: int | None
@@ -87,10 +88,10 @@ def of_filter(meant: LetterFilter) -> dict[str, Any]:
 
 def kept(row: tuple[Any, ...]) -> KeptLetter:
     """A dead letter of a row that a statement has found."""
-    seq, topic, partition, offset, timestamp_ms, key, value, headers, reason, detail, *rest = row
-    letter = DeadLetter(
-        topic, partition, offset, timestamp_ms, _bytes(key), _bytes(value), (), reason, detail
-    )
+    seq, topic, partition, offset, timestamp_ms, key, value, headers, *rest = row
+    reason, detail, digest, whole_bytes, *rest = rest
+    record = topic, partition, offset, timestamp_ms, _bytes(key), _bytes(value), ()
+    letter = DeadLetter(*record, reason, detail, _bytes(digest), whole_bytes)
     return KeptLetter(seq, letter, headers, *rest[:3])
 
 

@@ -123,6 +123,8 @@ class Action:
     requested_by: str
     why: str
     details: dict[str, Any]
+    database_user: str
+    """The role that was logged in to Postgres."""
 
 
 class Looks(Lookup):

@@ -140,3 +140,5 @@ class ShownLetter:
     value: bytes | None
     value_bytes: int | None
     refused_rows: str | None
+    whole_bytes: int | None = None
+    """Of the whole record, where the ledger keeps only its beginning."""

@@ -46,9 +46,16 @@ def sent_letters(cursor: Cursor, region: str, batch: Unsent, topic: str) -> Iter
 
 
 def _told(
-    topic: str, partition: int, offset: int, timestamp_ms: int | None, reason: str, detail: str
+    topic: str,
+    partition: int,
+    offset: int,
+    timestamp_ms: int | None,
+    reason: str,
+    detail: str,
+    digest: memoryview | None,
+    whole_bytes: int | None,
 ) -> Headers:
-    """Where the record stands, and why it is no row."""
+    """Where the record stands, why it is no row, and how long it is where it is cut."""
     timestamp = None if timestamp_ms is None else str(timestamp_ms).encode()
     return (
         ("topic", topic.encode()),
@@ -57,7 +64,15 @@ def _told(
         ("timestamp", timestamp),
         ("reason", reason.encode()),
         ("detail", detail[:DETAIL].encode()),
+        *_whole(_bytes(digest), whole_bytes),
     )
+
+
+def _whole(digest: bytes | None, size: int | None) -> Headers:
+    """Nothing where key, value and headers are the record's own."""
+    if size is None or digest is None:
+        return ()
+    return ("whole-bytes", str(size).encode()), ("whole-sha256", digest.hex().encode())
 
 
 def _original(headers: list[dict[str, object]] | None) -> Headers:

@@ -9,6 +9,7 @@ from psycopg2.extensions import cursor as Cursor
 from psycopg2.extras import Json
 
 from tidemark.ledger import regions, rewinds
+from tidemark.ledger.actions import Order, write_action
 from tidemark.model.facts import Facts, LogEnd
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.state import FinishedReset, Mirrored, Partition, RegionState
@@ -123,6 +124,10 @@ class Settling:
             overrides=list(request.overrides),
             remarks=remarks,
         )
+        if request.overrides:
+            order = Order(request.who, f"run {request.run_id}")
+            given = {"epoch": epoch, "overrides": list(request.overrides)}
+            write_action(self.cursor, self.region, "override", order, given)
 
     def log_ends(self) -> dict[TopicPartition, LogEnd]:
         """Where the logs ended when the newest run opened; empty before the first run."""

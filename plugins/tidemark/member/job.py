@@ -116,7 +116,8 @@ def movers_of(pipeline: Pipeline, schemas: Mapping[str, pa.Schema]) -> Movers:
                 is_sent=name == pipeline.sent_target,
             )
             for name, settings in pipeline.all_targets.items()
-        )
+        ),
+        pipeline.dead_letters.kept_bytes,
     )
 
 

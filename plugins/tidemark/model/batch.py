@@ -172,6 +172,10 @@ class DeadLetter:
     """A key that is not UTF-8 is bytes. None: the client could not give them."""
     reason: str
     detail: str
+    hash: bytes | None = None
+    """Of the whole record, see `record_hash`; None: the record was not at hand."""
+    whole_bytes: int | None = None
+    """Of its key, value and headers, where only their beginning is kept; None: all is."""
 
 
 class Executor(Protocol):

@@ -63,6 +63,8 @@ def as_line(one: KeptLetter) -> dict[str, Any]:
         "value_base64": _base64(letter.value),
         "headers": one.headers,
         "refused_rows": one.refused_rows,
+        "sha256": None if letter.hash is None else letter.hash.hex(),
+        "whole_bytes": letter.whole_bytes,
         "replayed_seq": one.replayed_seq,
     }
 

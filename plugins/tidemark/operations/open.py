@@ -19,7 +19,7 @@ from tidemark.operations.region import Connections, Region, mirror_seen, region_
 from tidemark.operations.schemas import taken
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.changes import Tables
-from tidemark.protocol.open import OpenRequest
+from tidemark.protocol.open import UNKNOWN, OpenRequest
 from tidemark.protocol.settle import Settled, settle
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
@@ -49,12 +49,14 @@ def open_run(
     bounds: Bounds,
     overrides: Sequence[str] = (),
     members_come: bool = True,
+    who: str = UNKNOWN,
 ) -> Opened:
     """The region has a new epoch with this run, its target offsets, and Kafka equals the ledger.
 
     The ledger's schema is brought up to date first. Running it again opens again: a new epoch.
-    An override goes to one open: one that an earlier open of this run had is left out, and a remark
-    says so. Corrupt ranges go to every open of the run until they are passed.
+    The ledger keeps who gave the overrides. One goes to one open: one that an earlier open of this
+    run had is left out, and a remark says so. Corrupt ranges go to every open of the run until they
+    are passed.
     Where no member comes after it, an earlier epoch of the run has done its work, or nobody does: a
     run that is closed stays so, and one that has reached its targets is not given later ones.
 
@@ -96,6 +98,7 @@ def open_run(
         request = replace(
             open_request(region, run_id, bounds, facts, epoch),
             overrides=given,
+            who=who,
             used_up=used_up,
             mirrored=mirror_seen(region, offsets).mirrored,
             added=columns.added,

@@ -1,16 +1,24 @@
 """A purge of dead letters from outside: those of old batches, with an audit row."""
 
+import logging
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+import psycopg2
+
+from tidemark.errors import TidemarkError
 from tidemark.ledger import purging
 from tidemark.ledger.actions import Order
 from tidemark.ledger.looks import Looks
+from tidemark.member.retire import TIDYING_SECONDS
 from tidemark.model.dead_letters import LetterFilter
-from tidemark.operations.region import Connections, region_of
+from tidemark.operations.region import Connections, Region, region_of
 from tidemark.settings.pipeline import Pipeline
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +73,18 @@ def purge_letters(
             left,
             unsent,
         )
+
+
+def purge_old(region: Region) -> None:
+    """What `dead_letters.retain_days` no longer wants is gone; best effort, for a bounded time."""
+    days = region.pipeline.dead_letters.retain_days
+    if days is None:
+        return
+    engine, deadline = region.ledger.engine, time.monotonic() + TIDYING_SECONDS
+    order = Order("retention", f"dead_letters.retain_days: {days}")
+    try:
+        meant = LetterFilter(until=Looks(engine).now() - timedelta(days=days))
+        while purging.purge(engine, region.name, meant, order) and time.monotonic() < deadline:
+            pass
+    except (TidemarkError, psycopg2.Error) as error:
+        log.warning("old dead letters were not purged: %s", error)

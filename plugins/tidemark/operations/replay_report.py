@@ -65,7 +65,9 @@ def _decoding(pipeline: Pipeline, connections: Connections) -> Decode:
     decoder, schema = RecordDecoder(spec.decoding), spec.schema
 
     def decoded(letters: list[KeptLetter]) -> tuple[int, Counter[str]]:
-        rows, rejected = decode_block(decoder, [record_of(one) for one in letters], schema)
+        rows, rejected = decode_block(
+            decoder, [record_of(one, spec.kafka) for one in letters], schema
+        )
         return rows.num_rows, Counter(str(one.reason) for one in rejected)
 
     return decoded

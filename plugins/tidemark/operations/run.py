@@ -13,9 +13,11 @@ from tidemark.model.bounds import Bounds
 from tidemark.operations.drain import ExecutorOf, drain_run
 from tidemark.operations.errors import GroupIsAtWork, RunNotClosed
 from tidemark.operations.open import open_run
+from tidemark.operations.purge import purge_old
 from tidemark.operations.region import Connections, Region, region_of
 from tidemark.operations.reset import reset_region
 from tidemark.protocol.close import Closed, close, fail
+from tidemark.protocol.open import UNKNOWN
 from tidemark.settings.pipeline import Pipeline
 from tidemark.tracing.traced import traced_run
 
@@ -50,6 +52,7 @@ def close_run(pipeline: Pipeline, connections: Connections, *, run_id: str) -> C
             retire(region.ledger.engine, region.name)
             epoch = closed.checkpoint.epoch
             prune(region.ledger, region.name, epoch, pipeline.retain_checkpoints)
+            purge_old(region)
         return closed
 
 
@@ -79,6 +82,7 @@ def run(
     bounds: Bounds,
     executor_of: ExecutorOf,
     overrides: Sequence[str] = (),
+    who: str = UNKNOWN,
 ) -> Closed:
     """The same run without Airflow: open, drain as one member, close; reset when it fails.
 
@@ -92,7 +96,7 @@ def run(
         with region_of(pipeline, connections) as region:
             _let_the_dead_leave(region)
     with traced_run("run", pipeline.region, run_id):
-        open_run(pipeline, connections, run_id=run_id, bounds=bounds, overrides=overrides)
+        open_run(pipeline, connections, run_id=run_id, bounds=bounds, overrides=overrides, who=who)
         try:
             drain_run(
                 pipeline, connections, run_id=run_id, member_name="cli", executor_of=executor_of

@@ -19,7 +19,7 @@ from tidemark.page.given import PATIENCE, Given, connection, connections_of
 from tidemark.page.html import age, page
 from tidemark.page.lags import lags
 from tidemark.page.ledgers import impatient, next_offsets, standings
-from tidemark.page.letters import readable, shown
+from tidemark.page.letters import fitting, readable
 from tidemark.page.question import Answer, Question
 from tidemark.page.region import RegionView, region_view
 from tidemark.page.seen import SeenRegion
@@ -51,7 +51,7 @@ def _region(regions: Regions, given: Given, reset: list[str] | None, shows_recor
     """The page of one region; records of dead letters only if they may be shown."""
     [seen] = regions
     view = region_view(seen, given, shows_records=shows_records)
-    letters = [(shown(one), readable) for one in view.letters] if shows_records else None
+    letters = [(one, readable) for one in fitting(view.letters)] if shows_records else None
     parts = {"letters": letters, "reasons": view.reasons, "reset": reset}
     return _html("region.html", **_shown(seen, view), **parts)
 

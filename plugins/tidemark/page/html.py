@@ -1,6 +1,5 @@
 """Pages from their templates: what they are given is text, never markup, but for our own SVG."""
 
-import json
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -11,6 +10,7 @@ from markupsafe import Markup
 
 from tidemark import __version__
 from tidemark.model.amount import amount
+from tidemark.page.letters import as_json
 from tidemark.page.sparkline import rate, sparkline
 
 STATIC = {
@@ -82,10 +82,6 @@ def _prose(text: str) -> Markup:
     )
 
 
-def _as_json(value: Any) -> str:
-    return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False)
-
-
 _environment = Environment(
     loader=PackageLoader("tidemark.page"),
     autoescape=True,
@@ -99,7 +95,7 @@ _environment.filters |= {
     "age": age,
     "seconds": _seconds,
     "time": _time,
-    "as_json": _as_json,
+    "as_json": as_json,
     "prose": _prose,
     "sparkline": sparkline,
     "rate": rate,

@@ -2,7 +2,11 @@
 
 import base64
 import json
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
+
+from markupsafe import escape
 
 from tidemark.ledger.past import ShownLetter
 from tidemark.model.amount import amount
@@ -10,6 +14,33 @@ from tidemark.model.plain import plain
 
 _FRAMED = 5
 """Bytes of a schema id: a zero, then the id."""
+
+MOST_SHOWN = 256 << 10
+"""Bytes that the records of a page's dead letters take, as markup; each has its share."""
+
+_DEEPEST = 20
+"""Levels of JSON that are shown as such: each one indents all that it holds."""
+
+_FOREIGN = ("key", "value", "refused_rows")
+
+
+def fitting(letters: Sequence[ShownLetter]) -> list[dict[str, Any]]:
+    """What is shown of each: no record takes the room of another."""
+    return [_fitting(shown(one), MOST_SHOWN // len(letters)) for one in letters]
+
+
+def _fitting(told: dict[str, Any], room: int) -> dict[str, Any]:
+    """The same; if it is too long not as JSON; if still, without the record."""
+    if _cost(told) <= room:
+        return told
+    plain = told | {name: _but_json(told[name]) for name in ("key", "value")}
+    if _cost(plain) <= room:
+        return plain
+    return told | dict.fromkeys(_FOREIGN) | {"is_left_out": True}
+
+
+def _but_json(told: dict[str, Any] | None) -> dict[str, Any] | None:
+    return told and {name: value for name, value in told.items() if name != "json"}
 
 
 def shown(letter: ShownLetter) -> dict[str, Any]:
@@ -26,6 +57,8 @@ def shown(letter: ShownLetter) -> dict[str, Any]:
         "key": _told(letter.key, letter.key_bytes),
         "value": _told(letter.value, letter.value_bytes),
         "refused_rows": _parsed(letter.refused_rows),
+        "whole_bytes": letter.whole_bytes,
+        "is_left_out": False,
     }
 
 
@@ -56,6 +89,17 @@ def _told(data: bytes | None, size: int | None) -> dict[str, Any] | None:
     return told | ({"text": text} if found is None else {"text": text, "json": found})
 
 
+def _cost(told: dict[str, Any]) -> int:
+    """Bytes of its markup, about: once for eyes, and once to be copied."""
+    shapes = (*(readable(told[name]) for name in ("key", "value")), as_json(told["refused_rows"]))
+    return sum(len(escape(text).encode()) for text in (*shapes, as_json(told)))
+
+
+def as_json(value: Any) -> str:
+    """For a person to read, or to copy."""
+    return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False)
+
+
 def _text(data: bytes, *, is_cut: bool) -> str | None:
     """UTF-8 without control characters; a cut may go through a character."""
     try:
@@ -66,7 +110,15 @@ def _text(data: bytes, *, is_cut: bool) -> str | None:
 
 
 def _parsed(text: str | None) -> Any:
+    if not text or _depth(text) > _DEEPEST:
+        return None
     try:
-        return json.loads(text) if text else None
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def _depth(text: str) -> int:
+    """How deeply its brackets are nested, those in its texts included."""
+    steps = ((one in "[{") - (one in "]}") for one in text)
+    return max(accumulate(steps), default=0)

@@ -5,10 +5,15 @@ Kafka transaction: see `output.py`.
 """
 
 from tidemark import failpoints
-from tidemark.errors import Fenced
+from tidemark.errors import Fenced, OutputTooLarge
 from tidemark.model.batch import Checkpoint
 from tidemark.model.offsets import Offsets
-from tidemark.protocol.errors import MirrorOvertaken, MirrorReadBackDiffers, MirrorsTookOver
+from tidemark.protocol.errors import (
+    MirrorEpochPassed,
+    MirrorOvertaken,
+    MirrorReadBackDiffers,
+    MirrorsTookOver,
+)
 from tidemark.protocol.output import Due, due
 from tidemark.protocol.ports import Deciding, Group, Ledger
 
@@ -57,9 +62,21 @@ def mirror(
             overtaken += 1
             if overtaken == ATTEMPTS:
                 raise MirrorsTookOver(region=region, epoch=epoch) from error
+        except OutputTooLarge as error:
+            _refuse_passed(ledger, region, epoch, error)
+            raise
         else:
             if done.is_all:
                 return done.checkpoint
+
+
+def _refuse_passed(
+    ledger: Ledger[Deciding], region: str, epoch: int, error: OutputTooLarge
+) -> None:
+    """A writer that stood still can't tell its transaction's time-out from a newer writer."""
+    now_at = ledger.merged_checkpoint(region).epoch
+    if now_at != epoch:
+        raise MirrorEpochPassed(region=region, epoch=epoch, now_at=now_at) from error
 
 
 def _mirror(

@@ -41,6 +41,9 @@ ACCEPT_DATA_LOSS = "accept_data_loss"
 ACCEPT_CHANGES = "accept_changes"
 """The override that goes on with another configuration than the checkpoint was made with."""
 
+UNKNOWN = "unknown"
+"""Who gave an override, where nobody says."""
+
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
@@ -67,6 +70,8 @@ class OpenRequest:
     transform knows them."""
     remarks: tuple[str, ...] = ()
     """What was found before, and stops nothing."""
+    who: str = UNKNOWN
+    """Who gave the overrides."""
     max_consecutive_resets: int | None = None
     is_over: bool = False
     """An earlier epoch of the run has read all that it was to read, and no member comes any more:

@@ -13,10 +13,11 @@ def project_of(file: Path) -> Path:
     """The nearest folder above the pipeline file with jobs/ in it; the file's own if there is none.
 
     It ends at the root of the file's repository or bundle, and below the first folder that others
-    may write, or that is another account's: what they put there would be run as the driver.
+    may write, or that is another account's: what they put there would be run as the driver. Where
+    everybody may write the file's own folder, as on a disk without rights, this tells nothing.
     """
     own = file.resolve().parent
-    owners = {0, os.geteuid(), own.stat().st_uid} if own.exists() else set()
+    owners = None if _is_everybodys(own) else {0, os.geteuid(), own.stat().st_uid}
     for folder in (own, *own.parents):
         if folder != own and not _is_ours(folder, owners):
             break
@@ -27,15 +28,19 @@ def project_of(file: Path) -> Path:
     return own
 
 
-def _is_ours(folder: Path, owners: set[int]) -> bool:
-    """A folder of these owners, which nobody else may write."""
-    try:
-        found = folder.stat()
-    except OSError:
-        return False
-    groups = {0, *os.getgroups()}
+def _is_everybodys(folder: Path) -> bool:
+    """One that is gone is nobody's secret."""
+    if not folder.exists():
+        return True
+    mode = folder.stat().st_mode
+    return bool(mode & stat.S_IWOTH) and not mode & stat.S_ISVTX
+
+
+def _is_ours(folder: Path, owners: set[int] | None) -> bool:
+    """A folder of these owners, which nobody else may write; None: any folder."""
+    if not folder.is_dir() or owners is None:
+        return folder.is_dir()
+    found = folder.stat()
     is_others = found.st_mode & stat.S_IWOTH
-    is_foreign = found.st_mode & stat.S_IWGRP and found.st_gid not in groups
-    return (
-        stat.S_ISDIR(found.st_mode) and found.st_uid in owners and not is_others and not is_foreign
-    )
+    is_foreign = found.st_mode & stat.S_IWGRP and found.st_gid not in {0, *os.getgroups()}
+    return found.st_uid in owners and not is_others and not is_foreign

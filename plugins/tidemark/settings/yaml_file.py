@@ -1,6 +1,7 @@
 """A YAML file: what it holds, and each fault by file, line and key."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 _NAME = "[key]"
 """What pydantic adds to the location of a key that is wrong itself."""
+
+MOST_NODES = 100_000
+"""Keys and values of a file, with each alias written out."""
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Airflow reads each file whenever it parses the DAGs: libyaml takes a tenth of the time."""
@@ -44,9 +48,38 @@ def _parsed(text: str) -> tuple[yaml.Node | None, Any]:
     loader = LOADER(text)
     try:
         root = loader.get_single_node()
+        _refuse_bombs(root)
         return root, root and loader.construct_document(root)
     finally:
         loader.dispose()
+
+
+def _refuse_bombs(root: yaml.Node | None) -> None:
+    """Aliases may say a thing again, but not so often that a short file becomes a large one.
+
+    Raises:
+        YAMLError: they do, or a node holds itself.
+    """
+    try:
+        size = 0 if root is None else _size(root, {})
+    except RecursionError:
+        size = inf
+    if root is not None and size > MOST_NODES:
+        problem = f"written out, it is deeper than a file can be, or has over {MOST_NODES:,} values"
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=root.start_mark)
+
+
+def _size(node: yaml.Node, known: dict[int, float]) -> float:
+    """Nodes below this one, each alias written out; infinite where it holds itself."""
+    if id(node) not in known:
+        known[id(node)] = inf  # until it is known: who meets it below itself adds that
+        known[id(node)] = 1 + sum(_size(one, known) for one in _children(node))
+    return known[id(node)]
+
+
+def _children(node: yaml.Node) -> Iterator[yaml.Node]:
+    for one in node.value if isinstance(node, yaml.CollectionNode) else ():
+        yield from one if isinstance(one, tuple) else (one,)
 
 
 def faults(

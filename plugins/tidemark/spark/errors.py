@@ -9,6 +9,7 @@ from tidemark.errors import (
     IncompleteRead,
     InvalidSettings,
     JobFailed,
+    Refused,
     SchemaMismatch,
     TransformFailed,
 )
@@ -21,6 +22,25 @@ AnswerPart = Literal["answer", "rows", "rejection"]
 """Of what a decoder returns: all of it, its rows, or one rejection."""
 
 _NOTHING = "nothing of the batch became visible"
+
+
+class CutLetterNotWhole(Refused):
+    """A dead letter keeps the beginning of its record, and Kafka does not give the rest."""
+
+    span: Span
+    """Of the record alone."""
+    whole_bytes: int
+    found: str
+    """What Kafka has in its place."""
+
+    def __str__(self) -> str:
+        where = f"{self.span.topic_partition}@{self.span.start}"
+        return (
+            f"of the record {where} the ledger keeps only the beginning (it has"
+            f" {self.whole_bytes} bytes, see dead_letters.max_bytes), and it can't be read again:"
+            f" {self.found}. Nothing was published. Choose others by --partition, --reason,"
+            " --since and --until, or purge it"
+        )
 
 
 class SparkNotStarted(JobFailed):

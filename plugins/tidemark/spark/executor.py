@@ -104,7 +104,7 @@ class SparkExecutor:
         """
         reading, writing = specs_of_batch(self._spec, batch, self.output_schemas())
         what = f"region {batch.region}, batch {batch.seq}"
-        with self._jobs.running(self._context, what), self._failures():
+        with self._failures(), self._jobs.running(self._context, what):
             if isinstance(self._transform, ArrowTransform | None):
                 given = wire_schema(reading.schema)
                 direct = Direct(reading, writing, given, self._transform, what)

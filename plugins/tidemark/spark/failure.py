@@ -20,7 +20,7 @@ from pyspark.errors import QueryExecutionException, UnknownException
 from tidemark.errors import TidemarkError, retold, told
 from tidemark.spark.cause import cause
 from tidemark.spark.errors import JvmEnded, SparkJobFailed, TaskRaised, TransformRaised
-from tidemark.spark.words import words_file
+from tidemark.spark.words import told_file
 
 _MAY_PASS = (OSError, MemoryError, Py4JError, QueryExecutionException, UnknownException)
 """What Spark, the machine or the network raises. Everything else that ends a job is an exception
@@ -80,11 +80,11 @@ def failed(error: Exception, token: str, *, is_jvm_gone: bool = False) -> Tidema
     if ours := recognised(str(error), token):
         return ours
     if is_jvm_gone:
-        return JvmEnded(log=str(words_file()))
+        return JvmEnded(log=told_file())
     if isinstance(error, _MAY_PASS):
         return SparkJobFailed(
             cause=cause(error),
-            log=str(words_file()),
+            log=told_file(),
             is_of_dead_worker=_is_of_dead_worker(error),
         )
     return TransformRaised(cause=cause(error))

@@ -2,7 +2,7 @@
 # ruff: noqa: TID253 -- imported only once there is something to read
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Event
 from uuid import uuid4
 
@@ -64,4 +64,5 @@ class Jobs:
 
     def _stop(self) -> None:
         if self._spark is not None:
-            self._spark.cancelJobGroup(self._group)
+            with suppress(Exception):  # of a JVM that is gone nothing runs any more
+                self._spark.cancelJobGroup(self._group)

@@ -9,6 +9,7 @@ from psycopg2.extensions import connection as Connection
 from tidemark import failpoints
 from tidemark.model.batch import DeadLetter, Staging
 from tidemark.model.contribution import SpanRead, Tally
+from tidemark.model.kept_bytes import size_of
 from tidemark.model.offsets import Span
 from tidemark.spark.postgres import connected, postgres_errors
 from tidemark.staging.copy import copy_dead_letters
@@ -52,7 +53,7 @@ class StagedJournal:
     def reject(self, letters: list[DeadLetter]) -> None:
         """Keep dead letters; beyond 8 MiB they go to the open transaction."""
         self._letters += letters
-        self._bytes += sum(map(_size, letters))
+        self._bytes += sum(size_of(one) + len(one.detail) for one in letters)
         self._counts.update((letter.topic, letter.partition) for letter in letters)
         if self._bytes > BUFFER_BYTES:
             with postgres_errors():
@@ -119,8 +120,3 @@ class CollectedJournal:
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-def _size(letter: DeadLetter) -> int:
-    headers = sum(len(key) + len(value or b"") for key, value in letter.headers or ())
-    return len(letter.key or b"") + len(letter.value or b"") + headers + len(letter.detail)

@@ -14,6 +14,7 @@ from tidemark.kafka.position import position_after
 from tidemark.kafka.spans import read_spans
 from tidemark.model.batch import DeadLetter, Staging, Stored
 from tidemark.model.contribution import Tally
+from tidemark.model.kept_bytes import Room
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
 from tidemark.spark.journal import CollectedJournal, Journal, StagedJournal
 from tidemark.spark.record_decoder import RecordDecoder
@@ -45,6 +46,12 @@ class ReadSpec:
     """None reads without recording: for previews and proofs."""
     stored: Stored | None = None
     """Where the records are read instead of Kafka."""
+    letter_bytes: int | None = None
+    """Kept of a dead letter at most; None keeps it whole."""
+    max_unpacked: int | None = None
+    """Bytes for a compressed batch that needs more than the client takes; see `read_spans`."""
+    spans: int = 0
+    """Of the batch, among which the room for its dead letters is shared; 0: those that are read."""
     set_aside: frozenset[tuple[str, int, int]] = frozenset()
     """Records that are not decoded, for a proof: their rows came with a replay."""
 
@@ -71,11 +78,12 @@ def read(
     failpoints.hit("read.before")
     decoder, schema = RecordDecoder(spec.decoding), spec.schema
     tallies = {span: Tally() for span in spans}
+    room = Room(spec.letter_bytes, spec.spans or len(spans))
     with closing(_journal(spec, attempt, collect)) as journal:
         for whole in blocks(_tallied(_records(spec, spans), tallies)):
             block, aside = parted(whole, spec.set_aside)
             rows, letters = decode_block(decoder, block, schema)
-            journal.reject([*letters, *aside])
+            journal.reject(room.kept([*letters, *aside]))
             if rows.num_rows:
                 yield rows
             failpoints.hit("read.middle")
@@ -85,12 +93,13 @@ def read(
 
 def _records(spec: ReadSpec, spans: Sequence[Span]) -> Iterable[list[Message]]:
     if spec.stored:
-        return read_stored(spec.postgres, spec.stored, spans)
+        return read_stored(spec.postgres, spec.kafka, spec.stored, spans)
     return read_spans(
         spec.kafka,
         spans,
         read_up_to=spec.read_up_to,
         no_progress_seconds=spec.no_progress_seconds,
+        max_unpacked=spec.max_unpacked,
     )
 
 

@@ -9,6 +9,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 from tidemark.decode import Decoded, Reason, Rejected
 from tidemark.kafka.headers import Headers, HeadersOf, headers_of
 from tidemark.model.batch import SET_ASIDE, DeadLetter
+from tidemark.model.kept_bytes import record_hash
 from tidemark.model.offsets import TopicPartition
 from tidemark.spark.record_decoder import RecordDecoder
 
@@ -95,15 +96,17 @@ def parted(
 def dead_letter(record: Message, rejected: Rejected, headers_of_record: HeadersOf) -> DeadLetter:
     """The record as it came, with the reason why it is no row."""
     headers = headers_of_record(record)
+    key, value = record.key(), record.value()
     return DeadLetter(
         *TopicPartition(record.topic(), record.partition()),
         offset=record.offset(),
         timestamp_ms=_timestamp_ms(record),
-        key=record.key(),
-        value=record.value(),
+        key=key,
+        value=value,
         headers=None if headers is None else tuple(headers),
         reason=rejected.reason,
         detail=rejected.detail if headers is not None else f"{rejected.detail}; {_NO_HEADERS}",
+        hash=record_hash(key, value, headers),
     )
 
 

@@ -14,7 +14,7 @@ from tidemark.errors import TidemarkError
 from tidemark.spark.archive import OPTIONS, with_archive
 from tidemark.spark.cluster import Cluster, is_elsewhere, zip_project
 from tidemark.spark.errors import SparkNotStarted
-from tidemark.spark.words import start_jvm, words_file
+from tidemark.spark.words import start_jvm, told_file
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -69,7 +69,7 @@ def context(name: str, *, for_rows: bool = True, cluster: Cluster | None = None)
         raise
     except Exception as error:
         line = str(error).strip().partition("\n")[0]
-        raise SparkNotStarted(cause=line, log=str(words_file())) from error
+        raise SparkNotStarted(cause=line, log=told_file()) from error
 
 
 def _context(conf: SparkConf, cluster: Cluster) -> SparkContext:

@@ -46,6 +46,8 @@ def read_spec(
         metadata=tuple(map(str, pipeline.decode.metadata)),
         member=member,
         no_progress_seconds=pipeline.no_progress_seconds,
+        max_unpacked=pipeline.kafka.max_unpacked_bytes,
+        letter_bytes=pipeline.dead_letters.kept_bytes,
     )
 
 
@@ -100,6 +102,7 @@ def specs_of_batch(
         staging=batch.staging,
         read_up_to=batch.read_up_to,
         stored=batch.stored,
+        spans=batch.size or len(batch.spans),
         set_aside=batch.set_aside,
     )
     return reading, WriteSpec(spec.postgres, batch.staging, rows, spec.member)

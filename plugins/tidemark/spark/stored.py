@@ -1,16 +1,24 @@
-"""Records out of dead letters, as they came from Kafka: byte for byte, in the client's own type."""
+"""Records out of dead letters, as they came from Kafka: byte for byte, in the client's own type.
+
+One of which the ledger keeps only the beginning is read from Kafka again.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Message
 
+from tidemark.errors import CorruptRecord, DataLost
+from tidemark.kafka.headers import headers_of
+from tidemark.kafka.spans import read_spans
 from tidemark.ledger.letters import KeptLetter, headers_of_letter
 from tidemark.model.batch import Stored
+from tidemark.model.kept_bytes import record_hash
 from tidemark.model.offsets import Span
 from tidemark.postgres.queries import query
+from tidemark.spark.errors import CutLetterNotWhole
 from tidemark.spark.postgres import connected, postgres_errors
 
 RECORDS = 500
@@ -18,19 +26,23 @@ RECORDS = 500
 
 
 def read_stored(
-    postgres: Mapping[str, Any], stored: Stored, spans: Sequence[Span]
+    postgres: Mapping[str, Any], kafka: Mapping[str, Any], stored: Stored, spans: Sequence[Span]
 ) -> Iterator[list[Message]]:
     """Yield the stored records of the spans in lists, each of one partition, in their order.
 
     Raises:
-        Unreachable: Postgres does not answer.
+        Unreachable: Postgres or Kafka does not answer.
+        Refused: the beginning of a record is kept, and Kafka does not give the rest.
     """
     with postgres_errors(), closing(connected(postgres)) as connection:
-        yield from chain.from_iterable(stored_records(connection, stored, span) for span in spans)
+        yield from chain.from_iterable(
+            _stored_records(connection, kafka, stored, span) for span in spans
+        )
 
 
-def stored_records(connection: Any, stored: Stored, span: Span) -> Iterator[list[Message]]:
-    """The stored records of one span."""
+def _stored_records(
+    connection: Any, kafka: Mapping[str, Any], stored: Stored, span: Span
+) -> Iterator[list[Message]]:
     values = {
         "region": stored.region,
         "seq": stored.seq,
@@ -43,14 +55,48 @@ def stored_records(connection: Any, stored: Stored, span: Span) -> Iterator[list
     with connection.cursor(name="stored") as cursor:
         cursor.execute(query("stored_records"), values)
         while rows := cursor.fetchmany(RECORDS):
-            yield [_record(*row) for row in rows]
+            for is_cut, some in groupby(rows, lambda row: row[-1] is not None):
+                if is_cut:
+                    yield from ([_whole(kafka, *row)] for row in some)
+                else:
+                    yield [_record(*row[:-2]) for row in some]
 
 
-def record_of(kept: KeptLetter) -> Message:
-    """The record that a dead letter keeps."""
+def _whole(
+    kafka: Mapping[str, Any], topic: str, partition: int, offset: int, *rest: Any
+) -> Message:
+    *_, digest, size = rest
+    return _read_again(kafka, Span(topic, partition, offset, offset + 1), bytes(digest), size)
+
+
+def record_of(kept: KeptLetter, kafka: Mapping[str, Any]) -> Message:
+    """The record that a dead letter keeps, or whose beginning it keeps.
+
+    Raises:
+        Unreachable, Refused: see `read_stored`.
+    """
     letter = kept.letter
+    if letter.whole_bytes is not None:
+        span = Span(letter.topic, letter.partition, letter.offset, letter.offset + 1)
+        return _read_again(kafka, span, letter.hash, letter.whole_bytes)
     where = letter.topic, letter.partition, letter.offset, letter.timestamp_ms
     return _record(*where, letter.key, letter.value, kept.headers)
+
+
+def _read_again(kafka: Mapping[str, Any], span: Span, digest: bytes | None, size: int) -> Message:
+    """The span's record as Kafka holds it, if it is the one that was read before."""
+    try:
+        found = [*chain.from_iterable(read_spans(kafka, [span]))]
+    except (CorruptRecord, DataLost) as error:
+        raise CutLetterNotWhole(span=span, whole_bytes=size, found=str(error)) from error
+    if not found:
+        raise CutLetterNotWhole(span=span, whole_bytes=size, found="Kafka has no record there")
+    (record,) = found
+    headers = headers_of(record)
+    if headers is None or record_hash(record.key(), record.value(), headers) != digest:
+        another = "Kafka has another record there: its SHA-256 differs"
+        raise CutLetterNotWhole(span=span, whole_bytes=size, found=another)
+    return record
 
 
 def _record(

@@ -5,9 +5,12 @@ closed early prints a traceback in a run where all is well.
 """
 # ruff: noqa: TID253 -- imported only once there is something to read
 
+import atexit
 import logging
 import os
+import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,12 +25,33 @@ SUBMITTED = "PYSPARK_GATEWAY_PORT"
 QUERY_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 
+_told: list[Path] = []
+"""Files that an error has named: they stay."""
+
+
 def words_file() -> Path:
-    """The file, TIDEMARK_SPARK_LOG or one of this process in the folder of such."""
+    """The file, TIDEMARK_SPARK_LOG or one of this process in the folder of such, or in its own."""
     name = f"tidemark-spark-{os.getpid()}.log"
-    return Path(
-        os.environ.get(VARIABLE) or Path(os.environ.get(FOLDER) or tempfile.gettempdir()) / name
-    )
+    return Path(os.environ.get(VARIABLE) or Path(os.environ.get(FOLDER) or _own_folder()) / name)
+
+
+def told_file() -> str:
+    """The file, for an error that names it: it outlives this process."""
+    _told.append(words_file())
+    return str(_told[-1])
+
+
+@cache
+def _own_folder() -> str:
+    """A folder that no other account can reach; it goes with this process if all is well."""
+    folder = tempfile.mkdtemp(prefix="tidemark-spark-")
+    atexit.register(_forget, folder, os.getpid())
+    return folder
+
+
+def _forget(folder: str, owner: int) -> None:
+    if os.getpid() == owner and not any(one.parent == Path(folder) for one in _told):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def start_jvm() -> None:

@@ -7,10 +7,11 @@ from psycopg2 import sql
 from tidemark.model.batch import SET_ASIDE, Batch, Moved
 from tidemark.model.contribution import Rows
 from tidemark.staging.deferred import all_deferred
+from tidemark.staging.errors import ReplacedRowsReferred
 from tidemark.staging.move import move_dead_letters
 from tidemark.staging.movers import Movers
 from tidemark.staging.ports import Deciding
-from tidemark.staging.references import parents_first
+from tidemark.staging.references import find_acting_keys, parents_first
 from tidemark.staging.rewind import PublishedRows
 
 _FORGET_ASIDE = sql.SQL("DELETE FROM {dead_letters} WHERE reason = {aside}")
@@ -26,12 +27,15 @@ class AgainMover:
         """Delete the batch's rows, children before parents; how many of each target.
 
         Raises:
-            TargetRefused: see `PublishedRows.remove_rows`.
+            TargetRefused: see `PublishedRows.remove_rows`; or a foreign key would delete or change
+                other rows with them, which do not come back.
         """
         cursor, removed = transaction.cursor, dict[str, int]()
         targets = [mover.target for mover in self.movers.movers]
         with all_deferred(cursor, targets):
             for target in reversed(parents_first(cursor, targets)):
+                if acting := find_acting_keys(cursor, target):
+                    raise ReplacedRowsReferred(target=str(target), seq=batch.seq, acting=acting)
                 rows = PublishedRows(target, batch.seq)
                 removed[target.name] = rows.remove_rows(transaction, batch.seq - 1)
         return removed

@@ -29,6 +29,8 @@ _LETTER_FIELDS = pa.schema(
         ("headers", pa.string()),
         ("reason", pa.string()),
         ("detail", pa.string()),
+        ("hash", pa.binary()),
+        ("whole_bytes", pa.int64()),
     ]
 )
 
@@ -143,7 +145,8 @@ def _letter_arrays(letters: list[DeadLetter]) -> list[pa.Array]:
 def _cells(letter: DeadLetter) -> tuple[object, ...]:
     where = (letter.topic, letter.partition, letter.offset, letter.timestamp_ms)
     why = (_storable(letter.reason), _storable(letter.detail))
-    return *where, letter.key, letter.value, _headers_json(letter), *why
+    size = letter.hash, letter.whole_bytes
+    return *where, letter.key, letter.value, _headers_json(letter), *why, *size
 
 
 def _headers_json(letter: DeadLetter) -> str | None:

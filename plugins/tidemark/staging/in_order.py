@@ -40,6 +40,7 @@ FROM (SELECT DISTINCT ON ({key}, "tidemark place") *
             WINDOW so_far AS (PARTITION BY {key} ORDER BY {coordinates})) AS placed
       WHERE "tidemark best" ORDER BY {key}, "tidemark place", {best_first}) AS of_records;
 CREATE INDEX ON {steps} ("tidemark place");
+CREATE INDEX ON {steps} ({key});
 ANALYZE {steps}
 """)
 _COORDINATES = sql.SQL('kafka_topic COLLATE "C", kafka_partition, kafka_offset')

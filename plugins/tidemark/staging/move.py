@@ -31,9 +31,9 @@ JOIN unnest(%s::bigint[], %s::bigint[], %s::text[], %s::int[])
 _MOVE_LETTERS = sql.SQL("""
 INSERT INTO tidemark.dead_letters
     (region, partition_id, topic, partition, "offset", seq,
-     timestamp_ms, key, value, headers, reason, detail)
+     timestamp_ms, key, value, headers, reason, detail, hash, whole_bytes)
 SELECT s.region, s.partition_id, d.topic, d.partition, d."offset", s.seq,
-       d.timestamp_ms, d.key, d.value, d.headers, d.reason, d.detail
+       d.timestamp_ms, d.key, d.value, d.headers, d.reason, d.detail, d.hash, d.whole_bytes
 FROM {dead_letters} d
 CROSS JOIN LATERAL (
     SELECT n.region, n.partition_id, n.seq

@@ -1,7 +1,7 @@
 """The movers of all targets of a batch: they move together, in the publishing transaction."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from psycopg2.extensions import cursor as Cursor
 
@@ -25,6 +25,8 @@ class Movers:
     """Moves a batch's staging into its targets and the ledger: all of it, or nothing."""
 
     movers: tuple[Mover, ...]
+    letter_bytes: int | None = None
+    """Kept of what a target refuses of a record, at most; None keeps it whole."""
 
     def add_columns(self, cursor: Cursor) -> dict[str, dict[str, str]]:
         """Columns that targets lacked and are there now, with their types; see `add_columns`.
@@ -37,7 +39,7 @@ class Movers:
 
     def without_unknown(self, cursor: Cursor) -> "Movers":
         """The movers that leave out what their targets lack, where that is wanted."""
-        return Movers(tuple(mover.without_unknown(cursor) for mover in self.movers))
+        return replace(self, movers=tuple(one.without_unknown(cursor) for one in self.movers))
 
     def remarks(self) -> list[str]:
         """What is left out, target by target."""
@@ -113,7 +115,8 @@ class Movers:
         cursor, winners = transaction.cursor, transaction.winners(batch)
         movings = [mover.moving(cursor, batch, winners) for mover in movers]
         if any(mover.refused_become_dead_letters for mover in movers):
-            return Search(cursor, batch, movings, winners, room).move()
+            search = Search(cursor, batch, movings, winners, room, self.letter_bytes)
+            return search.move()
         moved = dict[str, Moved]()
         for moving in movings:
             with naming_refusals([moving.target]):

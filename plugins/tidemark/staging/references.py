@@ -9,6 +9,7 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.upsert import Upsert
 from tidemark.postgres.queries import query
+from tidemark.staging.catalog import find_acting
 from tidemark.staging.errors import ForeignKeyActs, ForeignKeyNotDeferrable, ForeignKeysInCircle
 from tidemark.staging.target import Target
 
@@ -87,6 +88,12 @@ def _refuse_acting(reference: Reference) -> None:
 def _may_change(reference: Reference, upsert: Upsert | None) -> bool:
     """Whether a batch may delete what is referred to, or give it another value."""
     return bool(upsert and (upsert.deleted or not {*reference.columns} <= {*upsert.key}))
+
+
+def find_acting_keys(cursor: Cursor, target: Target) -> tuple[tuple[str, str], ...]:
+    """Tables, with their foreign keys, that change rows by themselves if one of the target goes."""
+    found = find_acting(cursor, target.schema, target.table)
+    return tuple((str(Target(schema, table)), name) for schema, table, name in found)
 
 
 def find_references(cursor: Cursor, targets: Sequence[Target]) -> list[Reference]:

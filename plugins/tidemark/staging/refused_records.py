@@ -10,6 +10,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import ONLY, Batch
+from tidemark.model.kept_bytes import MOST_A_BATCH
 from tidemark.staging.column import Column
 from tidemark.staging.errors import RefusedRowsOfNoRecord, RowsLackCoordinates
 from tidemark.staging.move import of_winners
@@ -52,14 +53,27 @@ _IS = sql.SQL("""r.topic = staged.kafka_topic AND r.partition = staged.kafka_par
 _WANTED = sql.SQL("NOT EXISTS (SELECT FROM {refused} AS r WHERE {is_it})")
 _JOINED = sql.SQL("JOIN {refused} AS r ON {is_it} WHERE {chosen}")
 _COUNT = sql.SQL("SELECT count(*) FROM {rows} AS staged {which}")
+HASH = sql.SQL("sha256(convert_to({}::text, 'UTF8'))")
+"""Of a record's refused rows, as JSON; a text's own of a database in another encoding."""
 _BY_TARGETS = sql.SQL("SELECT target, count(*) FROM {refused} GROUP BY 1")
+# of what is longer a text that begins it is kept: first come, while the batch has room
 _WRITE = sql.SQL("""
-WITH written AS (
+WITH found AS MATERIALIZED (
+    SELECT k.*, octet_length(k.refused_rows::text) AS bytes,
+           sum(least(octet_length(k.refused_rows::text), {most}::bigint))
+               OVER (ORDER BY topic, partition, "offset" ROWS UNBOUNDED PRECEDING) AS taken
+    FROM ({kept}) AS k
+), written AS (
     INSERT INTO tidemark.dead_letters
-        (region, partition_id, topic, partition, "offset", seq, reason, detail, refused_rows)
+        (region, partition_id, topic, partition, "offset", seq, reason, detail, refused_rows,
+         hash, whole_bytes)
     SELECT {region}, r.partition_id, r.topic, r.partition, r."offset", {seq}, {reason}, r.detail,
-           k.refused_rows
-    FROM ({kept}) AS k JOIN {refused} AS r USING (topic, partition, "offset")
+           CASE WHEN k.taken > {most_a_batch} THEN '""'
+                WHEN k.bytes > {most} THEN to_jsonb(left(k.refused_rows::text, {most}::int
+                    / CASE WHEN k.bytes = char_length(k.refused_rows::text) THEN 1 ELSE 4 END))
+                ELSE k.refused_rows END,
+           {hash}, CASE WHEN k.bytes > {most} OR k.taken > {most_a_batch} THEN k.bytes END
+    FROM found AS k JOIN {refused} AS r USING (topic, partition, "offset")
     RETURNING partition_id, "offset"
 ) SELECT r.target, count(*) FROM written JOIN {refused} AS r USING (partition_id, "offset")
 GROUP BY 1
@@ -117,8 +131,10 @@ class RefusedRecords:
         self.cursor.execute(_BY_TARGETS.format(**self._names))
         return dict(self.cursor.fetchall())
 
-    def write_letters(self) -> dict[str, int]:
+    def write_letters(self, most: int | None = None) -> dict[str, int]:
         """Write a dead letter for each, and forget them; how many by the target that refused.
+
+        At most so many bytes are kept of each one's rows, and MOST_A_BATCH of all; None: all.
 
         The rows stand there as the transform made them. The record as it came is not at hand:
         Kafka is not asked inside a transaction, and a second one after COMMIT could be lost. Its
@@ -126,7 +142,16 @@ class RefusedRecords:
         """
         which = _JOINED.format(**self._names)
         kept = rows_of_records(self.batch, self.targets, which)
-        self.cursor.execute(_WRITE.format(**self._names, kept=kept, reason=sql.Literal(REASON)))
+        bounds = {"most": most, "most_a_batch": None if most is None else MOST_A_BATCH}
+        self.cursor.execute(
+            _WRITE.format(
+                **self._names,
+                **{name: sql.Literal(bound) for name, bound in bounds.items()},
+                kept=kept,
+                reason=sql.Literal(REASON),
+                hash=HASH.format(sql.SQL("k.refused_rows")),
+            )
+        )
         written = dict(self.cursor.fetchall())
         self.cursor.execute(sql.SQL("DROP TABLE {refused}").format(**self._names))
         return written

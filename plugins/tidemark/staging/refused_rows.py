@@ -41,6 +41,8 @@ class Search:
     winners: Sequence[tuple[int, int]]
     room: int | None
     """The search ends early if more records are refused; then the caller must refuse the batch."""
+    letter_bytes: int | None = None
+    """Kept of the rows of a refused record, as JSON; None keeps them whole."""
     _found: int = 0
     _written: Counter[str] = field(default_factory=Counter)
     _until: float = 0.0
@@ -65,7 +67,7 @@ class Search:
         moved = {one.target.name: self._finished(records, one) for one in self.movings}
         if not self._found:
             return moved
-        refused, written = records.count_records(), records.write_letters()
+        refused, written = records.count_records(), records.write_letters(self.letter_bytes)
         return {
             name: replace(
                 one, refused_records=refused.get(name, 0), dead_letters=written.get(name, 0)

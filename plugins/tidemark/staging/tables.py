@@ -35,7 +35,9 @@ CREATE UNLOGGED TABLE IF NOT EXISTS {dead_letters} (
     value bytea,
     headers jsonb,
     reason text NOT NULL,
-    detail text NOT NULL
+    detail text NOT NULL,
+    hash bytea,
+    whole_bytes bigint
 ) WITH (autovacuum_enabled = off, toast.autovacuum_enabled = off)
 """)
 # logged: it must outlive a crash of Postgres that empties the other two

@@ -14,7 +14,6 @@ from psycopg2.extensions import cursor as Cursor
 from tidemark.staging import undo_sql
 from tidemark.staging.catalog import (
     TableColumn,
-    find_acting,
     find_columns,
     find_interfering,
     find_relation,
@@ -25,10 +24,12 @@ from tidemark.staging.errors import (
     KeysChangedByOthers,
     KeysInTheWay,
     KeysNotPutBack,
+    KeysRenumbered,
     UpsertTargetLacksColumns,
 )
 from tidemark.staging.keyed import refuse_without_index
 from tidemark.staging.ports import Deciding
+from tidemark.staging.references import find_acting_keys
 from tidemark.staging.refusal import naming_refusals, rests_on_others, target_refused
 from tidemark.staging.target import Target, keep, refuse_unfit_table
 from tidemark.staging.upsert_names import (
@@ -69,7 +70,8 @@ class UpsertedRows:
         Raises:
             Refused: see `count_rows`.
             TargetRefused: a constraint of the target, a table that refers to it or a trigger keeps
-                a row; or the region has published to another table.
+                a row, or a foreign key would change rows of another table; or the region has
+                published to another table.
         """
         cursor = transaction.cursor
         names = self._names(cursor, after_seq)
@@ -89,6 +91,7 @@ class UpsertedRows:
         (missing,) = cursor.fetchone() or (0,)
         cursor.execute(undo_sql.SHAPES.format(**names))
         shapes = [{**names, **self._shape(cursor, *found)} for found in cursor.fetchall()]
+        self._refuse_renumbered(cursor, names, shapes)
         missing -= self._restore(cursor, names, shapes)
         cursor.execute(undo_sql.LEFT.format(**names))
         (left,) = cursor.fetchone() or (0,)
@@ -114,10 +117,18 @@ class UpsertedRows:
         cursor.execute("RELEASE SAVEPOINT put_back")
         return restored
 
+    def _refuse_renumbered(self, cursor: Cursor, names: Names, shapes: Sequence[Names]) -> None:
+        """Refuse to delete rows for their numbers where foreign keys would change others."""
+        if not shapes or not (acting := find_acting_keys(cursor, self.target)):
+            return
+        is_renumbered = _is_renumbered(shapes)
+        cursor.execute(undo_sql.RENUMBERED.format(**names, is_renumbered=is_renumbered))
+        (keys,) = cursor.fetchone() or (0,)
+        if keys:
+            raise KeysRenumbered(target=str(self.target), keys=keys, acting=acting)
+
     def _refuse_acting(self, cursor: Cursor, error: psycopg2.Error) -> None:
-        found = find_acting(cursor, self.target.schema, self.target.table)
-        if found:
-            acting = tuple((str(Target(schema, table)), name) for schema, table, name in found)
+        if acting := find_acting_keys(cursor, self.target):
             guard = target_refused(error, [self.target]).guard
             # not chained: the DETAIL of the server's error quotes the row
             raise KeysInTheWay(target=str(self.target), guard=guard, acting=acting) from None
@@ -212,10 +223,13 @@ Statement = tuple[sql.Composable, Sequence[sql.Composable]]
 
 
 def _in_place(names: Names, shapes: Sequence[Names]) -> Statement:
-    renumbered = [undo_sql.IS_RENUMBERED.format(**shape) for shape in shapes]
-    is_renumbered = sql.SQL(" OR ").join(renumbered) if renumbered else sql.SQL("false")
-    remove = undo_sql.REMOVE.format(**names, is_renumbered=is_renumbered)
+    remove = undo_sql.REMOVE.format(**names, is_renumbered=_is_renumbered(shapes))
     return remove, [undo_sql.RESTORE.format(**shape) for shape in shapes]
+
+
+def _is_renumbered(shapes: Sequence[Names]) -> sql.Composable:
+    renumbered = [undo_sql.IS_RENUMBERED.format(**shape) for shape in shapes]
+    return sql.SQL(" OR ").join(renumbered) if renumbered else sql.SQL("false")
 
 
 def _anew(names: Names, shapes: Sequence[Names]) -> Statement:

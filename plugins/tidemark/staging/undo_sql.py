@@ -43,6 +43,10 @@ DELETE FROM {target} AS t WHERE t.{batch_seq} > {seq} AND NOT EXISTS (
     WHERE u.key = {target_key} AND u.is_row AND NOT ({is_renumbered}))
 """)
 IS_RENUMBERED = sql.SQL("u.seq = ANY ({seqs}) AND ({others})")
+RENUMBERED = sql.SQL("""
+SELECT count(*) FROM {undone} AS u JOIN {target} AS t ON u.key = {target_key}
+WHERE u.is_row AND ({is_renumbered})
+""")
 RESTORE = sql.SQL("""
 INSERT INTO {target} ({kept}) OVERRIDING SYSTEM VALUE
 SELECT {before} FROM {undone} AS u WHERE u.is_row AND u.seq = ANY ({seqs}) AND {waits}

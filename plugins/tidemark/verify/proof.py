@@ -10,6 +10,7 @@ from tidemark.model.facts import Facts
 from tidemark.operations.region import Region
 from tidemark.operations.retained import missing
 from tidemark.postgres.transaction import transaction
+from tidemark.spark.errors import CutLetterNotWhole
 from tidemark.verify.comparison import Comparison, with_found
 from tidemark.verify.counts import counted, difference
 from tidemark.verify.group import Begun, groups, joined
@@ -93,7 +94,10 @@ class Prover:
         if not one.is_readable:
             return one.proof
         if one.replayed is not None:
-            return self.comparison.replay_compared(one, one.replayed)
+            try:
+                return self.comparison.replay_compared(one, one.replayed)
+            except CutLetterNotWhole as error:
+                return replace(one.proof, unverifiable=(str(error),))
         try:
             return self.comparison.compared(one.proof, one.proof.seq, one.spans)
         except (CorruptRecord, DataLost) as error:  # Kafka lost them after `missing` was asked

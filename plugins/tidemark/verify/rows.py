@@ -13,7 +13,7 @@ from tidemark.staging.column import BATCH_SEQ, Column
 from tidemark.staging.fit import parsed
 from tidemark.staging.move import move_rows
 from tidemark.staging.refusal import naming_refusals
-from tidemark.staging.refused_records import missing_coordinates, rows_of_records
+from tidemark.staging.refused_records import HASH, missing_coordinates, rows_of_records
 from tidemark.staging.target import Target
 from tidemark.verify.errors import TransformIsAnother
 from tidemark.verify.multiset import Multisets
@@ -22,7 +22,6 @@ from tidemark.verify.scratch import Again
 COORDINATES = ("kafka_topic", "kafka_partition", "kafka_offset")
 _TEXTS = ("text", "character varying", "citext")
 _LETTER = ("topic", "partition", "offset")
-_LETTER_COLUMNS = (*_LETTER, "timestamp_ms", "key", "value", "headers", "reason", "detail")
 
 _LIKE_TARGET = sql.SQL(
     "CREATE UNLOGGED TABLE {expected} AS SELECT {names}, {batch_seq} FROM {target} WITH NO DATA"
@@ -30,20 +29,32 @@ _LIKE_TARGET = sql.SQL(
 _ROWS = sql.SQL("SELECT {values} FROM {table}")
 _OF_BATCHES = sql.SQL("{rows} WHERE {batch_seq} BETWEEN {first} AND {last}")
 _STAGED_LETTERS = sql.SQL("""
-SELECT {names} FROM {letters} JOIN unnest(
+SELECT s.* FROM {letters} s JOIN unnest(
     {members}::bigint[], {attempts}::bigint[], {topics}::text[], {partitions}::int[]
 ) AS read (member, attempt, topic, partition) USING (member, attempt, topic, partition)
 """)
+# where one side keeps only the beginning of a record, both are compared as far as that, and the
+# hash tells the rest
+_ALIKE = sql.SQL("""
+SELECT topic, partition, "offset", one.timestamp_ms,
+       {key} AS key, {value} AS value,
+       CASE WHEN coalesce(one.whole_bytes, other.whole_bytes) IS NULL THEN one.headers
+       END AS headers,
+       one.hash, one.reason, one.detail
+FROM ({one}) AS one LEFT JOIN ({other}) AS other USING (topic, partition, "offset")
+""")
+_AS_FAR = sql.SQL("""
+CASE WHEN other.whole_bytes IS NULL THEN one.{0}
+     ELSE substring(one.{0} FROM 1 FOR octet_length(other.{0})) END
+""")
 # what `set_aside_of` finds is not decoded again here: the reader sets it aside in the same words
 _LEDGER_LETTERS = sql.SQL("""
-SELECT {names} FROM (
-    SELECT topic, partition, "offset", timestamp_ms, key, value, headers,
-           CASE WHEN is_aside THEN {aside} ELSE reason END AS reason,
-           CASE WHEN is_aside THEN '' ELSE detail END AS detail
-    FROM tidemark.dead_letters,
-         LATERAL (SELECT replayed_seq IS NOT NULL OR reason = 'UNKNOWN_SCHEMA') AS l (is_aside)
-    WHERE region = {region} AND seq BETWEEN {first} AND {last} AND refused_rows IS NULL
-) AS letters
+SELECT topic, partition, "offset", timestamp_ms, key, value, headers, hash, whole_bytes,
+       CASE WHEN is_aside THEN {aside} ELSE reason END AS reason,
+       CASE WHEN is_aside THEN '' ELSE detail END AS detail
+FROM tidemark.dead_letters,
+     LATERAL (SELECT replayed_seq IS NOT NULL OR reason = 'UNKNOWN_SCHEMA') AS l (is_aside)
+WHERE region = {region} AND seq BETWEEN {first} AND {last} AND refused_rows IS NULL
 """)
 # no task attempt has the number -1, so these rows are never moved
 _SET_ASIDE = sql.SQL("""
@@ -52,10 +63,21 @@ WHERE d.region = {region} AND d.seq BETWEEN {first} AND {last} AND d.refused_row
   AND d.topic = kafka_topic AND d.partition = kafka_partition AND d."offset" = kafka_offset
 """)
 _ASIDE = sql.SQL("WHERE attempt = -1")
-_REFUSED = sql.SQL(
-    'SELECT topic, partition, "offset", refused_rows FROM tidemark.dead_letters'
-    " WHERE region = {region} AND seq BETWEEN {first} AND {last} AND refused_rows IS NOT NULL"
-)
+# those that are cut are told by their hash
+_ASIDE_ALIKE = sql.SQL("""
+SELECT topic, partition, "offset",
+       CASE WHEN d.whole_bytes IS NULL THEN k.refused_rows END AS refused_rows, {hash} AS hash
+FROM ({rows}) AS k LEFT JOIN ({refused}) AS d USING (topic, partition, "offset")
+""")
+_REFUSED = sql.SQL("""
+SELECT topic, partition, "offset", refused_rows, hash, whole_bytes FROM tidemark.dead_letters
+WHERE region = {region} AND seq BETWEEN {first} AND {last} AND refused_rows IS NOT NULL
+""")
+_REFUSED_ALIKE = sql.SQL("""
+SELECT topic, partition, "offset",
+       CASE WHEN whole_bytes IS NULL THEN refused_rows END AS refused_rows, hash
+FROM ({refused}) AS d
+""")
 
 
 def rows_of(
@@ -121,12 +143,13 @@ def refused_of(
         cursor.execute(_SET_ASIDE.format(rows=rows, **_of_batches(region, again)))
     aside = rows_of_records(again.batch, tuple(columns), _ASIDE)
     refused = _REFUSED.format(**_of_batches(region, again))
-    return Multisets("refused record", aside, refused, _LETTER)
+    digest = HASH.format(sql.SQL("k.refused_rows"))
+    expected = _ASIDE_ALIKE.format(rows=aside, refused=refused, hash=digest)
+    return Multisets("refused record", expected, _REFUSED_ALIKE.format(refused=refused), _LETTER)
 
 
 def letters_of(region: str, again: Again, reads: Sequence[SpanRead]) -> Multisets:
     """The batches' dead letters as read again, and the ledger's."""
-    names = sql.SQL(", ").join(map(sql.Identifier, _LETTER_COLUMNS))
     staged = sql.Identifier(again.batch.staging.schema, again.batch.staging.dead_letters)
     read_by: dict[str, sql.Composable] = {
         "members": sql.Literal([read.member for read in reads]),
@@ -134,14 +157,15 @@ def letters_of(region: str, again: Again, reads: Sequence[SpanRead]) -> Multiset
         "topics": sql.Literal([read.span.topic for read in reads]),
         "partitions": sql.Literal([read.span.partition for read in reads]),
     }
-    return Multisets(
-        "dead letter",
-        _STAGED_LETTERS.format(names=names, letters=staged, **read_by),
-        _LEDGER_LETTERS.format(
-            names=names, aside=sql.Literal(SET_ASIDE), **_of_batches(region, again)
-        ),
-        _LETTER,
-    )
+    expected = _STAGED_LETTERS.format(letters=staged, **read_by)
+    found = _LEDGER_LETTERS.format(aside=sql.Literal(SET_ASIDE), **_of_batches(region, again))
+    return Multisets("dead letter", _alike(expected, found), _alike(found, expected), _LETTER)
+
+
+def _alike(one: sql.Composable, other: sql.Composable) -> sql.Composable:
+    """What is compared of dead letters with the other side's."""
+    key, value = (_AS_FAR.format(sql.Identifier(name)) for name in ("key", "value"))
+    return _ALIKE.format(one=one, other=other, key=key, value=value)
 
 
 def purged_of(cursor: Cursor, region: str, again: Again) -> int:

@@ -443,7 +443,10 @@ def test_a_second_run_beside_the_first_is_refused(
 
 @pytest.mark.parametrize(
     ("number", "name", "code"),
-    [(signal.SIGINT, "INTERRUPTED", 130), (signal.SIGTERM, "TERMINATED", 143)],
+    [
+        pytest.param(signal.SIGINT, "INTERRUPTED", 130, marks=pytest.mark.long),
+        (signal.SIGTERM, "TERMINATED", 143),
+    ],
 )
 def test_a_signal_ends_a_command_cleanly(region: World, number: int, name: str, code: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:

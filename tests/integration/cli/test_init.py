@@ -90,7 +90,7 @@ def test_the_tests_that_it_writes_pass(project: World, topic: Callable[..., str]
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "kind",
-    [kind if kind == "dataframe" else pytest.param(kind, marks=pytest.mark.long) for kind in KINDS],
+    [kind if kind == "arrow" else pytest.param(kind, marks=pytest.mark.long) for kind in KINDS],
 )
 def test_what_it_writes_is_checked_and_run(project: World, kind: str) -> None:
     """B11, B12: the check passes, and the rows of a real run are the records.
@@ -180,11 +180,16 @@ def test_avro_is_named_and_read_by_the_registry(
     [
         ([], [], "it holds no record to look at. Send some first"),
         ([b"a line"], [], "its values look like text that is no JSON. Declare the fields by hand"),
-        ([b"\x80\xff"], [], "bytes of no format that Tidemark knows"),
-        ([b"<a/>"], [], "its values look like XML"),
-        ([None], [], "its values look like no value"),
-        ([b"{}"], [], "look like JSON objects and tell no field"),
         ([b"{}"], ["--registry", "nowhere"], "AIRFLOW_CONN_NOWHERE"),
+        *(
+            pytest.param([value], [], said, marks=pytest.mark.long)
+            for value, said in (
+                (b"\x80\xff", "bytes of no format that Tidemark knows"),
+                (b"<a/>", "its values look like XML"),
+                (None, "its values look like no value"),
+                (b"{}", "look like JSON objects and tell no field"),
+            )
+        ),
     ],
 )
 def test_what_tells_no_fields_is_refused(

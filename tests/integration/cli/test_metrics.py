@@ -4,8 +4,11 @@ import re
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
+from threading import Barrier, Lock
 from urllib.error import HTTPError
 
 import pytest
@@ -19,6 +22,7 @@ from tests.support.documents import table_rows
 from tests.support.region import kafka_connection
 from tests.support.world import World
 
+from tidemark.cli.metrics import Shared
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.output import Topics
 from tidemark.operations.durations import BOUNDS
@@ -89,6 +93,38 @@ def test_every_metric_is_described_with_its_labels(region: World) -> None:
     of_output = [family for family in shown if family.name.startswith("tidemark_output")]
     told |= {family.name: labels_of(family) for family in of_output}
     assert told == described
+
+
+def test_those_who_scrape_together_share_one_look() -> None:
+    """Who comes while a collection is under way waits for it, and begins none."""
+    came = Barrier(2)
+
+    class Door:
+        """The lock, and who comes to it."""
+
+        lock = Lock()
+
+        def __enter__(self) -> None:
+            if not self.lock.acquire(blocking=False):
+                came.wait(20)
+                self.lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self.lock.release()
+
+    class Slow:
+        looks = 0
+
+        def collect(self) -> Iterator[int]:
+            self.looks += 1
+            came.wait(20)
+            yield self.looks
+
+    shared = Shared(slow := Slow())  # type: ignore[arg-type]
+    shared._lock = Door()  # type: ignore[assignment]
+    with ThreadPoolExecutor(2) as pool:
+        assert [*pool.map(lambda _: [*shared.collect()], range(2))] == [[1], [1]]
+    assert slow.looks == 1
 
 
 HIDING = """

@@ -4,12 +4,12 @@ from typing import Any
 
 import psycopg2
 import pytest
-from tests.support.commands import answer, tidemark
+from tests.support.commands import answer, tidemark, write_pipeline
 from tests.support.world import World, dump
 
-from tidemark.errors import Refused
 from tidemark.ledger import purging
 from tidemark.ledger.actions import Order
+from tidemark.ledger.errors import RegionNeverOpened
 from tidemark.ledger.letters import ALL_LETTERS
 from tidemark.ledger.migrate import migrate
 from tidemark.verify import comparison
@@ -52,6 +52,18 @@ def test_what_is_purged_is_counted_and_nobody_misses_it(region: World) -> None:
     assert (back["rows"], back["dead_letters"]) == (17, 1)
     tidemark("run", "dags/pipeline.yaml")
     assert len(region.dead_letters()) == 2
+    assert answer("verify", region.region)["clean"]
+
+
+def test_a_close_purges_what_is_older_than_the_file_wants(region: World) -> None:
+    """S21: with its audit row; verify finds as many missing as were purged."""
+    tidemark("run", "dags/pipeline.yaml")
+    assert len(region.dead_letters()) == 2
+    write_pipeline(region, dead_letters={"retain_days": 30})
+    tidemark("run", "dags/pipeline.yaml")
+    assert region.dead_letters() == [(1, 10)]
+    audit = "SELECT kind, requested_by, why FROM tidemark.actions"
+    assert region.sql(audit) == [("purge", "retention", "dead_letters.retain_days: 30")]
     assert answer("verify", region.region)["clean"]
 
 
@@ -134,5 +146,5 @@ def test_a_purge_beside_a_proof_is_no_loss(region: World, monkeypatch: pytest.Mo
 def test_a_region_that_never_opened_has_nothing_to_purge(world: World) -> None:
     engine = world.ledger().engine
     migrate(engine)
-    with pytest.raises(Refused, match="not in the ledger"):
+    with pytest.raises(RegionNeverOpened):
         purging.purge(engine, "nobody", ALL_LETTERS, Order("x", "x"))

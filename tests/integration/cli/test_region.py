@@ -15,6 +15,7 @@ from tests.support.world import World, dump, staging
 from tidemark.errors import Fenced, Refused, Superseded
 from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
+from tidemark.staging.errors import TargetHasLeftovers
 from tidemark.staging.leftover import refuse_leftovers
 from tidemark.staging.target import Target
 
@@ -86,6 +87,19 @@ def test_a_renamed_region_goes_on_under_its_new_name(region: World) -> None:
     assert answer("verify", "departures")["clean"]
 
 
+def test_who_gave_an_override_is_told(region: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """G124: as the machine names the person, and by which role Postgres let them in."""
+    monkeypatch.setenv("LOGNAME", "alice")
+    tidemark("run", "dags/pipeline.yaml")
+    assert answer("region", "actions") == []
+    tidemark("run", "dags/pipeline.yaml", "--accept-changes")
+    [done] = answer("region", "actions", region.region)
+    assert (done["kind"], done["requested_by"].split("@")[0]) == ("override", "alice")
+    assert done["database_user"] == region.warehouse["user"]
+    ((epoch,),) = region.sql("SELECT max(epoch) FROM tidemark.runs")
+    assert done["details"] == {"epoch": epoch, "overrides": ["accept_changes"]}
+
+
 def test_a_dropped_region_leaves_its_target_and_kafkas_offsets(region: World) -> None:
     rows, offsets = region.rows(), region.kafka_offsets()
     found = answer("region", "drop", region.region, "--apply", "--why", "moved")
@@ -132,7 +146,7 @@ def test_a_table_without_batches_is_no_leftover(region: World) -> None:
         for table in ("public.own", "public.mine", "public.absent"):
             refuse_leftovers(cursor, Target.parse(table))
         cursor.execute("UPDATE public.mine SET batch_seq = 1")
-        with pytest.raises(Refused, match="rows of batches"):
+        with pytest.raises(TargetHasLeftovers):
             refuse_leftovers(cursor, Target.parse("public.mine"))
         cursor.execute("REVOKE SELECT ON public.mine FROM CURRENT_USER")
         refuse_leftovers(cursor, Target.parse("public.mine"))

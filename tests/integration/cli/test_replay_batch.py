@@ -18,7 +18,7 @@ from tests.support.unanswered import unanswered
 from tests.support.waiting import until
 from tests.support.world import World, dump, staging
 
-from tidemark.errors import Fenced, StagingLost
+from tidemark.errors import Fenced, StagingLost, TargetRefused
 from tidemark.ledger.actions import Order
 from tidemark.model.errors import TopicNotThatOfTheLedger
 from tidemark.operations import replay_batch as operation
@@ -100,6 +100,28 @@ def test_the_rows_of_a_batch_are_replaced_under_its_seq(region: World) -> None:
     produce(region.kafka, region.topic, [value(6)], 0)
     tidemark("run", "dags/pipeline.yaml")
     assert rows(region)[:4] == NEW
+
+
+@pytest.mark.parametrize("how", ["CASCADE", "SET NULL"])
+@pytest.mark.parametrize("table", ["notes", "records"])
+def test_rows_that_refer_to_replaced_ones_do_not_go_with_them(
+    region: World, table: str, how: str
+) -> None:
+    """B14: of another table, and of later batches."""
+    region.sql("CREATE TABLE public.notes AS SELECT n FROM public.records; ALTER TABLE"
+               " public.records ADD UNIQUE (n)")  # fmt: skip
+    region.sql(f"ALTER TABLE public.{table} ADD of bigint CONSTRAINT is_of"
+               f" REFERENCES public.records (n) ON DELETE {how}")  # fmt: skip
+    region.sql(f"UPDATE public.{table} SET of = 3 WHERE n = 4")
+    all_of = f"SELECT * FROM public.{table} ORDER BY n"
+    before = region.sql(all_of)
+    error = answer("replay", region.region, *APPLY, exits=TargetRefused.exit_code)["error"]
+    assert error["case"] == "ReplacedRowsReferred"
+    assert error["fields"]["acting"] == [[f'"public"."{table}"', "is_of"]]
+    assert region.sql(all_of) == before
+    region.sql(f"ALTER TABLE public.{table} DROP CONSTRAINT is_of")
+    answer("replay", region.region, *APPLY)
+    assert rows(region) == NEW
 
 
 def test_a_rewind_past_it_takes_it_back(region: World) -> None:
@@ -211,14 +233,20 @@ def is_refused(region: World, said: str) -> None:
     assert rows(region) == OLD
 
 
-@pytest.mark.parametrize("seq", ["3", "9"])
+@pytest.mark.parametrize("seq", ["3", pytest.param("9", marks=pytest.mark.long)])
 def test_a_seq_without_a_checkpoint_is_refused(region: World, seq: str) -> None:
     told = tidemark("replay", region.region, "--batch", seq, "--apply", exits=16).stderr
     assert f"batch {seq} can't be replayed: it is no checkpoint" in told
 
 
 @pytest.mark.parametrize(
-    "flags", [(), ("--dead-letters", *BATCH), (*BATCH, "--reason", "x"), (*BATCH, "--limit", "1")]
+    "flags",
+    [
+        (),
+        ("--dead-letters", *BATCH),
+        pytest.param((*BATCH, "--reason", "x"), marks=pytest.mark.long),
+        pytest.param((*BATCH, "--limit", "1"), marks=pytest.mark.long),
+    ],
 )
 def test_it_must_be_clear_what_is_replayed(region: World, flags: tuple[str, ...]) -> None:
     tidemark("replay", region.region, *flags, exits=2)
@@ -227,7 +255,10 @@ def test_it_must_be_clear_what_is_replayed(region: World, flags: tuple[str, ...]
 @pytest.mark.parametrize(
     "table",
     [
-        "INSERT INTO public.records SELECT * FROM public.records WHERE n = 3",
+        pytest.param(
+            "INSERT INTO public.records SELECT * FROM public.records WHERE n = 3",
+            marks=pytest.mark.long,
+        ),
         "DELETE FROM public.records WHERE n = 3",
     ],
 )
@@ -249,7 +280,7 @@ def test_a_row_that_the_target_refuses_changes_nothing(region: World) -> None:
     assert answer("status", region.region)["unpublished_seq"] is None
 
 
-@pytest.mark.parametrize("fate", ["sent", "lost"])
+@pytest.mark.parametrize("fate", ["sent", pytest.param("lost", marks=pytest.mark.long)])
 def test_a_commit_without_an_answer_is_looked_up(
     region: World, monkeypatch: pytest.MonkeyPatch, fate: str
 ) -> None:

@@ -72,7 +72,16 @@ def whole(*spans: Span) -> list[tuple[int, int]]:
     return [(span.partition, offset) for span in spans for offset in range(span.start, span.end)]
 
 
-@pytest.mark.parametrize("starts", [(100, 0), (0, 100), (0, 0), (25_000, 10), (10, 25_000)])
+@pytest.mark.parametrize(
+    "starts",
+    [
+        (100, 0),
+        (0, 0),
+        (10, 25_000),
+        pytest.param((0, 100), marks=pytest.mark.long),
+        pytest.param((25_000, 10), marks=pytest.mark.long),
+    ],
+)
 def test_a_reading_gives_its_records_and_none_that_the_one_before_had_fetched(
     kafka: str, name: str, made: list[object], starts: tuple[int, int]
 ) -> None:

@@ -108,7 +108,9 @@ def test_a_log_that_was_rewritten_is_named_among_many(kafka: str, many: str) -> 
     assert lost.value.log_range == (0, 10)
 
 
-@pytest.mark.parametrize(("end", "is_met"), [(40, True), (20, False)])
+@pytest.mark.parametrize(
+    ("end", "is_met"), [(40, True), pytest.param(20, False, marks=pytest.mark.long)]
+)
 def test_a_corrupt_batch_in_one_of_many_partitions(
     stack: LocalStack, kafka: str, topic: Topic, end: int, is_met: bool
 ) -> None:

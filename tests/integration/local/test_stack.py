@@ -142,6 +142,7 @@ def test_a_killed_postgres_is_recovered_although_its_pid_file_is_lost(tmp_path: 
         server.erase()
 
 
+@pytest.mark.long
 def test_a_killed_broker_starts_again_with_what_it_acknowledged(tmp_path: Path, group: str) -> None:
     folder = Folder(tmp_path / "state")
     folder.create()

@@ -221,7 +221,9 @@ def oldest(world: World) -> int:
     return int(seq)
 
 
-@pytest.mark.parametrize("gives_up", ["lock_timeout", "statement_timeout"])
+@pytest.mark.parametrize(
+    "gives_up", ["lock_timeout", pytest.param("statement_timeout", marks=pytest.mark.long)]
+)
 def test_a_prune_that_waits_for_a_lock_gives_up_and_the_run_is_green(
     pruning: World, monkeypatch: pytest.MonkeyPatch, gives_up: str
 ) -> None:

@@ -157,7 +157,7 @@ def test_a_target_that_does_not_fit_is_refused_before_any_batch(world: World) ->
     "constraint",
     [
         pytest.param("CHECK (kafka_offset < 2)", marks=pytest.mark.long),
-        "UNIQUE (kafka_partition)",
+        pytest.param("UNIQUE (kafka_partition)", marks=pytest.mark.long),
         "CHECK (value <> 'x')",
     ],
 )

@@ -160,6 +160,7 @@ def test_a_retry_beside_its_living_predecessor_is_one_more_member(world: World) 
     assert world.rows() == everything([5])
 
 
+@pytest.mark.long
 def test_the_next_open_discards_the_plan_and_never_uses_its_seq_again(world: World) -> None:
     world.produce(5)
     world.open("first")
@@ -303,6 +304,7 @@ def test_closing_again_gives_the_same_answer(world: World) -> None:
     assert world.close() == closed
 
 
+@pytest.mark.long
 def test_clearing_the_open_task_opens_again_under_the_same_run_id(world: World) -> None:
     world.produce(3)
     first = world.open()
@@ -338,6 +340,7 @@ def test_a_fenced_member_cancels_its_job_and_publishes_nothing(
     assert world.close("second").rows == 3
 
 
+@pytest.mark.long
 def test_a_zombie_that_finished_its_job_cannot_publish(world: World) -> None:
     world.produce(3)
     world.open("first")
@@ -350,6 +353,7 @@ def test_a_zombie_that_finished_its_job_cannot_publish(world: World) -> None:
     assert world.rows() == everything([3])
 
 
+@pytest.mark.long
 def test_staging_lost_to_a_crash_of_postgres_is_drained_again(world: World) -> None:
     """H1 through the whole loop: the retry, in the same epoch, drains the same plan."""
     world.produce(3)
@@ -475,6 +479,7 @@ def test_a_batch_that_is_published_while_its_run_is_closed_is_mirrored_too(world
     assert world.kafka_offsets() == world.ledger_offsets() == closed.checkpoint.offsets
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", ["open.commit.sent", "open.commit.lost"])
 def test_an_open_without_an_answer_is_looked_up(world: World, point: str) -> None:
     world.produce(3)

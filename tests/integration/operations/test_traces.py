@@ -159,7 +159,10 @@ def test_an_error_of_another_library_says_its_class_alone(collector: Collector) 
     assert b"SECRET" not in b"".join(collector.bodies)
 
 
-@pytest.mark.parametrize("fault", ["hangs", "refuses", "is gone"])
+@pytest.mark.parametrize(
+    "fault",
+    ["hangs", *(pytest.param(one, marks=pytest.mark.long) for one in ("refuses", "is gone"))],
+)
 def test_a_collector_that_fails_hurts_no_run(
     world: World, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:

@@ -139,12 +139,17 @@ def test_an_upserted_batch_is_not_made_again_by_appending(shop: World) -> None:
 @pytest.mark.parametrize(
     ("doctor", "finds"),
     [
-        ("DELETE FROM public.records WHERE word = '8'", (Kind.lost, "row")),
+        pytest.param(
+            "DELETE FROM public.records WHERE word = '8'",
+            (Kind.lost, "row"),
+            marks=pytest.mark.long,
+        ),
         ("UPDATE public.records SET word = 'other' WHERE word = '8'", (Kind.altered, "row")),
-        (
+        pytest.param(
             "INSERT INTO public.records (kafka_key, word, batch_seq) SELECT 'new', word, batch_seq"
             " FROM public.records WHERE word = '8'",
             (Kind.foreign, "row"),
+            marks=pytest.mark.long,
         ),
         ("DELETE FROM tidemark.deleted_keys WHERE key = '{\\\\x79}'", (Kind.lost, "deleted key")),
         (

@@ -4,13 +4,14 @@ import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
-from tests.support.failpoint import failpoint
+from tests.support.failpoint import failpoint, meanwhile
 from tests.support.produce import good, produce
 from tests.support.sent import another_sends, sent_to, too_slow
 from tests.support.waiting import until
@@ -18,8 +19,10 @@ from tests.support.world import World, dump
 
 from tidemark.errors import Fenced
 from tidemark.failpoints import FailpointHit
+from tidemark.kafka import group as group_module
 from tidemark.kafka.errors import MirrorWriterFenced, OutputNotSentInTime
 from tidemark.kafka.group import Group
+from tidemark.kafka.sender import Sender
 from tidemark.ledger.actions import Order
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.output import NOTHING_SENT, OutputRecord, Sent
@@ -618,6 +621,24 @@ def test_a_batch_that_takes_too_long_is_too_large(
     assert late.value.topics.rows == region.settings["output"]["topic"]
     assert words(region) == []
     send(region)
+    assert words(region) == numbers(3)
+
+
+def test_who_stood_still_while_another_epoch_began_is_fenced_and_not_too_large(
+    region: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B9: to a writer the end of its own transaction looks as a newer writer does."""
+    region.produce(3)
+    publish_unsent(region, "run")
+    now = [0.0]
+    monkeypatch.setattr(group_module, "Sender", partial(Sender, clock=lambda: now[0]))
+
+    def sleep() -> None:
+        now[0] += 3600
+        region.reset()
+
+    with meanwhile("mirror.sent", sleep), pytest.raises(MirrorEpochPassed):
+        send(region)
     assert words(region) == numbers(3)
 
 

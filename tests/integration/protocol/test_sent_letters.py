@@ -27,6 +27,7 @@ from tidemark.ledger.actions import Order
 from tidemark.ledger.errors import LettersToSendDiffer
 from tidemark.ledger.sent_letters import DETAIL, sent_letters
 from tidemark.model.dead_letters import LetterFilter
+from tidemark.model.kept_bytes import record_hash
 from tidemark.model.output import Topics, Unsent
 from tidemark.operations.errors import ReplayOfSent
 from tidemark.operations.mirror import mirror_region
@@ -145,6 +146,19 @@ def test_of_a_record_that_the_target_refused_its_place_is_sent(region: World) ->
     assert told["original-headers"] == b"unknown"
 
 
+def test_a_cut_letter_is_sent_with_the_size_and_the_hash_of_its_record(region: World) -> None:
+    """G121: a consumer sees that it has not all of it, and what the whole one is."""
+    region.settings["dead_letters"]["max_bytes"] = 5
+    produce(region.kafka, region.topic, [b"too long", b"bad"])
+    region.run()
+    cut, whole = letters(region)
+    assert (cut.value, whole.value) == (b"too l", b"bad")
+    told = dict(cut.headers)
+    assert told["whole-bytes"] == b"8"
+    assert told["whole-sha256"] == record_hash(None, b"too long", ()).hex().encode()
+    assert "whole-bytes" not in dict(whole.headers)
+
+
 def test_names_of_headers_that_kafka_clients_cut_are_in_base64(region: World) -> None:
     produce(region.kafka, region.topic, BAD)
     publish_unsent(region)
@@ -178,7 +192,7 @@ def test_rows_and_dead_letters_of_a_batch_are_one_transaction(both: World) -> No
 
 
 def test_long_details_are_cut() -> None:
-    rows: list[list[Any]] = [[("t", 0, 0, None, "WRONG", "é" * 9999, None, None, [])], []]
+    rows: list[list[Any]] = [[("t", 0, 0, None, "WRONG", "é" * 9999, *[None] * 4, [])], []]
 
     class Cursor:
         def execute(self, *given: Any) -> None:

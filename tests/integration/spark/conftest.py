@@ -1,12 +1,13 @@
 """Spark for the tests of a module, and batches that it drains."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from tests.support.batches import Batches, Drained, Run, documents
 from tests.support.produce import produce
+from tests.support.sharing import group_of
 
 from tidemark.model.batch import ONLY
 from tidemark.model.offsets import Span
@@ -15,14 +16,26 @@ from tidemark.spark.executor import SparkExecutor
 from tidemark.spark.session import session
 from tidemark.spark.transform import Transform
 
+_SPARK = pytest.StashKey[SparkSession]()
+
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    """A session for one module."""
-    spark = session("tidemark tests")
-    spark.conf.set("spark.sql.shuffle.partitions", 1)  # each is a Python worker
-    yield spark
-    spark.stop()
+def spark(request: pytest.FixtureRequest) -> SparkSession:
+    """A session that the files of a group have together."""
+    kept = request.config.stash
+    if _SPARK not in kept or kept[_SPARK].sparkContext._jsc is None:
+        kept[_SPARK] = session("tidemark tests")
+        kept[_SPARK].conf.set("spark.sql.shuffle.partitions", 1)  # each is a Python worker
+    return kept[_SPARK]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Spark ends with the last test of a group."""
+    kept = item.config.stash
+    if _SPARK in kept and (nextitem is None or group_of(nextitem.path) != group_of(item.path)):
+        kept[_SPARK].stop()
+        del kept[_SPARK]
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ def driver(words: Path, **environment: str) -> "subprocess.CompletedProcess[str]
     return subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc shows what is mapped")
 def test_a_jvm_maps_the_archive_that_the_installation_made(tmp_path: Path) -> None:
     assert archive().exists(), "scripts/bootstrap makes it"

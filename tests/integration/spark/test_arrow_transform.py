@@ -109,10 +109,11 @@ def test_what_arrow_libraries_return_is_stored_as_it_is(run: Run, batches: Batch
             TransformFailed,
             "the transform failed: KeyError: ",
         ),
-        (
+        pytest.param(
             lambda block: None if block.num_rows else block,
             InvalidSettings,
             str(TransformReturnedOther(returned="NoneType", wanted="pyarrow.RecordBatch")),
+            marks=pytest.mark.long,
         ),
         (
             lambda block: block.drop_columns(["text"]) if block.num_rows else block,

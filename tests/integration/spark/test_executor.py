@@ -399,8 +399,13 @@ def fails_in_the_plan(rows: DataFrame) -> DataFrame:
     [
         (fails_in_a_worker, "ValueError: cannot digest 2 rows", ", in broken)"),
         (fails_in_the_jvm, "n is odd", ""),
-        (fails_in_the_driver, "KeyError: 'no such table'", ", in fails_in_the_driver)"),
         (fails_in_the_plan, "`no_such_column` cannot be resolved", ", in fails_in_the_plan)"),
+        pytest.param(
+            fails_in_the_driver,
+            "KeyError: 'no such table'",
+            ", in fails_in_the_driver)",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_a_failing_transform_is_told_in_one_paragraph(

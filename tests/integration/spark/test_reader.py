@@ -18,7 +18,7 @@ from tests.support.waiting import until
 
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka.config import READER_SETTINGS, reader_config
-from tidemark.kafka.errors import OffsetNotHeld, PartitionGone, SpanNotRead
+from tidemark.kafka.errors import BatchUnreadable, OffsetNotHeld, PartitionGone, SpanNotRead
 from tidemark.kafka.spans import read_spans
 from tidemark.model.batch import ONLY, DeadLetter
 from tidemark.model.offsets import LogPosition, Span
@@ -221,6 +221,31 @@ def test_large_records_make_short_blocks(
     sizes = [batch.num_rows for batch in read(batches.spec(), [Span(name, 0, 0, 4000)], 0)]
     assert sum(sizes) == 4000
     assert max(sizes) <= 3001  # a list of the client at most beyond the bound
+
+
+def test_a_batch_that_is_too_large_unpacked_is_told_from_a_corrupt_one(
+    kafka: str, topic: Topic, batches: Batches
+) -> None:
+    """G121: it stops the run by its name, or is read by itself and becomes a dead letter."""
+    name = topic()
+    producer = Producer(
+        {"bootstrap.servers": kafka, "message.max.bytes": 64 << 20, "compression.type": "zstd"}
+    )
+    for value in (document(0), b"0" * (20 << 20), document(2)):
+        producer.produce(name, value, partition=0)
+        assert producer.flush(20) == 0
+    spans, letters = [Span(name, 0, 0, 3)], list[DeadLetter]()
+    tight = {"bootstrap.servers": kafka, "receive.message.max.bytes": 4 << 20}
+    stops = replace(batches.spec(letter_bytes=1000), kafka=tight)
+    with pytest.raises(BatchUnreadable) as met:
+        [*read(stops, spans, 0)]
+    assert (met.value.is_packed, met.value.offset) == (True, 1)
+    assert "does not unpack, though its checksum is right" in str(met.value)
+    rows = [*read(replace(stops, max_unpacked=64 << 20), spans, 0, letters.extend)]
+    assert [n for batch in rows for n in batch.column("n").to_pylist()] == [0, 2]
+    [letter] = letters
+    assert (letter.offset, letter.reason, letter.whole_bytes) == (1, "TOO_LARGE", 20 << 20)
+    assert letter.value == b"0" * 1000
 
 
 def test_the_end_of_a_span_records_its_read_and_dead_letters(

@@ -131,7 +131,7 @@ WHOLE: dict[str, tuple[FrameTransform, int]] = {
 }
 
 
-LONG = {"cache", "by-batch"}
+LONG = {"cache", "by-batch", "count", "empty-join"}
 """What a kept cache and each shape alone show as well."""
 
 

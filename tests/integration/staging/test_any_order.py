@@ -77,7 +77,9 @@ def gone(shop: Shop) -> list[tuple[Any, ...]]:
     return shop.desk.sql(f"SELECT key FROM tidemark.deleted_keys WHERE {shop.desk.here} ORDER BY 1")
 
 
-@pytest.mark.parametrize("on_refused", ["stop", "dead_letter"])
+@pytest.mark.parametrize(
+    "on_refused", [pytest.param("stop", marks=pytest.mark.long), "dead_letter"]
+)
 @given(log=LOGS, cut=st.integers(0, MOST))
 @settings(max_examples=8, deadline=None)
 def test_batches_end_as_their_records_one_by_one(

@@ -31,7 +31,7 @@ from tidemark.model.dead_letters import Limits
 from tidemark.model.errors import DeadLettersOverLimit
 from tidemark.postgres.cases import PostgresRightMissing, StagedRowsGone
 from tidemark.protocol.publish import Result
-from tidemark.staging import refused_rows, tables
+from tidemark.staging import refused_records, refused_rows, tables
 from tidemark.staging.appending import Appending
 from tidemark.staging.columns import columns_of
 from tidemark.staging.errors import (
@@ -488,6 +488,38 @@ def test_a_run_sets_refused_records_aside_and_verify_knows_them(world: World) ->
     another = '[{"value": "z"}]'
     world.sql("UPDATE tidemark.dead_letters SET refused_rows = %s WHERE reason = 'TARGET_REFUSED'",
               (another,))  # fmt: skip
+    assert verdicts() == ["equal", "differs"]
+
+
+def test_refused_rows_that_are_too_long_are_cut_and_verify_knows_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G121: a text that begins them, their size and hash; none of a batch that has no room."""
+    monkeypatch.setattr(refused_records, "MOST_A_BATCH", 70)
+    world.settings = {
+        "target": {"on_refused": "dead_letter"},
+        "dead_letters": {"max_bytes": 30, "max_ratio": 1},
+    }
+    world.produce(1)
+    world.run("first")
+    world.sql("ALTER TABLE public.records ADD CONSTRAINT the_guard CHECK (value NOT LIKE 'x%%')")
+    produce(world.kafka, world.topic, [good("xü"), good("x"), good("x")])
+    world.run("second")
+    found = world.sql(
+        "SELECT jsonb_typeof(refused_rows), octet_length(refused_rows #>> '{}') , whole_bytes > 60,"
+        ' octet_length(hash) FROM tidemark.dead_letters ORDER BY "offset"'
+    )
+    assert [(kind, size <= 30, *rest) for kind, size, *rest in found] == [
+        ("string", True, True, 32)
+    ] * 3
+    assert [size > 0 for _, size, *_ in found] == [True, True, False]
+
+    def verdicts() -> list[str]:
+        report = verify(world.pipeline, world.connections, executor_of=world.executor_of)
+        return [proof.verdict for proof in report.batches]
+
+    assert verdicts() == ["equal", "equal"]
+    world.sql("UPDATE tidemark.dead_letters SET hash = sha256('') WHERE \"offset\" = 2")
     assert verdicts() == ["equal", "differs"]
 
 

@@ -18,11 +18,21 @@ from tests.support.flights_table import (
     publish_a_row,
 )
 
-from tidemark.errors import InvalidSettings, Refused
+from tidemark.errors import Refused
+from tidemark.model.errors import TableNameMalformed, TableNameTooLong
 from tidemark.staging import tables
 from tidemark.staging.catalog import find_interfering
 from tidemark.staging.columns import columns_of
-from tidemark.staging.errors import StagingHasOtherColumns, TargetHasRules, TargetHidesRows
+from tidemark.staging.errors import (
+    StagingHasOtherColumns,
+    TargetHasRules,
+    TargetHidesRows,
+    TargetIsNoTable,
+    TargetIsUnlogged,
+    TargetMayNotBeMade,
+    TargetMayNotBeWritten,
+    TargetSchemaMissing,
+)
 from tidemark.staging.target import Target, ensure
 
 VERSIONS = ("18", "15")
@@ -72,9 +82,7 @@ def test_a_target_is_parsed_as_sql_would(text: str, target: Target) -> None:
      'a."' + "ü" * 32 + '"', "public.flights; DROP TABLE x", ""],
 )  # fmt: skip
 def test_what_is_no_table_name_is_refused(text: str) -> None:
-    with pytest.raises(
-        InvalidSettings, match=r"is not a table name: write schema|Postgres allows 63"
-    ):
+    with pytest.raises((TableNameMalformed, TableNameTooLong)):
         Target.parse(text)
 
 
@@ -89,17 +97,17 @@ def test_a_partitioned_table_takes_the_rows(connection: Connection, cursor: Curs
 
 
 @pytest.mark.parametrize(
-    ("ddl", "fact"),
+    ("ddl", "case"),
     [
-        ("CREATE VIEW public.flights AS SELECT 1", "is a view"),
-        ("CREATE MATERIALIZED VIEW public.flights AS SELECT 1", "is a materialized view"),
-        ("CREATE SEQUENCE public.flights", "is a sequence"),
-        ("CREATE UNLOGGED TABLE public.flights (batch_seq bigint)", "ALTER TABLE .* SET LOGGED"),
+        ("CREATE VIEW public.flights AS SELECT 1", TargetIsNoTable),
+        ("CREATE MATERIALIZED VIEW public.flights AS SELECT 1", TargetIsNoTable),
+        ("CREATE SEQUENCE public.flights", TargetIsNoTable),
+        ("CREATE UNLOGGED TABLE public.flights (batch_seq bigint)", TargetIsUnlogged),
     ],
 )
-def test_what_cannot_keep_rows_is_refused(cursor: Cursor, ddl: str, fact: str) -> None:
+def test_what_cannot_keep_rows_is_refused(cursor: Cursor, ddl: str, case: type[Refused]) -> None:
     cursor.execute(ddl)
-    with pytest.raises(Refused, match=fact):
+    with pytest.raises(case):
         ensure(cursor, TARGET, COLUMNS)
 
 
@@ -150,23 +158,23 @@ def test_triggers_that_may_keep_rows_are_named(cursor: Cursor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ddl", "remedy"),
+    ("ddl", "case"),
     [
-        ("CREATE SCHEMA s; REVOKE ALL ON SCHEMA s FROM CURRENT_USER", "GRANT USAGE, CREATE ON"),
-        ("SELECT 1", 'CREATE SCHEMA "s" AUTHORIZATION'),
+        ("CREATE SCHEMA s; REVOKE ALL ON SCHEMA s FROM CURRENT_USER", TargetMayNotBeMade),
+        ("SELECT 1", TargetSchemaMissing),
         (
             "CREATE SCHEMA s; CREATE TABLE s.t (a integer, batch_seq bigint);"
             "REVOKE INSERT ON s.t FROM CURRENT_USER; REVOKE USAGE ON SCHEMA s FROM CURRENT_USER",
-            'GRANT USAGE ON SCHEMA "s" TO .*; GRANT INSERT ON "s"."t" TO',
+            TargetMayNotBeWritten,
         ),
     ],
 )  # fmt: skip
 def test_a_missing_right_is_refused_with_its_grant(
-    connection: Connection, cursor: Cursor, ddl: str, remedy: str
+    connection: Connection, cursor: Cursor, ddl: str, case: type[Refused]
 ) -> None:
     cursor.execute(ddl)
     columns = columns_of(pa.schema([("a", pa.int32())]))
-    with pytest.raises(Refused, match=remedy) as refusal:
+    with pytest.raises(case) as refusal:
         ensure(cursor, Target("s", "t"), columns)
     cursor.execute(str(refusal.value).partition("run: ")[2].partition("; or")[0])
     ensure(cursor, Target("s", "t"), columns)

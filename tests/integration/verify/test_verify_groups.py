@@ -25,6 +25,9 @@ from tidemark.verify.verify import verify
 
 BATCHES = 8
 REFUSED = "refused"
+SOME = {"altered", "in another batch", "letter altered", "refused in another batch"}
+SOME.add("letters counted in another span")
+"""Faults of rows, dead letters, refused records and counts."""
 SETTINGS = {"target": {"table": "public.records", "on_refused": "dead_letter"}}
 
 
@@ -81,7 +84,9 @@ def test_small_batches_are_proven_by_one_job(many: World, monkeypatch: Any) -> N
     assert many.sql("SELECT 1 FROM pg_tables WHERE schemaname = 'tidemark_staging'") == []
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault", [one if one in SOME else pytest.param(one, marks=pytest.mark.long) for one in FAULTS]
+)
 def test_each_fault_has_its_batch_and_its_name(
     fault: str, many: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,7 +118,14 @@ def test_a_transform_that_looks_at_several_records_is_proven_batch_by_batch(many
     assert len(executors[0].drained) == BATCHES
 
 
-@pytest.mark.parametrize("fault", [None, "in another batch", "records counted in another batch"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        None,
+        "in another batch",
+        pytest.param("records counted in another batch", marks=pytest.mark.long),
+    ],
+)
 def test_with_a_transform_too(
     fault: str | None, many: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from tidemark.airflow.results import of_reset, reset_summary
 from tidemark.operations.reset_report import Removed, ResetReport
 
 TABLE = "public.clicks"
@@ -23,17 +22,23 @@ RESET = replace(DRY, to_seq=25, removed=None)
     ],
 )  # fmt: skip
 def test_a_dry_run_tells_what_a_reset_would_remove(report: ResetReport, gone: str) -> None:
+    from tidemark.airflow.results import reset_summary
+
     told = reset_summary(TABLE, report)
     assert told == f"Dry run: would remove {gone}. Nothing was changed."
     assert reset_summary(TABLE, replace(report, applied=True)) == f"Removed {gone}."
 
 
 def test_an_unpublished_batch_is_named() -> None:
+    from tidemark.airflow.results import reset_summary
+
     report = replace(RESET, discarded_seqs=(26,))
     assert "; discard batch 26, unpublished." in reset_summary(TABLE, report)
 
 
 def test_the_result_of_the_task_begins_with_the_sentence() -> None:
+    from tidemark.airflow.results import of_reset, reset_summary
+
     result = of_reset(TABLE, DRY)
     assert next(iter(result.items())) == ("summary", reset_summary(TABLE, DRY))
     assert result["removed"]["rows"] == 12_490
