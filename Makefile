@@ -25,8 +25,9 @@ demo: $(READY) ## Replay flights into Kafka, kill drivers, prove the result; EXA
 test: check servers ## Check the code, then prove every feature on real Kafka, Postgres, Spark and Airflow
 	@$(PYTEST)
 
-test-rest: $(READY) servers ## Run what test leaves out: the whole fault table, large models, clusters, outages
-	@$(PYTEST) --tier rest
+SHARE := 1
+test-rest: $(READY) servers ## Run what test leaves out: the whole fault table, large models; SHARE=4: a fourth
+	@$(PYTEST) --tier rest --share $(SHARE)
 
 test-all: test test-rest ## Run every test there is
 

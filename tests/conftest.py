@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
+from zlib import crc32
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -61,6 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="test",
         help="test leaves out what is marked long, rest has nothing else, all has both",
     )
+    parser.addoption("--share", type=int, default=1, help="run one in so many, the same each time")
     parser.addoption("--shuffle", help="a seed: random order, random distribution")
 
 
@@ -74,12 +76,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests of the other tier."""
-    tier = config.getoption("--tier")
-    if tier != "all":
-        out = [one for one in items if is_long(one) != (tier == "rest")]
-        config.hook.pytest_deselected(items=out)
-        items[:] = [one for one in items if is_long(one) == (tier == "rest")]
+    """Leave out the tests of the other tier, and of other shares."""
+    tier, share = config.getoption("--tier"), config.getoption("--share")
+
+    def is_chosen(test: pytest.Item) -> bool:
+        is_of_tier = tier == "all" or is_long(test) == (tier == "rest")
+        return is_of_tier and crc32(test.nodeid.encode()) % int(share) == 0
+
+    config.hook.pytest_deselected(items=[one for one in items if not is_chosen(one)])
+    items[:] = [one for one in items if is_chosen(one)]
 
 
 def is_long(test: pytest.Item) -> bool:

@@ -50,8 +50,6 @@ DEVELOPMENT = {
     "log.initial.task.delay.ms": 1000,
     "log.cleaner.backoff.ms": 1000,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
-    # Nobody looks at JMX here, and each connection would register beans there.
-    "metrics.jmx.exclude": ".*",
 }
 
 
