@@ -28,7 +28,7 @@ from tests.support.registry import framed
 from tidemark.decode import Decoding, Reason
 from tidemark.decode.errors import DescriptorUnfit
 from tidemark.decode.outcome import Refusal
-from tidemark.decode.plans import MOST, Plans
+from tidemark.decode.plans import MOST, MOST_UNKNOWN, Plans
 from tidemark.decode.protobuf import ProtobufDecoder
 from tidemark.decode.protobuf_kinds import Registered
 from tidemark.decode.protobuf_messages import Messages
@@ -417,6 +417,21 @@ def test_an_unknown_schema_is_asked_for_once_a_block() -> None:
     block = [framed(number, b"\x08\1", FIRST) for number in (1, 9, 9, 1)]
     assert [len(read.decode(block).rejected) for _ in range(2)] == [2, 2]
     assert known.asked == [1, 9, 9]
+
+
+def test_a_burst_of_unknown_ids_hides_no_schema_that_more_values_have() -> None:
+    """G130: and messages within one schema that is not known ask for it once."""
+    known: Any = Known(GOOD)
+    columns = arrow_schema({"b": "int"})
+    read = ProtobufDecoder(columns, Registered(known, partial(Messages, schema=columns)))
+    burst = [framed(9 + number, b"", FIRST) for number in range(1000)]
+    found = read.decode([*burst, *[framed(1, b"\x08\1", FIRST)] * 2])
+    assert (found.rows.num_rows, len(found.rejected)) == (2, 1000)
+    assert (known.asked[0], len(known.asked)) == (1, 1 + MOST_UNKNOWN)
+    places = [framed(9, b"", bytes([2, 2 * number])) for number in range(63)]
+    found = read.decode([*places, *places, framed(2, b"", FIRST)])
+    assert (len(found.rejected), known.asked.count(9)) == (127, 2)
+    assert "not asked for" not in found.rejected[-1].detail
 
 
 def test_tombstones_are_rows_in_their_place_when_asked_for() -> None:

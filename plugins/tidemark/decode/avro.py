@@ -19,7 +19,7 @@ from tidemark.decode.avro_columns import Columns, columns
 from tidemark.decode.avro_plain import Read
 from tidemark.decode.avro_reader import Readers
 from tidemark.decode.avro_schema import plain
-from tidemark.decode.framing import SchemaId, unframed
+from tidemark.decode.framing import SchemaId, commonest, unframed
 from tidemark.decode.outcome import (
     MAX_VALUE_BYTES,
     Decoded,
@@ -29,7 +29,7 @@ from tidemark.decode.outcome import (
     in_order,
     within,
 )
-from tidemark.decode.plans import Plans
+from tidemark.decode.plans import MOST_UNKNOWN, Plans
 from tidemark.decode.registry import Registry
 from tidemark.decode.written import Written, flattened
 from tidemark.errors import packages_of
@@ -82,6 +82,7 @@ class AvroDecoder:
         Raises:
             Unreachable: the registry does not answer.
         """
+        self._plans.look_for(commonest(values, MOST_UNKNOWN))
         batches, kept, others = self._read_together(values)
         rows: list[dict[str, Any]] = []
         rejected: list[Rejected] = []
@@ -108,8 +109,7 @@ class AvroDecoder:
         kept: list[int] = []
         others: list[int] = []
         groups, alone = self._by_prefix(values)
-        # The commonest first: the registry is not asked for all that it may not know.
-        for (prefix, _), indices in sorted(groups.items(), key=lambda one: -len(one[1])):
+        for (prefix, _), indices in groups.items():
             fast = self._columns(unframed(prefix)[0]) if len(indices) >= FEW else None
             if fast is None:
                 alone += indices

@@ -1,5 +1,8 @@
 """Framing: the id of the writer's schema in front of a value, as registry clients write it."""
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from uuid import UUID
 
 from tidemark.decode.outcome import Reason, Refusal
@@ -30,6 +33,14 @@ def unframed(value: bytes) -> tuple[SchemaId, int]:
     if value[0] == _NUMBER:
         return int.from_bytes(value[1:size]), size
     return str(UUID(bytes=value[1:size])), size
+
+
+def commonest(values: Sequence[bytes | None], most: int) -> Iterator[SchemaId]:
+    """The ids in front of the values, at most so many, those that most values have first."""
+    named = Counter(value[: _SIZES.get(value[0], 0)] for value in values if value)
+    for prefix, _ in named.most_common(most):
+        with suppress(Refusal):
+            yield unframed(prefix)[0]
 
 
 def message_path(value: bytes, at: int) -> tuple[tuple[int, ...], int]:

@@ -1,6 +1,7 @@
 """Plans: how the values of each writer's schema are read, made once; or why they can't be."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from tidemark.decode.outcome import Reason, Refusal
@@ -24,9 +25,13 @@ _NOT_ASKED = (
 class Plans(Generic[Key, Plan]):
     """What `make` made of each key, or its refusal; of more than `most`, the newest."""
 
-    def __init__(self, make: Callable[[Key], Plan], most: int = MOST) -> None:
+    def __init__(
+        self, make: Callable[[Key], Plan], most: int = MOST, most_unknown: int | None = MOST_UNKNOWN
+    ) -> None:
+        """`most_unknown`: keys of a block that are looked for in vain; None: no bound."""
         self._make = make
         self._most = most
+        self._most_unknown = most_unknown
         self._found: dict[Key, Plan | Refusal] = {}
         self._unknown: list[Key] = []
 
@@ -52,9 +57,15 @@ class Plans(Generic[Key, Plan]):
             raise Refusal(found.reason, found.detail)
         return found
 
+    def look_for(self, keys: Iterable[Key]) -> None:
+        """These come first: so junk before them in a block does not use up what is asked."""
+        for key in keys:
+            with suppress(Refusal):
+                self.of(key)
+
     def _kept(self, key: Key) -> Plan | Refusal:
         if key not in self._found:
-            if len(self._unknown) >= MOST_UNKNOWN:
+            if self._most_unknown is not None and len(self._unknown) >= self._most_unknown:
                 return Refusal(Reason.UNKNOWN_SCHEMA, _NOT_ASKED)
             if len(self._found) >= self._most:
                 del self._found[next(iter(self._found))]

@@ -53,6 +53,7 @@ class ProtobufDecoder:
         Raises:
             Unreachable: the registry does not answer.
         """
+        self._kinds.look_for(values)
         found: dict[Messages, dict[int, Message]] = {}
         empty: list[int] = []
         rejected: list[Rejected] = []

@@ -1,13 +1,13 @@
 """Kinds of messages: which one a value is, and how that is read as the declared columns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tidemark.decode.errors import DescriptorUnfit
-from tidemark.decode.framing import SchemaId, message_path, unframed
+from tidemark.decode.framing import SchemaId, commonest, message_path, unframed
 from tidemark.decode.outcome import Reason, Refusal
-from tidemark.decode.plans import Plans
+from tidemark.decode.plans import MOST_UNKNOWN, Plans
 from tidemark.decode.protobuf_messages import Messages
 from tidemark.decode.protobuf_schema import Schema, message_of_set, path_of
 from tidemark.decode.registry import Registry
@@ -28,6 +28,9 @@ class Kinds(Protocol):
 
     may_be_empty: bool
     """Whether a value without bytes is a message, which has no field."""
+
+    def look_for(self, values: Sequence[bytes | None]) -> None:
+        """What most of a block's values are is known first."""
 
     def of(self, value: bytes) -> tuple[Messages, int]:
         """How it is read, and where its data begin; or a Refusal."""
@@ -58,7 +61,11 @@ class Registered:
         self._reading = reading
         self._name = name
         self._schemas = Plans(self._parsed, most=MOST_SCHEMAS)
-        self._plans = Plans(self._made)
+        self._plans = Plans(self._made, most_unknown=None)  # these ask nobody by themselves
+
+    def look_for(self, values: Sequence[bytes | None]) -> None:
+        """The schemas that most of them name are asked for first."""
+        self._schemas.look_for(commonest(values, MOST_UNKNOWN))
 
     def of(self, value: bytes) -> tuple[Messages, int]:
         """By the id and the place in front of the value.
@@ -111,6 +118,9 @@ class Described:
 
         self.may_be_empty = not is_framed
         self._path = path_of(message.DESCRIPTOR) if is_framed else None
+
+    def look_for(self, values: Sequence[bytes | None]) -> None:
+        """Nobody is asked."""
 
     def of(self, value: bytes) -> tuple[Messages, int]:
         """The same for every value.
