@@ -51,7 +51,13 @@ def _own_folder() -> str:
 
 def _forget(folder: str, owner: int) -> None:
     if os.getpid() == owner and not any(one.parent == Path(folder) for one in _told):
+        for logger in _loggers():  # objects of py4j log when the interpreter ends
+            logger.handlers[:] = [logging.NullHandler()]
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _loggers() -> list[logging.Logger]:
+    return [logging.getLogger("py4j"), *map(PySparkLogger.getLogger, QUERY_LOGGERS)]
 
 
 def start_jvm() -> None:
@@ -99,7 +105,7 @@ def _take_loggers(path: Path) -> None:
         server.handle_error = _log_request
     for handler in logging.getLogger().handlers:
         handler.addFilter(_is_not_of_py4j)
-    for logger in (logging.getLogger("py4j"), *map(PySparkLogger.getLogger, QUERY_LOGGERS)):
+    for logger in _loggers():
         if not any(isinstance(handler, logging.FileHandler) for handler in logger.handlers):
             logger.propagate = False
             logger.handlers.clear()

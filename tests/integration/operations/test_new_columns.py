@@ -32,8 +32,8 @@ def test_a_new_field_is_a_new_column_by_consent(
         ("b", 1),
     ]
     assert world.sql("SELECT reason FROM tidemark.dead_letters") == [("NEW_FIELD",)]
-    [(kind, details)] = world.sql("SELECT kind, details FROM tidemark.actions")
-    assert (kind, details) == ("add_columns", {'"public"."records"': {"n": "integer"}})
+    added = world.sql("SELECT details FROM tidemark.actions WHERE kind = 'add_columns'")
+    assert added == [({'"public"."records"': {"n": "integer"}},)]
     assert answer("verify", PIPELINE)["clean"]
 
 
