@@ -13,7 +13,6 @@ from pathlib import Path
 atexit.register(lambda: logging.getLogger("py4j").warning("a connection is closed"))
 from tidemark.spark.words import _take_loggers, words_file
 _take_loggers(words_file())
-logging.getLogger("py4j").warning("one is open")
 print(words_file().parent)
 """
 
