@@ -1,8 +1,10 @@
 """The region's consumer group: its offsets, its one mirror writer, who is in it."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext, suppress
+from threading import Thread
 
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -11,7 +13,7 @@ from tidemark import failpoints
 from tidemark.kafka.admin import SECONDS, request, translated
 from tidemark.kafka.config import quiet
 from tidemark.kafka.description import describe_group
-from tidemark.kafka.errors import MirrorWriterFenced
+from tidemark.kafka.errors import BrokersSilent, MirrorWriterFenced
 from tidemark.kafka.holders import GroupState, Holder
 from tidemark.kafka.kept import taken
 from tidemark.kafka.sender import FENCED_CODES, SENDING, Sender
@@ -28,6 +30,9 @@ OFFSETS_TOPIC = "__consumer_offsets"
 """Of Kafka's own; it is asked for, not read."""
 
 CONNECT_SECONDS = 2.0
+
+GRACE_SECONDS = 5.0
+"""For a call of the client beyond its own time-out, before it is left alone."""
 
 RETRY_MS = 10
 """Right after a mirror its offsets are pending for some milliseconds; then they are asked again."""
@@ -169,13 +174,40 @@ class MirrorWriter:
             self._commit(offsets, metadata)
 
     def _commit(self, offsets: Offsets, metadata: str) -> None:
-        self._producer.send_offsets_to_transaction(
-            [KafkaPartition(*partition, offset, metadata) for partition, offset in offsets.items()],
-            self._group_metadata,
-            SECONDS,
+        found = [KafkaPartition(*one, offset, metadata) for one, offset in offsets.items()]
+        bounded(
+            lambda: self._producer.send_offsets_to_transaction(
+                found, self._group_metadata, SECONDS
+            ),
+            f"offsets of {len(found)} partitions",
         )
         failpoints.hit("mirror.sent")
         self._producer.commit_transaction(SECONDS)
+
+
+def bounded(call: Callable[[], object], what: str) -> None:
+    """The call has ended; one that does not is left alone, with the client that it holds.
+
+    Where a coordinator goes away, librdkafka's own time-out is not kept (#5456, #5511).
+
+    Raises:
+        Unreachable: it goes on. Nothing that it writes is committed: the next writer fences it.
+    """
+    ended: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:  # whoever waits raises it
+            ended.set_exception(error)
+        else:
+            ended.set_result(None)
+
+    Thread(target=run, name="mirror", daemon=True).start()
+    try:
+        ended.result(SECONDS + GRACE_SECONDS)
+    except TimeoutError:
+        raise BrokersSilent(what=what, seconds=SECONDS) from None
 
 
 def connect(producer: Producer) -> None:
