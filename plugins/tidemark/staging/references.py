@@ -41,7 +41,11 @@ def parents_first(cursor: Cursor, targets: Sequence[Target]) -> list[Target]:
     Raises:
         Refused: the others form a circle; or one changes rows by itself, which nobody would count.
     """
-    references = [one for one in find_references(cursor, targets) if not one.is_own]
+    return _in_order(find_references(cursor, targets), targets)
+
+
+def _in_order(found: Sequence[Reference], targets: Sequence[Target]) -> list[Target]:
+    references = [one for one in found if not one.is_own]
     for one in references:
         _refuse_acting(one)
     strict = [one for one in references if not one.is_deferrable]
@@ -65,8 +69,9 @@ def refuse_unfit(cursor: Cursor, targets: Sequence[Target], upserts: Mapping[str
     Raises:
         Refused: with the statement that helps.
     """
-    parents_first(cursor, targets)
-    for one in find_references(cursor, targets):
+    references = find_references(cursor, targets)
+    _in_order(references, targets)
+    for one in references:
         if not _may_change(one, upserts.get(one.parent.name)):
             continue
         _refuse_acting(one)
