@@ -35,6 +35,12 @@ def world(role_world: RoleWorld) -> RoleWorld:
     return role_world
 
 
+def refuse(world: RoleWorld, role: str, statement: str) -> None:
+    """The role has no right to it."""
+    with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+        world.as_role(role, statement)
+
+
 def test_a_run_and_its_resets_need_no_more_than_the_grants(world: RoleWorld) -> None:
     """S01: as worker and executor; and nobody else has touched the database."""
     world.produce(5)
@@ -77,8 +83,7 @@ def test_executors_insert_into_their_batch_and_nothing_else(world: RoleWorld) ->
             "SELECT * FROM public.flights",
             "INSERT INTO public.flights (batch_seq) VALUES (1)",
         ):
-            with pytest.raises(psycopg2.errors.InsufficientPrivilege):
-                world.as_role("executor", statement)
+            refuse(world, "executor", statement)
             refused.append(statement)
         world.as_role("worker", f"ALTER TABLE {rows} ADD COLUMN writer text DEFAULT current_user")
 
@@ -128,8 +133,7 @@ def test_readers_see_all_and_change_nothing(
         "CREATE TABLE tidemark_staging.mine ()",
         "CREATE TABLE tidemark.mine ()",
     ):
-        with pytest.raises(psycopg2.errors.InsufficientPrivilege):
-            world.as_role("reader", statement)
+        refuse(world, "reader", statement)
 
 
 def test_a_replay_reads_dead_letters_by_two_more_grants(world: RoleWorld) -> None:
@@ -157,8 +161,7 @@ def test_workers_change_no_schema(world: RoleWorld) -> None:
         "TRUNCATE public.flights",
         "CREATE ROLE mine",
     ):
-        with pytest.raises(psycopg2.errors.InsufficientPrivilege):
-            world.as_role("worker", statement)
+        refuse(world, "worker", statement)
 
 
 def test_a_login_that_is_not_named_can_be_granted_nothing(world: RoleWorld) -> None:
