@@ -312,12 +312,12 @@ def test_an_open_is_told_whether_members_come(
 
 def test_a_persons_overrides_are_given_in_their_name() -> None:
     """G124: as Airflow knows who triggered the run; of a schedule's, the DAG's file says them."""
-    from tidemark.airflow.tasks import _who
+    from tidemark.airflow.forms import who
 
     ti, run = SimpleNamespace(dag_id="flights"), SimpleNamespace(triggering_user_name="alice")
-    assert _who({"ti": ti, "dag_run": run}) == "alice"
+    assert who({"ti": ti, "dag_run": run}) == "alice"
     run.triggering_user_name = None
-    assert _who({"ti": ti, "dag_run": run}) == "DAG flights"
+    assert who({"ti": ti, "dag_run": run}) == "DAG flights"
 
 
 def test_members_come_after_the_first_open(found: Found) -> None:

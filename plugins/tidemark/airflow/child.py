@@ -7,6 +7,7 @@ from pathlib import Path
 from airflow.sdk import Connection
 
 from tidemark.airflow.credentials import resolve
+from tidemark.kafka.child import is_airflows
 from tidemark.settings import connections
 from tidemark.settings.pipeline import Pipeline
 
@@ -19,17 +20,12 @@ def secrets(pipeline: Pipeline) -> dict[str, str]:
     return dict(connection.to_env() for connection in [*resolve(pipeline).values(), spark])
 
 
-def without_airflow() -> dict[str, str]:
+def emptied() -> dict[str, str]:
     """Airflow's own configuration, emptied: its keys and logins are nothing for a transform.
 
     The hook of Spark's provider can set what a child inherits, and take nothing away.
     """
     return dict.fromkeys(filter(is_airflows, os.environ), "")
-
-
-def is_airflows(name: str) -> bool:
-    """Whether a variable is Airflow's configuration, as its Fernet key; no connection is."""
-    return name.startswith("AIRFLOW__")
 
 
 def python(pipeline: Pipeline) -> dict[str, str]:

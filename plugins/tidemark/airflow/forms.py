@@ -1,6 +1,6 @@
 """Forms: what a person may say when starting a run or a reset by hand."""
 
-from airflow.sdk import Param
+from airflow.sdk import Context, Param
 
 BOUNDS = ("max_records", "max_bytes", "max_batches", "max_seconds")
 OVERRIDES = ("accept_data_loss", "accept_changes", "accept_corrupt")
@@ -128,6 +128,12 @@ def replay_params() -> dict[str, Param]:
             "Limit", "At most so many. Empty: batch.max_records of the file.", 10**9, CHOICE
         ),
     }
+
+
+def who(context: Context) -> str:
+    """Who filled the form; of a run that a schedule or an event began, the DAG, whose file says."""
+    run = context.get("dag_run")
+    return (run and run.triggering_user_name) or f"DAG {context['ti'].dag_id}"
 
 
 def _number(title: str, description: str, most: int, section: str) -> Param:

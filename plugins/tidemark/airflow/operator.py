@@ -17,7 +17,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from tidemark.airflow.child import PACKAGE, python, secrets, without_airflow
+from tidemark.airflow.child import PACKAGE, emptied, python, secrets
 from tidemark.airflow.failures import keep_code, names_by_exit_code
 from tidemark.airflow.lineage import seen, told
 from tidemark.airflow.link import RegionLink
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 LOG4J = PACKAGE / "spark" / "log4j2.properties"
 WORDS, LOGS = "TIDEMARK_SPARK_LOG", "TIDEMARK_SPARK_LOGS"
+"""The variables that name the file for what Spark itself says, and its folder: spark/words.py."""
 _PRIVATE = "tidemark-spark-"
-"""The variable that names the file for what Spark itself says, see spark/words.py."""
+"""How a folder of one task alone begins."""
 
 GRACE_SECONDS = 3.0
 """For the driver to cancel its job and leave the group: Airflow's supervisor sends SIGKILL to
@@ -123,7 +124,7 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
         Connection.get(self._conn_id)  # the hook itself would take a missing one to mean YARN
         hook = _hook_of(super()._get_hook)
         _refuse_to_publish(hook)
-        environment = {**without_airflow(), **(hook._env_vars or {}), **self._environment}
+        environment = {**emptied(), **(hook._env_vars or {}), **self._environment}
         if hook._connection["master"].startswith("local"):
             # The host's own name may not resolve, or to an address that is not there.
             environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,8 +16,10 @@ from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tidemark.airflow import results
-from tidemark.airflow.child import is_airflows, python, secrets
+from tidemark.airflow.child import python, secrets
 from tidemark.airflow.failures import keep_code, names_by_exit_code
+from tidemark.airflow.forms import who
+from tidemark.kafka.child import without_airflow
 from tidemark.settings.pipeline import Pipeline
 
 log = logging.getLogger("tidemark.airflow.tasks")
@@ -48,10 +49,8 @@ def replay_by_hand(path: str) -> results.Result:
     rows of the same batch.
     """
     context, pipeline = get_current_context(), Pipeline.load(path)
-    user = context["dag_run"].triggering_user_name or f"DAG {context['ti'].dag_id}"
-    own = secrets(pipeline) | python(pipeline) | {"LOGNAME": user}
-    known = {name: value for name, value in os.environ.items() if not is_airflows(name)}
-    report = _answer([*arguments(path, context["params"])], known | own)
+    own = secrets(pipeline) | python(pipeline) | {"LOGNAME": who(context)}
+    report = _answer([*arguments(path, context["params"])], without_airflow() | own)
     for line in results.replay_lines(report):
         log.info("%s", line)
     return report

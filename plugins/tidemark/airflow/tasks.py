@@ -12,7 +12,7 @@ from tidemark.airflow import events, results
 from tidemark.airflow.credentials import resolve
 from tidemark.airflow.errors import AssetOfNoTarget
 from tidemark.airflow.failures import as_airflow_failure
-from tidemark.airflow.forms import BOUNDS, OVERRIDES, REWIND_OVERRIDES
+from tidemark.airflow.forms import BOUNDS, OVERRIDES, REWIND_OVERRIDES, who
 from tidemark.errors import RunNotDone, Superseded
 from tidemark.model.batch import ONLY
 from tidemark.model.bounds import Bounds
@@ -54,7 +54,7 @@ def open_run(path: str) -> results.Result:
             bounds=_bounds(pipeline, params),
             overrides=_overrides(params),
             members_come="drain" in to_come,
-            who=_who(context),
+            who=who(context),
         )
     _tell(results.open_lines(pipeline.region, run_id, opened))
     result: results.Result = plain(opened)
@@ -137,7 +137,7 @@ def reset_by_hand(path: str) -> results.Result:
             resolve(pipeline),
             run_id=None,
             apply=bool(context["params"]["apply"]),
-            who=_who(context),
+            who=who(context),
             why=context["params"]["reason"] or "by hand",
             to=destination(context["params"]["to"]),
             overrides=[name for name in REWIND_OVERRIDES if context["params"].get(name)],
@@ -187,12 +187,6 @@ def _to_come(context: Context) -> frozenset[str]:
         if key.removeprefix(prefix).partition("_")[0] == name and state not in OVER
     }
     return frozenset(coming if states else STEPS)
-
-
-def _who(context: Context) -> str:
-    """Who triggered the run; of one that a schedule or an event began, the DAG, whose file says."""
-    run = context.get("dag_run")
-    return (run and run.triggering_user_name) or f"DAG {context['ti'].dag_id}"
 
 
 def _run_id(context: Context) -> str:
