@@ -357,9 +357,25 @@ def test_airflow_lists_the_provider() -> None:
 
     found = ProvidersManager().providers["airflow-provider-tidemark"]
     assert (found.version, found.data["name"]) == (tidemark.__version__, "Tidemark")
+    names = {one["integration-name"] for one in found.data["integrations"]}
     for kind in ("operators", "triggers"):
         for group in found.data[kind]:
+            assert group["integration-name"] in names
             assert all(map(find_spec, group["python-modules"]))
+
+
+def test_connections_are_of_types_that_airflow_knows_by_others() -> None:
+    """B24: a type that two providers name has the form of whichever Airflow finds first."""
+    from airflow.providers_manager import ProvidersManager
+
+    known = ProvidersManager().hooks
+    brought = {name: known[name].package_name for name in ("kafka", "postgres", "spark")}
+    assert brought == {
+        "kafka": "apache-airflow-providers-apache-kafka",
+        "postgres": "apache-airflow-providers-postgres",
+        "spark": "apache-airflow-providers-apache-spark",
+    }
+    assert "connection-types" not in ProvidersManager().providers["airflow-provider-tidemark"].data
 
 
 @pytest.mark.parametrize("factory", ["pipeline_dag", "reset_dag", "replay_dag"])

@@ -14,6 +14,7 @@ import pytest
 from tests.dags.conftest import PASSWORD, PROJECT, token
 from tests.support.region import postgres_connection
 
+import tidemark
 from tidemark.ledger.migrate import migrate
 from tidemark.postgres.transaction import connect
 
@@ -44,6 +45,18 @@ def test_without_a_token_nothing_is_answered(client: "TestClient", path: str) ->
     answer = ask(client, path)
     assert answer.status_code == 401
     assert "flights" not in answer.text
+
+
+def test_the_provider_stands_under_admin_providers(client: "TestClient") -> None:
+    """B24: as the page asks for it; it bears no address as long as the project has none."""
+    answer = client.get("/api/v2/providers?limit=100", headers=token("flights")).json()
+    [found] = [one for one in answer["providers"] if "tidemark" in one["package_name"]]
+    assert found == {
+        "package_name": "airflow-provider-tidemark",
+        "description": "Kafka to Postgres with exactly-once offsets: bounded Spark batches",
+        "version": tidemark.__version__,
+        "documentation_url": None,
+    }
 
 
 def test_who_may_read_a_dag_sees_its_region(client: "TestClient") -> None:
