@@ -59,6 +59,40 @@ def test_the_provider_stands_under_admin_providers(client: "TestClient") -> None
     }
 
 
+@contextmanager
+def connection_of(team: str | None) -> Iterator[None]:
+    """The warehouse's connection is in Airflow's database, and belongs to this team."""
+    from airflow.models.connection import Connection
+    from airflow.models.team import Team
+    from airflow.utils.session import create_session
+
+    fields = {"conn_type": "postgres", "host": "127.0.0.1", "port": 1, "schema": "warehouse"}
+    with create_session() as session:
+        session.add_all([Team(name=team)] if team else [])
+        session.flush()
+        session.add(Connection(conn_id="tidemark_warehouse", team_name=team, **fields))
+    try:
+        yield
+    finally:
+        with create_session() as session:
+            session.query(Connection).delete()
+            session.query(Team).delete()
+
+
+@pytest.mark.parametrize("team", ["blue", None])
+def test_the_page_says_that_it_finds_no_connection_of_a_team(
+    client: "TestClient", monkeypatch: pytest.MonkeyPatch, team: str | None
+) -> None:
+    """G143: one that belongs to no team is found, and its server asked."""
+    monkeypatch.setenv("AIRFLOW__CORE__MULTI_TEAM", "True")
+    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")  # as the api-server sets it
+    monkeypatch.delenv("AIRFLOW_CONN_TIDEMARK_WAREHOUSE")
+    with connection_of(team):
+        told = client.get("/tidemark/dag/live?dag_id=flights", headers=token("flights")).text
+    assert ("One that belongs to a team is never found" in told) == bool(team)
+    assert ("Connection refused" in told) == (team is None)
+
+
 def test_who_may_read_a_dag_sees_its_region(client: "TestClient") -> None:
     found = client.get("/tidemark/", headers=token("flights", "orders_cdc"))
     assert found.status_code == 200
