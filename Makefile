@@ -64,6 +64,7 @@ check: $(READY) ## Check format, lint, types, imports, images, the compose file 
 generated: $(READY) ## Write what is made from the code: configuration.md, errors, schemas, guards' tiers
 	@$(BIN)/python -m scripts.configuration_docs --write
 	@$(BIN)/python -m scripts.error_docs --write
+	@$(BIN)/python -m scripts.wrong_files --write
 	@$(BIN)/python -m scripts.output_schemas --write
 	@$(BIN)/python -m scripts.guards --write
 

@@ -11,7 +11,7 @@ from tests.support.sent import another_sends, sent_to
 from tests.support.world import World
 
 from tidemark.cli.check_output import output_findings
-from tidemark.errors import InvalidSettings, RunNotDone
+from tidemark.errors import RunNotDone
 from tidemark.model.output import Topics
 from tidemark.operations.measures import Measures
 from tidemark.operations.metrics import metrics_of
@@ -19,7 +19,6 @@ from tidemark.operations.output_status import OutputStatus, output_status
 from tidemark.operations.region import region_of
 from tidemark.operations.status import RegionStatus, in_ledger
 from tidemark.protocol.errors import RewindOfSentBatches
-from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.errors import RowsToSendDiffer
 
 TYPES = {
@@ -264,45 +263,3 @@ def test_what_kafka_took_is_sent(world: World, topic: Callable[..., str]) -> Non
     [sent], [letter] = sent_to(world.kafka, rows), sent_to(world.kafka, letters)
     assert json.loads(sent.value or b"")["value"] == "x" * (most - 13)
     assert letter.value == bad
-
-
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"output": {"topic": "TOPIC"}}, "is one that kafka.topics reads"),
-        ({"output": {"topic": "__mine"}}, "of Kafka's own"),
-        ({"output": {"topic": "out", "format": "avro"}}, "registry: the format avro needs one"),
-        ({"output": {"topic": "out", "registry": "r"}}, "no other format has one"),
-        ({"output": {"topic": "out", "target": "other"}}, "has no target of the name other"),
-        ({"output": {"topic": "out", "max_seconds": 901}}, "less than or equal to 900"),
-        (
-            {"target": {"mode": "upsert", "key": ["a"]}, "output": {"topic": "o", "key": ["b"]}},
-            "has its own, by which deletions are sent",
-        ),
-        (
-            {
-                "target": {"mode": "upsert", "key": ["a"]},
-                "output": {"topic": "o", "start": "beginning"},
-            },
-            "is known no more; use start: end",
-        ),
-        (
-            {
-                "transform": "jobs.x:transform",
-                "targets": {name: {"connection": "w", "table": f"public.{name}"} for name in "ab"},
-                "output": {"topic": "out"},
-            },
-            "name the one whose rows are sent: a, b",
-        ),
-    ],
-)
-def test_what_does_not_fit_together_is_refused(
-    world: World, settings: dict[str, Any], says: str
-) -> None:
-    """B9, B16: when the file is read."""
-    if settings["output"]["topic"] == "TOPIC":
-        settings = {"output": {"topic": world.topic}}
-    world.settings = settings
-    with pytest.raises(ValueError, match=says):
-        Pipeline.model_validate(world.file)
-    assert InvalidSettings.exit_code == 2
