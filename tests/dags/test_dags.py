@@ -159,8 +159,8 @@ def test_each_of_several_targets_is_an_asset(bag: "DagBag") -> None:
     from tests.support.two_tables import SETTINGS
 
     from tidemark.airflow.docs import pipeline_doc
+    from tidemark.airflow.errors import AssetOfNoTarget
     from tidemark.airflow.tasks import target_asset, target_assets
-    from tidemark.errors import InvalidSettings
     from tidemark.settings.pipeline import Pipeline
 
     file = {"region": "r", "kafka": {"connection": "k", "topics": ["t"]}, **SETTINGS}
@@ -169,8 +169,9 @@ def test_each_of_several_targets_is_an_asset(bag: "DagBag") -> None:
     assert [one.name for one in assets] == [f"tidemark_warehouse/public.{name}"
                                             for name in ("newest", "numbers")]  # fmt: skip
     assert target_asset(pipeline, "numbers") == assets[1]
-    with pytest.raises(InvalidSettings, match="region r has the targets newest, numbers: name one"):
+    with pytest.raises(AssetOfNoTarget) as unnamed:
         target_asset(pipeline)
+    assert unnamed.value.targets == ("newest", "numbers")
     assert "`public.newest` (upsert), `public.numbers` (append)" in pipeline_doc(pipeline)
 
 
@@ -379,11 +380,12 @@ def test_a_dag_may_have_another_name_and_params_of_its_own(factory: str) -> None
 )
 def test_a_form_keeps_its_own_defaults(factory: str, name: str) -> None:
     import tidemark.airflow
-    from tidemark.errors import InvalidSettings
+    from tidemark.airflow.errors import ParamsOfForm
 
     make = getattr(tidemark.airflow, factory)
-    with pytest.raises(InvalidSettings, match=f"params: {name} of the form can't be replaced"):
+    with pytest.raises(ParamsOfForm) as refused:
         make(PROJECT / "dags" / "flights.yaml", params={name: True})
+    assert refused.value.names == (name,)
 
 
 def test_no_page_names_a_dag_that_may_not_be_there() -> None:

@@ -72,5 +72,5 @@ def test_kill_and_stop_send_this_process_the_signal(
 
 def test_an_unknown_action_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "a=explode")
-    with pytest.raises(ValueError, match="unknown action 'explode' at a"):
+    with pytest.raises(ValueError):
         hit("a")

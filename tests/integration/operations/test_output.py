@@ -11,14 +11,13 @@ from tests.support.sent import another_sends, sent_to
 from tests.support.world import World
 
 from tidemark.cli.check_output import output_findings
-from tidemark.errors import RunNotDone
 from tidemark.model.output import Topics
 from tidemark.operations.measures import Measures
 from tidemark.operations.metrics import metrics_of
 from tidemark.operations.output_status import OutputStatus, output_status
 from tidemark.operations.region import region_of
 from tidemark.operations.status import RegionStatus, in_ledger
-from tidemark.protocol.errors import RewindOfSentBatches
+from tidemark.protocol.errors import RewindOfSentBatches, RunUnfinished
 from tidemark.staging.errors import RowsToSendDiffer
 
 TYPES = {
@@ -188,8 +187,12 @@ def test_the_outbox_of_another_target_is_not_sent(shop: World) -> None:
     with another_sends(shop):
         shop.drain()
     shop.sql("UPDATE tidemark.outbox SET target = 'other'")
-    with pytest.raises(RunNotDone, match="0 are there"):
+    with pytest.raises(RunUnfinished) as unsent:
         shop.close()
+    missing = RowsToSendDiffer(
+        region=shop.region, seq=1, target='"public"."records"', published=1, found=0
+    )
+    assert unsent.value.reasons == (str(missing),)
     assert told(shop) == []
 
 

@@ -240,7 +240,6 @@ def test_a_batch_that_is_too_large_unpacked_is_told_from_a_corrupt_one(
     with pytest.raises(BatchUnreadable) as met:
         [*read(stops, spans, 0)]
     assert (met.value.is_packed, met.value.offset) == (True, 1)
-    assert "does not unpack, though its checksum is right" in str(met.value)
     rows = [*read(replace(stops, max_unpacked=64 << 20), spans, 0, letters.extend)]
     assert [n for batch in rows for n in batch.column("n").to_pylist()] == [0, 2]
     [letter] = letters
