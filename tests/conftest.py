@@ -215,7 +215,7 @@ def topic(admin: AdminClient) -> Iterator[Callable[..., str]]:
 
     yield make
     for future in admin.delete_topics(made).values() if made else ():
-        future.exception(30)  # a test may have deleted it itself
+        future.exception(120)  # a test may have deleted it itself
 
 
 @pytest.fixture

@@ -276,7 +276,7 @@ def test_lost_records_stop_a_run_unless_accepted(
     world.produce(4)
     tidemark("run", "dags/pipeline.yaml", "--max-records", "1", "--max-batches", "1")
     where = KafkaPartition(world.topic, 0, 3)
-    admin.delete_records([where])[where].result(30)
+    admin.delete_records([where])[where].result(120)
     assert "below the log start" in tidemark("run", "dags/pipeline.yaml", exits=13).stderr
     told = answer("run", "dags/pipeline.yaml", "--accept-data-loss")
     assert told["remarks"] == [f"accepted: {world.topic}[0] goes on at 3, the ledger stood at 1"]
@@ -465,7 +465,7 @@ def test_a_signal_ends_a_command_cleanly(region: World, number: int, name: str, 
         silent.settimeout(60)
         silent.accept()  # now it waits for Kafka
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
     assert process.returncode == code
     assert out == ""
     assert err.startswith(f"{name}: ")

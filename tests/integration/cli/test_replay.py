@@ -354,7 +354,7 @@ def test_a_cut_letter_whose_record_kafka_does_not_have_is_refused_by_name(
         assert "its SHA-256 differs" in told
     assert numbers(cut) == [0, 2, 4]
     where = TopicPartition(cut.topic, 0, 3)
-    admin.delete_records([where])[where].result(30)
+    admin.delete_records([where])[where].result(120)
     assert "Kafka does not hold it" in tidemark("replay", cut.region, *APPLY, exits=16).stderr
     assert counts(cut) == []
 

@@ -221,7 +221,7 @@ def test_what_can_not_be_replayed_is_refused(
 def test_what_kafka_no_longer_holds_is_refused(region: World, admin: AdminClient) -> None:
     """B14"""
     where = KafkaPartition(region.topic, 0, 1)
-    admin.delete_records([where])[where].result(30)
+    admin.delete_records([where])[where].result(120)
     is_refused(region, "below the log start 1, retention took it")
 
 
@@ -354,8 +354,8 @@ def test_records_of_another_topic_replace_nothing(world: World, admin: AdminClie
     before = world.sql("SELECT kafka_offset, value, batch_seq FROM public.records ORDER BY 1")
 
     def anew(*_: object) -> None:
-        admin.delete_topics([world.topic])[world.topic].result(30)
-        until(lambda: world.topic not in admin.list_topics(timeout=10).topics)
+        admin.delete_topics([world.topic])[world.topic].result(120)
+        until(lambda: world.topic not in admin.list_topics(timeout=120).topics)
         create_topic(admin, NewTopic(world.topic, 2, 1))
         produce(world.kafka, world.topic, [good(f"another {n}") for n in range(3)])
         world.before = lambda *_: None

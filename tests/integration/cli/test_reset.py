@@ -109,7 +109,7 @@ def test_what_kafka_no_longer_holds_is_refused_with_its_range(
     region: World, admin: AdminClient
 ) -> None:
     where = KafkaPartition(region.topic, 0, 12)
-    admin.delete_records([where])[where].result(30)
+    admin.delete_records([where])[where].result(120)
     before, offsets = dump(region.warehouse), region.kafka_offsets()
     for flags in ([], ["--apply"]):
         told = tidemark("reset", region.region, "--to", "1", *flags, exits=16).stderr

@@ -102,7 +102,7 @@ class GuardedBroker(Broker):
         scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
         wanted = [UserScramCredentialUpsertion(user, scram, user.encode()) for user in users]
         for future in admin.alter_user_scram_credentials(wanted).values():
-            future.result(30)
+            future.result(120)
 
     def _certificate(self) -> Path:
         if not self.authority.exists():
@@ -173,7 +173,7 @@ def guarded(
     world = GuardedWorld(broker.bootstrap, warehouse, name, group, broker=broker)
     world.produce(5)
     yield world
-    admin.delete_topics([name])[name].exception(30)
+    admin.delete_topics([name])[name].exception(120)
 
 
 def grant(world: World, *without: str) -> None:
@@ -203,7 +203,7 @@ def create(world: World, grants: Sequence[tuple[str, ...]]) -> None:
     ]
     admin = AdminClient({"bootstrap.servers": world.kafka})  # named: its answers die with it
     for future in admin.create_acls(acls).values():
-        future.result(30)
+        future.result(120)
 
 
 def test_the_documented_names_follow_from_the_group() -> None:
@@ -236,9 +236,9 @@ def test_the_acls_of_an_output_topic_are_enough(guarded: GuardedWorld) -> None:
     for operation in (AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE):
         acl = AclBinding(ResourceType.TOPIC, sink, ResourcePatternType.LITERAL, "User:tidemark",
                          "*", operation, AclPermissionType.ALLOW)  # fmt: skip
-        admin.create_acls([acl])[acl].result(30)
+        admin.create_acls([acl])[acl].result(120)
     guarded.run("first")
-    admin.delete_consumer_groups([guarded.region])[guarded.region].result(20)
+    admin.delete_consumer_groups([guarded.region])[guarded.region].result(120)
     guarded.settings["output"]["resume_after"] = 1
     guarded.run("second")
     assert len(sent_to(guarded.kafka, sink)) == 5
@@ -290,7 +290,7 @@ def roles(
     world.logins = {role: broker.login(f"tidemark_{role}") for role in ROLES[1:]}
     create(world, [(f"tidemark_{role}", *one) for role, *one in ROLE_GRANTS])
     yield world
-    admin.delete_topics([name])[name].exception(30)
+    admin.delete_topics([name])[name].exception(120)
 
 
 def test_each_role_can_do_its_work_and_no_more(roles: RoleWorld) -> None:
@@ -319,7 +319,7 @@ def test_each_role_can_do_its_work_and_no_more(roles: RoleWorld) -> None:
     for login in logins.values():
         admin = AdminClient(login)  # named: its answers die with it
         with pytest.raises(KafkaException) as kept:
-            admin.delete_topics([roles.topic])[roles.topic].result(30)
+            admin.delete_topics([roles.topic])[roles.topic].result(120)
         assert kept.value.args[0].name() == TOPIC_FORBIDDEN
 
 

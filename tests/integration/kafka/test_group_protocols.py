@@ -311,7 +311,7 @@ def test_a_pattern_matches_whole_names_and_what_appears_later(
     later = f"t-later-{first}"
     create_topic(admin, NewTopic(later, 1, 1))
     assert later in broker.topics([pattern])
-    admin.delete_topics([later])[later].result(60)
+    admin.delete_topics([later])[later].result(120)
 
 
 def test_a_topic_that_vanishes_while_a_pattern_is_resolved_is_no_match(
@@ -319,7 +319,7 @@ def test_a_topic_that_vanishes_while_a_pattern_is_resolved_is_no_match(
 ) -> None:
     broker = Broker({"bootstrap.servers": kafka})
     name = topic()
-    listed = broker._admin.list_topics(timeout=60)
+    listed = broker._admin.list_topics(timeout=120)
     listed.topics["t-vanished"] = listed.topics[name]
     monkeypatch.setattr(broker._admin, "list_topics", lambda timeout: listed)
     assert broker.topics([f"^({name}|t-vanished)"]) == (name,)

@@ -115,7 +115,7 @@ def change(shop: World, changes: Iterable[tuple[str, str | None]]) -> None:
     for key, word in changes:
         value = None if word is None else json.dumps({"word": word})
         producer.produce(shop.topic, value, key, partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
 
 
 def told(shop: World) -> list[tuple[str, str | None]]:
@@ -261,7 +261,7 @@ def test_what_kafka_took_is_sent(world: World, topic: Callable[..., str]) -> Non
     producer = Producer({"bootstrap.servers": world.kafka, "message.max.bytes": 2 << 20})
     for value in (row, bad):
         producer.produce(world.topic, value, partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     world.run()
     [sent], [letter] = sent_to(world.kafka, rows), sent_to(world.kafka, letters)
     assert json.loads(sent.value or b"")["value"] == "x" * (most - 13)

@@ -192,7 +192,7 @@ def test_records_of_an_open_transaction_wait_for_a_later_run(world: World) -> No
     producer = open_transaction(world.kafka, world.topic)
     world.run("first")
     assert world.rows() == [(0, 0), (0, 1)]
-    producer.commit_transaction(20)
+    producer.commit_transaction(120)
     world.run("second")
     assert world.rows() == [(0, 0), (0, 1), (0, 2)]
 
@@ -218,7 +218,7 @@ def test_a_transaction_that_hangs_is_a_remark_of_each_run_and_an_alert(world: Wo
     assert world.sql(documented(ALERT)) == []
     world.sql("UPDATE tidemark.run_targets SET stable_since = stable_since - interval '2 hours'")
     assert [row[0] for row in world.sql(documented(ALERT))] == [world.region]
-    producer.commit_transaction(20)
+    producer.commit_transaction(120)
     assert world.open("fourth").remarks == ()
     world.drain("fourth")
     assert world.close("fourth").rows == 1

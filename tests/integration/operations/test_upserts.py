@@ -40,7 +40,7 @@ def send_value(shop: World, key: str, value: str | None, partition: int) -> None
     """The record is in the topic."""
     producer = Producer({"bootstrap.servers": shop.kafka, "linger.ms": 1})
     producer.produce(shop.topic, value, key, partition=partition)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
 
 
 def words(shop: World) -> dict[str, str]:

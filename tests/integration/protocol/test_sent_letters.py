@@ -102,7 +102,7 @@ def test_a_dead_letter_is_sent_as_it_was_read_with_its_reason(region: World) -> 
     own = [("seq", b"99"), ("region", None), ("seq", b"\xff"), ("original.x", b"")]
     producer = Producer({"bootstrap.servers": region.kafka})
     producer.produce(region.topic, b"\xff bad", b"\x00key", 1, timestamp=1234, headers=own)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     produce(region.kafka, region.topic, [good("a"), None])
     region.run()
     empty, full = sorted(letters(region), key=lambda one: one.key or b"")
@@ -368,7 +368,7 @@ def test_a_compacted_topic_takes_no_record_without_a_key(region: World, bin_: st
     def policy(value: str) -> None:
         entry = ConfigEntry("cleanup.policy", value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, bin_, incremental_configs=[entry])
-        admin.incremental_alter_configs([resource])[resource].result(20)
+        admin.incremental_alter_configs([resource])[resource].result(120)
 
     policy("compact")
     produce(region.kafka, region.topic, BAD)

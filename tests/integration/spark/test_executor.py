@@ -339,7 +339,7 @@ def test_lost_data_comes_out_as_what_it_is(
 ) -> None:
     name = topic()
     produce(kafka, name, documents(20))
-    admin.delete_records([TopicPartition(name, 0, 8)])[TopicPartition(name, 0)].result(60)
+    admin.delete_records([TopicPartition(name, 0, 8)])[TopicPartition(name, 0)].result(120)
     with pytest.raises(DataLost) as lost:
         run([Span(name, 0, 3, 20)], transform)
     found = lost.value.fields()
