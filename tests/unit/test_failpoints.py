@@ -12,12 +12,12 @@ from tidemark.failpoints import VARIABLE, FailpointHit, hit
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """No point was reached yet."""
     monkeypatch.delenv(VARIABLE, raising=False)
-    failpoints._hits.clear()
+    failpoints.reached.clear()
 
 
 def test_a_failpoint_is_inert_unless_switched_on() -> None:
     hit("publish.before")
-    assert not failpoints._hits
+    assert not failpoints.reached
 
 
 def test_what_is_installed_has_no_failpoints(

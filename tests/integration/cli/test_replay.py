@@ -15,9 +15,9 @@ from confluent_kafka.admin import AdminClient
 from tests.integration.cli.conftest import GROWS, Make
 from tests.support.commands import answer, settle_in, tidemark, write_pipeline
 from tests.support.executor import BAD
+from tests.support.failpoint import failpoint
 from tests.support.produce import produce
 from tests.support.two_tables import APPENDED, EVENS, NUMBERS, SETTINGS
-from tests.support.unanswered import unanswered
 from tests.support.world import World, dump, staging
 
 from tidemark.errors import Fenced, StagingLost, Superseded
@@ -25,7 +25,6 @@ from tidemark.ledger.ledger import Ledger
 from tidemark.member.job import start_job
 from tidemark.operations import replay as replay_module
 from tidemark.operations import replaying
-from tidemark.protocol import replay as protocol
 from tidemark.protocol.errors import BatchDied
 from tidemark.protocol.replay import publish_replay
 
@@ -360,12 +359,9 @@ def test_a_cut_letter_whose_record_kafka_does_not_have_is_refused_by_name(
 
 
 @pytest.mark.parametrize("fate", ["sent", pytest.param("lost", marks=pytest.mark.long)])
-def test_a_commit_without_an_answer_is_looked_up(
-    region: World, monkeypatch: pytest.MonkeyPatch, fate: str
-) -> None:
-    calls = unanswered(monkeypatch, protocol, fate)
-    assert answer("replay", region.region, *APPLY)["replayed"] == 2
-    assert len(calls) == (1 if fate == "sent" else 2)
+def test_a_commit_without_an_answer_is_looked_up(region: World, fate: str) -> None:
+    with failpoint(f"replay.commit.{fate}"):
+        assert answer("replay", region.region, *APPLY)["replayed"] == 2
     assert numbers(region) == [0, 70_000, 2, 80_000, 4]
 
 

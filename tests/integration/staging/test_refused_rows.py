@@ -238,7 +238,7 @@ def test_a_record_is_either_rows_or_a_dead_letter(desk: Desk) -> None:
 def test_where_nothing_is_refused_nothing_is_searched(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Search, "_search", None)
+    monkeypatch.setattr(refused_rows, "SEARCH_SECONDS", -1.0)
     assert work(desk, GOOD).refused == 0
     assert in_target(desk) == GOOD
 
