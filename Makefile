@@ -67,6 +67,7 @@ generated: $(READY) ## Write what is made from the code: configuration.md, error
 	@$(BIN)/python -m scripts.wrong_files --write
 	@$(BIN)/python -m scripts.output_schemas --write
 	@$(BIN)/python -m scripts.guards --write
+	@$(BIN)/python -m scripts.model_seeds --write
 
 REPOSITORY :=
 docs: $(READY) ## Build the docs site; any link or anchor that leads nowhere is an error
