@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
-from tests.support.commands import PIPELINE, answer, commit, settle_in, tidemark
+from tests.support.commands import (
+    PIPELINE,
+    answer,
+    commit,
+    refusal,
+    settle_in,
+    tidemark,
+)
 from tests.support.executor import LocalExecutor, nothing
 from tests.support.waiting import until
 from tests.support.world import World, dump
@@ -166,8 +173,7 @@ def test_a_region_that_never_opened_has_a_group_and_no_mirror(
     tidemark("migrate", PIPELINE)
     found = answer("group", world.region)
     assert (found["state"], found["run_state"], found["members"]) == ("dead", "never opened", [])
-    told = tidemark("mirror", world.region, exits=16).stderr
-    assert "is not in the ledger" in told
+    assert refusal("mirror", world.region, exits=16).case == "RegionNeverOpened"
 
 
 def test_a_mirror_repairs_what_somebody_moved(region: World) -> None:
