@@ -37,7 +37,8 @@ JSON_OF_TYPES: dict[str, tuple[str, str]] = {
     "date": ('"2024-02-29"', "`YYYY-MM-DD`, years 1 to 9999"),
     "timestamp": (
         '"2024-02-29T12:30:00.123456Z"',
-        "a date, or date and time of up to microseconds; UTC unless it has an offset",
+        "a date, or date and time of up to microseconds, `t` and `z` also in lower case;"
+        " UTC unless it has an offset; no leap second (`:60`)",
     ),
     "array<type>": ("[1, null]", "an array"),
     "struct<name:type,...>": ('{"a": 1}', "an object"),

@@ -21,6 +21,7 @@ from tidemark.local.stack import ServiceStatus
 from tidemark.model.batch import DeadLetter
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.output import Topics
+from tidemark.model.upsert import Upsert
 from tidemark.operations.health import GroupHealth
 from tidemark.operations.importing import ImportReport
 from tidemark.operations.member_health import MemberHealth
@@ -77,6 +78,7 @@ PRINTED: dict[str, Any] = {
         "looks_like": dict[str, int],
         "decode": dict[str, str],
         "fields": list[Field],
+        "upsert": Upsert | None,
         "rows": int,
         "dead_letters": dict[str, int],
         "files": list[str],

@@ -12,6 +12,7 @@ CREATE TABLE tidemark.regions (
     cluster_id         text   NOT NULL,
     fingerprint        json   NOT NULL DEFAULT '{}',  -- what rows are made with; json keeps the columns' order
     sent_seq           bigint,                     -- newest batch that was read back as sent to the output topic; never falls
+    sending_seq        bigint NOT NULL DEFAULT 0,  -- newest batch that a Kafka transaction may have sent, answered or not; never falls
     consecutive_resets int    NOT NULL DEFAULT 0,
     created_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT group_belongs_to_one_region UNIQUE (group_id),

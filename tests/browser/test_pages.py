@@ -287,6 +287,8 @@ def test_what_broke_is_told_from_the_log(page: "Page") -> None:
     assert "not-there" in told.inner_text()
     assert frame.locator(".chip.red").count() == 1
     assert "What to do" in frame.locator(".remedy").inner_text()
+    told.evaluate("box => { box.textContent = 'rows have no day\\nALTER TABLE t ADD day date;' }")
+    assert told.inner_text().splitlines() == ["rows have no day", "ALTER TABLE t ADD day date;"]
 
 
 def test_a_rewind_is_tried_and_done_and_the_page_changes(

@@ -3,7 +3,7 @@
 Two members mirror whenever they like, an open has to before its epoch may publish, a rewind changes
 the ledger when its mirror was read back; so does a person who withholds a batch, and mirrors again.
 Everybody sleeps before every step, and members outlive their epoch as zombies. What was sent is
-judged by the library's own `begin`. One batch is one row.
+judged by the library's own `look` and `begin`. One batch is one row.
 
 Faults, each with a budget: a crash, or a commit without an answer; an open at any time; a rewind; a
 batch that is withheld; a mirror by hand, under whatever epoch it finds; a ledger restored from a
@@ -12,12 +12,14 @@ late. And a member may go on with the writer of its last mirror.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
 
-from tidemark.errors import Refused
-from tidemark.model.output import NOTHING_SENT, OutputHistory, Sent, Topics
-from tidemark.protocol.output_start import begin
+from tidemark.errors import Fenced, Refused
+from tidemark.model.output import NOTHING_SENT, OutputHistory, Sent, SentSeqs, Topics
+from tidemark.protocol.output_start import begin, look
 
 
 class Faults(NamedTuple):
@@ -46,8 +48,8 @@ class Mirror(NamedTuple):
     """No writer was made after its own."""
     has_writer: bool = False
     """It keeps the writer of its last mirror; whether others were made since shows in a commit."""
-    at_least: int = 0
-    """The newest batch that the ledger knew as sent, before it looked."""
+    seqs: SentSeqs = SentSeqs()
+    """What the ledger knew as sent, and as begun to be sent, before it looked."""
     sent: frozenset[Sent] = frozenset()
     """What it has read as sent."""
     todo: tuple[tuple[Sent, ...], Sent, int] | None = None
@@ -77,6 +79,8 @@ class State(NamedTuple):
     """Committed, and not readable yet."""
     confirmed: int = 0
     """The newest batch that the ledger knows as sent: somebody has read it back."""
+    begun: int = 0
+    """The newest batch that a transaction may have sent, as the ledger keeps it."""
     mirrors: tuple[Mirror, ...] = (Mirror("member", is_current=False),) * 2
     admin: Mirror | None = None
     is_hurt: bool = False
@@ -89,6 +93,10 @@ Step = tuple[str, State, bool]
 """What happens, what comes of it, and whether it is a fault."""
 
 
+class NotReadable(Exception):
+    """Offsets are committed, and can't be read yet: whoever asks waits."""
+
+
 class Look(NamedTuple):
     """A ledger snapshot and the topic, as `begin` asks them."""
 
@@ -98,6 +106,10 @@ class Look(NamedTuple):
     max_rows: int = 9
     start: str | None = None
     resume_after: int | None = None
+
+    @contextmanager
+    def snapshot(self, region: str) -> Iterator["Look"]:
+        yield self
 
     def knows(self, sent: Sent) -> bool:
         state = self.state
@@ -191,7 +203,8 @@ class World:
             yield "goes on with its writer", _paid(kept, "keep"), True
 
     def _look(self, state: State, place: int, one: Mirror) -> Iterator[Step]:
-        looked = one._replace(step=self._next(one), at_least=state.confirmed)
+        seqs = SentSeqs(state.confirmed, state.begun)
+        looked = one._replace(step=self._next(one), seqs=seqs)
         if "memory" in self._without and one.remembered:
             found = frozenset({one.remembered})
             yield "remembers", _put(state, place, looked._replace(sent=found)), False
@@ -209,13 +222,20 @@ class World:
             return
         try:
             todo = self._todo(state, one)
+        except NotReadable:
+            return
+        except Fenced:
+            again = one._replace(step=self._order[0], is_newest=False, has_writer=False)
+            yield "is overtaken", _put(state, place, again), False
+            return
         except Refused as refused:
             ended = _gone(state, place, one)
             stopped = state._replace(stopped=str(refused))
             yield "stops", ended if one.kind == "by hand" else stopped, False
             return
         ready = one._replace(step="commit", todo=todo)
-        yield f"reads, will send {todo[0]}", _put(state, place, ready), False
+        begun = max([state.begun, *(batch.seq for batch in todo[0])])
+        yield f"reads, will send {todo[0]}", _put(state._replace(begun=begun), place, ready), False
 
     def _todo(self, state: State, one: Mirror) -> tuple[tuple[Sent, ...], Sent, int]:
         sent = self._sent(state, one)
@@ -233,13 +253,28 @@ class World:
         is_unchecked = one.kind == "rewind" and "rewind's look" in self._without
         if is_unchecked or ("missing" in self._without and not one.sent):
             return max(one.sent, default=NOTHING_SENT, key=lambda mark: mark.seq)
-        look, at_least = Look(state, self._without), one.at_least
+        asked, seqs = Look(state, self._without), one.seqs
         if "at least before the look" in self._without:
-            at_least = state.confirmed
+            seqs = replace(seqs, read_back=state.confirmed)
         if "at least" in self._without:
-            at_least = 0
-        held = look.newest_seq("r")
-        return begin("r", look, look, one.sent, at_least, held)  # type: ignore[arg-type]
+            seqs = replace(seqs, read_back=0)
+        if "begun" in self._without:
+            seqs = replace(seqs, begun=0)
+        marks = [one.sent]
+
+        def ask() -> frozenset[Sent]:
+            return marks.pop() if marks else self._now_sent(state, one)
+
+        seen = look("r", asked, ask, seqs)  # type: ignore[arg-type]
+        return begin("r", asked, asked, seen)  # type: ignore[arg-type]
+
+    def _now_sent(self, state: State, one: Mirror) -> frozenset[Sent]:
+        """What is read as sent when the topics were read."""
+        if "asked again" in self._without:
+            return one.sent
+        if state.late:
+            raise NotReadable
+        return frozenset({state.sent} if state.sent else ())
 
     def _commit(self, state: State, place: int, one: Mirror) -> Iterator[Step]:
         assert one.todo
@@ -251,7 +286,7 @@ class World:
             sent = (*one.sent, *batches, NOTHING_SENT)[0] if not batches else batches[-1]
         again = one._replace(
             step=self._order[0], sent=frozenset(), todo=None, is_newest=False, has_writer=False,
-            at_least=0,
+            seqs=SentSeqs(),
         )  # fmt: skip
         if not one.is_newest:
             after = _put(state, place, again) if place == 2 else _gone(state, place, one)
@@ -301,6 +336,8 @@ class World:
             for batch in state.live
             if state.sent and batch.seq > state.sent.seq and batch not in state.withheld
         ]
+        if "withhold's ledger" not in self._without:
+            unsent = [batch for batch in unsent if batch.seq > state.confirmed]
         meant = state.live if "withhold's check" in self._without else unsent[:1]
         withheld = tuple(batch for batch in meant if batch.seq == one.to)
         again = state._replace(admin=Mirror("open", self._order[0]))
@@ -323,7 +360,7 @@ def _disasters(state: State) -> Iterator[Step]:
         top = state.live[-2].seq if state.live[1:] else 0
         older = state._replace(
             live=state.live[:-1], top=top, make=state.make + 1, is_hurt=True,
-            confirmed=min(state.confirmed, top),
+            confirmed=min(state.confirmed, top), begun=min(state.begun, top),
         )  # fmt: skip
         yield "the ledger is restored", _paid(older, "restore"), True
         yield "the ledger is restored, its epoch too", _paid(_fenced(older), "restore"), True

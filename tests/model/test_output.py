@@ -15,7 +15,11 @@ def both(one: Faults, other: Faults) -> Faults:
     return Faults(*map(sum, zip(one, other, strict=True)))
 
 
+# With ledger and offsets both from before a batch was sent, the topic alone knows: docs/output.md
+# tells who restores both to say what was sent.
+UNKNOWABLE = both(RESTORE, OLDER)
 PAIRS = [both(*pair) for pair in combinations_with_replacement(ALONE, 2)]
+PAIRS.remove(UNKNOWABLE)
 
 
 @pytest.mark.parametrize("faults", [NONE, *ALONE], ids=str)
@@ -39,23 +43,26 @@ def test_each_row_is_sent_once_whatever_happens_twice(faults: Faults) -> None:
     [
         ("look after fence", "twice or out of order", NONE),
         ("read after fence", "Kafka's offset", REWIND),
-        ("one transaction", "twice or out of order", NONE),
-        ("memory, at least", "twice or out of order", NONE),
+        ("one transaction, begun", "twice or out of order", NONE),
+        ("memory, at least, begun", "twice or out of order", NONE),
         ("epoch", "Kafka's offset", REWIND),
-        ("never falls, at least", "twice or out of order", both(CRASH, REWIND)),
+        ("never falls, at least, begun", "twice or out of order", both(CRASH, REWIND)),
         ("head", "stopped without a cause", REWIND),
         ("uuid", "at rest, and", RESTORE),
-        ("stable", "stopped without a cause", LATE),
+        ("stable, asked again", "stopped without a cause", LATE),
         ("read back", "Kafka's offset", both(REWIND, LATE)),
-        ("rewind's look, at least", "twice or out of order", both(EXPIRE, REWIND)),
+        ("rewind's look, at least, begun", "twice or out of order", both(EXPIRE, REWIND)),
         ("topic", "twice or out of order", both(RESTORE, EXPIRE)),
         ("missing", "twice or out of order", EXPIRE),
         ("withhold's epoch", "sent, and withheld", WITHHOLD),
         ("withhold's mirror", "sent, and withheld", WITHHOLD),
         ("by hand", "sent, and withheld", both(HAND, WITHHOLD)),
         ("withhold's check", "sent, and withheld", WITHHOLD),
-        ("at least", "twice or out of order", OLDER),
-        ("at least before the look", "stopped without a cause", KEEP),
+        ("withhold's ledger", "sent, and withheld", both(WITHHOLD, OLDER)),
+        ("at least, begun", "twice or out of order", OLDER),
+        ("begun", "twice or out of order", both(CRASH, OLDER)),
+        ("asked again", "stopped without a cause", NONE),
+        ("at least before the look, asked again", "stopped without a cause", KEEP),
     ],
 )
 def test_a_guard_that_is_taken_out_is_missed(guard: str, found: str, faults: Faults) -> None:

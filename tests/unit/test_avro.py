@@ -256,6 +256,7 @@ def test_fields_that_one_side_lacks_are_null_or_passed_over() -> None:
         (b"\2" + b"\0" * 20, Reason.NOT_FRAMED),
         (framed(9, b"\2"), Reason.UNKNOWN_SCHEMA),
         (b"\1" + b"\0" * 17, Reason.UNKNOWN_SCHEMA),
+        (b"\0" + (1).to_bytes(8) + b"\2", Reason.UNKNOWN_SCHEMA),  # Apicurio's eight bytes
         (framed(1, b"\2" * 100_000), Reason.TOO_LARGE),
         (framed(2, b"\2"), Reason.OTHER_SCHEMA),
         (framed(3, b"\2"), Reason.OTHER_SCHEMA),

@@ -93,6 +93,10 @@ def test_a_value_is_read_into_its_declared_type(type_name: str, text: str, expec
         (Reason.WRONG_TYPE, [b'{"t":1}', b'{"t":"noon"}', b'{"t":"2024-02-30"}', b'{"d":"noon"}']),
         (Reason.WRONG_TYPE, [b'{"t":"2024-01-01T00:00:60"}', b'{"d":"2024-01-01T00:00"}']),
         (
+            Reason.WRONG_TYPE,
+            [b'{"t":"2016-12-31T23:59:60Z"}', b'{"t":"2017-01-01t00:59:60+01:00"}'],
+        ),
+        (
             Reason.OUT_OF_RANGE,
             [b'{"t":"2024-01-01T00:00:00.0000001Z"}', b'{"u":["2024-01-01T00:00:00.0000001Z"]}'],
         ),

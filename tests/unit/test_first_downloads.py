@@ -143,6 +143,15 @@ def test_an_environment_is_installed_once_for_what_it_is_made_of(
     assert machine.calls("uv pip sync") == 2
 
 
+def test_after_bootstrap_make_installs_nothing(machine: Machine, clone: Path) -> None:
+    """As the tutorial calls it: else the first `make` of all would do it once more."""
+    shutil.copy(ROOT / "Makefile", clone)
+    make = ("make", "--question", ".venv/.ready")
+    assert subprocess.run(make, cwd=clone, check=False).returncode == 1
+    machine.run(clone / "scripts" / "bootstrap")
+    assert subprocess.run(make, cwd=clone, check=False).returncode == 0
+
+
 def test_an_environment_that_was_not_installed_whole_is_installed_again(
     machine: Machine, clone: Path
 ) -> None:

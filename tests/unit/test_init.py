@@ -5,7 +5,9 @@ import json
 import runpy
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from uuid import UUID
 
@@ -17,17 +19,19 @@ from tests.support.commands import tidemark
 from tests.support.registry import framed
 from tests.unit.test_avro import record, written
 
-from tidemark.cli.faults import FileNotWritten, RegistryNotNamed
+from tidemark.cli.faults import FileNotWritten, KeyNoColumn, RegistryNotNamed
 from tidemark.cli.new_files import write_all
 from tidemark.cli.new_pipeline import NewPipeline
+from tidemark.cli.new_upsert import mode, upserting
 from tidemark.cli.proposal import proposal
 from tidemark.decode.likeness import Likeness, likeness
 from tidemark.errors import InvalidSettings
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.transform import TransformKind
+from tidemark.staging.errors import KeyTypeUnfit
 from tidemark.testing import ddl_faults, run_transform
 
-DRAFT = {
+DRAFT: dict[str, Any] = {
     "region": "clicks",
     "kafka": {"connection": "k", "topics": ["clicks"], "start": "beginning"},
     "target": {"connection": "w", "table": "public.clicks"},
@@ -113,6 +117,93 @@ def test_odd_names_of_fields_leave_every_file_as_it_should_be(tmp_path: Path) ->
         assert "\x1b" not in path.read_text()
 
 
+def keyed(
+    folder: Path, keys: str, *values: bytes, kind: TransformKind | None = None
+) -> NewPipeline:
+    """What `init` writes for values like these with `--upsert`."""
+    draft = DRAFT | {"target": {**DRAFT["target"], **mode(keys)}}
+    new, found = upserting(NewPipeline(folder, draft, kind), seen(*values))
+    write_all(new.texts(found))
+    return new
+
+
+def event(op: str, **row: Any) -> bytes:
+    """A change event of Debezium."""
+    before, after = (row, None) if op == "d" else (None, row)
+    return json.dumps({"op": op, "before": before, "after": after, "source": {}}).encode()
+
+
+CHANGES = event("c", id=1, at="2024-01-31", name="ada"), event("d", id=1, at="2024-01-31", name="")
+
+
+@pytest.fixture
+def own_jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A written project's jobs are imported, and not those of others; nor by others later."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("PYTHONPATH", "")
+    others = without_jobs()
+    yield
+    without_jobs()
+    sys.modules.update(others)
+
+
+def without_jobs() -> dict[str, ModuleType]:
+    """Modules of jobs are imported no more; which they were."""
+    names = [name for name in sys.modules if name.partition(".")[0] == "jobs"]
+    return {name: sys.modules.pop(name) for name in names}
+
+
+@pytest.mark.usefixtures("own_jobs")
+def test_an_upsert_of_change_events_deletes_and_drops_tombstones(tmp_path: Path) -> None:
+    """B11, B20: a row, its deletion and a tombstone; the table has the key, and no mark."""
+    new = keyed(tmp_path, "id, at", *CHANGES)
+    loaded = Pipeline.load(new.file)
+    target = loaded.all_targets[""]
+    assert (target.key, target.deleted) == (("id", "at"), "deleted")
+    made = run_transform(new.file, [*CHANGES, None])
+    assert made.reasons == []
+    assert [(row["id"], row["deleted"]) for row in made.rows] == [(1, False), (1, True)]
+    assert "kafka_tombstone" not in made.rows[0]
+    ddl = new.ddl.read_text()
+    assert ddl_faults(new.file, ddl) == []
+    assert 'PRIMARY KEY ("id", "at")' in ddl
+    assert "deleted" not in ddl
+
+
+def test_an_upsert_of_other_records_has_a_key_alone(tmp_path: Path) -> None:
+    """B11: nothing tells a deletion, and no transform is written that nobody asked for."""
+    new = keyed(tmp_path, "a b", b'{"a b": 1, "n": 1.5}')
+    target = Pipeline.load(new.file).all_targets[""]
+    assert (target.key, target.deleted) == (("a b",), None)
+    assert not new.job.exists()
+    assert ddl_faults(new.file, new.ddl.read_text()) == []
+
+
+def test_a_key_that_is_no_column_is_named_with_those_that_there_are(tmp_path: Path) -> None:
+    """B11: also one that no type holds, the mark of a deletion, and what the transform drops."""
+    values = b'{"id": 1, "odd": 1}', b'{"id": 2, "odd": "x"}'
+    coordinates = ("kafka_topic", "kafka_partition", "kafka_offset")
+    with pytest.raises(KeyNoColumn) as refused:
+        keyed(tmp_path, "id,odd,Id", *values)
+    assert refused.value.missing == ("odd", "Id")
+    assert refused.value.columns == ("id", *coordinates)
+    assert "no column odd (left out: values of several kinds), Id; they have id," in str(
+        refused.value
+    )
+    with pytest.raises(KeyNoColumn) as refused:
+        keyed(tmp_path, "deleted,kafka_tombstone", *CHANGES)
+    assert refused.value.missing == ("deleted", "kafka_tombstone")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_key_that_cannot_tell_rows_apart_is_refused(tmp_path: Path) -> None:
+    """B11: as `check` and a run would, before anything is written."""
+    with pytest.raises(KeyTypeUnfit) as refused:
+        keyed(tmp_path, "n", b'{"n": 1.5}')
+    assert (refused.value.column, refused.value.postgres_type) == ("n", "double precision")
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_a_written_test_is_skipped_where_the_extra_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +285,8 @@ def test_a_link_to_nowhere_is_not_written_through(
         (["clicks", "--topic", "t", "--kafka", "a b"], "--kafka: must be the id of an Airflow"),
         (["clicks", "--topic", "t", "--warehouse", ""], "--warehouse: must be the id"),
         (["clicks", "--topic", "t", "--transform", "sql"], "--transform: must be arrow or datafr"),
+        (["clicks", "--topic", "t", "--upsert", ""], "--upsert: "),
+        (["clicks", "--topic", "t", "--upsert", "a,b,a"], "--upsert: a column stands twice in key"),
     ],
 )
 def test_a_bad_name_is_refused_before_anything_is_asked(
@@ -213,7 +306,8 @@ def test_what_is_written_is_as_a_formatter_leaves_it(
     """B11: by the project's own rules."""
     new = NewPipeline(tmp_path, DRAFT, kind)
     write_all(new.texts(seen(b'{"a": 1, "s": {"x": [null, 1.5]}, "t": "2024-01-01"}')))
-    paths = [str(path) for path in new.paths if path.suffix == ".py"]
+    changes = keyed(tmp_path / "changes", "id", *CHANGES, kind=kind)
+    paths = [str(path) for path in (*new.paths, *changes.paths) if path.suffix == ".py"]
     for check in (["format", "--check"], ["check", "--select", "E,F,W,I,UP"]):
         ruff = [sys.executable, "-m", "ruff", *check, "--line-length", "100", "--isolated", *paths]
         told = subprocess.run(ruff, capture_output=True, text=True, check=False)

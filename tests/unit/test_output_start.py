@@ -8,13 +8,13 @@ from uuid import UUID
 
 import pytest
 
-from tidemark.model.output import NOTHING_SENT, NOWHERE, OutputHistory, Sent, Topics
+from tidemark.model.output import NOTHING_SENT, NOWHERE, OutputHistory, Sent, SentSeqs, Topics
 from tidemark.protocol.errors import (
     OutputMarkUnknown,
     OutputResumeAfterWrong,
     OutputTailsUnread,
 )
-from tidemark.protocol.output_start import begin, keep_seqs, look
+from tidemark.protocol.output_start import Seen, begin, keep_seqs, look
 
 BATCHES = [Sent(seq, UUID(int=seq)) for seq in (1, 2, 3)]
 
@@ -46,7 +46,7 @@ class Known:
 
 
 def begun(known: Any) -> Sent:
-    found = begin("r", known, known, set(), 0, known.held)
+    found = begin("r", known, known, Seen(set(), SentSeqs(), known.held))
     keep_seqs("r", known, known.held)
     return found
 
@@ -90,11 +90,21 @@ class Crowded(Known):
     def snapshot(self, region: str) -> Iterator["Crowded"]:
         yield self
 
+    def knows(self, sent: Sent) -> bool:
+        return sent in BATCHES
+
 
 def test_a_person_tells_where_a_topic_is_too_full_to_tell() -> None:
     """B9, B16, G100"""
     crowded: Any = Crowded(None, 2, 2)
-    assert look("r", crowded, set(), 2) is None
+    assert look("r", crowded, set, SentSeqs(2)).held is None
     crowded.resume_after = None
     with pytest.raises(OutputTailsUnread):
-        look("r", crowded, set(), 2)
+        look("r", crowded, set, SentSeqs(2))
+
+
+def test_a_topic_too_full_to_tell_keeps_nobody_from_going_on_after_a_crash() -> None:
+    """B9: the mark is one of the ledger's, and no older than what was read back."""
+    crowded: Any = Crowded(None, 1, None)
+    seen = look("r", crowded, lambda: {BATCHES[0]}, SentSeqs(1, begun=2))
+    assert begin("r", crowded, crowded, seen) == BATCHES[0]

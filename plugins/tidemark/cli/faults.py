@@ -264,6 +264,26 @@ class TransformKindUnknown(InvalidSettings):
         return f"--transform: must be {' or '.join(self.known)}, got {self.given!r}"
 
 
+class KeyNoColumn(InvalidSettings):
+    """A key that is to tell rows apart is none of their columns."""
+
+    missing: tuple[str, ...]
+    columns: tuple[str, ...]
+    """That the rows have."""
+    why: Mapping[str, str]
+    """Of those that the records have: why they are left out."""
+
+    def __str__(self) -> str:
+        named = (
+            f"{name} (left out: {self.why[name]})" if name in self.why else name
+            for name in self.missing
+        )
+        return (
+            f"--upsert: the rows have no column {', '.join(named)}; they have"
+            f" {', '.join(self.columns)}. Nothing was written"
+        )
+
+
 class DraftRefused(InvalidSettings):
     """What was given to `tidemark init` makes no pipeline."""
 

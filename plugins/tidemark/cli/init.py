@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from tidemark.settings.pipeline import Pipeline
 
 _OPTIONS = {"region": "NAME", "kafka.topics": "--topic", "kafka.connection": "--kafka",
-            "target.table": "--table", "target.connection": "--warehouse"}  # fmt: skip
+            "target.table": "--table", "target.connection": "--warehouse",
+            "target": "--upsert", "target.key": "--upsert"}  # fmt: skip
 """What says the keys of the pipeline file."""
 
 
@@ -53,6 +54,10 @@ def init(
     registry: Annotated[
         str | None, typer.Option(help="The connection of the schema registry, for Avro, Protobuf.")
     ] = None,
+    upsert: Annotated[
+        str | None,
+        typer.Option(metavar="KEY[,KEY]", help="Keep one row of each key, by these columns."),
+    ] = None,
     output: Format = Output.table,
     verbose: Verbose = False,
 ) -> None:
@@ -63,22 +68,29 @@ def init(
     there. It says what it saw: how many records, fields, types, nulls, and what it could not
     decide. Types are proposals: look at them before the first run.
 
+    Without --upsert each record adds a row. With it the table holds of each key its last row: write
+    the columns that tell rows apart. Where the topic holds change events of Debezium, a deletion
+    deletes the row, and the tombstone behind it is dropped by a transform that is written, too.
+
       tidemark init clicks --topic clicks
       tidemark init clicks --topic clicks --dir my-project --transform arrow
       tidemark init payments --topic payments --registry tidemark_registry
+      tidemark init orders --topic shop.public.orders --upsert order_id
     """
     from tidemark.cli.new_files import refuse_taken, write_all
+    from tidemark.cli.new_upsert import mode, upserting
     from tidemark.cli.shown_init import Initiated, show
 
     draft = {
         "region": name,
         "kafka": {"connection": kafka, "topics": [topic], "start": "beginning"},
-        "target": {"connection": warehouse, "table": table or f"public.{name}"},
+        "target": {"connection": warehouse, "table": table or f"public.{name}", **mode(upsert)},
     }
     new = _new(directory, draft, transform)
     refuse_taken(new.paths)
     with spinning("reading") as tell:
-        found = _proposed(new, limit, registry, as_bytes=raw)
+        new, found = upserting(new, _proposed(new, limit, registry, as_bytes=raw))
+        refuse_taken(new.paths)
         tell("decoding")
         tried = _tried(new, found, limit)
     texts = new.texts(found)

@@ -8,8 +8,9 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from tidemark import DISTRIBUTION
-from tidemark.cli.new_texts import columns, decode_lines, record, scalar
+from tidemark.cli.new_texts import columns, decode_lines, mode_lines, record, scalar
 from tidemark.cli.output import inert
+from tidemark.model.upsert import Upsert
 from tidemark.settings.transform import TransformKind
 
 if TYPE_CHECKING:
@@ -26,11 +27,21 @@ class NewPipeline:
     project: Path
     draft: Draft
     transform: TransformKind | None = None
+    drops_tombstones: bool = False
+    """Whether the transform drops what follows a deletion among change events."""
 
     @property
     def region(self) -> str:
         """Its name."""
         return str(self.draft["region"])
+
+    @property
+    def upsert(self) -> Upsert | None:
+        """How rows are told apart; None: they are appended."""
+        target = self.draft["target"]
+        return (
+            Upsert(tuple(target["key"]), None, target.get("deleted")) if "key" in target else None
+        )
 
     @property
     def file(self) -> Path:
@@ -67,7 +78,8 @@ class NewPipeline:
             self.ddl: self._table(proposal),
         }
         if self.transform:
-            found[self.job] = _filled(f"{self.transform}.py", region=self.region)
+            kind = f"{self.transform}{'_changes' if self.drops_tombstones else ''}.py"
+            found[self.job] = _filled(kind, region=self.region)
             package = self.job.with_name("__init__.py")
             found |= {} if package.exists() else {package: '"""Transforms."""\n'}
         return found
@@ -86,6 +98,7 @@ class NewPipeline:
             transform=job,
             warehouse=scalar(target["connection"]),
             table=scalar(target["table"]),
+            mode="".join(f"  {line}\n" for line in mode_lines(self.upsert)),
         )
 
     def _test(self, proposal: "Proposal") -> str:
@@ -94,12 +107,18 @@ class NewPipeline:
         text = record(proposal)
         imports = "import json\n" if "json.dumps" in text else ""
         return _filled(
-            "test_records.py", region=self.region, imports=imports, record=text, testing=TESTING
+            "test_records.py",
+            region=self.region,
+            imports=imports,
+            record=text,
+            testing=TESTING,
+            tombstone=_filled("test_tombstone.py") if self.drops_tombstones else "",
         )
 
     def _table(self, proposal: "Proposal") -> str:
         table = self.draft["target"]["table"]
-        return _filled("table.sql", region=self.region, table=table, columns=columns(proposal))
+        lines = columns(proposal, self.upsert)
+        return _filled("table.sql", region=self.region, table=table, columns=lines)
 
 
 TESTING = f"{DISTRIBUTION}[testing]"

@@ -41,6 +41,8 @@ class Proposal:
     decode: Mapping[str, Any]
     """The section `decode`, without its schema."""
     fields: Sequence[Field] = ()
+    metadata: Sequence[str] = ()
+    """Of the records, wanted as columns too."""
 
     @property
     def declared(self) -> dict[str, str]:
@@ -50,7 +52,8 @@ class Proposal:
     @property
     def section(self) -> dict[str, Any]:
         """The whole section `decode`."""
-        return {**self.decode, **({"schema": self.declared} if self.declared else {})}
+        more = {"metadata": [*self.metadata], "schema": self.declared}
+        return {**self.decode, **{key: value for key, value in more.items() if value}}
 
 
 def proposal(

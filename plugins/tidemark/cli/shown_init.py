@@ -16,6 +16,7 @@ from tidemark.cli.proposal import Proposal
 from tidemark.decode.inferred import NOTHING
 from tidemark.decode.outcome import Reason
 from tidemark.model.amount import amount
+from tidemark.model.upsert import Upsert
 
 LEFT_OUT = (
     "Left out: a field that a column must hold all the same needs a decoder of your own"
@@ -69,6 +70,7 @@ def _answer(done: Initiated) -> dict[str, Any]:
         "looks_like": {str(kind): count for kind, count in done.proposal.looks.items()},
         "decode": done.proposal.decode,
         "fields": done.proposal.fields,
+        "upsert": done.new.upsert,
         "rows": done.tried.decoded,
         "dead_letters": done.reasons,
         "files": [str(path) for path in done.files],
@@ -91,5 +93,25 @@ def _print_seen(done: Initiated) -> None:
     )
     decoded = amount(done.tried.decoded, "row")
     print_line(f"Decoded so: {decoded}, {inert(letters or 'no dead letter')}")
-    if "envelope" in found.decode and Reason.NULL_VALUE in done.reasons:
+    if Reason.NULL_VALUE in done.reasons:
+        _print_of_nulls(done)
+    if upsert := done.new.upsert:
+        _print_upsert(done, upsert)
+
+
+def _print_of_nulls(done: Initiated) -> None:
+    if "envelope" in done.proposal.decode:
         print_line("NULL_VALUE: tombstones of Debezium; what to do: docs/formats-debezium.md")
+    elif done.new.upsert:
+        print_line("NULL_VALUE: tombstones, which delete no row so; what to do: docs/upserts.md")
+
+
+def _print_upsert(done: Initiated, upsert: Upsert) -> None:
+    key = inert(", ".join(upsert.key))
+    print_line(f"Upserted by {key}: of each key the table holds the last row (docs/upserts.md)")
+    if done.new.drops_tombstones:
+        print_line(f"A deletion deletes the row; {done.new.job} drops the tombstone behind it")
+    for one in done.proposal.fields:
+        if one.name in upsert.key and one.nulls:
+            seen = amount(one.nulls, "record")
+            print_line(f"{inert(one.name)}: null or missing in {seen}, which ends a run")

@@ -17,6 +17,7 @@ from tidemark.kafka.errors import BrokersSilent, MirrorWriterFenced
 from tidemark.kafka.holders import GroupState, Holder
 from tidemark.kafka.kept import taken
 from tidemark.kafka.sender import FENCED_CODES, SENDING, Sender
+from tidemark.model.amount import amount
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.output import OutputRecord, Sent
 from tidemark.protocol.output_ports import Output
@@ -179,7 +180,7 @@ class MirrorWriter:
             lambda: self._producer.send_offsets_to_transaction(
                 found, self._group_metadata, SECONDS
             ),
-            f"offsets of {len(found)} partitions",
+            f"offsets of {amount(len(found), 'partition')}",
         )
         failpoints.hit("mirror.sent")
         self._producer.commit_transaction(SECONDS)

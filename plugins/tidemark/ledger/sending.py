@@ -9,7 +9,7 @@ from tidemark.ledger import rewinds
 from tidemark.model.batch import Checkpoint
 from tidemark.model.bounds import MOST
 from tidemark.model.offsets import TopicPartition
-from tidemark.model.output import NOTHING_SENT, OutputHistory, Parts, Sent, Unsent
+from tidemark.model.output import NOTHING_SENT, OutputHistory, Parts, Sent, SentSeqs, Unsent
 from tidemark.postgres.queries import query
 
 
@@ -47,12 +47,22 @@ def newest_up_to(cursor: Cursor, region: str, seq: int) -> Sent:
 
 def history(cursor: Cursor, region: str) -> OutputHistory:
     """What the ledger knows beside the batches."""
-    cursor.execute(query("history"), {"region": region})
-    oldest_seq, sent_seq, head_seq = cursor.fetchone() or (0, None, 0)
+    oldest_seq, sent_seq, _, head_seq = _history(cursor, region)
     was_published = newest_up_to(cursor, region, MOST) != NOTHING_SENT
     return OutputHistory(
         was_published, oldest_seq, sent_seq, newest_up_to(cursor, region, head_seq)
     )
+
+
+def sent_seqs(cursor: Cursor, region: str) -> SentSeqs:
+    """What the ledger knows as sent, and as begun to be sent."""
+    _, sent_seq, sending_seq, _ = _history(cursor, region)
+    return SentSeqs(sent_seq or 0, sending_seq)
+
+
+def _history(cursor: Cursor, region: str) -> tuple[int, int | None, int, int]:
+    cursor.execute(query("history"), {"region": region})
+    return cursor.fetchone() or (0, None, 0, 0)
 
 
 def unsent(cursor: Cursor, region: str, parts: Parts, sent_seq: int) -> list[Unsent]:
@@ -72,6 +82,11 @@ def write_sent(cursor: Cursor, region: str, sent: Sent) -> None:
     """The newest batch of this ledger that was read back as sent is this one, or a later one."""
     values = {"region": region, "seq": sent.seq, "uuid": str(sent.uuid)}
     cursor.execute(query("write_sent"), values)
+
+
+def write_sending(cursor: Cursor, region: str, seq: int) -> None:
+    """A Kafka transaction may send batches up to this one."""
+    cursor.execute(query("write_sending"), {"region": region, "seq": seq})
 
 
 def raise_next_seq(cursor: Cursor, region: str, seq: int) -> None:

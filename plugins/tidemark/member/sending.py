@@ -52,7 +52,7 @@ class Turn:
 
     def _is_overdue(self, output: Output) -> bool:
         others = self._others = self._others or Patience(self._clock)
-        others.look(output.known_sent(self._run.region))
+        others.look(output.sent_seqs(self._run.region).read_back)
         if others.waited <= output.max_seconds:
             return False
         log.warning("sending beside another member: nothing was sent for %.0f s", others.waited)

@@ -78,6 +78,16 @@ NOTHING_SENT = Sent(0, UUID(int=0))
 
 
 @dataclass(frozen=True, slots=True)
+class SentSeqs:
+    """What the ledger knows of what was sent; 0: nothing."""
+
+    read_back: int = 0
+    """The newest batch that was read back as sent."""
+    begun: int = 0
+    """The newest batch that a Kafka transaction may have sent, whether it had an answer or not."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unsent:
     """A published batch that is to be sent."""
 

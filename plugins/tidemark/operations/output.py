@@ -12,7 +12,15 @@ from tidemark.kafka.output_topic import OutputTopics
 from tidemark.ledger import sending
 from tidemark.ledger.sent_letters import sent_letters
 from tidemark.model.batch import Checkpoint
-from tidemark.model.output import OutputHistory, OutputRecord, Parts, Sent, Topics, Unsent
+from tidemark.model.output import (
+    OutputHistory,
+    OutputRecord,
+    Parts,
+    Sent,
+    SentSeqs,
+    Topics,
+    Unsent,
+)
 from tidemark.postgres.transaction import autocommit, snapshot
 from tidemark.settings.connections import Connection
 from tidemark.settings.fingerprint import of_sending
@@ -114,10 +122,15 @@ class RegionOutput:
             with autocommit(self.engine) as cursor:
                 self.avro.prepared(cursor)
 
-    def known_sent(self, region: str) -> int:
-        """The seq of the newest batch that the ledger knows as sent; 0: none."""
+    def sent_seqs(self, region: str) -> SentSeqs:
+        """What the ledger knows as sent, and as begun to be sent."""
         with autocommit(self.engine) as cursor:
-            return sending.history(cursor, region).sent_seq or 0
+            return sending.sent_seqs(cursor, region)
+
+    def begin_sending(self, region: str, seq: int) -> None:
+        """A transaction may send batches up to this one from now on."""
+        with autocommit(self.engine) as cursor:
+            sending.write_sending(cursor, region, seq)
 
     def newest_seq(self, region: str) -> int | None:
         """The newest batch of the region that the topics' own records name."""

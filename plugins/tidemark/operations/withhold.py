@@ -70,11 +70,10 @@ def _dry_run(region: Region, output: Output, seq: int) -> WithholdReport:
     epoch = region.state().epoch
     checkpoint = region.ledger.merged_checkpoint(region.name)
     refuse_other_output(checkpoint, output)
-    at_least = output.known_sent(region.name)
-    marks = region.group.sent(checkpoint.offsets)
-    held = look(region.name, output, marks, at_least)
+    seqs = output.sent_seqs(region.name)
+    seen = look(region.name, output, lambda: region.group.sent(checkpoint.offsets), seqs)
     with output.snapshot(region.name) as snapshot:
-        sent = begin(region.name, output, snapshot, marks, at_least, held)
+        sent = begin(region.name, output, snapshot, seen)
         unsent = [one for one in snapshot.unsent(sent) if not one.is_withheld]
     if not unsent or unsent[0].seq != seq:
         raise BatchNotNextToSend(region=region.name, seq=seq, sent_seq=sent.seq)

@@ -606,7 +606,7 @@ class OutputMarkUnknown(Refused):
     sent_seq: int | None
     """The newest batch that the ledger knows as sent."""
     is_too_old: bool = False
-    """The batch that they name is one of this ledger, and older than that."""
+    """The batch that they name is one of this ledger, and a later one was sent."""
     was_published: bool = True
     """Whether the region ever published a batch: else none of its own was sent."""
 
@@ -618,14 +618,15 @@ class OutputMarkUnknown(Refused):
 
     def __str__(self) -> str:
         named = ", ".join(f"batch {one.seq} ({one.uuid})" for one in self.marks)
+        best = "SEQ" if self.best is None else self.best
         if not self.marks:
             found = "the offsets of the group do not say what was sent: Kafka has lost them"
         elif len(self.marks) > 1:
             found = f"the offsets of the group name different batches as sent: {named}"
         elif self.is_too_old:
             found = (
-                f"the offsets of the group name {named} as sent, and the ledger knows that batch"
-                f" {self.sent_seq} was: Kafka has lost newer offsets"
+                f"the offsets of the group name {named} as sent, and batch {best} was: Kafka has"
+                " lost newer offsets"
             )
         else:
             found = (
@@ -633,7 +634,6 @@ class OutputMarkUnknown(Refused):
                 " or the region was dropped and made again"
             )
         there = f"batch {self.held}" if self.held is not None else "none"
-        best = "SEQ" if self.best is None else self.best
         return (
             f"region {self.region}: {found}. Nothing was sent. The newest batch of the region in"
             f" {self.topics.named} is {there}: to send what was published after it, set"

@@ -3,12 +3,14 @@
   1 `sent`      the newest batch that was sent, from the metadata of the group's offsets, after the
                 writer has fenced every earlier one
   2 ledger      one snapshot: the epoch, that it knows the batch, what was published after it
-  3 send        whole batches in the order of their seqs, then the offsets as of the last of them,
+  3 begin       the ledger keeps which batches may be sent from now on
+  4 send        whole batches in the order of their seqs, then the offsets as of the last of them,
                 with it as `sent`: all of it, or nothing
 `sent` never falls. A rewind sends nothing and leaves it as it is: what was sent stays sent. A batch
 that a person has withheld sends nothing, and `sent` passes it: see `withhold.py`.
 
-If it crashes: Kafka ends the transaction, or the next writer does; nothing of it was visible.
+If it crashes: Kafka ends the transaction, or the next writer does; nothing of it was visible. Where
+its commit had no answer, the next writer compares `sent` with the topic's own records.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -71,17 +73,18 @@ def due(
     if output is None or not offsets:
         yield Due(checkpoint, offsets)
         return
-    at_least = output.known_sent(region)  # first: whoever kept it had read it in Kafka
-    marks = group.sent(offsets)
-    held = look(region, output, marks, at_least)
+    seqs = output.sent_seqs(region)  # first: whoever kept them had read them in Kafka
+    seen = look(region, output, lambda: group.sent(offsets), seqs)
     with output.snapshot(region) as snapshot:
         _refuse_other_epoch(snapshot.checkpoint(at), epoch)
-        sent = begin(region, output, snapshot, marks, at_least, held)
-        keep_seqs(region, output, held)
+        sent = begin(region, output, snapshot, seen)
+        keep_seqs(region, output, seen.held)
         unsent = snapshot.unsent(sent) if at is None else ()
         chosen = fitting(unsent, output.max_rows)
         is_all = len(chosen) == len(unsent)
         checkpoint = snapshot.checkpoint(at if is_all else chosen[-1].seq)
+        if chosen:
+            output.begin_sending(region, chosen[-1].seq)
         yield Due(
             checkpoint,
             without(gone, checkpoint.offsets),

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from tidemark.model.batch import Checkpoint
-from tidemark.model.output import OutputHistory, OutputRecord, Sent, Topics, Unsent
+from tidemark.model.output import OutputHistory, OutputRecord, Sent, SentSeqs, Topics, Unsent
 
 
 class Snapshot(Protocol):
@@ -73,8 +73,11 @@ class Output(Protocol):
             Unreachable: Kafka or the registry does not answer.
         """
 
-    def known_sent(self, region: str) -> int:
-        """The seq of the newest batch that the ledger knows as sent, read back; 0: none."""
+    def sent_seqs(self, region: str) -> SentSeqs:
+        """What the ledger knows as sent, and as begun to be sent."""
+
+    def begin_sending(self, region: str, seq: int) -> None:
+        """A transaction may send batches up to this one from now on."""
 
     def newest_seq(self, region: str) -> int | None:
         """The newest batch of the region that the topics' own records name; None: there is none."""

@@ -1,8 +1,9 @@
 """Where an output begins: what was sent, as Kafka knows it, or as a person has to say it."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import NamedTuple
 
-from tidemark.model.output import NOTHING_SENT, Sent
+from tidemark.model.output import NOTHING_SENT, Sent, SentSeqs
 from tidemark.protocol.errors import (
     MirrorOvertaken,
     OutputMarkUnknown,
@@ -18,51 +19,73 @@ UNREAD = -1
 """Stands for the newest batch in the topics where the group's offsets tell what was sent."""
 
 
-def look(region: str, output: Output, marks: Collection[Sent], at_least: int) -> int | None:
-    """The newest batch of the region in the topics, if they have to tell what was sent.
+class Seen(NamedTuple):
+    """What Kafka tells of what was sent, and the ledger's own knowledge from before that."""
 
-    They are read outside of any snapshot, which Postgres would end meanwhile; whoever could send
-    more is fenced. None: they hold none, or too much of others to tell, and a person has told.
+    marks: Collection[Sent]
+    """What the metadata of the group's offsets says: one and the same on all partitions."""
+    seqs: SentSeqs
+    held: int | None
+    """The newest batch of the region in the topics; None: they hold none, or too much of others to
+    tell, and a person has told."""
+
+    def told(self, snapshot: Snapshot) -> Sent | None:
+        """The one batch of this ledger that is named, if it is no older than what is known."""
+        found = [
+            one for one in self.marks if one.seq >= self.seqs.read_back and snapshot.knows(one)
+        ]
+        return found[0] if len(self.marks) == len(found) == 1 else None
+
+
+def look(region: str, output: Output, ask: Callable[[], Collection[Sent]], seqs: SentSeqs) -> Seen:
+    """What was sent, as the metadata of the group's offsets says, which `ask` reads.
+
+    The topics are read too where the metadata does not tell, and where later batches were begun to
+    be sent and nobody heard how that ended: after a crash the metadata may be right, and where
+    Kafka has lost newer offsets it is not. They are read outside of any snapshot, which Postgres
+    would end meanwhile.
 
     Raises:
         Refused: they hold too much of others, and nobody has told.
+        Fenced: a newer writer has sent while the topics were read.
     """
+    seen = Seen(ask(), seqs, UNREAD)
     with output.snapshot(region) as snapshot:
-        if _is_told(snapshot, marks, at_least):
-            return UNREAD
+        mark = seen.told(snapshot)
+    if mark and mark.seq >= seqs.begun:
+        return seen
     try:
-        return output.newest_seq(region)
+        held = output.newest_seq(region)
     except OutputTailsUnread:
+        if mark:
+            return seen  # a crash is likelier than a crash and offsets lost after it
         if output.resume_after is None:
             raise
-        return None
-
-
-def _is_told(snapshot: Snapshot, marks: Collection[Sent], at_least: int) -> bool:
-    return len(marks) == 1 and all(one.seq >= at_least and snapshot.knows(one) for one in marks)
+        held = None
+    if {*ask()} != {*seen.marks}:
+        raise MirrorOvertaken(region=region)
+    return seen._replace(held=held)
 
 
 def begin(
     region: str,
     output: Output,
     snapshot: Snapshot,
-    marks: Collection[Sent],
-    at_least: int,
-    held: int | None,
+    seen: Seen,
 ) -> Sent:
     """The newest batch that was sent: what follows it is sent next.
 
-    `marks` are what the metadata of the group's offsets say, which is one and the same on all
-    partitions, and no older than `at_least`, which the ledger knew as sent before they were read.
-    Where there is none, the region begins, if the ledger never published anything and the topic
-    holds nothing of it; or a person says where. `held` is what `look` has found in the topics.
+    The metadata names it, if it names one batch of this ledger, and neither the ledger nor the
+    topics know a later one as sent. Where it names none, the region begins, if the ledger never
+    published anything and the topics hold nothing of it; or a person says where.
 
     Raises:
         Refused: it is not known, or no batch of this ledger; the text says what to set.
         Fenced: the ledger knew the mark when the topics were looked at, and does not now.
     """
-    if _is_told(snapshot, marks, at_least):
-        return next(iter(marks))
+    mark, marks, held = seen.told(snapshot), seen.marks, seen.held
+    if mark and (held or 0) <= mark.seq:
+        return mark
     if held == UNREAD:
         raise MirrorOvertaken(region=region)
     if output.resume_after is not None:

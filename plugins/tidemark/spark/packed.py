@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
+from tidemark import DISTRIBUTION
 from tidemark.spark.cluster import PACKAGE
 from tidemark.spark.errors import PackageNotInstalled
 
-NEEDED = ("tidemark", "pyspark", "pandas")
+NEEDED = (DISTRIBUTION, "pyspark", "pandas")
 LEFT_OUT = re.compile(
     r"(^|/)(__pycache__|tests)/|^\.\./|\.pyi$|^pyspark/(bin|data|examples|jars|licenses|python)/"
     r"|^pyarrow/include/"

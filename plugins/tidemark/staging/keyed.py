@@ -113,14 +113,22 @@ def refuse_unfit_types(target: Target, table: Mapping[str, TableColumn], upsert:
     Raises:
         InvalidSettings: equal values of a column may have different texts, or have no order.
     """
-    for name in upsert.key:
-        kind = table[name].type_name
-        if not kind.startswith(_KEYS):
-            raise KeyTypeUnfit(column=name, target=str(target), postgres_type=kind)
+    types = {name: own.type_name for name, own in table.items()}
+    refuse_unfit_key_types(str(target), types, upsert.key)
     order = upsert.order_by
-    if order and not table[order].type_name.startswith(_ORDERS):
-        kind = table[order].type_name
-        raise OrderTypeUnfit(column=order, target=str(target), postgres_type=kind)
+    if order and not types[order].startswith(_ORDERS):
+        raise OrderTypeUnfit(column=order, target=str(target), postgres_type=types[order])
+
+
+def refuse_unfit_key_types(target: str, types: Mapping[str, str], key: Sequence[str]) -> None:
+    """Refuse a key whose equal values may have different texts; `types` are those of all columns.
+
+    Raises:
+        InvalidSettings: names the first such column.
+    """
+    for name in key:
+        if not types[name].startswith(_KEYS):
+            raise KeyTypeUnfit(column=name, target=target, postgres_type=types[name])
 
 
 def refuse_without_index(cursor: Cursor, target: Target, key: tuple[str, ...]) -> None:

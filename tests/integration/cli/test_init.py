@@ -75,13 +75,15 @@ def test_the_tests_that_it_writes_pass(project: World, topic: Callable[..., str]
     events, raw, avro = topic(), topic(), topic()
     produce(project.kafka, events, EVENTS)
     tidemark("init", "orders", "--topic", events, "--dir", "deep/er")
+    of_key = ("--upsert", "order_id", "--transform", "dataframe")
+    tidemark("init", "newest", "--topic", events, *of_key)
     produce(project.kafka, raw, [RAW])
     tidemark("init", "raw", "--topic", raw, "--raw")
     with registered(project, avro) as options:
         tidemark("init", "avro", "--topic", avro, *options)
     tests = [*Path("tests").iterdir(), *Path("deep/er/tests").iterdir()]
     counts = [path.read_text().count("def test_") for path in tests]
-    assert (len(counts), min(counts)) == (6, 2)
+    assert (len(counts), min(counts), max(counts)) == (7, 2, 4)
     tested = program("pytest", "-q", "-p", "no:cacheprovider", "tests", "deep/er/tests")
     assert tested.returncode == 0, tested.stdout
     assert f"{sum(counts)} passed" in tested.stdout
@@ -151,6 +153,36 @@ def test_change_events_are_seen_as_such(project: World) -> None:
     assert where not in tidemark("init", "inserts", "--topic", project.topic).stdout
     produce(project.kafka, project.topic, [None])
     assert where in tidemark("init", "deletes", "--topic", project.topic).stdout
+
+
+@pytest.mark.spark
+def test_change_events_are_upserted_if_asked(project: World) -> None:
+    """B11, B20: it is checked, its test passes, and a deletion deletes its row.
+
+    A tombstone among them is no dead letter, and the table is the one that a run makes.
+    """
+    deleted = {"op": "d", "before": {"order_id": 7, "amount": "1.50"}, "after": None, "source": {}}
+    kept = CREATED | {"after": {"order_id": 8, "amount": "2.50"}}
+    events = [json.dumps(one).encode() for one in (CREATED, kept, deleted)]
+    produce(project.kafka, project.topic, [*events, None])
+    init = ("init", "clicks", "--topic", project.topic, "--upsert")
+    told = tidemark(*init, "id", exits=2).stderr
+    assert "no column id; they have order_id, amount, kafka_topic" in " ".join(told.split())
+    assert files() == []
+    told = tidemark(*init, "order_id").stdout
+    assert "Upserted by order_id" in told
+    assert "A deletion deletes the row; jobs/clicks.py drops the tombstone behind it" in told
+    project.sql(Path("sql/clicks.sql").read_text())
+    written_by_hand = project.sql(COLUMNS)
+    checked = program("tidemark", "check", "dags/clicks.yaml")
+    assert checked.returncode == 0, checked.stdout
+    project.sql("DROP TABLE public.clicks")
+    for command in (("pytest", "-q", "tests"), ("tidemark", "run", "dags/clicks.yaml")):
+        done = program(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert project.sql("SELECT order_id, amount FROM public.clicks") == [(8, "2.50")]
+    assert project.dead_letters() == []
+    assert project.sql(COLUMNS) == written_by_hand
 
 
 def test_avro_is_named_and_read_by_the_registry(

@@ -392,6 +392,27 @@ def test_a_mark_older_than_what_the_ledger_knows_as_sent_is_refused(region: Worl
     assert words(region) == numbers(5)
 
 
+def test_a_mark_older_than_what_an_unanswered_mirror_sent_is_refused(region: World) -> None:
+    """B9, G86: the ledger never heard that it was sent, the topic's own records tell."""
+    region.produce(2)
+    region.run("first")
+    older = region.group.committed_metadata(region.ledger_offsets())
+    region.produce(2, start=2)
+    publish_unsent(region, "second")
+    with failpoint("mirror.after"), pytest.raises(FailpointHit):
+        send(region)
+    [mark] = {metadata for _, metadata in older.values()}
+    with region.group.writer() as writer:
+        writer.commit({at: offset for at, (offset, _) in older.items()}, mark)
+    found = unknown_mark(lambda: region.open("third"))
+    assert [one.seq for one in found.marks] == [1]
+    assert (found.held, found.sent_seq, found.is_too_old) == (2, 1, True)
+    region.settings["output"]["resume_after"] = 2
+    region.produce(1, start=4)
+    region.run("third")
+    assert words(region) == numbers(5)
+
+
 def test_a_foreign_commit_on_one_partition_is_put_right(region: World) -> None:
     """Kafka's own tools write no metadata; the other partitions tell what was sent.
 
