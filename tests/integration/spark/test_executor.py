@@ -91,8 +91,10 @@ ARROW = ArrowTransform(lambda rows: rows)
 
 KINDS = {identity: "transform", None: "no-transform", ARROW: "arrow"}
 with_each_kind_of_transform = pytest.mark.parametrize("transform", KINDS, ids=KINDS.get)
-with_a_transform_and_none = pytest.mark.parametrize(
-    "transform", [identity, None, pytest.param(ARROW, marks=pytest.mark.long)], ids=KINDS.get
+with_one_kind_of_transform = pytest.mark.parametrize(
+    "transform",
+    [identity, *(pytest.param(kind, marks=pytest.mark.long) for kind in (None, ARROW))],
+    ids=KINDS.get,
 )
 
 
@@ -231,11 +233,7 @@ def test_a_killed_worker_leaves_only_the_winners_rows(
     assert len(batches.dead_letters(batch)) == len(batches.reads(batch)) >= 1
 
 
-@pytest.mark.parametrize(
-    "transform",
-    [identity, *(pytest.param(kind, marks=pytest.mark.long) for kind in (None, ARROW))],
-    ids=KINDS.get,
-)
+@with_one_kind_of_transform
 def test_a_job_whose_workers_die_on_every_try_says_so(
     transform: Transform | None,
     spark: SparkSession,
@@ -329,7 +327,7 @@ def stopped_worker(job: "Future[Any]", besides: psutil.Process | None = None) ->
     return found[0]
 
 
-@with_a_transform_and_none
+@with_one_kind_of_transform
 def test_lost_data_comes_out_as_what_it_is(
     transform: Transform | None,
     kafka: str,
@@ -357,7 +355,7 @@ def test_a_value_that_postgres_refuses_comes_out_as_what_it_is(
     )
 
 
-@with_a_transform_and_none
+@with_one_kind_of_transform
 def test_a_discarded_batch_comes_out_as_what_it_is(
     transform: Transform | None, kafka: str, topic: Topic, batches: Batches, ready: Ready
 ) -> None:
