@@ -2,12 +2,14 @@
 
 import os
 import signal
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -277,6 +279,14 @@ def test_a_batch_that_kills_the_workers_ends_the_run_with_its_range(
     world.open("told")
     world.join("told", "m1", executor_of, 1)
     assert world.rows() == [(0, n) for n in (*range(20), *range(30, 40))]
+
+
+def test_what_a_shuffle_writes_no_other_account_can_read(spark: SparkSession) -> None:
+    """G145: a local master encrypts nothing of it."""
+    folder = Path(spark.conf.get("spark.local.dir") or "")
+    assert spark.range(100).repartition(3).count() == 100
+    assert [*folder.glob("blockmgr-*/*/shuffle_*.data")]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_tasks_stage_by_a_login_that_can_do_nothing_else(
