@@ -195,14 +195,14 @@ def test_a_commit_marker_of_a_newer_leader_is_no_lost_data(
     """B7: the epoch of the last record says nothing of the marker behind it."""
     world = World(cluster.bootstrap, warehouse, cluster.topic(f"t-{uuid4().hex[:12]}", 1), group)
     producer = Producer(config | {"transactional.id": world.topic})
-    producer.init_transactions(30)
+    producer.init_transactions(120)
     producer.begin_transaction()
     producer.produce(world.topic, good("before"), partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     leader = cluster.leader_of(world.partition())
     cluster.stop(leader)
     until(lambda: cluster.leader_of(world.partition()) not in {leader, -1})
-    producer.commit_transaction(60)
+    producer.commit_transaction(120)
     cluster.start(leader)
     world.run("ends behind the marker")
     assert world.ledger_offsets() == {world.partition(): 2}

@@ -52,7 +52,7 @@ def drained(kafka: str, admin: AdminClient, stack: LocalStack) -> Iterator[World
         world.run(max_records=6)
         assert world.sql("SELECT count(*) FROM tidemark.batches") == [(BATCHES,)]
         yield world
-    admin.delete_topics([name])[name].exception(30)
+    admin.delete_topics([name])[name].exception(120)
 
 
 @pytest.fixture
