@@ -349,7 +349,7 @@ def test_tasks_run_where_and_as_often_as_their_author_says() -> None:
 @pytest.mark.parametrize("argument", ["drain_kwargs", "step_kwargs"])
 @pytest.mark.parametrize("factory", ["pipeline_dag", "pipeline_task_group"])
 def test_what_a_task_does_is_not_for_its_author_to_set(factory: str, argument: str) -> None:
-    """G142: with any of these a run could be green that is not done, or wait for ever."""
+    """G135: with any of these a run could be green that is not done, or wait for ever."""
     from airflow.sdk import DAG
 
     import tidemark.airflow

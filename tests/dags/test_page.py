@@ -83,7 +83,7 @@ def connection_of(team: str | None) -> Iterator[None]:
 def test_the_page_says_that_it_finds_no_connection_of_a_team(
     client: "TestClient", monkeypatch: pytest.MonkeyPatch, team: str | None
 ) -> None:
-    """G143: one that belongs to no team is found, and its server asked."""
+    """G136: one that belongs to no team is found, and its server asked."""
     monkeypatch.setenv("AIRFLOW__CORE__MULTI_TEAM", "True")
     monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")  # as the api-server sets it
     monkeypatch.delenv("AIRFLOW_CONN_TIDEMARK_WAREHOUSE")

@@ -66,7 +66,7 @@ def seen(folder: Path) -> Iterator[str]:
 
 
 def test_other_accounts_read_nothing_of_a_stack(stack: LocalStack) -> None:
-    """G140: logs and records, which pass by here, are the developer's own."""
+    """G133: logs and records, which pass by here, are the developer's own."""
     assert {*seen(stack.folder.root)} <= {".gitignore", "lock", "kept.lock"}
 
 

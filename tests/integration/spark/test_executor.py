@@ -282,7 +282,7 @@ def test_a_batch_that_kills_the_workers_ends_the_run_with_its_range(
 
 
 def test_what_a_shuffle_writes_no_other_account_can_read(spark: SparkSession) -> None:
-    """G145: a local master encrypts nothing of it."""
+    """G138: a local master encrypts nothing of it."""
     folder = Path(spark.conf.get("spark.local.dir") or "")
     assert spark.range(100).repartition(3).count() == 100
     assert [*folder.glob("blockmgr-*/*/shuffle_*.data")]
