@@ -140,7 +140,9 @@ def _kafka() -> str:
     refused = filled(
         f"""Of the others these are taken: {taken}. Any other key is refused by name, for some
         load a library, run a command or send a file: `plugin.library.paths`, `ssl.providers`,
-        `sasl.kerberos.kinit.cmd`, `sasl.oauthbearer.assertion.file`, Airflow's `oauth_cb`. A
+        `sasl.kerberos.kinit.cmd`, `sasl.oauthbearer.assertion.file`, Airflow's `oauth_cb`.
+        `OAUTHBEARER` needs `sasl.oauthbearer.method=oidc`: tokens that Airflow's own hook makes,
+        for Amazon MSK by IAM and for Google's Kafka, are not made here. A
         Kerberos principal or keytab may have letters, digits and `. / @ : _ -` alone, because
         librdkafka puts it into a command."""
     )

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from datetime import timedelta
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -330,7 +331,6 @@ def test_the_group_puts_the_same_tasks_into_a_dag_that_is_there() -> None:
 
 def test_tasks_run_where_and_as_often_as_their_author_says() -> None:
     from tidemark.airflow import pipeline_dag
-    from tidemark.airflow.errors import TaskKwargsRefused
 
     pod = {"pod_override": None}
     dag = pipeline_dag(
@@ -344,9 +344,35 @@ def test_tasks_run_where_and_as_often_as_their_author_says() -> None:
     for name in ("open", "close", "reset", "verdict"):
         step = dag.get_task(name)
         assert (step.pool, step.executor, step.queue) == ("light", "LocalExecutor", "default")
-    with pytest.raises(TaskKwargsRefused) as refused:
-        pipeline_dag(PROJECT / "dags" / "flights.yaml", step_kwargs={"trigger_rule": "all_done"})
-    assert refused.value.names == ("trigger_rule",)
+
+
+@pytest.mark.parametrize("argument", ["drain_kwargs", "step_kwargs"])
+@pytest.mark.parametrize("factory", ["pipeline_dag", "pipeline_task_group"])
+def test_what_a_task_does_is_not_for_its_author_to_set(factory: str, argument: str) -> None:
+    """G135: with any of these a run could be green that is not done, or wait for ever."""
+    from airflow.sdk import DAG
+
+    import tidemark.airflow
+    from tidemark.airflow.errors import TaskKwargsRefused
+
+    breaking = (
+        "application", "depends_on_past", "do_xcom_push", "env_vars", "execution_timeout",
+        "on_success_callback", "outlets", "python_callable", "task_id", "trigger_rule",
+    )  # fmt: skip
+    make = getattr(tidemark.airflow, factory)
+    for name in breaking:
+        given = {argument: {"pool": "light", name: "x"}}
+        with DAG("mine", schedule=None), pytest.raises(TaskKwargsRefused) as refused:
+            make(PROJECT / "dags" / "flights.yaml", **given)
+        assert (refused.value.argument, refused.value.names) == (argument, (name,))
+
+
+def test_airflow_knows_all_that_a_tasks_author_may_set() -> None:
+    from airflow.sdk import BaseOperator
+
+    from tidemark.airflow.dag import PER_TASK
+
+    assert {*PER_TASK} <= {*signature(BaseOperator.__init__).parameters}
 
 
 def test_airflow_lists_the_provider() -> None:
@@ -355,9 +381,25 @@ def test_airflow_lists_the_provider() -> None:
 
     found = ProvidersManager().providers["airflow-provider-tidemark"]
     assert (found.version, found.data["name"]) == (tidemark.__version__, "Tidemark")
+    names = {one["integration-name"] for one in found.data["integrations"]}
     for kind in ("operators", "triggers"):
         for group in found.data[kind]:
+            assert group["integration-name"] in names
             assert all(map(find_spec, group["python-modules"]))
+
+
+def test_connections_are_of_types_that_airflow_knows_by_others() -> None:
+    """B24: a type that two providers name has the form of whichever Airflow finds first."""
+    from airflow.providers_manager import ProvidersManager
+
+    known = ProvidersManager().hooks
+    brought = {name: known[name].package_name for name in ("kafka", "postgres", "spark")}
+    assert brought == {
+        "kafka": "apache-airflow-providers-apache-kafka",
+        "postgres": "apache-airflow-providers-postgres",
+        "spark": "apache-airflow-providers-apache-spark",
+    }
+    assert "connection-types" not in ProvidersManager().providers["airflow-provider-tidemark"].data
 
 
 @pytest.mark.parametrize("factory", ["pipeline_dag", "reset_dag", "replay_dag"])

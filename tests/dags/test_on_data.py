@@ -222,25 +222,32 @@ async def page_somebody(text: str, context: dict[str, object]) -> None:
 
 
 BELL = """
-import json, sys
+import asyncio, json, sys
+from contextlib import suppress
+opened = []
+sys.addaudithook(lambda event, facts: opened.append(str(facts[0])) if event == "open" else None)
 from airflow._shared.module_loading import import_string
-path, kept = json.loads(sys.argv[1])
+path, kept, *folders = json.loads(sys.argv[1])
 bell = import_string(path)(**kept)
+with suppress(TimeoutError):
+    asyncio.run(asyncio.wait_for(anext(bell.run()), 1))
 bundle = [name for name in sys.modules if name.partition(".")[0] in ("dags", "jobs", "flights")]
-print(json.dumps([type(bell).__name__, bundle]))
+bundle += [file for file in opened if file.startswith(tuple(folders))]
+print(json.dumps([type(bell).__name__, "tidemark.operations.unread" in sys.modules, bundle]))
 """
 
 
-def test_the_doorbell_needs_nothing_of_a_bundle(tmp_path: Path) -> None:
-    """A triggerer does not initialise bundles: it has what Airflow keeps alone."""
+def test_the_doorbell_needs_nothing_of_a_bundle(tmp_path: Path, connections: str) -> None:
+    """G136: a triggerer does not initialise bundles. It looks, imports and opens nothing of one."""
     from tidemark.airflow import on_data
 
     schedule = on_data(PROJECT / "dags" / "flights.yaml")
     [watcher] = schedule.asset_condition.objects[0].watchers
     path, kept = watcher.trigger.serialize()
     assert str(PROJECT) not in json.dumps(kept)
+    folders = [f"{PROJECT}/{name}/" for name in ("dags", "jobs")]
     done = subprocess.run(
-        [sys.executable, "-c", BELL, json.dumps([path, kept])],
+        [sys.executable, "-c", BELL, json.dumps([path, kept, *folders])],
         cwd=tmp_path, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert json.loads(done.stdout.splitlines()[-1]) == ["Doorbell", []]
+    assert json.loads(done.stdout.splitlines()[-1]) == ["Doorbell", True, []]

@@ -98,16 +98,16 @@ def test_a_log_of_sparks_is_nobody_elses_and_goes_where_all_is_well(
 ) -> None:
     """Under a name that nobody can foresee, in a folder that nobody else can enter."""
     from tidemark.airflow.operator import LOGS, WORDS, _forget, _own_words
-    from tidemark.spark.words import _own_folder, words_file
+    from tidemark.spark.words import own_folder, words_file
 
     for name in (LOGS, WORDS):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    _own_folder.cache_clear()
+    own_folder.cache_clear()
     words = Path(_own_words({})[WORDS])
     for folder in (words.parent, words_file().parent):
         assert (folder.stat().st_mode & 0o777, folder.parent) == (0o700, tmp_path)
-    _own_folder.cache_clear()
+    own_folder.cache_clear()
     _forget(str(words))
     assert not words.parent.exists()
     (tmp_path / "chosen.log").touch()

@@ -14,6 +14,7 @@ import pytest
 from tests.dags.conftest import PASSWORD, PROJECT, token
 from tests.support.region import postgres_connection
 
+import tidemark
 from tidemark.ledger.migrate import migrate
 from tidemark.postgres.transaction import connect
 
@@ -44,6 +45,52 @@ def test_without_a_token_nothing_is_answered(client: "TestClient", path: str) ->
     answer = ask(client, path)
     assert answer.status_code == 401
     assert "flights" not in answer.text
+
+
+def test_the_provider_stands_under_admin_providers(client: "TestClient") -> None:
+    """B24: as the page asks for it; it bears no address as long as the project has none."""
+    answer = client.get("/api/v2/providers?limit=100", headers=token("flights")).json()
+    [found] = [one for one in answer["providers"] if "tidemark" in one["package_name"]]
+    assert found == {
+        "package_name": "airflow-provider-tidemark",
+        "description": "Kafka to Postgres with exactly-once offsets: bounded Spark batches",
+        "version": tidemark.__version__,
+        "documentation_url": None,
+    }
+
+
+@contextmanager
+def connection_of(team: str | None) -> Iterator[None]:
+    """The warehouse's connection is in Airflow's database, and belongs to this team."""
+    from airflow.models.connection import Connection
+    from airflow.models.team import Team
+    from airflow.utils.session import create_session
+
+    fields = {"conn_type": "postgres", "host": "127.0.0.1", "port": 1, "schema": "warehouse"}
+    with create_session() as session:
+        session.add_all([Team(name=team)] if team else [])
+        session.flush()
+        session.add(Connection(conn_id="tidemark_warehouse", team_name=team, **fields))
+    try:
+        yield
+    finally:
+        with create_session() as session:
+            session.query(Connection).delete()
+            session.query(Team).delete()
+
+
+@pytest.mark.parametrize("team", ["blue", None])
+def test_the_page_says_that_it_finds_no_connection_of_a_team(
+    client: "TestClient", monkeypatch: pytest.MonkeyPatch, team: str | None
+) -> None:
+    """G136: one that belongs to no team is found, and its server asked."""
+    monkeypatch.setenv("AIRFLOW__CORE__MULTI_TEAM", "True")
+    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")  # as the api-server sets it
+    monkeypatch.delenv("AIRFLOW_CONN_TIDEMARK_WAREHOUSE")
+    with connection_of(team):
+        told = client.get("/tidemark/dag/live?dag_id=flights", headers=token("flights")).text
+    assert ("One that belongs to a team is never found" in told) == bool(team)
+    assert ("Connection refused" in told) == (team is None)
 
 
 def test_who_may_read_a_dag_sees_its_region(client: "TestClient") -> None:

@@ -25,6 +25,14 @@ def test_the_ports_of_a_folder_differ(folder: Folder) -> None:
     assert len({folder.port(name) for name in ("a", "b", "c", "d")}) == 4
 
 
+def test_other_accounts_may_pass_through_the_folder_and_enter_no_other(folder: Folder) -> None:
+    """G133: also where it was open before."""
+    (folder.root / "logs").chmod(0o755)
+    folder.create()
+    modes = {name: stat.S_IMODE((folder.root / name).stat().st_mode) for name in (".", "logs")}
+    assert modes == {".": 0o711, "logs": 0o700}
+
+
 def test_git_passes_over_the_folder_with_its_secrets(folder: Folder) -> None:
     folder.secret("x")
     subprocess.run(["git", "init", "-q", folder.root.parent], check=True)

@@ -176,12 +176,20 @@ def test_transforms_are_those_of_the_nearest_folder_above_with_jobs(
         assert Pipeline.load(path).project == (tmp_path / project).resolve()
 
 
+FOR_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="root alone gives folders away")
+
+
 def world_writable(folder: Path) -> None:
     folder.chmod(0o1777)
 
 
 def of_another_account(folder: Path) -> None:
     os.chown(folder, 65534, 65534)
+
+
+def of_a_foreign_group(folder: Path) -> None:
+    os.chown(folder, -1, 65534)
+    folder.chmod(0o775)
 
 
 def end_of_a_repository(folder: Path) -> None:
@@ -193,9 +201,8 @@ def end_of_a_repository(folder: Path) -> None:
     [
         world_writable,
         end_of_a_repository,
-        pytest.param(
-            of_another_account, marks=pytest.mark.skipif(os.geteuid() != 0, reason="root")
-        ),
+        pytest.param(of_another_account, marks=FOR_ROOT),
+        pytest.param(of_a_foreign_group, marks=FOR_ROOT),
     ],
 )
 def test_code_of_others_above_the_pipeline_is_never_its_project(

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 from scripts import release_environment, release_image, release_pythons
+from tests.conftest import OLD_POSTGRES
 
 import tidemark
+from tidemark.local.postgres import packaged
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ["Dockerfile", "deploy/helm/Dockerfile"]
@@ -84,6 +86,67 @@ def test_what_is_tried_is_what_the_project_promises() -> None:
     oldest, newest = release_pythons.PYTHONS[0], release_pythons.PYTHONS[-1]
     after = int(newest.partition(".")[2]) + 1
     assert project["project"]["requires-python"] == f">={oldest},<3.{after}"
+
+
+VERSIONS = (ROOT / "README.md").read_text().partition("## Status and versions")[2]
+NIGHTLY = (ROOT / ".github/workflows/nightly.yml").read_text()
+
+
+def told(part: str) -> tuple[str, str]:
+    """What the README says of it: tested with, and meant for."""
+    [row] = re.findall(rf"^\| {part} \| (.*) \| (.*) \|$", VERSIONS, re.MULTILINE)
+    return row[0], row[1]
+
+
+def extra(package: str) -> str:
+    """What pyproject.toml asks of a package."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [one for some in extras["optional-dependencies"].values() for one in some]
+    [found] = re.findall(rf"^{package}(?:\[\w+\])?([=<>].*)$", "\n".join(asked), re.MULTILINE)
+    return str(found)
+
+
+def test_the_airflow_that_is_promised_is_tested() -> None:
+    """G137: the newest with each change, the oldest each night."""
+    newest = pinned("apache-airflow")
+    [oldest] = re.findall(r"make test-airflow AIRFLOW=([\d.]+)", NIGHTLY)
+    after = f"3.{int(newest.split('.')[1]) + 1}"
+    assert extra("apache-airflow") == f">={oldest},<{after}"
+    assert told("Airflow") == (
+        f"{newest}; each night {oldest}", f"{oldest} and newer, below {after}"
+    )  # fmt: skip
+    text = (ROOT / "docs/installing.md").read_text()
+    assert f"Airflow {oldest} or newer, below {after}" in text
+    assert f"AIRFLOW := {oldest}\n" in (ROOT / "Makefile").read_text()
+
+
+def test_the_spark_that_is_promised_is_tested() -> None:
+    """G137: one version, because pyspark and pyspark-client share their files."""
+    version = pinned("pyspark")
+    assert {extra("pyspark"), extra("pyspark-client")} == {f"=={version}"}
+    assert told("Spark") == (version, version)
+    assert f"of the same version ({version};" in (ROOT / "docs/installing.md").read_text()
+
+
+def test_each_python_that_is_promised_is_tested() -> None:
+    """G137: by `make quick` and a run from Kafka to Postgres, each night."""
+    pythons = release_pythons.PYTHONS
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    named = re.findall(r"Python :: ([\d.]+)", "\n".join(classifiers))
+    [matrix] = re.findall(r"python: (\[.*\])", NIGHTLY)
+    assert tuple(named) == tuple(json.loads(matrix)) == pythons
+    assert told("Python")[1] == f"{pythons[0]} to {pythons[-1]}"
+
+
+def test_each_postgres_that_is_promised_is_tested() -> None:
+    """G137: 15 and 18 by all tests of Postgres; those between by a run there and back."""
+    [(oldest, newest)] = re.findall(r"(\d+) to (\d+)", told("Postgres")[1])
+    between = [str(n) for n in range(int(oldest) + 1, int(newest))]
+    assert (OLD_POSTGRES.parts[-2], packaged().parts[-2]) == (oldest, f"pginstall{newest}")
+    text = (ROOT / "tests/integration/postgres/test_versions.py").read_text()
+    assert re.findall(r'^    "(\d+)": ', text, re.MULTILINE) == between
+    assert "apt-get install -y postgresql-15 postgresql-17\n" in NIGHTLY  # a package has the others
+    assert f"PostgreSQL {oldest} to {newest}" in (ROOT / "docs/operating.md").read_text()
 
 
 def test_the_image_copies_what_its_wheel_is_made_of() -> None:

@@ -8,6 +8,7 @@ from tidemark.kafka.errors import (
     BootstrapServersMissing,
     KafkaKeysRefused,
     KerberosLoginRefused,
+    OAuthMethodMissing,
 )
 from tidemark.model.membership import GroupProtocol, Membership
 from tidemark.model.offsets import Span
@@ -127,7 +128,8 @@ def kafka_config(connection: Connection) -> dict[str, str]:
     """The librdkafka configuration of a Kafka connection, without the keys Tidemark sets itself.
 
     Raises:
-        InvalidSettings: no bootstrap.servers, or a key or a value that is not taken.
+        InvalidSettings: no bootstrap.servers, a key or a value that is not taken, or a login by
+            a token that nobody makes.
     """
     config = {
         key: str(value).lower() if isinstance(value, bool) else str(value)
@@ -141,7 +143,16 @@ def kafka_config(connection: Connection) -> dict[str, str]:
             raise KerberosLoginRefused(connection=connection.conn_id, key=key)
     if not config.get("bootstrap.servers"):
         raise BootstrapServersMissing(connection=connection.conn_id)
+    if _lacks_token(config):
+        raise OAuthMethodMissing(connection=connection.conn_id)
     return config
+
+
+def _lacks_token(config: Mapping[str, str]) -> bool:
+    """Whether the client would wait for a token of Airflow's `oauth_cb`, which is not taken."""
+    mechanisms = {config.get(key, "").upper() for key in ("sasl.mechanism", "sasl.mechanisms")}
+    method = config.get("sasl.oauthbearer.method", "").lower()
+    return "OAUTHBEARER" in mechanisms and method != "oidc"
 
 
 def quiet(config: Mapping[str, Any]) -> dict[str, Any]:

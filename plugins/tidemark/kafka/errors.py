@@ -145,6 +145,21 @@ class KafkaKeysRefused(InvalidSettings):
         )
 
 
+class OAuthMethodMissing(InvalidSettings):
+    """A login by OAUTHBEARER without a method: the client would wait for a token for ever."""
+
+    connection: str
+
+    def __str__(self) -> str:
+        return (
+            f"connection {self.connection!r}: sasl.mechanism is OAUTHBEARER, and"
+            " sasl.oauthbearer.method is not oidc: nobody makes the token. Tokens that Airflow's"
+            " own hook makes (Amazon MSK by IAM, Google's Kafka) are not made here: set the method"
+            " to oidc, with the client's id, its secret and sasl.oauthbearer.token.endpoint.url;"
+            " or log in by SCRAM or TLS"
+        )
+
+
 class KerberosLoginRefused(InvalidSettings):
     """A Kerberos login has characters that a shell would take for something else."""
 

@@ -90,7 +90,7 @@ class Airflow:
         watch = watch or Watch()
         java()  # tasks need it: better said now than by a task
         self.stop()
-        self._home.mkdir(exist_ok=True)
+        self._folder.private(self._home.name)
         write_private(self._passwords, json.dumps({USER: self.login[1]}))
         serve(self._folder, self.ports, lambda: self._launch(watch), self.stop, watch)
         return True

@@ -153,8 +153,7 @@ class Broker:
             **DEVELOPMENT,
             **self._settings,
         }
-        path = self._home / "server.properties"
-        path.parent.mkdir(exist_ok=True)
+        path = self._folder.private(self.name) / "server.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         return path
 
@@ -162,8 +161,7 @@ class Broker:
         return f"{node}@127.0.0.1:{self._folder.port(f'{_name(node)}-controller')}"
 
     def _logging(self) -> list[str]:
-        path = self._home / "log4j2.properties"
-        path.parent.mkdir(exist_ok=True)
+        path = self._folder.private(self.name) / "log4j2.properties"
         path.write_text(LOGGING)
         return [f"-Dlog4j2.configurationFile={path}"]
 

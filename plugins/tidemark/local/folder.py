@@ -19,20 +19,22 @@ class Folder:
         self._given: set[str] = set()
 
     def create(self) -> None:
-        """The folder exists and other accounts may pass through it (Postgres needs that)."""
-        self.root.mkdir(parents=True, exist_ok=True)
-        if self.root.stat().st_uid == os.geteuid():
-            self.root.chmod(0o755)
+        """The folder exists; others may pass through it (Postgres needs that), and no more."""
+        _make(self.root, 0o711)
         unseen = self.root / ".gitignore"
         if not unseen.exists():
             unseen.write_text("*\n")  # secrets and data are not for git
-        (self.root / "logs").mkdir(exist_ok=True)
-        (self.root / "pids").mkdir(exist_ok=True)
+        self.private("logs")
+        self.private("pids")
 
     @property
     def exists(self) -> bool:
         """Whether a stack was ever started here."""
         return (self.root / "pids").is_dir()
+
+    def private(self, name: str) -> Path:
+        """A folder in it that no other account enters."""
+        return _make(self.root / name, 0o700)
 
     def log(self, name: str) -> Path:
         """Where the process of this name writes."""
@@ -99,6 +101,14 @@ class Folder:
         with (self.root / "kept.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+def _make(folder: Path, mode: int) -> Path:
+    """The folder exists, with this mode if it is ours."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if folder.stat().st_uid == os.geteuid():
+        folder.chmod(mode)
+    return folder
 
 
 def write_private(path: Path, text: str) -> None:

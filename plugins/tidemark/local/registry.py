@@ -56,7 +56,7 @@ class LocalRegistry:
         watch = watch or Watch()
         self._daemon.clear()
         runtime, program = java(), unpacked(watch)
-        self._home.mkdir(exist_ok=True)
+        self._folder.private(self._home.name)
         argv: list[str | Path] = [runtime, *OPTIONS, "-jar", program]
 
         def launch() -> None:

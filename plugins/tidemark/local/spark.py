@@ -77,7 +77,7 @@ class Spark:
             return False
         watch = watch or Watch()
         java()
-        self._home.mkdir(exist_ok=True)
+        self._folder.private(self._home.name)
         if self._master.process is None:
             self.stop()  # a worker that outlived its master might look for it on another port
             serve(self._folder, self.ports, lambda: self._launch(watch), self.stop, watch)

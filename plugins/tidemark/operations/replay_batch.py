@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tidemark.errors import TargetRefused
 from tidemark.ledger.actions import Order
 from tidemark.ledger.again import refuse_again
 from tidemark.ledger.looks import Looks, PublishedSpan
@@ -17,7 +18,8 @@ from tidemark.operations.retained import missing
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.again import plan_again, publish_again
 from tidemark.settings.pipeline import Pipeline
-from tidemark.staging.again import AgainMover
+from tidemark.staging.again import AgainMover, refuse_referred
+from tidemark.staging.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def replay_batch(
         region = found.with_kept_columns()
         report, spans = _looked(region, seq)
         if order is None:
-            return replace(report, refused=refusal(region, connections))
+            return replace(report, refused=_refusal(region, connections, seq))
         with replaying(region, connections, order, f"batch {seq}", executor_of) as replay:
             batch = plan_again(region.ledger, region.name, replay.epoch, seq)
             staged = replay.staged(batch)
@@ -108,6 +110,19 @@ def _looked(region: Region, seq: int) -> tuple[BatchReport, list[PublishedSpan]]
         published.dead_letters,
     )
     return report, spans
+
+
+def _refusal(region: Region, connections: Connections, seq: int) -> str | None:
+    """See `refusal`; rows that refer to the batch's may be another reason."""
+    if found := refusal(region, connections):
+        return found
+    try:
+        with autocommit(region.ledger.engine) as cursor:
+            for table in region.pipeline.tables.values():
+                refuse_referred(cursor, Target.parse(table), seq)
+    except TargetRefused as error:
+        return str(error)
+    return None
 
 
 def _refuse_shrunk(region: str, report: BatchReport, staged: Contribution) -> None:

@@ -14,7 +14,7 @@ from tidemark.errors import TidemarkError
 from tidemark.spark.archive import OPTIONS, with_archive
 from tidemark.spark.cluster import Cluster, is_elsewhere, zip_project
 from tidemark.spark.errors import SparkNotStarted
-from tidemark.spark.words import start_jvm, told_file
+from tidemark.spark.words import own_folder, start_jvm, told_file
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -78,6 +78,8 @@ def _context(conf: SparkConf, cluster: Cluster) -> SparkContext:
     if is_elsewhere(master):
         os.environ["PYSPARK_PYTHON"] = cluster.python or os.environ["PYSPARK_PYTHON"]
         conf.setAll(list(cluster.settings(master, dict(conf.getAll())).items()))
+    else:  # a shuffle writes rows, which only clusters encrypt
+        conf.setIfMissing("spark.local.dir", own_folder())
     for key, value in DEFAULTS.items():
         conf.setIfMissing(key, value)
     found = SparkContext.getOrCreate(conf.setAll(list(FIXED.items())))

@@ -32,7 +32,7 @@ _told: list[Path] = []
 def words_file() -> Path:
     """The file, TIDEMARK_SPARK_LOG or one of this process in the folder of such, or in its own."""
     name = f"tidemark-spark-{os.getpid()}.log"
-    return Path(os.environ.get(VARIABLE) or Path(os.environ.get(FOLDER) or _own_folder()) / name)
+    return Path(os.environ.get(VARIABLE) or Path(os.environ.get(FOLDER) or own_folder()) / name)
 
 
 def told_file() -> str:
@@ -42,7 +42,7 @@ def told_file() -> str:
 
 
 @cache
-def _own_folder() -> str:
+def own_folder() -> str:
     """A folder that no other account can reach; it goes with this process if all is well."""
     folder = tempfile.mkdtemp(prefix="tidemark-spark-")
     atexit.register(_forget, folder, os.getpid())

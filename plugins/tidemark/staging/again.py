@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from psycopg2 import sql
+from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import SET_ASIDE, Batch, Moved
 from tidemark.model.contribution import Rows
@@ -13,6 +14,7 @@ from tidemark.staging.movers import Movers
 from tidemark.staging.ports import Deciding
 from tidemark.staging.references import find_acting_keys, parents_first
 from tidemark.staging.rewind import PublishedRows
+from tidemark.staging.target import Target
 
 _FORGET_ASIDE = sql.SQL("DELETE FROM {dead_letters} WHERE reason = {aside}")
 
@@ -27,15 +29,13 @@ class AgainMover:
         """Delete the batch's rows, children before parents; how many of each target.
 
         Raises:
-            TargetRefused: see `PublishedRows.remove_rows`; or a foreign key would delete or change
-                other rows with them, which do not come back.
+            TargetRefused: see `PublishedRows.remove_rows` and `refuse_referred`.
         """
         cursor, removed = transaction.cursor, dict[str, int]()
         targets = [mover.target for mover in self.movers.movers]
         with all_deferred(cursor, targets):
             for target in reversed(parents_first(cursor, targets)):
-                if acting := find_acting_keys(cursor, target):
-                    raise ReplacedRowsReferred(target=str(target), seq=batch.seq, acting=acting)
+                refuse_referred(cursor, target, batch.seq)
                 rows = PublishedRows(target, batch.seq)
                 removed[target.name] = rows.remove_rows(transaction, batch.seq - 1)
         return removed
@@ -50,3 +50,13 @@ class AgainMover:
         letters = sql.Identifier(staging.schema, staging.dead_letters)
         cursor.execute(_FORGET_ASIDE.format(dead_letters=letters, aside=sql.Literal(SET_ASIDE)))
         return move_dead_letters(cursor, staging, batch.region, batch.seq)
+
+
+def refuse_referred(cursor: Cursor, target: Target, seq: int) -> None:
+    """Refuse to delete rows of a batch that come back alone.
+
+    Raises:
+        TargetRefused: a foreign key would delete or change other rows with them.
+    """
+    if acting := find_acting_keys(cursor, target):
+        raise ReplacedRowsReferred(target=str(target), seq=seq, acting=acting)

@@ -121,11 +121,14 @@ def test_rows_that_refer_to_replaced_ones_do_not_go_with_them(
     region.sql(f"UPDATE public.{table} SET of = 3 WHERE n = 4")
     all_of = f"SELECT * FROM public.{table} ORDER BY n"
     before = region.sql(all_of)
+    told = answer("replay", region.region, *BATCH)["refused"]
     error = answer("replay", region.region, *APPLY, exits=TargetRefused.exit_code)["error"]
     assert error["case"] == "ReplacedRowsReferred"
     assert error["fields"]["acting"] == [[f'"public"."{table}"', "is_of"]]
+    assert told == error["text"]
     assert region.sql(all_of) == before
     region.sql(f"ALTER TABLE public.{table} DROP CONSTRAINT is_of")
+    assert answer("replay", region.region, *BATCH)["refused"] is None
     answer("replay", region.region, *APPLY)
     assert rows(region) == NEW
 

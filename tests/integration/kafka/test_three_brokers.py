@@ -138,6 +138,7 @@ def test_a_member_tries_round_and_round_while_all_brokers_are_away(
     assert observed.committed_metadata(whole) == dict.fromkeys(whole, (7, "r/1/1"))
 
 
+@pytest.mark.long
 def test_a_mirror_lands_whole_though_the_groups_coordinator_dies_in_it(
     cluster: Cluster,
     group: str,
@@ -210,6 +211,7 @@ def test_a_commit_marker_of_a_newer_leader_is_no_lost_data(
     assert [offset for _, offset in world.rows()] == [0, 2, 3, 4]
 
 
+@pytest.mark.long
 def test_a_partition_without_a_leader_is_silent_beside_one_that_reads(
     cluster: Cluster, config: dict[str, str]
 ) -> None:

@@ -2,7 +2,8 @@
 
 import signal
 import socket
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,21 @@ def test_the_broker_maps_the_archive_that_the_installation_made(stack: LocalStac
     assert archive.exists(), "scripts/bootstrap makes it"
     again = "made by another Java: python -m tidemark.local.broker_archive"
     assert str(archive) in Path(f"/proc/{stack.kafka.pid}/maps").read_text(), again
+
+
+def seen(folder: Path) -> Iterator[str]:
+    """What another account of the machine can read in it, if it knows the names."""
+    for path in folder.iterdir():
+        mode = path.lstat().st_mode
+        if stat.S_ISDIR(mode) and mode & stat.S_IXOTH:
+            yield from seen(path)
+        elif stat.S_ISREG(mode) and mode & stat.S_IROTH:
+            yield path.name
+
+
+def test_other_accounts_read_nothing_of_a_stack(stack: LocalStack) -> None:
+    """G133: logs and records, which pass by here, are the developer's own."""
+    assert {*seen(stack.folder.root)} <= {".gitignore", "lock", "kept.lock"}
 
 
 def test_each_test_has_a_database_of_its_own(warehouse: dict[str, Any]) -> None:

@@ -50,6 +50,7 @@ def told(place: Place, example: Example, admin: AdminClient) -> None:
     assert example.shown(place).row_count > 1
 
 
+@pytest.mark.long
 def test_orders_and_their_history(place: Place, admin: AdminClient) -> None:
     """B8, B20: a table that equals the one that Debezium watches, and each change beside it."""
     example = OrdersCdc(600)

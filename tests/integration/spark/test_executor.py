@@ -2,12 +2,14 @@
 
 import os
 import signal
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -91,8 +93,10 @@ ARROW = ArrowTransform(lambda rows: rows)
 
 KINDS = {identity: "transform", None: "no-transform", ARROW: "arrow"}
 with_each_kind_of_transform = pytest.mark.parametrize("transform", KINDS, ids=KINDS.get)
-with_a_transform_and_none = pytest.mark.parametrize(
-    "transform", [identity, None, pytest.param(ARROW, marks=pytest.mark.long)], ids=KINDS.get
+with_one_kind_of_transform = pytest.mark.parametrize(
+    "transform",
+    [identity, *(pytest.param(kind, marks=pytest.mark.long) for kind in (None, ARROW))],
+    ids=KINDS.get,
 )
 
 
@@ -231,11 +235,7 @@ def test_a_killed_worker_leaves_only_the_winners_rows(
     assert len(batches.dead_letters(batch)) == len(batches.reads(batch)) >= 1
 
 
-@pytest.mark.parametrize(
-    "transform",
-    [identity, *(pytest.param(kind, marks=pytest.mark.long) for kind in (None, ARROW))],
-    ids=KINDS.get,
-)
+@with_one_kind_of_transform
 def test_a_job_whose_workers_die_on_every_try_says_so(
     transform: Transform | None,
     spark: SparkSession,
@@ -279,6 +279,14 @@ def test_a_batch_that_kills_the_workers_ends_the_run_with_its_range(
     world.open("told")
     world.join("told", "m1", executor_of, 1)
     assert world.rows() == [(0, n) for n in (*range(20), *range(30, 40))]
+
+
+def test_what_a_shuffle_writes_no_other_account_can_read(spark: SparkSession) -> None:
+    """G138: a local master encrypts nothing of it."""
+    folder = Path(spark.conf.get("spark.local.dir") or "")
+    assert spark.range(100).repartition(3).count() == 100
+    assert [*folder.glob("blockmgr-*/*/shuffle_*.data")]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_tasks_stage_by_a_login_that_can_do_nothing_else(
@@ -329,7 +337,7 @@ def stopped_worker(job: "Future[Any]", besides: psutil.Process | None = None) ->
     return found[0]
 
 
-@with_a_transform_and_none
+@with_one_kind_of_transform
 def test_lost_data_comes_out_as_what_it_is(
     transform: Transform | None,
     kafka: str,
@@ -359,7 +367,7 @@ def test_a_value_that_postgres_refuses_comes_out_as_what_it_is(
     assert told(refused.value) == told(unstorable)
 
 
-@with_a_transform_and_none
+@with_one_kind_of_transform
 def test_a_discarded_batch_comes_out_as_what_it_is(
     transform: Transform | None, kafka: str, topic: Topic, batches: Batches, ready: Ready
 ) -> None:
