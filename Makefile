@@ -61,11 +61,13 @@ check: $(READY) ## Check format, lint, types, imports, images, the compose file 
 	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@$(BIN)/zizmor --quiet --offline .github/workflows
 
-generated: $(READY) ## Write what is made from the code: configuration.md, errors, schemas, guards' tiers
+generated: $(READY) ## Write what is made from the code: configuration.md, errors, schemas, guards
 	@$(BIN)/python -m scripts.configuration_docs --write
 	@$(BIN)/python -m scripts.error_docs --write
+	@$(BIN)/python -m scripts.wrong_files --write
 	@$(BIN)/python -m scripts.output_schemas --write
 	@$(BIN)/python -m scripts.guards --write
+	@$(BIN)/python -m scripts.model_seeds --write
 
 REPOSITORY :=
 docs: $(READY) ## Build the docs site; any link or anchor that leads nowhere is an error

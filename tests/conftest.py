@@ -41,8 +41,8 @@ Parameters = dict[str, Any]
 """What psycopg2.connect needs."""
 
 # A busy machine is no counterexample.
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("busy")
+settings.register_profile("others", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("the same", settings.get_profile("others"), derandomize=True)
 
 
 def _local() -> LocalStack:
@@ -69,6 +69,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     # The JVMs of tests live for seconds: they would end before a second compiler had paid.
     os.environ.setdefault(OPTIONS, with_archive("-XX:TieredStopAtLevel=1"))
+    settings.load_profile("others" if config.getoption("--shuffle") else "the same")
     quick = [QuickSession()] if config.getoption("--quick") else []
     for plugin in (sharing, report, *quick):
         config.pluginmanager.register(plugin)
@@ -215,7 +216,7 @@ def topic(admin: AdminClient) -> Iterator[Callable[..., str]]:
 
     yield make
     for future in admin.delete_topics(made).values() if made else ():
-        future.exception(30)  # a test may have deleted it itself
+        future.exception(120)  # a test may have deleted it itself
 
 
 @pytest.fixture

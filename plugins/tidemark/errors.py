@@ -39,6 +39,8 @@ class TidemarkError(Exception):
     see: ClassVar[str] = ""
     """The heading of docs/operating.md that tells more, as an anchor."""
     _fields: ClassVar[tuple[str, ...]] = ()
+    _told: Mapping[str, Any] | None = None
+    """What another process told of it, where it happened."""
 
     def __init_subclass__(
         cls, *, hint: str = "", exit_code: int = 1, retry: bool | None = None, see: str = ""
@@ -80,11 +82,12 @@ class TidemarkError(Exception):
     @property
     def case(self) -> str:
         """The name of its class: GroupIsTaken. A code alone has its own name."""
-        return type(self).__name__
+        return str(self._told["case"]) if self._told else type(self).__name__
 
     def fields(self) -> dict[str, object]:
         """What the case is made of, by name, in plain values as JSON takes them."""
-        return {name: _plain(getattr(self, name)) for name in self._fields}
+        own = {name: _plain(getattr(self, name)) for name in self._fields}
+        return {**(self._told["fields"] if self._told else {}), **own}
 
 
 class Unreachable(
@@ -396,10 +399,10 @@ def told(error: TidemarkError) -> dict[str, object]:
 
 
 def retold(found: Mapping[str, Any]) -> TidemarkError:
-    """The error of which another process told: its code, with the text and fields that it had."""
+    """The error of which another process told: its code, with the case, text and fields it had."""
     kind = by_code()[found["code"]]
     error = kind(**{name: one for name, one in found["fields"].items() if name in kind._fields})
-    error.args = (found["text"],)
+    error.args, error._told = (found["text"],), found
     return error
 
 

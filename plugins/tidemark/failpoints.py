@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import Path
 
 VARIABLE = "TIDEMARK_FAILPOINTS"
-_hits: Counter[str] = Counter()
+reached: Counter[str] = Counter()
+"""How often this process has reached each point that is switched on."""
 
 
 def is_checkout() -> bool:
@@ -39,8 +40,8 @@ def hit(name: str) -> None:
     if rule is None:
         return
     action, at_hit = rule
-    _hits[name] += 1
-    if _hits[name] == at_hit:
+    reached[name] += 1
+    if reached[name] == at_hit:
         _act(name, action)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(600), pytest.mark.xdist_group("airflow")]
 
-PATIENCE_MS = 60_000
+PATIENCE_MS = 180_000
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def world(stack: LocalStack, admin: AdminClient, dags: Path) -> Iterator[Browsed
     create_topic(admin, NewTopic(topic, 2, 1))
     warehouse = stack.postgres.parameters("warehouse")
     yield browsed(dags, stack.kafka.bootstrap, warehouse, topic)
-    admin.delete_topics([topic])[topic].exception(30)
+    admin.delete_topics([topic])[topic].exception(120)
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,8 @@ from tidemark.kafka import description
 from tidemark.kafka import group as group_module
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.errors import (
+    BrokersSilent,
+    BrokersUnreachable,
     GroupDescriptionDied,
     KafkaAnswersError,
     MirrorWriterFenced,
@@ -101,13 +103,13 @@ class KafkaSubject(Subject):
         asked = admin.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(self.group_id)], require_stable=True
         )
-        return {p.metadata for p in asked[self.group_id].result(20).topic_partitions}
+        return {p.metadata for p in asked[self.group_id].result(120).topic_partitions}
 
     @contextmanager
     def live_member(self) -> Iterator[None]:
         with Member(self._config, self.group_id, [self.topic], "a-member") as member:
             while not member.assigned():
-                member.wait(10)
+                member.wait(120)
             yield
             assert len(member.assigned()) == 2
 
@@ -223,7 +225,7 @@ def test_what_was_sent_is_not_told_while_a_transaction_is_pending(
     subject.die_in_commit(subject.at(99, 99))
     monkeypatch.setattr(group_module, "SECONDS", 1)
     monkeypatch.setattr("tidemark.kafka.admin.SECONDS", 1)
-    with pytest.raises(KafkaAnswersError):
+    with pytest.raises((KafkaAnswersError, BrokersSilent)):  # no answer in a second is none too
         subject.group.sent(subject.at(0, 0))
 
 
@@ -254,7 +256,7 @@ def test_a_mirror_does_not_bear_a_static_name_that_the_connection_has(
     membership = Membership(group_protocol=GroupProtocol.consumer)
     with Member(extra, group, [name], "a-member", membership) as member:
         while not member.assigned():
-            member.wait(10)
+            member.wait(120)
         subject = KafkaSubject(kafka, name, group)
         subject.group = KafkaGroup(config, group)
         with subject.group.writer() as writer:
@@ -270,7 +272,7 @@ def test_a_consumer_of_ones_own_finds_the_mirrored_offsets(
     with subject.group.writer() as writer:
         writer.commit(subject.at(3, 4), "")
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": group})
-    found = consumer.committed([KafkaPartition(subject.topic, n) for n in (0, 1)], 20)
+    found = consumer.committed([KafkaPartition(subject.topic, n) for n in (0, 1)], 120)
     consumer.close()
     assert [p.offset for p in found] == [3, 4]
 
@@ -286,13 +288,11 @@ def test_a_process_that_dies_of_the_question_is_no_answer(
     assert (died.value.group, died.value.status) == (group, -signal.SIGABRT)
 
 
-def test_what_the_process_that_asked_was_told_is_the_error(
-    group: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(description, "SECONDS", 0.5)
+def test_what_the_process_that_asked_was_told_is_the_error(group: str) -> None:
     with pytest.raises(Unreachable) as told:
         KafkaGroup({"bootstrap.servers": "127.0.0.1:1"}, group).holders()
-    assert "127.0.0.1:1" in str(told.value)  # its words come from the child
+    assert told.value.case == BrokersUnreachable.__name__
+    assert "127.0.0.1:1" in str(told.value.fields()["cause"])
 
 
 def test_a_writer_serves_the_next_mirror_too(

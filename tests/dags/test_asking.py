@@ -133,14 +133,16 @@ def test_the_shipped_helper_answers_and_imports_no_airflow(connections: str) -> 
 
 
 def test_what_goes_wrong_in_a_helper_is_told_and_it_lives() -> None:
+    from tidemark.errors import Unreachable
     from tidemark.page.asking import Helper
     from tidemark.page.errors import HelperFailed
     from tidemark.page.question import Question, asked
 
     one = Helper()
-    with pytest.raises(Exception, match="KeyError") as caught:
+    with pytest.raises(Unreachable) as caught:
         one.ask(asked(Question("no such question", ()).text, {}), 60)
-    assert caught.value.code == HelperFailed.code  # type: ignore[attr-defined]
+    assert caught.value.case == HelperFailed.__name__
+    assert "KeyError" in str(caught.value.fields()["cause"])
     first = process_of(one).pid
     assert one.ask(asked(Question("regions", (), {"dag_id": None}).text, {}), 60)
     assert process_of(one).pid == first
@@ -159,7 +161,7 @@ def test_a_helper_ends_with_its_api_server() -> None:
     assert one._process.stdin is not None
     one._process.stdin.close()
     until(lambda: process.status() == psutil.STATUS_ZOMBIE or not process.is_running())
-    assert one._process.wait(60) == 0
+    assert one._process.wait(300) == 0
 
 
 def test_when_all_are_at_work_and_enough_wait_the_next_is_sent_away() -> None:
@@ -170,17 +172,17 @@ def test_when_all_are_at_work_and_enough_wait_the_next_is_sent_away() -> None:
 
     def job() -> str:
         begun.set()
-        go.wait(60)
+        go.wait(300)
         return "done"
 
     threads = Threads("test", 1, 2)
     first = threads.submit(job)
-    assert begun.wait(60)
+    assert begun.wait(300)
     waiting = [threads.submit(job) for _ in range(2)]
     with pytest.raises(Busy):
         threads.submit(job)
     go.set()
-    assert [one.result(60) for one in (first, *waiting)] == ["done"] * 3
+    assert [one.result(300) for one in (first, *waiting)] == ["done"] * 3
 
 
 def test_one_that_waited_too_long_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +190,7 @@ def test_one_that_waited_too_long_is_sent_away(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(asking, "WAIT_SECONDS", -1)
     with pytest.raises(asking.Busy):
-        asking.Threads("test", 1, 2).submit(lambda: "done").result(60)
+        asking.Threads("test", 1, 2).submit(lambda: "done").result(300)
 
 
 def test_all_who_ask_the_same_share_one_answer() -> None:

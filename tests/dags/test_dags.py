@@ -27,19 +27,16 @@ DAGS = tuple(
 )
 BOUNDS = ("max_records", "max_bytes", "max_batches", "max_seconds")
 HEAVY = ("pyspark", "confluent_kafka", "psycopg2", "pyarrow", "pandas", "alembic", "pgpq")
-PARSE_SECONDS = 2.0
-"""Of CPU, whatever else the machine does; measured 0.4 s beyond Airflow's own import."""
 
 PARSE = """
-import json, sys, time
+import json, sys
 import airflow.sdk
 from airflow import plugins_manager as plugins
 from airflow.dag_processing.dagbag import DagBag
 
 def parse(folder):
-    began = time.process_time()
     bag = DagBag(dag_folder=folder, safe_mode=True)
-    return [time.process_time() - began, sorted(bag.dags), bag.import_errors, sorted(sys.modules)]
+    return [sorted(bag.dags), bag.import_errors, sorted(sys.modules)]
 
 folders = {folder: parse(folder) for folder in sys.argv[1:]}
 plugins.ensure_plugins_loaded()
@@ -84,11 +81,11 @@ def test_nothing_deprecated_is_used(bag: "DagBag") -> None:
     assert bag.captured_warnings == {}
 
 
-def test_parsing_is_quick_and_imports_no_client(parsed: list[Any], folders: Folders) -> None:
-    seconds, dags, errors, modules = parsed[0][str(folders[0])]
+def test_parsing_imports_no_client(parsed: list[Any], folders: Folders) -> None:
+    """So it is quick: to import one of them takes longer than to parse a DAG."""
+    dags, errors, modules = parsed[0][str(folders[0])]
     assert (dags, errors) == (list(DAGS), {})
     assert [name for name in HEAVY if name in modules] == []
-    assert seconds < PARSE_SECONDS
 
 
 @pytest.mark.parametrize("dag_id", DAGS)
@@ -160,8 +157,8 @@ def test_each_of_several_targets_is_an_asset(bag: "DagBag") -> None:
     from tests.support.two_tables import SETTINGS
 
     from tidemark.airflow.docs import pipeline_doc
+    from tidemark.airflow.errors import AssetOfNoTarget
     from tidemark.airflow.tasks import target_asset, target_assets
-    from tidemark.errors import InvalidSettings
     from tidemark.settings.pipeline import Pipeline
 
     file = {"region": "r", "kafka": {"connection": "k", "topics": ["t"]}, **SETTINGS}
@@ -170,8 +167,9 @@ def test_each_of_several_targets_is_an_asset(bag: "DagBag") -> None:
     assert [one.name for one in assets] == [f"tidemark_warehouse/public.{name}"
                                             for name in ("newest", "numbers")]  # fmt: skip
     assert target_asset(pipeline, "numbers") == assets[1]
-    with pytest.raises(InvalidSettings, match="region r has the targets newest, numbers: name one"):
+    with pytest.raises(AssetOfNoTarget) as unnamed:
         target_asset(pipeline)
+    assert unnamed.value.targets == ("newest", "numbers")
     assert "`public.newest` (upsert), `public.numbers` (append)" in pipeline_doc(pipeline)
 
 
@@ -301,7 +299,7 @@ def test_a_wrong_pipeline_file_is_an_import_error_with_file_line_and_key(
 ) -> None:
     lines = (folders[1] / "flights.yaml").read_text().splitlines()
     line = lines.index("  max_record: 50000") + 1
-    _, dags, errors, _ = parsed[0][str(folders[1])]
+    dags, errors, _ = parsed[0][str(folders[1])]
     of_the_file = {name for name in DAGS if name.startswith("flights")}
     assert dags == sorted(set(DAGS) - of_the_file)
     for error in errors.values():
@@ -311,7 +309,7 @@ def test_a_wrong_pipeline_file_is_an_import_error_with_file_line_and_key(
 
 def test_only_dag_files_are_parsed(parsed: list[Any], folders: Folders) -> None:
     """As Airflow lists the folder, with safe mode on: a pipeline file is never read as code."""
-    _, dags, errors, _ = parsed[0][str(folders[2])]
+    dags, errors, _ = parsed[0][str(folders[2])]
     assert (dags, errors) == (list(DAGS), {})
 
 
@@ -351,7 +349,7 @@ def test_tasks_run_where_and_as_often_as_their_author_says() -> None:
 @pytest.mark.parametrize("argument", ["drain_kwargs", "step_kwargs"])
 @pytest.mark.parametrize("factory", ["pipeline_dag", "pipeline_task_group"])
 def test_what_a_task_does_is_not_for_its_author_to_set(factory: str, argument: str) -> None:
-    """G142: with any of these a run could be green that is not done, or wait for ever."""
+    """G135: with any of these a run could be green that is not done, or wait for ever."""
     from airflow.sdk import DAG
 
     import tidemark.airflow
@@ -421,11 +419,12 @@ def test_a_dag_may_have_another_name_and_params_of_its_own(factory: str) -> None
 )
 def test_a_form_keeps_its_own_defaults(factory: str, name: str) -> None:
     import tidemark.airflow
-    from tidemark.errors import InvalidSettings
+    from tidemark.airflow.errors import ParamsOfForm
 
     make = getattr(tidemark.airflow, factory)
-    with pytest.raises(InvalidSettings, match=f"params: {name} of the form can't be replaced"):
+    with pytest.raises(ParamsOfForm) as refused:
         make(PROJECT / "dags" / "flights.yaml", params={name: True})
+    assert refused.value.names == (name,)
 
 
 def test_no_page_names_a_dag_that_may_not_be_there() -> None:

@@ -19,7 +19,7 @@ def kafka(**extra: object) -> Connection:
 
 
 def test_each_key_of_the_postgres_hook_is_taken_or_refused() -> None:
-    """G141: what it reads of the extra for itself; the others it hands to libpq."""
+    """G134: what it reads of the extra for itself; the others it hands to libpq."""
     from airflow.providers.postgres.hooks import postgres
 
     read = set(re.findall(r"extra_dejson\.get\(\s*[\"']([^\"']+)", inspect.getsource(postgres)))
@@ -32,7 +32,7 @@ def test_each_key_of_the_postgres_hook_is_taken_or_refused() -> None:
 
 
 def test_each_callback_of_the_kafka_hook_is_refused() -> None:
-    """G141: it would be imported by a name that the connection chooses."""
+    """G134: it would be imported by a name that the connection chooses."""
     from airflow.providers.apache.kafka.hooks.base import CALLBACK_CONFIG_KEYS
 
     assert "oauth_cb" in CALLBACK_CONFIG_KEYS
@@ -44,7 +44,7 @@ def test_each_callback_of_the_kafka_hook_is_refused() -> None:
 
 @pytest.mark.parametrize("key", ["sasl.mechanism", "sasl.mechanisms"])
 def test_a_token_that_the_kafka_hook_makes_without_a_key_is_missed(key: str) -> None:
-    """G141: as for Amazon MSK, which it knows by its address; the client waits for ever."""
+    """G134: as for Amazon MSK, which it knows by its address; the client waits for ever."""
     from airflow.providers.apache.kafka.hooks.base import MSK_BOOTSTRAP_SERVERS_REGEX
 
     msk = "b-1.demo.abcde1.c2.kafka.us-east-1.amazonaws.com:9098"

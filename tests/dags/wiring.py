@@ -29,7 +29,7 @@ from tidemark.operations.open import Opened
 from tidemark.operations.reset_report import Removed, ResetReport
 from tidemark.protocol.close import Closed
 
-PROJECT = Path(__file__).resolve().parents[2]
+DAGS = Path(__file__).resolve().parents[2] / "dags"
 
 SCENARIOS: dict[str, dict[str, type[Exception]]] = {
     "all is well": {},
@@ -109,7 +109,7 @@ def run(stand_ins: StandIns, name: str) -> dict[str, Any]:
     """A fresh DagBag each time: `dag.test` keeps the parameters of the run before."""
     stand_ins.failing, stand_ins.calls = dict(SCENARIOS[name]), []
     stand_ins.seq = SEQS.get(name, 7)
-    dag = DagBag(dag_folder=PROJECT / "dags", safe_mode=False).dags["flights"]
+    dag = DagBag(dag_folder=DAGS / "flights.py", safe_mode=False).dags["flights"]
     for task in dag.tasks:
         if not task.is_mapped:
             task.retry_delay = task.retry_delay * 0
@@ -141,7 +141,8 @@ def run(stand_ins: StandIns, name: str) -> dict[str, Any]:
 def reset(stand_ins: StandIns, form: dict[str, Any]) -> dict[str, Any]:
     """What a person's form becomes, and what XCom keeps of the report."""
     stand_ins.failing, stand_ins.calls = {}, []
-    dag = DagBag(dag_folder=PROJECT / "dags", safe_mode=False).dags["flights_reset"]
+    bag = DagBag(dag_folder=DAGS / "flights_reset.py", safe_mode=False)
+    dag = bag.dags["flights_reset"]
     with listening() as lines:
         dag_run = dag.test(run_conf=form)
     (ti,) = dag_run.get_task_instances()

@@ -253,7 +253,7 @@ class FaultRegion(DrivenRegion):
         unread = set(range(self.partitions))
         consumer.assign([TopicPartition(self.topic, p, OFFSET_BEGINNING) for p in unread])
         while unread:
-            message = consumer.poll(10)
+            message = consumer.poll(120)
             assert message is not None, f"partitions {unread} of {self.topic} give nothing"
             if message.error():
                 unread.discard(message.partition())

@@ -2,7 +2,6 @@
 
 import shutil
 import signal
-import time
 from collections.abc import Iterator, Sequence
 from multiprocessing import get_context
 from multiprocessing.synchronize import Event
@@ -15,7 +14,7 @@ from tests.faults.broken import Broken, resume
 from tests.faults.region import FaultRegion
 from tests.support.executor import LocalExecutor
 from tests.support.sharing import worker
-from tests.support.waiting import until
+from tests.support.waiting import outlast, until
 from tests.support.world import World
 
 from tidemark.errors import Unreachable
@@ -59,13 +58,15 @@ def new_topic(broker: Broker) -> str:
     broker.start()
     name = f"t-{uuid4().hex[:12]}"
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(name, 3, 1)])[name].result(30)
+    admin.create_topics([NewTopic(name, 3, 1)])[name].result(120)
     return name
 
 
-@pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Questions are given up after a second, and a member that waits soon asks who holds what."""
+def hasten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Questions are given up after a second, and a member that waits soon asks who holds what.
+
+    Of a run that is open: it goes on without an answer, and an open does not.
+    """
     for module in (facts, description):
         monkeypatch.setattr(module, "SECONDS", 1)
     monkeypatch.setattr(stall, "FOREIGN_SECONDS", 0.5)
@@ -86,16 +87,17 @@ def ask_round_and_round(bootstrap: str, group_id: str, away: Event) -> None:
             if away.is_set():
                 return
         if unanswered == 10:
+            description.SECONDS = 30  # type: ignore[attr-defined]
             away.set()
 
 
-@pytest.mark.usefixtures("hasty")
 def test_a_driver_that_works_and_one_that_waits_outlive_an_outage(
     broker: Broker,
     new_topic: str,
     warehouse: dict[str, Any],
     group: str,
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """S25, B16: each round is named, and the run goes on in its epoch."""
     world = World(broker.bootstrap, warehouse, new_topic, group)
@@ -120,6 +122,7 @@ def test_a_driver_that_works_and_one_that_waits_outlive_an_outage(
 
     world.before, world.after = both_have_a_share, stop_beside_one_that_waits
     world.open(max_records=9)
+    hasten(monkeypatch)
     processes = get_context("spawn")
     away = processes.Event()
     onlooker = processes.Process(target=ask_round_and_round, args=(world.kafka, group, away))
@@ -164,7 +167,7 @@ def test_two_drivers_outlive_an_outage(
     until(lambda: len(away.sql("SELECT 1 FROM tidemark.members")) == 2)
     broker.stop(signal.SIGKILL)
     resume(stopped)
-    time.sleep(seconds)  # how long it is away
+    outlast(seconds)
     broker.start()
     for driver in drivers:
         code, words = driver.end()

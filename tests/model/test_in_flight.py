@@ -48,7 +48,11 @@ def searched(
 
 @pytest.mark.parametrize(
     ("world", "faults"),
-    [*((APART, one) for one in (NONE, *ALONE)), *((TOGETHER, one) for one in (NONE, *ALONE[:-1]))],
+    [
+        *((APART, one) for one in (NONE, *ALONE)),
+        (TOGETHER, NONE),
+        *(pytest.param(TOGETHER, one, marks=pytest.mark.long) for one in ALONE[:-1]),
+    ],
     ids=str,
 )
 def test_all_promises_hold_in_every_order(

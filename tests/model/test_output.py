@@ -9,6 +9,7 @@ from tests.model.output_promises import searched
 ALONE = [Faults(**{fault: 1}) for fault in Faults._fields]
 CRASH, OPEN, REWIND, RESTORE, EXPIRE, LATE, WITHHOLD, HAND, OLDER, KEEP = ALONE
 NONE = Faults()
+MORE = (OPEN, REWIND, RESTORE, EXPIRE, LATE, WITHHOLD, HAND, KEEP)
 
 
 def both(one: Faults, other: Faults) -> Faults:
@@ -22,7 +23,11 @@ PAIRS = [both(*pair) for pair in combinations_with_replacement(ALONE, 2)]
 PAIRS.remove(UNKNOWABLE)
 
 
-@pytest.mark.parametrize("faults", [NONE, *ALONE], ids=str)
+@pytest.mark.parametrize(
+    "faults",
+    [NONE, CRASH, OLDER, *(pytest.param(one, marks=pytest.mark.long) for one in MORE)],
+    ids=str,
+)
 def test_each_row_is_sent_once_whatever_happens(faults: Faults) -> None:
     """B9: in order, of published batches alone, none left out; and it stops only for a cause."""
     states, wrong = searched(World(faults, batches=2))

@@ -84,7 +84,7 @@ class Cluster:
     def alive(self) -> set[int]:
         """The brokers that the cluster knows to run."""
         try:
-            return set(self.admin.list_topics(timeout=5).brokers)
+            return set(self.admin.list_topics(timeout=30).brokers)
         except KafkaException:
             return set()
 
@@ -102,7 +102,7 @@ class Cluster:
     def coordinator_of(self, group: str) -> int:
         """The node that coordinates the group."""
         admin = self.admin
-        described = admin.describe_consumer_groups([group], request_timeout=15)[group].result(20)
+        described = admin.describe_consumer_groups([group], request_timeout=60)[group].result(120)
         return int(described.coordinator.id)
 
     def _coordinates(self) -> bool:
@@ -114,5 +114,5 @@ class Cluster:
 
     def leader_of(self, partition: TopicPartition) -> int:
         """The node that leads the partition."""
-        found = self.admin.list_topics(partition.topic, timeout=15).topics[partition.topic]
+        found = self.admin.list_topics(partition.topic, timeout=120).topics[partition.topic]
         return int(found.partitions[partition.partition].leader)

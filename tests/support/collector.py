@@ -35,6 +35,7 @@ class Collector:
     bodies: list[bytes] = field(default_factory=list)
     answer: int = 200
     is_hanging: bool = False
+    answered: int = 0
     released: Event = field(default_factory=Event)
 
     def spans(self) -> list[Seen]:
@@ -83,6 +84,7 @@ def collecting(answer: int = 200, *, is_hanging: bool = False) -> Iterator[Colle
         collector.bodies.append(gzip.decompress(body) if packed else body)
         if collector.is_hanging:
             collector.released.wait(120)
+        collector.answered += 1
         return collector.answer
 
     with served(receiver(take)) as collector.url:

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -50,6 +50,19 @@ def answer(*arguments: str, exits: int = 0) -> Any:
     found = json.loads(tidemark(*arguments, "-o", "json", exits=exits).stdout)
     validate(arguments, found)
     return found
+
+
+class Ended(NamedTuple):
+    """The error with which a command ended."""
+
+    case: str
+    fields: dict[str, Any]
+
+
+def refusal(*arguments: str, exits: int) -> Ended:
+    """The error, as data, with which a command ends in that code."""
+    error = answer(*arguments, exits=exits)["error"]
+    return Ended(error["case"], error["fields"])
 
 
 def commit(world: World, partition: TopicPartition, offset: int) -> None:

@@ -54,7 +54,7 @@ def batching_producer(kafka: str, topic: str, codec: str = "none") -> Producer:
     It knows the topic's partitions: a first record that waited for them would go alone.
     """
     producer = Producer({"bootstrap.servers": kafka, "linger.ms": 5000, "compression.type": codec})
-    producer.list_topics(topic, timeout=20)
+    producer.list_topics(topic, timeout=120)
     return producer
 
 
@@ -65,7 +65,7 @@ def fill(kafka: str, topic: str, codec: str = "none", value: bytes = b"value", a
         for number in range(RECORDS):
             name = b"%d " % (at + batch * RECORDS + number)
             producer.produce(topic, name + value, partition=0)
-        assert producer.flush(20) == 0
+        assert producer.flush(120) == 0
 
 
 def batch_header(start: int, records: int) -> bytes:

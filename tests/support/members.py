@@ -85,7 +85,7 @@ def apart(
         yield Apart(process, log)
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(120)
 
 
 def _stay() -> None:

@@ -13,10 +13,10 @@ from tidemark.model.offsets import TopicPartition
 
 
 def produce(kafka: str, topic: str, values: Iterable[bytes | None], partition: int = 0) -> None:
-    """The values are in the partition when this returns."""
-    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 1})
+    """The values are in the partition when this returns, few of them all at once."""
+    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 1000})  # flush waits for none
     _send(producer, topic, values, partition)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
 
 
 def produce_transaction(
@@ -25,11 +25,11 @@ def produce_transaction(
     """The values are there in one transaction, committed or aborted; its marker takes an offset."""
     producer = Producer({"bootstrap.servers": kafka, "transactional.id": uuid4().hex})
     connect(producer)
-    producer.init_transactions(20)
+    producer.init_transactions(120)
     producer.begin_transaction()
     _send(producer, topic, values, partition)
-    producer.flush(20)
-    producer.abort_transaction(20) if abort else producer.commit_transaction(20)
+    producer.flush(120)
+    producer.abort_transaction(120) if abort else producer.commit_transaction(120)
     broker = Broker({"bootstrap.servers": kafka})
     until(lambda: _is_stable(broker, TopicPartition(topic, partition)))
 
@@ -43,10 +43,10 @@ def open_transaction(kafka: str, topic: str, partition: int = 0) -> Producer:
     """A producer whose transaction holds one record that Kafka has."""
     producer = Producer({"bootstrap.servers": kafka, "transactional.id": uuid4().hex})
     connect(producer)
-    producer.init_transactions(20)
+    producer.init_transactions(120)
     producer.begin_transaction()
     _send(producer, topic, numbered(1), partition)
-    producer.flush(20)
+    producer.flush(120)
     return producer
 
 

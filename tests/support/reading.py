@@ -26,7 +26,7 @@ def read_apart(
         asked,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         env={**os.environ, "PYTHONPATH": paths},
         check=False,
     )

@@ -64,7 +64,7 @@ class Pair:
             hba.write(HBA.replace("host all", "host replication"))
         administered(self.primary, "SELECT pg_reload_conf()")
         self.replica.start()
-        until(self.is_level, 60)
+        until(self.is_level)
 
     def is_level(self) -> bool:
         """Whether the replica shows every commit of the primary."""

@@ -1,6 +1,5 @@
 """Airflow's REST API as a test uses it: trigger, wait, look."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +66,12 @@ class AirflowApi:
 
     def until_ended(self, dag_id: str, run_id: str, within: float = 600) -> str:
         """Return the state that the run ends in."""
-        deadline = time.monotonic() + within
-        while (state := self.get(f"dags/{dag_id}/dagRuns/{run_id}")["state"]) not in ENDED:
-            assert time.monotonic() < deadline, f"{run_id}: {self.tasks(dag_id, run_id)}"
-            time.sleep(0.5)
-        return str(state)
+
+        def state() -> str:
+            return str(self.get(f"dags/{dag_id}/dagRuns/{run_id}")["state"])
+
+        until(lambda: state() in ENDED, within, lambda: self.tasks(dag_id, run_id), pause=0.5)
+        return state()
 
     def instances(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances"

@@ -46,10 +46,10 @@ def _records(kafka: str, topic: str) -> Iterator[SentRecord]:
             "fetch.wait.max.ms": 10,  # the last answer is empty, and waits that long
         }
     )
-    unread = set(consumer.list_topics(topic, 20).topics[topic].partitions)
+    unread = set(consumer.list_topics(topic, 120).topics[topic].partitions)
     consumer.assign([KafkaPartition(topic, number, OFFSET_BEGINNING) for number in unread])
     while unread:
-        message = consumer.poll(20)
+        message = consumer.poll(120)
         assert message is not None, f"partitions {unread} of {topic} give nothing"
         if message.error():
             unread.discard(message.partition())

@@ -47,7 +47,7 @@ class Terminal:
         """As on the keyboard."""
         os.write(self._ours, key)
 
-    def ended(self, within: float = 60) -> int:
+    def ended(self, within: float = 120) -> int:
         """The exit code, once all that was shown is read."""
         while self._read(within):
             pass

@@ -1,4 +1,4 @@
-"""The one way in which a test waits: for a condition, never for time."""
+"""The one way in which a test waits: for a condition, and for time only to let it pass."""
 
 import threading
 import time
@@ -24,3 +24,11 @@ def until(
         assert time.monotonic() < deadline, f"it did not come to hold in {within} s: {told()}"
         tick.wait(pause)
         pause = max(pause, min(pause * 1.5, LONGEST))
+
+
+def outlast(seconds: float) -> None:
+    """Let time pass: for an outage, a batch longer than an interval, or what must not happen.
+
+    Nothing may hang on it but that this much has passed; more may have.
+    """
+    threading.Event().wait(seconds)

@@ -15,7 +15,6 @@ from tidemark.decode import Decoding, JsonDecoder, Reason
 from tidemark.decode.avro import AvroDecoder
 from tidemark.decode.debezium import DebeziumDecoder
 from tidemark.decode.unavailable import Unavailable, UnavailableDecoder
-from tidemark.settings.decode import DecodeSettings
 from tidemark.settings.fields import arrow_schema
 from tidemark.spark.decoders import decoder_of
 
@@ -124,17 +123,6 @@ def test_events_come_as_avro_too() -> None:
     assert [(one.index, one.reason) for one in decoded.rejected] == [(2, Reason.NOT_A_CHANGE)]
 
 
-def test_the_setting_is_for_json_and_avro_without_a_column_of_its_own() -> None:
-    """B12, B20"""
-    for settings, said in (
-        ({"format": "raw"}, "takes no envelope"),
-        ({"format": "a:B"}, "takes no envelope"),
-        ({"schema": {"Deleted": "int"}}, "adds a column deleted"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            DecodeSettings.model_validate(settings | {"envelope": "debezium"})
-
-
 def test_what_the_source_says_are_columns_when_asked_for() -> None:
     """B20: numbers and texts; null where it says nothing."""
     read = DebeziumDecoder(FIELDS, JsonDecoder, ("lsn", "file"))
@@ -228,11 +216,3 @@ def test_the_placeholder_is_the_one_that_the_connector_has() -> None:
     enveloped = decoder_of(replace(decoding, envelope="debezium", placeholder="no"))
     events = [json.dumps(event("c", after={"v": one})).encode() for one in (PLACEHOLDER, "no")]
     assert [one.index for one in enveloped.decode(events).rejected] == [1]
-    for settings in (
-        {"placeholder": "hex:0", "schema": {"a": "int"}},
-        {"placeholder": "hex:", "schema": {"a": "int"}},
-        {"placeholder": "", "schema": {"a": "int"}},
-        {"placeholder": "no", "format": "raw"},
-    ):
-        with pytest.raises(ValueError, match="placeholder"):
-            DecodeSettings.model_validate(settings)

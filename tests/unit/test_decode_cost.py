@@ -6,13 +6,14 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import json as arrow_json
 from tests.support.protobuf import as_set, field, file, message
 from tests.support.registry import framed
 from tests.unit.test_avro import Known, record
 
 from tidemark.decode import Decoded, Decoding, JsonDecoder, Reason
-from tidemark.decode import json as json_module
 from tidemark.decode.avro import AvroDecoder
 from tidemark.decode.port import Decoder
 from tidemark.settings.fields import arrow_schema
@@ -88,16 +89,15 @@ def test_a_block_of_refused_values_is_read_a_few_times_over(
 ) -> None:
     """Each part that is refused is read again, in halves at least."""
     made = json_of(a="int", t="timestamp", u="array<timestamp>")
-    read: list[int] = []
-    table = json_module.JsonDecoder._table
+    sizes, read = list[int](), arrow_json.read_json
 
-    def counted(self: Any, documents: list[bytes]) -> Any:
-        read.append(len(documents))
-        return table(self, documents)
+    def measured(source: pa.NativeFile, **options: Any) -> pa.Table:
+        sizes.append(source.size())
+        return read(source, **options)
 
-    monkeypatch.setattr(json_module.JsonDecoder, "_table", counted)
+    monkeypatch.setattr(arrow_json, "read_json", measured)
     made.decode(values)
-    assert sum(read) <= 22 * len(values)  # twice the number of halvings
+    assert sum(sizes) <= 22 * sum(len(one) + 1 for one in values)  # twice the number of halvings
 
 
 WIDE = ",".join(f"f{number}:string" for number in range(100))

@@ -19,7 +19,7 @@ class SlowLedger:
         """A write that can be overtaken."""
         if not self.at_it.is_set():
             self.at_it.set()
-            self.go.wait(10)
+            self.go.wait(120)
         self.shown.append(state)
 
 
@@ -31,7 +31,7 @@ def test_a_refresh_never_takes_a_newer_state_back() -> None:
     refresh = Thread(target=display.refresh)
     newer = Thread(target=lambda: display.show("draining"))
     refresh.start()
-    ledger.at_it.wait(10)
+    ledger.at_it.wait(120)
     newer.start()
     newer.join(0.5)  # It overtakes the refresh now, or never.
     ledger.go.set()

@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from scripts import configuration_docs, error_docs, guards
+from scripts import configuration_docs, error_docs, guards, model_seeds
 from scripts.configuration_facts import JSON_OF_TYPES, SAMPLES
 from scripts.guards import named, with_tiers, written_at, written_in
 from tests.faults import seeded
@@ -170,6 +170,11 @@ def test_the_tier_of_each_guard_and_seeded_bug_is_what_the_marks_say() -> None:
     """`test`: whoever takes the guard out is told by `make test`."""
     page = guards.PAGE.read_text()
     assert page == with_tiers(page), WRITE
+
+
+def test_the_seeded_bugs_of_the_models_are_what_their_tests_take_out() -> None:
+    page = model_seeds.PAGE.read_text()
+    assert page == model_seeds.with_seeds(page), WRITE
 
 
 def test_each_seeded_bug_stands_beside_exactly_one_guard_and_is_planted() -> None:

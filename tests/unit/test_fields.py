@@ -57,44 +57,6 @@ def test_a_type_name_of_spark_sql_is_an_arrow_type(text: str, expected: pa.DataT
     assert arrow_type("a", text) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "fact"),
-    [
-        ("", "ends too early"),
-        ("str", "names 'str', which is no type"),
-        ("bool", "names 'bool', which is no type"),
-        ("tinyint", "names 'tinyint', which is no type"),
-        ("timestamp_ntz", "names 'timestamp_ntz', which is no type"),
-        ("varchar(10)", "names 'varchar', which is no type"),
-        ("int int", "has 'int' after its end"),
-        ("int(4)", "has '(' after its end"),
-        ("decimal(39,0)", "needs 1 <= precision <= 38 and scale <= precision"),
-        ("decimal(0)", "needs 1 <= precision <= 38 and scale <= precision"),
-        ("decimal(2,3)", "needs 1 <= precision <= 38 and scale <= precision"),
-        ("decimal(a)", "has 'a' where a small number should be"),
-        ("decimal(-1)", "has '-' where a small number should be"),
-        ("decimal(3,1", "has its end where ')' should be"),
-        ("array", "has its end where '<' should be"),
-        ("array<int", "has its end where '>' should be"),
-        ("array<>", "names '>', which is no type"),
-        ("struct<>", "has '>' where a member's name should be"),
-        ("struct<a int>", "has 'int' where ':' should be"),
-        ("struct<a:int,A:int>", "has a struct that names a member twice (Spark ignores case)"),
-        ("struct<a:int,>", "has '>' where a member's name should be"),
-        ("map<string,int>", "is a map, which is not read from JSON; declare a struct"),
-        ("array<map<string,int>>", "is a map, which is not read from JSON; declare a struct"),
-    ],
-)
-def test_a_wrong_type_is_refused_with_its_field_its_text_and_what_is_allowed(
-    text: str, fact: str
-) -> None:
-    with pytest.raises(InvalidSettings) as caught:
-        arrow_schema({"delay": text})
-    message = str(caught.value)
-    assert message.startswith(f"field 'delay': the type {text!r} {fact}; allowed: boolean, ")
-    assert message.endswith("struct<name:type,...>")
-
-
 def test_a_schema_keeps_the_order_of_its_fields_and_each_may_be_null() -> None:
     schema = arrow_schema({"b": "int", "a": "string", "c": "struct<d:array<int>>"})
     assert schema.names == ["b", "a", "c"]

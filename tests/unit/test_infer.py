@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import yaml
-from pydantic import ValidationError
 from tests.support.protobuf import as_set, entry, enum, field, file, message
 from tests.unit.test_avro import COLOURS, DECIMAL, INNER, SIXTEEN, TIME, Known, logical, record
 from tests.unit.test_pipeline import MINIMAL
@@ -17,7 +16,6 @@ from tidemark.decode.avro import AvroDecoder
 from tidemark.decode.infer import inferred
 from tidemark.decode.written import Written
 from tidemark.decode.written_fields import of_avro, unions_of_avro
-from tidemark.settings.decode import DecodeSettings
 from tidemark.settings.errors import FieldsNotInferred
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
@@ -182,6 +180,3 @@ def test_no_run_takes_it(tmp_path: Path) -> None:
         Pipeline.load(path)
     assert refused.value.file == path
     assert Pipeline.load(path, may_infer=True).decode.infers_any
-    for given in ({"format": "raw", "schema": "infer"}, {"format": "a:B", "schema": "infer"}):
-        with pytest.raises(ValidationError, match=r"takes no schema|knows its columns"):
-            DecodeSettings.model_validate(given)

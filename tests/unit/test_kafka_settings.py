@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from tidemark.kafka.config import kafka_config, member_config
 from tidemark.kafka.holders import Holder
@@ -78,48 +77,6 @@ def test_the_protocol_consumer_is_given_nothing_of_a_classic_group() -> None:
     assert not {"session.timeout.ms", "heartbeat.interval.ms", "group.instance.id"} & found.keys()
     assert "partition.assignment.strategy" not in found
     assert membership.is_incremental
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"assignment_strategy": "sticky"}, "assignment_strategy"),
-        ({"assignment_strategy": []}, "assignment_strategy"),
-        (
-            {"assignment_strategy": ["range", "cooperative-sticky"]},
-            "assignment_strategy range, cooperative-sticky cannot be mixed: librdkafka"
-            " changes members one by one between range and roundrobin only",
-        ),
-        (
-            {
-                "group_protocol": "consumer",
-                "assignment_strategy": ["range"],
-                "session_timeout_seconds": 10,
-            },
-            "group_protocol consumer does not allow assignment_strategy, session_timeout_seconds",
-        ),
-        (
-            {"group_protocol": "consumer", "static_membership": True},
-            "group_protocol consumer does not allow static_membership",
-        ),
-        ({"session_timeout_seconds": 0}, "session_timeout_seconds"),
-        ({"topics": ["flights.*"]}, "'flights.*' is no topic name; a pattern begins with ^"),
-        ({"topics": ["^flights("]}, "'^flights(' is no pattern"),
-        ({"topics": [".."]}, "'..' is no topic name"),
-        ({"topics": ["a", "b", "a"]}, "a stands there twice"),
-        ({"assignment_strategy": ["range", "range"]}, "range stands there twice"),
-        ({"session_timeout_seconds": 3601}, "less than or equal to 3600"),
-        ({"group": " flights"}, "' flights' begins or ends with a blank"),
-        ({"group": "   "}, "begins or ends with a blank"),
-        ({"group": "a\tb"}, "a character that can't be seen"),
-        ({"group": "two words", "static_membership": True}, "such as two words-1000, and Kafka"),
-        ({"group": "x" * 245, "static_membership": True}, "at most 249"),
-    ],
-)
-def test_what_cannot_work_is_refused(changed: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError) as refused:
-        settings(**changed)
-    assert said in str(refused.value)
 
 
 def test_a_group_may_have_any_name_that_can_be_seen() -> None:

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Message
-from pydantic import ValidationError
 from tests.support.protobuf import as_set, field, file, message
 
 from tidemark.decode import Decoding, Reason
@@ -88,26 +87,6 @@ def test_a_key_has_a_header_of_its_own() -> None:
     decoded = decoder(key=key).decode([one, other], headers_of)
     assert decoded.rows.to_pylist() == [{"id": 5, "key_id": 1}]
     assert [rejected.reason for rejected in decoded.rejected] == [Reason.NOT_FRAMED]
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"schema": {"KEY_id": "int"}}, "adds a column key_id: name the field otherwise"),
-        ({"schema": {"source_lsn": "int"}, "envelope": "debezium", "source": ["lsn"]},
-         "adds a column source_lsn"),
-        ({"source": ["lsn"]}, "source is what an envelope says"),
-        ({"key": {"schema": {"x" * 60: "int"}}}, "64 bytes long"),
-        ({"key": {}}, "format json needs a schema"),
-        ({"key": {"format": "raw", "schema": {"a": "int"}}}, "format raw takes no schema"),
-        ({"key": {"schema": {"a": "int"}, "envelope": "debezium"}}, "envelope"),
-        ({"key": {"schema": {"a": "int"}, "key": {"format": "raw"}}}, "key.key"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_is_refused_with_the_file(changes: dict[str, Any], said: str) -> None:
-    """B12"""
-    with pytest.raises(ValidationError, match=said):
-        DecodeSettings.model_validate(SECTION | changes)
 
 
 def test_columns_that_are_known_late_are_refused_before_anything_is_read() -> None:

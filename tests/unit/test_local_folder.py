@@ -26,7 +26,7 @@ def test_the_ports_of_a_folder_differ(folder: Folder) -> None:
 
 
 def test_other_accounts_may_pass_through_the_folder_and_enter_no_other(folder: Folder) -> None:
-    """G140: also where it was open before."""
+    """G133: also where it was open before."""
     (folder.root / "logs").chmod(0o755)
     folder.create()
     modes = {name: stat.S_IMODE((folder.root / name).stat().st_mode) for name in (".", "logs")}

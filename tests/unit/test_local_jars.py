@@ -1,7 +1,7 @@
 """Kafka's jars come checked or not at all."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -71,31 +71,40 @@ def test_a_damaged_jar_is_fetched_anew(repository: Path) -> None:
     assert jar.read_bytes() == repository.read_bytes()
 
 
+@pytest.fixture
+def saying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Makes the Java of this machine one that says this of its version."""
+
+    def make(told: str) -> Path:
+        command = tmp_path / "bin" / "java"
+        command.parent.mkdir()
+        command.write_text(f"#!/bin/sh\necho '{told}' >&2\n")
+        command.chmod(0o755)
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+        return command
+
+    return make
+
+
 @pytest.mark.parametrize(
-    ("told", "major"),
-    [
-        ('openjdk version "17.0.15" 2025-04-15', 17),
-        ('openjdk version "21" 2023-09-19', 21),
-        ('java version "1.8.0_392"', 8),
-        ("what?", 0),
-    ],
+    "told", ['openjdk version "17.0.15" 2025-04-15', 'openjdk version "21" 2023-09-19']
 )
-def test_java_says_its_version(tmp_path: Path, told: str, major: int) -> None:
-    command = tmp_path / "bin" / "java"
-    command.parent.mkdir()
-    command.write_text(f"#!/bin/sh\necho '{told}' >&2\n")
-    command.chmod(0o755)
-    assert java._major(command) == major
+def test_a_java_that_is_new_enough_is_taken(saying: Callable[[str], Path], told: str) -> None:
+    command = saying(told)
+    assert java.java() == command
 
 
-def test_an_old_java_is_refused_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("told", "version"),
+    [('openjdk version "11.0.2"', 11), ('java version "1.8.0_392"', 8), ("what?", 0)],
+)
+def test_an_old_java_is_refused_with_its_version(
+    saying: Callable[[str], Path], told: str, version: int
 ) -> None:
-    test_java_says_its_version(tmp_path, 'openjdk version "11.0.2"', 11)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    command = saying(told)
     with pytest.raises(JavaMissing) as caught:
         java.java()
-    assert (caught.value.found, caught.value.version) == (tmp_path / "bin" / "java", 11)
+    assert (caught.value.found, caught.value.version) == (command, version)
 
 
 def test_a_missing_java_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

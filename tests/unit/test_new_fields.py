@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 from tests.support.protobuf import FIRST, as_set, field, file, message
 from tests.support.registry import framed
 from tests.unit.test_avro import Known, record, written
@@ -115,18 +114,3 @@ def test_the_file_says_it_for_values_and_for_keys() -> None:
         }
     )
     assert fingerprint(loaded)["decode.on_new_field"] == "refuse"
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"format": "raw", "schema": {}}, "format raw takes no on_new_field"),
-        ({"format": "a:B"}, "format a:B takes no on_new_field"),
-        ({"envelope": "debezium"}, "not for an envelope"),
-    ],
-)
-def test_where_it_means_nothing_it_is_refused(changes: dict[str, Any], said: str) -> None:
-    """B20"""
-    section = {"schema": {"a": "int"}, "on_new_field": "refuse"}
-    with pytest.raises(ValidationError, match=said):
-        DecodeSettings.model_validate(section | changes)

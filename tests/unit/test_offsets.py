@@ -18,7 +18,7 @@ def test_a_span_has_the_width_of_its_offsets() -> None:
 
 @pytest.mark.parametrize(("start", "end"), [(5, 5), (6, 5), (-1, 5)])
 def test_an_empty_a_reversed_and_a_negative_span_are_refused(start: int, end: int) -> None:
-    with pytest.raises(ValueError, match="0 <= start < end"):
+    with pytest.raises(ValueError):
         Span("t", 0, start, end)
 
 

@@ -13,7 +13,6 @@ from tests.support.own_decoders import Answers
 
 from tidemark.decode import Decoding, Rejected
 from tidemark.errors import TidemarkError
-from tidemark.settings.decode import DecodeSettings
 from tidemark.settings.errors import FieldReserved
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
@@ -180,13 +179,3 @@ def test_its_name_and_options_are_kept_and_its_project_reaches_executors() -> No
         "decode.schema.a"
     }
     assert Cluster.of(plain).project is None
-
-
-@pytest.mark.parametrize(
-    "decode",
-    [{"format": "raw", "options": {"a": 1}}, {"schema": {"a": "int"}, "options": {"a": 1}}],
-)
-def test_options_are_for_decoders_of_ones_own_alone(decode: dict[str, Any]) -> None:
-    """B12"""
-    with pytest.raises(ValueError, match="takes no options"):
-        DecodeSettings.model_validate(decode)

@@ -55,7 +55,7 @@ def test_equal_spans_are_shared_evenly() -> None:
 
 
 def test_no_task_is_refused() -> None:
-    with pytest.raises(ValueError, match="tasks must be positive"):
+    with pytest.raises(ValueError):
         pack([], 0)
 
 

@@ -151,7 +151,7 @@ def test_a_topic_of_the_same_partitions_is_another(clients: list[Client]) -> Non
 
 
 def test_two_spans_of_one_partition_are_refused() -> None:
-    with pytest.raises(ValueError, match="two spans of one partition"):
+    with pytest.raises(ValueError):
         list(read_spans({}, [Span("t", 0, 0, 3), Span("t", 0, 3, 5)]))
 
 

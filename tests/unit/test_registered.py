@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 from tests.unit.test_avro import record
 
 from tidemark.decode.errors import SubjectUnreadable, SubjectWithoutField
@@ -36,28 +35,6 @@ def loaded(topics: Any = ("orders",), **decode: Any) -> Pipeline:
             "target": {"connection": "w", "table": "public.t"},
         }
     )
-
-
-@pytest.mark.parametrize(
-    ("decode", "said"),
-    [
-        ({"format": "json", "registry": None}, "registry is for the formats avro and protobuf"),
-        (PROTOBUF | {"registry": None}, "needs a registry, or a descriptor"),
-        (DESCRIBED, "schema: registry needs a registry: name it, or declare the fields"),
-        ({"message": "t.M"}, "format avro takes no message"),
-        ({"format": "a:B", "registry": None}, "only there a registry's schema says"),
-        ({"registry": None}, "format avro needs a registry"),
-        ({"schema": {"a": "int"}, "subject": "s"}, "subject is for schema: registry"),
-        ({"schema": {"a": "int"}, "on_new_field": "add"}, "set schema: registry, or declare"),
-        ({"topics": ["a", "b"]}, "several topics have several"),
-        ({"topics": ["^a.*"]}, "several topics have several"),
-        ({"topics": ["a", "b"], "subject": "s", "key": AVRO}, "several topics have several"),
-    ],
-)
-def test_where_it_says_no_columns_it_is_refused(decode: dict[str, Any], said: str) -> None:
-    """B12: when the file is read, with the reason."""
-    with pytest.raises(ValidationError, match=said):
-        loaded(**decode)
 
 
 def test_its_subject_is_that_of_the_topic_unless_it_is_named() -> None:

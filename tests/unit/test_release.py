@@ -107,7 +107,7 @@ def extra(package: str) -> str:
 
 
 def test_the_airflow_that_is_promised_is_tested() -> None:
-    """G144: the newest with each change, the oldest each night."""
+    """G137: the newest with each change, the oldest each night."""
     newest = pinned("apache-airflow")
     [oldest] = re.findall(r"make test-airflow AIRFLOW=([\d.]+)", NIGHTLY)
     after = f"3.{int(newest.split('.')[1]) + 1}"
@@ -121,7 +121,7 @@ def test_the_airflow_that_is_promised_is_tested() -> None:
 
 
 def test_the_spark_that_is_promised_is_tested() -> None:
-    """G144: one version, because pyspark and pyspark-client share their files."""
+    """G137: one version, because pyspark and pyspark-client share their files."""
     version = pinned("pyspark")
     assert {extra("pyspark"), extra("pyspark-client")} == {f"=={version}"}
     assert told("Spark") == (version, version)
@@ -129,7 +129,7 @@ def test_the_spark_that_is_promised_is_tested() -> None:
 
 
 def test_each_python_that_is_promised_is_tested() -> None:
-    """G144: by `make quick` and a run from Kafka to Postgres, each night."""
+    """G137: by `make quick` and a run from Kafka to Postgres, each night."""
     pythons = release_pythons.PYTHONS
     classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
     named = re.findall(r"Python :: ([\d.]+)", "\n".join(classifiers))
@@ -139,7 +139,7 @@ def test_each_python_that_is_promised_is_tested() -> None:
 
 
 def test_each_postgres_that_is_promised_is_tested() -> None:
-    """G144: 15 and 18 by all tests of Postgres; those between by a run there and back."""
+    """G137: 15 and 18 by all tests of Postgres; those between by a run there and back."""
     [(oldest, newest)] = re.findall(r"(\d+) to (\d+)", told("Postgres")[1])
     between = [str(n) for n in range(int(oldest) + 1, int(newest))]
     assert (OLD_POSTGRES.parts[-2], packaged().parts[-2]) == (oldest, f"pginstall{newest}")

@@ -1,4 +1,4 @@
-"""What a DAG file can meet: names that its author gave."""
+"""What a DAG file or its tasks can meet: names, and a Spark connection that can't be used."""
 
 from tidemark.errors import InvalidSettings
 
@@ -38,3 +38,41 @@ class AssetOfNoTarget(InvalidSettings):
     def __str__(self) -> str:
         names = ", ".join(filter(None, self.targets)) or "one target without a name"
         return f"region {self.region} has the targets {names}: name one of them"
+
+
+class SubmitNotPrepared(InvalidSettings):
+    """Airflow's hook does not prepare spark-submit for the connection's master."""
+
+    cause: str
+
+    def __str__(self) -> str:
+        return (
+            f"spark-submit can't be prepared: {self.cause}. For a k8s:// master install"
+            " apache-airflow-providers-cncf-kubernetes on the workers"
+        )
+
+
+class DeployModeIsCluster(InvalidSettings):
+    """A Spark connection lets the driver run elsewhere, with the passwords in its arguments."""
+
+    conn_id: str
+
+    def __str__(self) -> str:
+        return (
+            f"spark connection {self.conn_id!r} has deploy mode 'cluster': spark-submit would put"
+            " the Kafka and Postgres passwords into its arguments, and the driver would outlive a"
+            " killed task; use client mode"
+        )
+
+
+class SecretAmongArguments(InvalidSettings):
+    """A task's conf has the secret of a cluster, which spark-submit shows in its arguments."""
+
+    conn_id: str
+    key: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.key} is in the task's conf, which spark-submit shows in its arguments: make it"
+            f" the password of the spark connection {self.conn_id!r}"
+        )

@@ -18,7 +18,8 @@ from airflow.sdk import Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tidemark.airflow.child import PACKAGE, emptied, python, secrets
-from tidemark.airflow.failures import keep_code, names_by_exit_code
+from tidemark.airflow.errors import DeployModeIsCluster, SecretAmongArguments, SubmitNotPrepared
+from tidemark.airflow.failures import as_airflow_failure, keep_code, names_by_exit_code
 from tidemark.airflow.lineage import seen, told
 from tidemark.airflow.link import RegionLink
 from tidemark.settings.pipeline import Pipeline
@@ -122,8 +123,9 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
 
     def _get_hook(self) -> SparkSubmitHook:
         Connection.get(self._conn_id)  # the hook itself would take a missing one to mean YARN
-        hook = _hook_of(super()._get_hook)
-        _refuse_to_publish(hook)
+        with as_airflow_failure():
+            hook = _hook_of(super()._get_hook)
+            _refuse_to_publish(hook)
         environment = {**emptied(), **(hook._env_vars or {}), **self._environment}
         if hook._connection["master"].startswith("local"):
             # The host's own name may not resolve, or to an address that is not there.
@@ -183,25 +185,15 @@ def _hook_of(make: Callable[[], SparkSubmitHook]) -> SparkSubmitHook:
     try:
         return make()
     except (NameError, RuntimeError) as error:
-        raise AirflowFailException(
-            f"spark-submit can't be prepared: {error}. For a k8s:// master install"
-            " apache-airflow-providers-cncf-kubernetes on the workers"
-        ) from error
+        raise SubmitNotPrepared(cause=str(error)) from error
 
 
 def _refuse_to_publish(hook: SparkSubmitHook) -> None:
     """No secret leaves this machine in a place where others can list it."""
     if "cluster" in (hook._connection["deploy_mode"], hook._conf.get("spark.submit.deployMode")):
-        raise AirflowFailException(
-            f"spark connection {hook._conn_id!r} has deploy mode 'cluster': spark-submit would put"
-            " the Kafka and Postgres passwords into its arguments, and the driver would outlive a"
-            " killed task; use client mode"
-        )
+        raise DeployModeIsCluster(conn_id=hook._conn_id)
     if SECRET in hook._conf:
-        raise AirflowFailException(
-            f"{SECRET} is in the task's conf, which spark-submit shows in its arguments: make it"
-            f" the password of the spark connection {hook._conn_id!r}"
-        )
+        raise SecretAmongArguments(conn_id=hook._conn_id, key=SECRET)
 
 
 def _send(number: int, processes: list[psutil.Process | subprocess.Popen[str]]) -> None:

@@ -560,6 +560,11 @@ class OutputResumeAfterWrong(Refused):
     """The newest batch that the ledger knows as sent; 0: none."""
     oldest_seq: int
 
+    @property
+    def best(self) -> int:
+        """What to say instead: the newest batch that may have been sent, or is pruned."""
+        return max(self.sent_seq, self.oldest_seq - 1, self.held or 0)
+
     def __str__(self) -> str:
         fault = {
             "held": f"the newest record of the region in {self.topics.named} is of batch"
@@ -568,10 +573,9 @@ class OutputResumeAfterWrong(Refused):
             "pruned": f"batches before {self.oldest_seq} are pruned, and can't be sent any more",
             "unknown": "the ledger holds no such batch",
         }[self.fault]
-        best = max(self.sent_seq, self.oldest_seq - 1, self.held or 0)
         return (
             f"region {self.region}: output.resume_after is {self.seq}, but {fault}. Nothing was"
-            f" sent. Set output.resume_after: {best}"
+            f" sent. Set output.resume_after: {self.best}"
         )
 
 
@@ -606,10 +610,15 @@ class OutputMarkUnknown(Refused):
     was_published: bool = True
     """Whether the region ever published a batch: else none of its own was sent."""
 
+    @property
+    def best(self) -> int | None:
+        """What to say by output.resume_after; None: nobody here knows."""
+        known = [seq for seq in (self.held, self.sent_seq) if seq is not None]
+        return max(known, default=None if self.was_published else 0)
+
     def __str__(self) -> str:
         named = ", ".join(f"batch {one.seq} ({one.uuid})" for one in self.marks)
-        known = [seq for seq in (self.held, self.sent_seq) if seq is not None]
-        best = max(known, default="SEQ" if self.was_published else 0)
+        best = "SEQ" if self.best is None else self.best
         if not self.marks:
             found = "the offsets of the group do not say what was sent: Kafka has lost them"
         elif len(self.marks) > 1:

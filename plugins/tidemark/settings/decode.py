@@ -18,9 +18,16 @@ SOURCE_PREFIX = "source_"
 
 def _placeholder(text: str) -> str:
     rest = text.removeprefix("hex:")
-    if not rest or (rest != text and not bytes.fromhex(rest)):
+    if not rest or (rest != text and not _of_hex(rest)):
         raise ValueError("the placeholder is empty")
     return text
+
+
+def _of_hex(digits: str) -> bytes:
+    try:
+        return bytes.fromhex(digits)
+    except ValueError:
+        raise ValueError(f"{digits!r} is no hex: two digits for each byte") from None
 
 
 class Envelope(StrEnum):

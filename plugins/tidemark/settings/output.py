@@ -35,7 +35,7 @@ class OutputStart(StrEnum):
 def own(topic: str) -> str:
     """A topic that is none of Kafka's own."""
     if topic.startswith("__"):
-        raise ValueError(f"{topic!r} is a topic of Kafka's own: give the output one of its own")
+        raise ValueError(f"{topic!r} is a topic of Kafka's own: name another")
     return topic
 
 

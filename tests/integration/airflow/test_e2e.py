@@ -55,7 +55,7 @@ class World:
         producer = Producer(self._kafka)
         for number, flight in enumerate(flights(count)):
             producer.produce(TOPIC, json.dumps(flight).encode(), partition=number % PARTITIONS)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
 
     def sql(self, statement: str) -> list[tuple[Any, ...]]:
         with closing(psycopg2.connect(**self._warehouse)) as connection:
@@ -121,7 +121,7 @@ def _number(text: str) -> int | None:
 
 @pytest.fixture(scope="module")
 def world(stack: LocalStack, airflow: Airflow, dags: Path, admin: AdminClient) -> Iterator[World]:
-    if TOPIC not in admin.list_topics(timeout=20).topics:
+    if TOPIC not in admin.list_topics(timeout=120).topics:
         create_topic(admin, NewTopic(TOPIC, PARTITIONS, 1))
     api = AirflowApi(airflow)
     for dag_id in ("flights", "flights_reset"):

@@ -29,7 +29,7 @@ def origin(kafka: str, admin: AdminClient, stack: LocalStack, make: Make) -> Ite
     create_topic(admin, NewTopic(name, 2, 1))
     with copied(stack) as parameters:
         yield make(World(kafka, parameters, name, name))
-    admin.delete_topics([name])[name].exception(30)
+    admin.delete_topics([name])[name].exception(120)
 
 
 @pytest.fixture

@@ -8,8 +8,16 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
-from tests.support.commands import PIPELINE, answer, commit, settle_in, tidemark
+from tests.support.commands import (
+    PIPELINE,
+    answer,
+    commit,
+    refusal,
+    settle_in,
+    tidemark,
+)
 from tests.support.executor import LocalExecutor, nothing
+from tests.support.waiting import until
 from tests.support.world import World, dump
 
 from tidemark.kafka.facts import Broker
@@ -34,19 +42,19 @@ def at_work(region: World) -> Iterator[None]:
 
     def wait(executor: LocalExecutor, batch: Batch, spans: Sequence[Span]) -> None:
         working.set()
-        assert go_on.wait(60)
+        assert go_on.wait(300)
 
     region.before = wait
     region.open("second")
     member = threading.Thread(target=region.drain, args=("second",))
     member.start()
     try:
-        assert working.wait(60)
+        assert working.wait(300)
         yield
     finally:
         region.before = nothing
         go_on.set()
-        member.join(60)
+        member.join(300)
 
 
 @contextmanager
@@ -56,8 +64,7 @@ def foreign(region: World) -> Iterator[None]:
     consumer = Consumer(config)
     try:
         consumer.subscribe([region.topic])
-        while not consumer.assignment():
-            consumer.poll(0.1)
+        until(lambda: consumer.poll(0.1) or consumer.assignment())
         yield
     finally:
         consumer.close()
@@ -85,7 +92,7 @@ def test_a_live_member_is_shown_by_kafka_and_by_the_ledger(region: World) -> Non
     assert (member["state"], member["in_group"]) == ("draining", True)
     assert member["client_id"] == f"tidemark-{region.region}-2"
     assert member["partitions"] == [f"{region.topic}[0]", f"{region.topic}[1]"]
-    assert member["seen_age_s"] < 60
+    assert member["seen_age_s"] < 600
     held_up = found["held_up"]
     assert (held_up["by"], held_up["kind"]) == ("member 2 (m1)", "member")
     assert held_up["partitions"] == [f"{region.topic}[0]"]
@@ -155,7 +162,7 @@ def test_partitions_that_nobody_holds_are_said_to_be_nobodys(region: World) -> N
     region.open("second")
     plan(region)
     found = answer("group", region.region)
-    assert (found["held_up"]["by"], found["held_up"]["seconds"] < 60) == (None, True)
+    assert (found["held_up"]["by"], found["held_up"]["seconds"] < 600) == (None, True)
     assert "nobody holds them" in tidemark("group", region.region).stdout
 
 
@@ -166,8 +173,7 @@ def test_a_region_that_never_opened_has_a_group_and_no_mirror(
     tidemark("migrate", PIPELINE)
     found = answer("group", world.region)
     assert (found["state"], found["run_state"], found["members"]) == ("dead", "never opened", [])
-    told = tidemark("mirror", world.region, exits=16).stderr
-    assert "is not in the ledger" in told
+    assert refusal("mirror", world.region, exits=16).case == "RegionNeverOpened"
 
 
 def test_a_mirror_repairs_what_somebody_moved(region: World) -> None:

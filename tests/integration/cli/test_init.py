@@ -67,6 +67,7 @@ def program(*arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_tests_that_it_writes_pass(project: World, topic: Callable[..., str]) -> None:
     """B11, B12: of each kind of records and of transforms; they need no server."""
     produce(project.kafka, project.topic, CLICKS)

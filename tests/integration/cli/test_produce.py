@@ -25,7 +25,7 @@ def records(kafka: str, topic: str, count: int, partitions: int) -> list[tuple[o
         {"bootstrap.servers": kafka, "group.id": "t", "auto.offset.reset": "smallest"}
     )
     consumer.assign([TopicPartition(topic, n, 0) for n in range(partitions)])
-    found = consumer.consume(count, 20)
+    found = consumer.consume(count, 120)
     consumer.close()
     return sorted((one.key(), one.value()) for one in found)
 

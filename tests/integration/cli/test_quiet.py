@@ -58,6 +58,7 @@ def started(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
     )
 
 
+@pytest.mark.long
 def test_a_green_run_says_nothing_of_sparks_and_spark_says_it_elsewhere(
     world: World, project: Path
 ) -> None:

@@ -9,7 +9,13 @@ import pytest
 import yaml
 from psycopg2.extensions import cursor as Cursor
 from tests.integration.cli.conftest import GROWS
-from tests.support.commands import PIPELINE, answer, tidemark, write_pipeline
+from tests.support.commands import (
+    PIPELINE,
+    answer,
+    refusal,
+    tidemark,
+    write_pipeline,
+)
 from tests.support.world import World, dump, staging
 
 from tidemark.errors import Fenced, Refused, Superseded
@@ -72,8 +78,8 @@ def test_a_renamed_region_goes_on_under_its_new_name(region: World) -> None:
     audit = "SELECT region, kind, why, details->>'to' FROM tidemark.actions"
     assert region.sql(audit) == [(region.region, "rename", "split", "departures")]
     owner = f"region departures has consumer group '{region.pipeline.group}' and target public"
-    told = tidemark("run", "dags/pipeline.yaml", exits=16).stderr  # the old name
-    assert f"REFUSED: {owner}.records: a group and a table belong to one region" in told
+    told = refusal("run", "dags/pipeline.yaml", exits=16)  # the old name
+    assert told == ("RegionHasOwners", {"region": region.region, "owners": [f"{owner}.records"]})
     assert owner in tidemark("check", "dags/pipeline.yaml", "--no-spark", exits=1).stdout
     assert owner in answer("status", region.region)["remarks"][0]
     renamed(region, "departures")
@@ -121,8 +127,7 @@ def test_a_region_of_the_same_name_goes_on_from_kafka_and_above_the_old_epochs(
     answer("region", "drop", region.region, "--apply")
     write_pipeline(region, kafka={"start": "committed"})
     region.produce(3, start=300)
-    told = tidemark("run", "dags/pipeline.yaml", exits=16).stderr
-    assert "has rows of batches, and this region has published none" in told
+    assert refusal("run", "dags/pipeline.yaml", exits=16).case == "TargetHasLeftovers"
     region.sql("ALTER TABLE public.records ALTER COLUMN batch_seq SET DEFAULT 0")
     region.sql("UPDATE public.records SET batch_seq = 0 WHERE batch_seq > 0")
     tidemark("run", "dags/pipeline.yaml")
@@ -159,8 +164,7 @@ def test_a_region_of_another_name_does_not_take_the_rows_for_its_own(region: Wor
         region, region="another", kafka={"start": "committed", "group": region.pipeline.group}
     )
     before = region.rows()
-    told = tidemark("run", "dags/pipeline.yaml", exits=16).stderr
-    assert "SET DEFAULT 0, then set it to 0" in told
+    assert refusal("run", "dags/pipeline.yaml", exits=16).case == "TargetHasLeftovers"
     assert region.rows() == before
 
 
@@ -178,8 +182,8 @@ def test_a_region_that_is_not_at_rest_stays(region: World, verb: tuple[str, ...]
     region.open("another")
     before = dump(region.warehouse)
     name, *rest = verb
-    told = tidemark("region", name, region.region, *rest, "--apply", exits=16).stderr
-    assert "is not at rest" in told
+    told = refusal("region", name, region.region, *rest, "--apply", exits=16)
+    assert told.case == "RegionNotAtRest"
     assert dump(region.warehouse) == before
     tidemark("reset", region.region, "--apply")
     tidemark("region", name, region.region, *rest, "--apply")
@@ -196,8 +200,8 @@ def test_a_region_leaves_no_staging_under_its_old_name(
     with closing(psycopg2.connect(**region.warehouse)) as session:
         session.cursor().execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE")
         before = dump(region.warehouse)
-        told = tidemark("region", name, region.region, *rest, "--apply", exits=16).stderr
-        assert "staging of batches 1 is still there" in told
+        told = refusal("region", name, region.region, *rest, "--apply", exits=16)
+        assert told == ("StagingInUse", {"region": region.region, "batches": [1]})
         assert dump(region.warehouse) == before
     tidemark("region", name, region.region, *rest, "--apply")
     assert staging(region) == []
@@ -215,7 +219,7 @@ def test_a_ledger_from_before_a_rename_goes_on_above_its_epochs(region: World) -
 def test_a_dry_run_is_refused_where_the_region_is_not_at_rest(region: World) -> None:
     region.open("another")
     for verb in (("drop", region.region), ("rename", region.region, "departures")):
-        assert "is not at rest" in tidemark("region", *verb, exits=16).stderr
+        assert refusal("region", *verb, exits=16).case == "RegionNotAtRest"
 
 
 def test_a_run_that_opens_after_the_look_wins(region: World) -> None:
@@ -233,22 +237,20 @@ def test_a_run_that_opens_after_the_look_wins(region: World) -> None:
 
 @pytest.mark.parametrize("new", ["Departures", "", "a b", "x" * 41])
 def test_what_is_no_name_is_wrong_usage(region: World, new: str) -> None:
-    told = tidemark("region", "rename", region.region, new, "--apply", exits=2).stderr
-    assert "is not a region's name" in told
+    told = refusal("region", "rename", region.region, new, "--apply", exits=2)
+    assert told == ("NewNameMalformed", {"name": new})
 
 
 @pytest.mark.parametrize("apply", [(), ("--apply",)])
 def test_a_name_that_is_taken_is_refused(region: World, apply: tuple[str, ...]) -> None:
     """By a region of the ledger, or by the file of another one; the dry run says so too."""
     rename = ("region", "rename", region.region)
-    told = tidemark(*rename, region.region, *apply, exits=16).stderr
-    assert "is in the ledger already" in told
+    assert refusal(*rename, region.region, *apply, exits=16).case == "RegionNameTaken"
     file = yaml.safe_load(Path(PIPELINE).read_text())
     other = Path("dags/other.yaml")
     other.write_text(yaml.safe_dump(file | {"region": "arrivals"}))
-    assert "dags/other.yaml is the pipeline file of region arrivals" in (
-        tidemark(*rename, "arrivals", *apply, exits=16).stderr
-    )
+    told = refusal(*rename, "arrivals", *apply, exits=16)
+    assert (told.case, told.fields["file"]) == ("NameOfAnotherFile", str(other))
     kafka = file["kafka"] | {"group": region.pipeline.group}
     other.write_text(yaml.safe_dump(file | {"region": "arrivals", "kafka": kafka}))
     tidemark(*rename, "arrivals", *apply)  # it was written beforehand
@@ -260,8 +262,8 @@ def test_a_region_without_a_file_is_dropped_by_its_connection(region: World) -> 
     ledger = ("--connection", "tidemark_warehouse")
     [found] = answer("region", "list", *ledger)
     assert (found["region"], found["has_file"]) == (region.region, False)
-    told = tidemark("region", "drop", "elsewhere", *ledger, exits=16).stderr
-    assert f"region 'elsewhere' is not in the ledger; known: {region.region}" in told
+    told = refusal("region", "drop", "elsewhere", *ledger, exits=16)
+    assert told == ("NotInLedger", {"region": "elsewhere", "known": [region.region]})
     dropped = answer("region", "drop", region.region, *ledger, "--apply", "--why", "moved")
     assert dropped["size"]["batches"] == 3
     assert answer("region", "list", *ledger) == []

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 from tests.integration.cli.conftest import GROWS
-from tests.support.commands import answer, commit, tidemark, write_pipeline
+from tests.support.commands import (
+    Ended,
+    answer,
+    commit,
+    refusal,
+    tidemark,
+    write_pipeline,
+)
 from tests.support.world import World, dump
 
 from tidemark.errors import Fenced
@@ -19,8 +26,12 @@ def committed(world: World, group: str) -> Offsets:
     return Group(config, group).committed(world.ledger_offsets())
 
 
-def move(world: World, *flags: str, exits: int = 0) -> str:
-    return tidemark("region", "move", world.region, *flags, exits=exits).output
+def move(world: World, *flags: str) -> str:
+    return tidemark("region", "move", world.region, *flags).output
+
+
+def not_moved(world: World, *flags: str) -> Ended:
+    return refusal("region", "move", world.region, *flags, exits=16)
 
 
 @GROWS
@@ -28,8 +39,7 @@ def test_a_region_goes_on_in_another_group(region: World) -> None:
     """B2: its offsets come with it, and no zombie of the old group can write."""
     new = f"prefixed.{region.region}"
     write_pipeline(region, kafka={"group": new})
-    refused = tidemark("run", "dags/pipeline.yaml", exits=16).stderr
-    assert "unless `tidemark region move` carries it over" in " ".join(refused.split())
+    assert refusal("run", "dags/pipeline.yaml", exits=16).case == "RegionKeepsGroup"
     before, offsets = dump(region.warehouse), region.ledger_offsets()
     assert move(region).endswith("nothing was written; to do it, add --apply\n")
     assert dump(region.warehouse) == before
@@ -53,16 +63,16 @@ def test_a_region_goes_on_in_another_group(region: World) -> None:
 def test_a_region_follows_its_table_to_another_name(region: World) -> None:
     """B4: the same table by its oid; another one under that name is refused."""
     write_pipeline(region, target={"table": "kept.flights"})
-    told = tidemark("run", "dags/pipeline.yaml", exits=16).stderr
-    assert "`tidemark region move` carries the region over" in " ".join(told.split())
+    assert refusal("run", "dags/pipeline.yaml", exits=16).case == "TargetsChanged"
     region.sql("CREATE SCHEMA kept")
     region.sql("CREATE TABLE kept.flights (LIKE public.records)")
     before = dump(region.warehouse)
     for flags in ((), ("--apply",)):
-        assert "a table moves with its rows" in move(region, *flags, exits=16)
+        assert not_moved(region, *flags).case == "TableMovesWithItsRows"
     assert dump(region.warehouse) == before
     region.sql("DROP TABLE kept.flights")
-    assert "kept.flights is not there" in move(region, exits=16)
+    asked = not_moved(region).fields
+    assert (asked["asked"], asked["asked_oid"]) == ("kept.flights", None)
     region.sql("ALTER TABLE public.records SET SCHEMA kept")
     region.sql("ALTER TABLE kept.records RENAME TO flights")
     move(region, "--apply")
@@ -74,7 +84,7 @@ def test_a_region_follows_its_table_to_another_name(region: World) -> None:
 
 
 def test_nothing_to_move_is_said(region: World) -> None:
-    assert "there is nothing to move" in move(region, exits=16)
+    assert not_moved(region).case == "NothingToMove"
 
 
 @pytest.mark.parametrize("flags", [(), ("--apply",)])
@@ -84,20 +94,22 @@ def test_what_is_anothers_is_left_alone(region: World, flags: tuple[str, ...]) -
     write_pipeline(region, kafka={"group": new})
     other = World(region.kafka, region.warehouse, region.topic, new.replace(".", "_")[:40])
     write_pipeline(region, kafka={"group": new}, output={"topic": "elsewhere"})
-    assert "stands with the offsets of its group" in move(region, *flags, exits=16)
+    assert not_moved(region, *flags).case == "MoveFromSent"
     write_pipeline(region, kafka={"group": new})
     commit_as(other, region, new)
-    assert "it has commits that no region has written" in move(region, *flags, exits=16)
+    assert not_moved(region, *flags).case == "MoveIntoCommits"
     write_pipeline(region, kafka={"group": f"{new}.b"})
     region.sql("INSERT INTO tidemark.regions (region, group_id, cluster_id) VALUES ('other', %s,"
                " 'c')", (f"{new}.b",))  # fmt: skip
-    assert "region other has consumer group" in move(region, *flags, exits=16)
+    [of_group] = not_moved(region, *flags).fields["owners"]
+    assert of_group == f"region other has consumer group '{new}.b'"
     write_pipeline(region, kafka={"group": f"{new}.c"}, target={"table": "public.others"})
     region.sql("INSERT INTO tidemark.targets VALUES ('other', '', 'public.others')")
-    assert "region other has target public.others" in move(region, *flags, exits=16)
+    [of_table] = not_moved(region, *flags).fields["owners"]
+    assert of_table == "region other has target public.others"
     write_pipeline(region, kafka={"group": f"{new}.d"}, target={"table": "public.records"})
     region.open("another")
-    assert "is not at rest" in move(region, *flags, exits=16)
+    assert not_moved(region, *flags).case == "RegionNotAtRest"
     assert region.sql("SELECT group_id FROM tidemark.regions WHERE region = %s",
                       (region.region,)) == [(region.region,)]  # fmt: skip
 
@@ -132,7 +144,7 @@ def test_offsets_are_exported_for_other_tools(region: World) -> None:
         rewound = answer("reset", region.region, "--to", str(seq))["offsets"]
         lines = dict(line.rsplit(",", 1) for line in told.splitlines())
         assert {f"{place.replace(',', '[')}]": int(to) for place, to in lines.items()} == rewound
-    assert "has no checkpoint 9" in tidemark("offsets", region.region, "--at", "9", exits=16).stderr
+    assert refusal("offsets", region.region, "--at", "9", exits=16).case == "NoOffsetsAt"
     tidemark("offsets", region.region, "--csv", "-o", "json", exits=2)
     assert json.loads(tidemark("offsets", region.region, "-o", "json").stdout) == found
 
@@ -186,7 +198,7 @@ def test_a_new_region_begins_at_exported_offsets(region: World, tmp_path: Path) 
     initial = answer("offsets", name, "--at", "0")["offsets"]
     assert [one["offset"] for one in initial] == [one["offset"] for one in before["offsets"]]
     assert answer("verify", name)["clean"]
-    assert "has opened" in tidemark("import-offsets", name, file, exits=16).stderr
+    assert refusal("import-offsets", name, file, exits=16).case == "ImportTooLate"
 
 
 @pytest.mark.parametrize(
@@ -213,8 +225,9 @@ def test_offsets_of_other_records_are_refused(
     changed = first | {key: other[key] for key in other if key in first}
     file = exported(region, tmp_path, offsets=[changed, *rest], **facts)
     name = begin_again(region)
-    refused = tidemark("import-offsets", name, file, "--apply", exits=16).stderr
-    assert says in " ".join(refused.split())
+    refused = refusal("import-offsets", name, file, "--apply", exits=16)
+    assert refused.case == "ImportUnfit"
+    assert [says in one for one in refused.fields["faults"]].count(True) == 1
     assert committed(region, name) == {}
 
 
@@ -222,10 +235,10 @@ def test_offsets_go_into_no_group_that_has_others(region: World, tmp_path: Path)
     """B2"""
     file = exported(region, tmp_path)
     name = begin_again(region, start="beginning")
-    assert "set kafka.start: committed" in tidemark("import-offsets", name, file, exits=16).stderr
+    assert refusal("import-offsets", name, file, exits=16).case == "ImportPassedOver"
     begin_again(region)
     commit_as(region, region, name)
-    assert "has other commits" in tidemark("import-offsets", name, file, exits=16).stderr
+    assert refusal("import-offsets", name, file, exits=16).case == "ImportOverCommits"
 
 
 def test_offsets_go_into_no_group_of_another_region(region: World, tmp_path: Path) -> None:
@@ -239,8 +252,8 @@ def test_offsets_go_into_no_group_of_another_region(region: World, tmp_path: Pat
     group = Group(kafka_config(region.connections["tidemark_kafka"]), region.region)
     before = group.committed_metadata(places)
     for flags in ((), ("--apply",)):
-        told = tidemark("import-offsets", name, file, *flags, exits=16).stderr
-        assert f"region {region.region} has consumer group" in " ".join(told.split())
+        [owner] = refusal("import-offsets", name, file, *flags, exits=16).fields["owners"]
+        assert owner == f"region {region.region} has consumer group '{region.region}'"
     assert group.committed_metadata(places) == before
 
 
@@ -250,6 +263,7 @@ def test_a_file_that_is_no_export_is_named(region: World, tmp_path: Path, text: 
     file = tmp_path / "odd.json"
     file.write_text(text)
     name = begin_again(region)
-    told = tidemark("import-offsets", name, str(file), exits=2).stderr
-    assert "is not what `tidemark offsets REGION -o json` prints" in " ".join(told.split())
-    tidemark("import-offsets", name, str(tmp_path / "none.json"), exits=2)
+    told = refusal("import-offsets", name, str(file), exits=2)
+    assert (told.case, told.fields["file"]) == ("NotExportedOffsets", str(file))
+    missing = str(tmp_path / "none.json")
+    assert refusal("import-offsets", name, missing, exits=2).case == "FileUnreadable"

@@ -13,11 +13,17 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from tests.integration.cli.conftest import GROWS, Make
-from tests.support.commands import answer, settle_in, tidemark, write_pipeline
+from tests.support.commands import (
+    answer,
+    refusal,
+    settle_in,
+    tidemark,
+    write_pipeline,
+)
 from tests.support.executor import BAD
+from tests.support.failpoint import failpoint
 from tests.support.produce import produce
 from tests.support.two_tables import APPENDED, EVENS, NUMBERS, SETTINGS
-from tests.support.unanswered import unanswered
 from tests.support.world import World, dump, staging
 
 from tidemark.errors import Fenced, StagingLost, Superseded
@@ -25,7 +31,6 @@ from tidemark.ledger.ledger import Ledger
 from tidemark.member.job import start_job
 from tidemark.operations import replay as replay_module
 from tidemark.operations import replaying
-from tidemark.protocol import replay as protocol
 from tidemark.protocol.errors import BatchDied
 from tidemark.protocol.replay import publish_replay
 
@@ -243,16 +248,18 @@ def test_a_rewind_that_finds_other_marks_is_refused(region: World) -> None:
     answer("replay", region.region, *APPLY)
     region.sql('UPDATE tidemark.dead_letters SET replayed_seq = NULL WHERE "offset" = 1')
     before = dump(region.warehouse)
-    told = tidemark("reset", region.region, "--to", str(head), "--apply", exits=16).stderr
-    assert "2 rows and 0 dead letters and 2 replays" in told
+    told = refusal("reset", region.region, "--to", str(head), "--apply", exits=16)
+    assert told.case == "RemovalDiffers"
+    marked = "2 rows and 0 dead letters and {} replays of dead letters"
+    assert told.fields["published"] == marked.format(2)
+    assert told.fields["found"] == marked.format(1)
     assert dump(region.warehouse) == before
 
 
 def test_other_settings_than_the_checkpoints_are_refused(region: World) -> None:
     write_pipeline(region, decode={"format": "json", "schema": {"n": "integer"}})
     before = dump(region.warehouse)
-    told = tidemark("replay", region.region, *APPLY, exits=16).stderr
-    assert "Start a run with --accept-changes first" in told
+    assert refusal("replay", region.region, *APPLY, exits=16).case == "ChangedBeforeReplay"
     assert dump(region.warehouse) == before
 
 
@@ -264,10 +271,11 @@ def test_another_target_than_the_checkpoints_is_refused_before_a_table_is_made(
     before = dump(region.warehouse)
     found = answer("replay", region.region, *REPLAY)
     assert "keeps its target" in found["refused"]
-    told = tidemark("replay", region.region, *REPLAY).stdout
-    assert told.endswith("nothing was written, and --apply would be refused\n")
+    shown = tidemark("replay", region.region, *REPLAY).stdout
+    assert shown.endswith("nothing was written, and --apply would be refused\n")
     for command in (("replay", region.region, *APPLY), ("reset", region.region, "--to", "initial")):
-        assert "the pipeline says public.elsewhere" in tidemark(*command, exits=16).stderr
+        told = refusal(*command, exits=16)
+        assert (told.case, told.fields["given"]) == ("TargetsChanged", {"": "public.elsewhere"})
     assert dump(region.warehouse) == before
 
 
@@ -281,14 +289,12 @@ def test_a_dry_replay_tells_what_would_refuse_it(region: World) -> None:
 
 def test_an_upserted_target_is_refused(region: World) -> None:
     write_pipeline(region, target={"mode": "upsert", "key": ["n"]})
-    told = tidemark("replay", region.region, *REPLAY, exits=16).stderr
-    assert "a replay could put an old row in the place of a newer one" in told
+    assert refusal("replay", region.region, *REPLAY, exits=16).case == "ReplayOfUpserts"
 
 
 def test_a_record_that_the_target_refuses_stops_the_replay(region: World) -> None:
     region.sql("ALTER TABLE public.records ADD CHECK (n < 75000)")
-    told = tidemark("replay", region.region, *APPLY, exits=11).stderr
-    assert "choose without that record" in told
+    assert refusal("replay", region.region, *APPLY, exits=11).case == "ReplayedRowRefused"
     assert region.sql("SELECT state FROM tidemark.members WHERE name = 'replay'") == [("failed",)]
     assert numbers(region) == [0, 2, 4]
     assert len(answer("dead-letters", region.region)) == 3
@@ -349,23 +355,22 @@ def test_a_cut_letter_whose_record_kafka_does_not_have_is_refused_by_name(
     """G122: another record at its place, and none; others are replayed without it."""
     cut.sql("UPDATE tidemark.dead_letters SET hash = sha256('') WHERE \"offset\" = 1")
     for given in (REPLAY, APPLY):
-        told = tidemark("replay", cut.region, *given, exits=16).stderr
-        assert f"{cut.topic}[0]@1" in told
-        assert "its SHA-256 differs" in told
+        told = refusal("replay", cut.region, *given, exits=16)
+        assert (told.case, told.fields["span"]) == ("CutLetterNotWhole", f"{cut.topic}[0]@[1, 2)")
+        assert "its SHA-256 differs" in told.fields["found"]
     assert numbers(cut) == [0, 2, 4]
     where = TopicPartition(cut.topic, 0, 3)
-    admin.delete_records([where])[where].result(30)
-    assert "Kafka does not hold it" in tidemark("replay", cut.region, *APPLY, exits=16).stderr
+    admin.delete_records([where])[where].result(120)
+    gone = refusal("replay", cut.region, *APPLY, exits=16)
+    assert gone.case == "CutLetterNotWhole"
+    assert "Kafka does not hold it" in gone.fields["found"]
     assert counts(cut) == []
 
 
 @pytest.mark.parametrize("fate", ["sent", pytest.param("lost", marks=pytest.mark.long)])
-def test_a_commit_without_an_answer_is_looked_up(
-    region: World, monkeypatch: pytest.MonkeyPatch, fate: str
-) -> None:
-    calls = unanswered(monkeypatch, protocol, fate)
-    assert answer("replay", region.region, *APPLY)["replayed"] == 2
-    assert len(calls) == (1 if fate == "sent" else 2)
+def test_a_commit_without_an_answer_is_looked_up(region: World, fate: str) -> None:
+    with failpoint(f"replay.commit.{fate}"):
+        assert answer("replay", region.region, *APPLY)["replayed"] == 2
     assert numbers(region) == [0, 70_000, 2, 80_000, 4]
 
 
@@ -419,7 +424,7 @@ def test_a_replay_ends_nothing_that_is_at_work(region: World, at_work: str) -> N
     """B2: a run, a reset or a rewind, and what was left by one that died."""
     region.sql(at_work)
     before = dump(region.warehouse)
-    assert "is not at rest" in tidemark("replay", region.region, *APPLY, exits=16).stderr
+    assert refusal("replay", region.region, *APPLY, exits=16).case == "RegionNotAtRest"
     assert dump(region.warehouse) == before
 
 
@@ -524,8 +529,8 @@ def test_a_replay_that_is_killed_is_whole_or_nothing(region: World, point: str) 
     is_published = point == "replay.commit.after"
     assert numbers(region) == ([0, 70_000, 2, 80_000, 4] if is_published else [0, 2, 4])
     if not is_published:
-        told = tidemark("replay", region.region, *APPLY, exits=16).stderr
-        assert "is not at rest" in told
+        told = refusal("replay", region.region, *APPLY, exits=16)
+        assert told.case == "RegionNotAtRest"
         tidemark("reset", region.region, "--apply")
     assert answer("replay", region.region, *APPLY)["replayed"] == (0 if is_published else 2)
     assert numbers(region) == [0, 70_000, 2, 80_000, 4]

@@ -9,12 +9,19 @@ import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.cli.conftest import GROWS, Make
-from tests.support.commands import answer, settle_in, tidemark, write_pipeline
+from tests.support.commands import (
+    Ended,
+    answer,
+    refusal,
+    settle_in,
+    tidemark,
+    write_pipeline,
+)
 from tests.support.executor import BAD
+from tests.support.failpoint import failpoint
 from tests.support.produce import good, produce
 from tests.support.topics import create_topic
 from tests.support.two_tables import APPENDED, EVENS, NUMBERS, SETTINGS
-from tests.support.unanswered import unanswered
 from tests.support.waiting import until
 from tests.support.world import World, dump, staging
 
@@ -22,7 +29,6 @@ from tidemark.errors import Fenced, StagingLost, TargetRefused
 from tidemark.ledger.actions import Order
 from tidemark.model.errors import TopicNotThatOfTheLedger
 from tidemark.operations import replay_batch as operation
-from tidemark.protocol import again as protocol
 from tidemark.protocol.again import publish_again
 
 BATCH = ("--batch", "1")
@@ -150,8 +156,8 @@ def test_what_a_replay_has_made_rows_of_is_set_aside(region: World) -> None:
     assert letters(region) == [2]
     assert answer("verify", region.region)["clean"]
     seq = answer("checkpoints", region.region)[0]["seq"]
-    told = tidemark("replay", region.region, "--batch", str(seq), exits=16).stderr
-    assert "it is a replay of dead letters" in told
+    told = refusal("replay", region.region, "--batch", str(seq), exits=16)
+    assert (told.case, told.fields["why"]) == ("BatchNotReplayable", "replay")
 
 
 def test_each_target_is_replaced(
@@ -175,8 +181,8 @@ def test_each_target_is_replaced(
     assert answer("verify", world.region)["clean"]
     world.sql("DELETE FROM public.evens WHERE n = 2")
     before = tables(world)
-    told = tidemark("replay", world.region, *APPLY, exits=16).stderr
-    assert "can't replay batch 1: the ledger published" in told
+    told = refusal("replay", world.region, *APPLY, exits=16)
+    assert (told.case, told.fields["seq"]) == ("RemovalDiffers", 1)
     assert tables(world) == before
 
 
@@ -204,42 +210,47 @@ def pruned(region: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "case", "fields"),
     [
-        (purged, "batch 1 can't be replayed: it had 2 dead letters that were purged"),
-        (upserted, "a target of it is upserted"),
-        (sending, "what was sent can't be replaced"),
-        (pruned, "it is pruned from the ledger"),
+        (purged, "BatchNotReplayable", {"why": "purged", "purged": 2}),
+        (upserted, "ReplayOfUpserts", {"of": "batch"}),
+        (sending, "ReplayOfSent", {"output": "rows to topic elsewhere"}),
+        (pruned, "BatchNotReplayable", {"why": "pruned"}),
     ],
 )
 def test_what_can_not_be_replayed_is_refused(
-    region: World, change: Callable[[World], None], said: str
+    region: World, change: Callable[[World], None], case: str, fields: dict[str, object]
 ) -> None:
     """B14: before anybody is fenced, by the dry run too."""
     change(region)
-    is_refused(region, said)
+    told = refused(region)
+    assert (told.case, told.fields | fields) == (case, told.fields)
 
 
 @GROWS
 def test_what_kafka_no_longer_holds_is_refused(region: World, admin: AdminClient) -> None:
     """B14"""
     where = KafkaPartition(region.topic, 0, 1)
-    admin.delete_records([where])[where].result(30)
-    is_refused(region, "below the log start 1, retention took it")
+    admin.delete_records([where])[where].result(120)
+    told = refused(region)
+    assert (told.case, len(told.fields["faults"])) == ("ReplayLacksRecords", 1)
 
 
-def is_refused(region: World, said: str) -> None:
+def refused(region: World) -> Ended:
+    """How both are refused, the dry run and the replay: alike, and nothing is changed."""
     before = dump(region.warehouse)
-    for flags in (BATCH, APPLY):
-        assert said in tidemark("replay", region.region, *flags, exits=16).stderr
+    dry, told = (refusal("replay", region.region, *flags, exits=16) for flags in (BATCH, APPLY))
+    assert dry == told
     assert dump(region.warehouse) == before
     assert rows(region) == OLD
+    return told
 
 
 @pytest.mark.parametrize("seq", ["3", pytest.param("9", marks=pytest.mark.long)])
 def test_a_seq_without_a_checkpoint_is_refused(region: World, seq: str) -> None:
-    told = tidemark("replay", region.region, "--batch", seq, "--apply", exits=16).stderr
-    assert f"batch {seq} can't be replayed: it is no checkpoint" in told
+    told = refusal("replay", region.region, "--batch", seq, "--apply", exits=16)
+    assert (told.case, told.fields["seq"]) == ("BatchNotReplayable", int(seq))
+    assert told.fields["why"] == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -269,8 +280,8 @@ def test_other_rows_than_were_published_are_left_alone(region: World, table: str
     """B14: the ledger's count and the table's differ; the region is at rest afterwards."""
     region.sql(table)
     before = rows(region), letters(region)
-    told = tidemark("replay", region.region, *APPLY, exits=16).stderr
-    assert "can't replay batch 1: the ledger published 2 rows" in told
+    told = refusal("replay", region.region, *APPLY, exits=16)
+    assert (told.case, told.fields["seq"]) == ("RemovalDiffers", 1)
     assert (rows(region), letters(region)) == before
     assert staging(region) == []
     tidemark("replay", region.region, *APPLY, exits=16)  # at rest: for the same reason
@@ -284,12 +295,9 @@ def test_a_row_that_the_target_refuses_changes_nothing(region: World) -> None:
 
 
 @pytest.mark.parametrize("fate", ["sent", pytest.param("lost", marks=pytest.mark.long)])
-def test_a_commit_without_an_answer_is_looked_up(
-    region: World, monkeypatch: pytest.MonkeyPatch, fate: str
-) -> None:
-    calls = unanswered(monkeypatch, protocol, fate)
-    assert answer("replay", region.region, *APPLY)["rows"] == 3
-    assert len(calls) == (1 if fate == "sent" else 2)
+def test_a_commit_without_an_answer_is_looked_up(region: World, fate: str) -> None:
+    with failpoint(f"again.commit.{fate}"):
+        assert answer("replay", region.region, *APPLY)["rows"] == 3
     assert rows(region) == NEW
 
 
@@ -327,8 +335,7 @@ def test_a_run_that_opens_meanwhile_fences_it(
 def test_a_purge_meanwhile_stops_it(region: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """B14: of a dead letter that is gone nobody knows whether a replay had made rows of it."""
     meddled(monkeypatch, lambda _: purged(region))
-    told = tidemark("replay", region.region, *APPLY, exits=16).stderr
-    assert "were purged meanwhile" in told
+    assert refusal("replay", region.region, *APPLY, exits=16).case == "LettersPurgedMeanwhile"
     assert rows(region) == OLD
 
 
@@ -336,8 +343,8 @@ def test_fewer_records_than_made_the_batch_replace_nothing(region: World) -> Non
     """B14: as a compacted topic gives them."""
     region.sql("UPDATE tidemark.spans SET records = 5 WHERE seq = 1")
     region.sql("UPDATE tidemark.batches SET records = 5 WHERE seq = 1")
-    told = tidemark("replay", region.region, *APPLY, exits=16).stderr
-    assert "5 records made it, and Kafka now gives 4" in told
+    told = refusal("replay", region.region, *APPLY, exits=16)
+    assert (told.case, told.fields["records"], told.fields["found"]) == ("ReplayOfCompacted", 5, 4)
     assert rows(region) == OLD
 
 
@@ -357,8 +364,8 @@ def test_records_of_another_topic_replace_nothing(world: World, admin: AdminClie
     before = world.sql("SELECT kafka_offset, value, batch_seq FROM public.records ORDER BY 1")
 
     def anew(*_: object) -> None:
-        admin.delete_topics([world.topic])[world.topic].result(30)
-        until(lambda: world.topic not in admin.list_topics(timeout=10).topics)
+        admin.delete_topics([world.topic])[world.topic].result(120)
+        until(lambda: world.topic not in admin.list_topics(timeout=120).topics)
         create_topic(admin, NewTopic(world.topic, 2, 1))
         produce(world.kafka, world.topic, [good(f"another {n}") for n in range(3)])
         world.before = lambda *_: None
@@ -384,6 +391,6 @@ def test_its_place_dies_with_its_epoch(region: World, monkeypatch: pytest.Monkey
     """B14: without it the staging tables could be retired under its hands."""
     gone = "DELETE FROM tidemark.batches WHERE state = 'planned'"
     meddled(monkeypatch, lambda _: region.sql(gone))
-    told = tidemark("replay", region.region, *APPLY, exits=Fenced.exit_code).stderr
-    assert "the replay of batch 1 has ended" in told
+    told = refusal("replay", region.region, *APPLY, exits=Fenced.exit_code)
+    assert told == ("BatchReplayEnded", {"region": region.region, "seq": 1})
     assert rows(region) == OLD

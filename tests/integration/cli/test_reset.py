@@ -9,7 +9,11 @@ import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from tests.integration.cli.conftest import GROWS
-from tests.support.commands import answer, tidemark
+from tests.support.commands import (
+    answer,
+    refusal,
+    tidemark,
+)
 from tests.support.executor import LocalExecutor
 from tests.support.waiting import until
 from tests.support.world import World, dump
@@ -92,15 +96,15 @@ def milliseconds() -> int:
 
 @pytest.mark.parametrize("place", ["yesterday", "-1", "1.5"])
 def test_what_names_no_place_is_wrong_usage(region: World, place: str) -> None:
-    told = tidemark("reset", region.region, "--to", place, exits=2).stderr
-    assert "INVALID_SETTINGS" in told
-    assert "is not a place to reset to" in told
+    told = refusal("reset", region.region, "--to", place, exits=2)
+    assert told == ("ResetPlaceMalformed", {"given": place})
 
 
 def test_a_checkpoint_that_there_is_not_is_refused(region: World) -> None:
     before = dump(region.warehouse)
-    told = tidemark("reset", region.region, "--to", "9", "--apply", exits=16).stderr
-    assert "there is no such checkpoint, the head is 3" in told
+    told = refusal("reset", region.region, "--to", "9", "--apply", exits=16)
+    assert (told.case, told.fields["to_seq"]) == ("RewindPlaceUnknown", 9)
+    assert told.fields["head_seq"] == 3
     assert dump(region.warehouse) == before
 
 
@@ -109,12 +113,12 @@ def test_what_kafka_no_longer_holds_is_refused_with_its_range(
     region: World, admin: AdminClient
 ) -> None:
     where = KafkaPartition(region.topic, 0, 12)
-    admin.delete_records([where])[where].result(30)
+    admin.delete_records([where])[where].result(120)
     before, offsets = dump(region.warehouse), region.kafka_offsets()
     for flags in ([], ["--apply"]):
-        told = tidemark("reset", region.region, "--to", "1", *flags, exits=16).stderr
-        assert f"{region.partition(0)}@" in told
-        assert "below Kafka's log start" in told
+        told = refusal("reset", region.region, "--to", "1", *flags, exits=16)
+        assert told.case == "RewindNotReadable"
+        assert [one.split("@")[0] for one in told.fields["not_held"]] == [str(region.partition(0))]
     assert dump(region.warehouse) == before
     assert region.kafka_offsets() == offsets
 

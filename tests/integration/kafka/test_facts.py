@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tidemark.kafka.admin import Admin
 from tidemark.kafka.facts import Broker
 from tidemark.model.offsets import TopicPartition
 
@@ -15,13 +16,13 @@ def test_partitions_of_a_topic_that_was_just_made_are_asked_for_together(
     kafka: str, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 5,000 an open took six minutes when each was asked for by a request of its own."""
-    asked, ask = list[int](), Broker._list
+    asked, ask = list[int](), Admin.list_offsets
 
-    def listed(broker: Broker, wanted: Collection[TopicPartition], *how: Any) -> Any:
+    def listed(admin: Admin, wanted: Collection[object], **how: Any) -> Any:
         asked.append(len(wanted))
-        return ask(broker, wanted, *how)
+        return ask(admin, wanted, **how)
 
-    monkeypatch.setattr(Broker, "_list", listed)
+    monkeypatch.setattr(Admin, "list_offsets", listed)
     name = topic(partitions=PARTITIONS)
     facts = Broker({"bootstrap.servers": kafka}).facts([name])
     whole = {TopicPartition(name, number): 0 for number in range(PARTITIONS)}

@@ -11,6 +11,7 @@ from tests.support.members import Told, partitions, share
 from tests.support.topics import add_partitions, create_topic
 from tests.support.waiting import until
 
+from tidemark.kafka.admin import Admin
 from tidemark.kafka.config import MEMBER_SETTINGS
 from tidemark.kafka.errors import (
     GroupSharesOtherwise,
@@ -311,7 +312,7 @@ def test_a_pattern_matches_whole_names_and_what_appears_later(
     later = f"t-later-{first}"
     create_topic(admin, NewTopic(later, 1, 1))
     assert later in broker.topics([pattern])
-    admin.delete_topics([later])[later].result(60)
+    admin.delete_topics([later])[later].result(120)
 
 
 def test_a_topic_that_vanishes_while_a_pattern_is_resolved_is_no_match(
@@ -319,9 +320,9 @@ def test_a_topic_that_vanishes_while_a_pattern_is_resolved_is_no_match(
 ) -> None:
     broker = Broker({"bootstrap.servers": kafka})
     name = topic()
-    listed = broker._admin.list_topics(timeout=60)
+    listed = AdminClient({"bootstrap.servers": kafka}).list_topics(timeout=120)
     listed.topics["t-vanished"] = listed.topics[name]
-    monkeypatch.setattr(broker._admin, "list_topics", lambda timeout: listed)
+    monkeypatch.setattr(Admin, "list_topics", lambda _, timeout: listed)
     assert broker.topics([f"^({name}|t-vanished)"]) == (name,)
 
 

@@ -119,7 +119,7 @@ def test_a_reading_that_is_left_early_leaves_its_client_to_nobody(
 def test_a_reading_after_one_that_failed_has_a_new_client(
     kafka: str, name: str, made: list[object], admin: AdminClient
 ) -> None:
-    admin.delete_records([KafkaPartition(name, 0, 10)])[KafkaPartition(name, 0)].result(60)
+    admin.delete_records([KafkaPartition(name, 0, 10)])[KafkaPartition(name, 0)].result(120)
     with pytest.raises(OffsetNotHeld) as lost:
         offsets(kafka, Span(name, 0, 5, 12))
     assert lost.value.log_range == (10, LOG)
@@ -133,7 +133,7 @@ def test_what_retention_took_since_the_last_reading_is_lost(
 ) -> None:
     """B7: though the client had fetched it."""
     assert offsets(kafka, Span(name, 0, 0, 5)) == whole(Span(name, 0, 0, 5))
-    admin.delete_records([KafkaPartition(name, 0, 10)])[KafkaPartition(name, 0)].result(60)
+    admin.delete_records([KafkaPartition(name, 0, 10)])[KafkaPartition(name, 0)].result(120)
     with pytest.raises(OffsetNotHeld) as lost:
         offsets(kafka, Span(name, 0, 5, 12))
     assert (lost.value.offset, lost.value.log_range) == (5, (10, LOG))
@@ -157,7 +157,7 @@ def test_a_topic_that_was_deleted_since_the_last_reading_is_lost(
     kafka: str, name: str, made: list[object], admin: AdminClient
 ) -> None:
     assert offsets(kafka, Span(name, 0, 0, 5)) == whole(Span(name, 0, 0, 5))
-    admin.delete_topics([name])[name].result(60)
+    admin.delete_topics([name])[name].result(120)
     until(lambda: led(admin, name) == 0)
     with pytest.raises(PartitionGone) as lost:
         offsets(kafka, Span(name, 0, 5, 12), no_progress_seconds=2)

@@ -30,7 +30,7 @@ def send(kafka: str, sink: str) -> Send:
             headers: list[Any] = [("region", region.encode()), ("seq", str(seq).encode())]
             producer.produce(sink, b"{}", partition=partition, headers=headers)
             producer.poll(0)
-        assert producer.flush(20) == 0
+        assert producer.flush(120) == 0
 
     return sent
 

@@ -81,7 +81,7 @@ def test_spans_without_a_record_end_beside_others(kafka: str, many: str, topic: 
 def test_an_offset_that_retention_took_is_named_among_many(
     kafka: str, many: str, admin: AdminClient
 ) -> None:
-    admin.delete_records([KafkaPartition(many, 17, 4)])[KafkaPartition(many, 17)].result(60)
+    admin.delete_records([KafkaPartition(many, 17, 4)])[KafkaPartition(many, 17)].result(120)
     with pytest.raises(OffsetNotHeld) as lost:
         list(places(kafka, spans(many)))
     assert lost.value.topic_partition == TopicPartition(many, 17)

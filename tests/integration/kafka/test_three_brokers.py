@@ -138,6 +138,7 @@ def test_a_member_tries_round_and_round_while_all_brokers_are_away(
     assert observed.committed_metadata(whole) == dict.fromkeys(whole, (7, "r/1/1"))
 
 
+@pytest.mark.long
 def test_a_mirror_lands_whole_though_the_groups_coordinator_dies_in_it(
     cluster: Cluster,
     group: str,
@@ -194,14 +195,14 @@ def test_a_commit_marker_of_a_newer_leader_is_no_lost_data(
     """B7: the epoch of the last record says nothing of the marker behind it."""
     world = World(cluster.bootstrap, warehouse, cluster.topic(f"t-{uuid4().hex[:12]}", 1), group)
     producer = Producer(config | {"transactional.id": world.topic})
-    producer.init_transactions(30)
+    producer.init_transactions(120)
     producer.begin_transaction()
     producer.produce(world.topic, good("before"), partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     leader = cluster.leader_of(world.partition())
     cluster.stop(leader)
     until(lambda: cluster.leader_of(world.partition()) not in {leader, -1})
-    producer.commit_transaction(60)
+    producer.commit_transaction(120)
     cluster.start(leader)
     world.run("ends behind the marker")
     assert world.ledger_offsets() == {world.partition(): 2}
@@ -210,6 +211,7 @@ def test_a_commit_marker_of_a_newer_leader_is_no_lost_data(
     assert [offset for _, offset in world.rows()] == [0, 2, 3, 4]
 
 
+@pytest.mark.long
 def test_a_partition_without_a_leader_is_silent_beside_one_that_reads(
     cluster: Cluster, config: dict[str, str]
 ) -> None:

@@ -1,6 +1,5 @@
 """The ledger: locks, constraints named for the fact they guard, time-outs, retirement."""
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -9,6 +8,7 @@ from typing import Any
 import psycopg2
 import pytest
 from tests.support.desk import Desk
+from tests.support.waiting import until
 
 from tidemark.errors import Fenced, TidemarkError, Unreachable
 from tidemark.ledger.errors import RegionNeverOpened
@@ -23,7 +23,7 @@ from tidemark.postgres.queries import query
 from tidemark.postgres.transaction import TIMEOUTS_MS, connect, transaction
 from tidemark.protocol.publish import Result
 
-SECONDS = 20.0
+SECONDS = 120.0
 
 
 def refusal_of(desk: Desk, statement: str) -> psycopg2.IntegrityError:
@@ -144,11 +144,7 @@ def wait_until_blocked(desk: Desk) -> None:
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event_type = 'Lock'"
     )
-    tick, left = threading.Event(), int(SECONDS / 0.02)
-    while desk.sql(waiting) == [(0,)]:
-        left -= 1
-        assert left, "nobody waits for the lock"
-        tick.wait(0.02)
+    until(lambda: desk.sql(waiting) != [(0,)])
 
 
 def outcome(desk: Desk, batch: Batch) -> str | None:
@@ -254,12 +250,13 @@ def test_session_timeouts_are_part_of_every_transaction(desk: Desk) -> None:
 
 def test_a_holder_that_stopped_loses_the_lock_and_its_work(desk: Desk) -> None:
     short = TIMEOUTS_MS | {"idle_in_transaction_session_timeout": 200}
-    tick = threading.Event()
 
     def stop_holding_the_lock() -> None:
         with transaction(desk.engine, "x", short) as cursor:
             cursor.execute(f"UPDATE tidemark.regions SET epoch = 99 WHERE {desk.here}")
-            tick.wait(1.5)
+            pid = cursor.connection.get_backend_pid()
+            alive = f"SELECT 1 FROM pg_stat_activity WHERE pid = {pid}"
+            until(lambda: desk.sql(alive) == [])
             cursor.execute("SELECT 1")
 
     with pytest.raises(Unreachable):
@@ -316,7 +313,7 @@ def test_spans_of_unknown_partitions_are_not_planned(desk: Desk) -> None:
         with desk.ledger.deciding(desk.region, epoch, "x") as tx:
             tx.write_batch((Span("unknown", 0, 0, 1),))
 
-    with pytest.raises(LookupError, match="1 planned partitions are unknown"):
+    with pytest.raises(LookupError):
         plan()
     assert desk.plan(epoch) is not None
 

@@ -67,7 +67,7 @@ def test_migrations_at_once_are_one_migration(any_warehouse: dict[str, Any]) -> 
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     assert errors == []
     assert ask(any_warehouse, "SELECT * FROM tidemark.alembic_version") == [(newest(),)]
     engine.dispose()

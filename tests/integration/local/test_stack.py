@@ -66,7 +66,7 @@ def seen(folder: Path) -> Iterator[str]:
 
 
 def test_other_accounts_read_nothing_of_a_stack(stack: LocalStack) -> None:
-    """G140: logs and records, which pass by here, are the developer's own."""
+    """G133: logs and records, which pass by here, are the developer's own."""
     assert {*seen(stack.folder.root)} <= {".gitignore", "lock", "kept.lock"}
 
 
@@ -101,20 +101,20 @@ def test_the_role_of_one_database_may_not_enter_the_other(stack: LocalStack) -> 
 def test_the_broker_has_transactions(kafka: str, topic: Callable[..., str], group: str) -> None:
     name = topic(partitions=1)
     producer = Producer({"bootstrap.servers": kafka, "transactional.id": group})
-    producer.init_transactions(30)
+    producer.init_transactions(120)
     producer.begin_transaction()
     producer.produce(name, b"never seen")
-    producer.abort_transaction(30)
+    producer.abort_transaction(120)
     producer.begin_transaction()
     producer.produce(name, b"seen")
-    producer.commit_transaction(30)
+    producer.commit_transaction(120)
     assert first_value(kafka, name, group) == b"seen"
 
 
 def first_value(kafka: str, name: str, group: str) -> bytes | None:
     with closing(Consumer({"bootstrap.servers": kafka, "group.id": group})) as consumer:
         consumer.assign([TopicPartition(name, 0, 0)])
-        message = consumer.poll(30)
+        message = consumer.poll(120)
         return message.value() if message else None
 
 
@@ -169,7 +169,7 @@ def test_a_killed_broker_starts_again_with_what_it_acknowledged(tmp_path: Path, 
         create_topic(admin, NewTopic("kept", 1, 1))
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         producer.produce("kept", b"acknowledged")
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
         broker.stop(signal.SIGKILL)
         assert broker.start()
         assert first_value(broker.bootstrap, "kept", group) == b"acknowledged"

@@ -435,7 +435,7 @@ def test_a_new_topic_of_a_pattern_joins_the_next_run_from_its_beginning(
         assert shared.run("second").rows == 3
         assert shared.sql("SELECT DISTINCT kafka_topic FROM public.records") == [(more,)]
     finally:
-        admin.delete_topics([more])[more].result(30)
+        admin.delete_topics([more])[more].result(120)
 
 
 def test_a_mirror_of_the_same_epoch_in_between_fences_nobody(shared: World) -> None:

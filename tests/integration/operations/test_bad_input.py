@@ -213,7 +213,7 @@ def test_retention_that_passes_while_a_batch_is_read(world: World, admin: AdminC
 def truncate(admin: AdminClient, world: World, offset: int) -> None:
     """Retention takes what is below the offset."""
     where = KafkaPartition(world.topic, 0, offset)
-    admin.delete_records([where])[where].result(30)
+    admin.delete_records([where])[where].result(120)
 
 
 def test_a_topic_that_is_created_again_between_read_and_contribution(

@@ -56,7 +56,7 @@ def send(region: World, *numbers: int) -> None:
     for number in numbers:
         key, value = str(number % 10), json.dumps(values(number))
         producer.produce(region.topic, value, key, partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
 
 
 def sent(region: World) -> list[dict[str, Any]]:

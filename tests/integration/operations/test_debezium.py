@@ -68,7 +68,7 @@ def test_keys_and_the_order_of_the_source_decide_as_documented(
         side = "before" if name is None else "after"
         value = json.dumps({"op": op, side: row, "source": {"lsn": lsn}}).encode()
         producer.produce(world.topic, value, json.dumps({"id": number}).encode(), partition)
-        assert producer.flush(20) == 0
+        assert producer.flush(120) == 0
 
     change(0, 1, 10, "ada")
     change(0, 2, 11, "eve")

@@ -43,7 +43,7 @@ def set_topic(admin: AdminClient, topic: str, **settings: str) -> None:
         for name, value in settings.items()
     ]
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
-    admin.incremental_alter_configs([resource])[resource].result(20)
+    admin.incremental_alter_configs([resource])[resource].result(120)
 
 
 def produce_keys(world: World, count: int) -> None:
@@ -51,7 +51,7 @@ def produce_keys(world: World, count: int) -> None:
     producer = Producer({"bootstrap.servers": world.kafka, "linger.ms": 0})
     for number in range(count):
         producer.produce(world.topic, good(str(number)), str(number % 10), partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_what_is_due_for_deletion_is_refused_until_it_is_accepted(
     producer = Producer({"bootstrap.servers": world.kafka})
     for milliseconds in (old, 0):
         producer.produce(world.topic, good("value"), partition=0, timestamp=milliseconds)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     world.run("first")
     set_topic(admin, world.topic, **{"retention.ms": "7200000"})
     report = world.reset(to=0, apply=False)

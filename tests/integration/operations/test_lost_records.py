@@ -111,7 +111,7 @@ def retained(world: World, admin: AdminClient, at: TopicPartition) -> None:
     """Five records come to a partition, and retention takes three of them."""
     produce(world.kafka, at.topic, numbered(5), at.partition)
     start = KafkaPartition(*at, 3)
-    admin.delete_records([start])[start].result(30)
+    admin.delete_records([start])[start].result(120)
 
 
 def test_what_retention_took_of_a_new_partition_stops_the_run_until_told(
@@ -237,7 +237,7 @@ def test_retention_that_passed_the_ledger_stops_until_told(
     world.run("first")
     world.produce(6, start=3)
     where = KafkaPartition(world.topic, 0, 7)
-    admin.delete_records([where])[where].result(30)
+    admin.delete_records([where])[where].result(120)
     with pytest.raises(NextOffsetsNotHeld) as lost:
         world.open("second")
     assert lost.value.partitions == (NotHeld(world.partition(), 3, (7, 9)),)
@@ -282,7 +282,7 @@ def lose(world: World, admin: AdminClient, count: int, *, upto: int) -> None:
     """Records come in, and retention takes what lies below an offset."""
     world.produce(count)
     where = KafkaPartition(world.topic, 0, upto)
-    admin.delete_records([where])[where].result(30)
+    admin.delete_records([where])[where].result(120)
 
 
 def test_retention_that_took_only_a_marker_is_no_loss(world: World, admin: AdminClient) -> None:
@@ -290,7 +290,7 @@ def test_retention_that_took_only_a_marker_is_no_loss(world: World, admin: Admin
     produce_transaction(world.kafka, world.topic, numbered(1))
     world.run("first")
     where = KafkaPartition(world.topic, 0, 2)
-    admin.delete_records([where])[where].result(30)
+    admin.delete_records([where])[where].result(120)
     world.produce(3, start=2)
     world.run("second")
     assert [offset for _, offset in world.rows()] == [0, 2, 3, 4]

@@ -3,7 +3,14 @@
 from pathlib import Path
 
 import pytest
-from tests.support.commands import PIPELINE, answer, settle_in, tidemark, write_pipeline
+from tests.support.commands import (
+    PIPELINE,
+    answer,
+    refusal,
+    settle_in,
+    tidemark,
+    write_pipeline,
+)
 from tests.support.produce import produce
 from tests.support.world import World
 
@@ -19,9 +26,10 @@ def test_a_new_field_is_a_new_column_by_consent(
     fields = {"value": "string", "n": "int"}
     write_pipeline(world, decode={"schema": fields})
     produce(world.kafka, world.topic, [b'{"value": "b", "n": 1}', b'{"value": "c", "new": 1}'])
-    assert "decode.schema.n was None and is 'int'" in tidemark("run", PIPELINE, exits=16).stderr
-    told = tidemark("run", PIPELINE, "--accept-changes", exits=14).stderr
-    assert 'ADD COLUMN "n" integer' in told
+    changed = refusal("run", PIPELINE, exits=16)
+    assert changed.case == "ChangedSinceCheckpoint"
+    assert changed.fields["changes"] == ["decode.schema.n was None and is 'int'"]
+    assert refusal("run", PIPELINE, "--accept-changes", exits=14).case == "TargetDoesNotFit"
     section = {"schema": fields, "on_new_field": "refuse"}
     write_pipeline(world, decode=section, target={"on_new_column": "add"})
     checks = {one["check"]: one for one in answer("check", PIPELINE, exits=1)["checks"]}

@@ -16,7 +16,6 @@ from tests.unit.test_avro import record
 from tidemark.decode.errors import RegistrySilent, SubjectNotKnown
 from tidemark.decode.registry import Registry
 from tidemark.decode.written import Written
-from tidemark.errors import Refused
 from tidemark.failpoints import FailpointHit
 from tidemark.ledger.actions import Order
 from tidemark.local.stack import LocalStack
@@ -108,10 +107,12 @@ def test_the_columns_are_those_of_the_newest_schema_when_the_run_opened(
         assert found.decode.declared == {"id": "bigint", "name": "string"}
         replay_batch(region.pipeline, region.connections, 1, ORDER, region.executor_of)
     assert rows(region) == [(1, None), (2, "a")]
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ChangedSinceCheckpoint) as refused:
         region.open("next")
-    assert "decode.schema.id was 'bigint' and is 'string'" in str(refused.value)
-    assert "decode.schema.name was 'string' and is None" in str(refused.value)
+    assert refused.value.changes == (
+        SettingDiffers("decode.schema.id", "bigint", "string"),
+        SettingDiffers("decode.schema.name", "string", None),
+    )
 
 
 def test_a_registry_that_is_away_opens_nothing_and_loses_nothing(

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
+from confluent_kafka import Consumer
 from tests.support.documents import documented
 from tests.support.executor import BAD, LocalExecutor, nothing
 from tests.support.failpoint import failpoint, meanwhile
@@ -17,6 +18,7 @@ from tests.support.world import World, everything, fail
 from tidemark.errors import Fenced, JobFailed, MirrorFailed
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka import group as group_module
+from tidemark.kafka import member as member_module
 from tidemark.kafka.member import Member
 from tidemark.member import publisher as publisher_module
 from tidemark.member import watch as watch_module
@@ -74,13 +76,12 @@ def test_a_second_run_without_a_backlog_starts_no_executor_and_joins_no_group(
 
 def test_the_executor_starts_beside_the_join(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kafka lets the first members of a group wait for others: 3 s by default."""
-    own_consumer = Member._own_consumer
 
-    def join_late(member: Member) -> None:
+    def join_late(config: dict[str, Any]) -> Consumer:
         until(lambda: world.executors)
-        own_consumer(member)
+        return Consumer(config)
 
-    monkeypatch.setattr(Member, "_own_consumer", join_late)
+    monkeypatch.setattr(member_module, "Consumer", join_late)
     world.produce(3)
     assert world.run().rows == 3
 
@@ -192,7 +193,7 @@ def test_records_of_an_open_transaction_wait_for_a_later_run(world: World) -> No
     producer = open_transaction(world.kafka, world.topic)
     world.run("first")
     assert world.rows() == [(0, 0), (0, 1)]
-    producer.commit_transaction(20)
+    producer.commit_transaction(120)
     world.run("second")
     assert world.rows() == [(0, 0), (0, 1), (0, 2)]
 
@@ -218,7 +219,7 @@ def test_a_transaction_that_hangs_is_a_remark_of_each_run_and_an_alert(world: Wo
     assert world.sql(documented(ALERT)) == []
     world.sql("UPDATE tidemark.run_targets SET stable_since = stable_since - interval '2 hours'")
     assert [row[0] for row in world.sql(documented(ALERT))] == [world.region]
-    producer.commit_transaction(20)
+    producer.commit_transaction(120)
     assert world.open("fourth").remarks == ()
     world.drain("fourth")
     assert world.close("fourth").rows == 1

@@ -43,7 +43,7 @@ def test_a_start_at_the_beginning_is_the_log_start(world: World, admin: AdminCli
     """S5, S12."""
     world.produce(5)
     where = KafkaPartition(world.topic, 0, 2)
-    admin.delete_records([where])[where].result(30)
+    admin.delete_records([where])[where].result(120)
     world.run()
     assert world.rows() == [(0, 2), (0, 3), (0, 4)]
 
@@ -88,7 +88,7 @@ def test_a_start_from_a_time_reads_what_came_at_or_after_it(world: World) -> Non
     for number in range(4):
         moment = 1_700_000_000_000 + number * 60_000
         producer.produce(world.topic, good("v"), partition=0, timestamp=moment)
-    producer.flush(20)
+    producer.flush(120)
     world.settings = {"kafka": {"start": {"timestamp": "2023-11-14T22:15:20Z"}}}
     world.run()
     assert world.rows() == [(0, 2), (0, 3)]

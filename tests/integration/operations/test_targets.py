@@ -11,7 +11,6 @@ from tidemark.errors import Refused
 from tidemark.operations.region import region_of
 from tidemark.operations.status import counted, in_ledger
 from tidemark.protocol.errors import ChangedSinceCheckpoint, SettingDiffers, TargetsChanged
-from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.errors import RowRefused
 from tidemark.verify.report import Kind, Report
 from tidemark.verify.verify import verify
@@ -192,16 +191,3 @@ def test_another_set_of_targets_is_another_region(two: World) -> None:
         two.open("again")
     differs = SettingDiffers("targets.newest.key", "k, kafka_partition", "n")
     assert changed.value.changes == (differs,)
-
-
-def test_the_file_names_one_target_or_several(two: World) -> None:
-    """B8: of one database, with a table each."""
-    file = two.file
-    Pipeline.model_validate(file)
-    for wrong in (
-        file | {"target": TARGETS[NUMBERS]},
-        {key: value for key, value in file.items() if key != "targets"},
-        {key: value for key, value in file.items() if key != "transform"},
-    ):
-        with pytest.raises(ValueError, match="target"):
-            Pipeline.model_validate(wrong)

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -168,15 +167,14 @@ def test_a_collector_that_fails_hurts_no_run(
 ) -> None:
     """B22: the end of a part waits for it no longer than FLUSH_SECONDS."""
     monkeypatch.setattr(otel, "FLUSH_SECONDS", 0.5)
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "60")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "600" if fault == "hangs" else "60")
     world.produce(3)
     with collecting(503, is_hanging=fault == "hangs") as collector:
         if fault == "is gone":
             collector.url = "http://127.0.0.1:1"
         for _ in traced_to(collector, monkeypatch):
-            begin = time.monotonic()
             assert world.run().rows == 3
-            assert time.monotonic() - begin < 30
+            assert not collector.answered or fault == "refuses"
     assert bool(collector.bodies) == (fault != "is gone")
 
 

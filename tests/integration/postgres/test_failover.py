@@ -38,7 +38,7 @@ def test_after_a_fail_over_that_lost_commits_the_run_goes_on_from_the_ledger(
     world = World(kafka, pair.parameters, topic(partitions=2), group)
     world.produce(3)
     world.run("first")
-    until(pair.is_level, 60)
+    until(pair.is_level)
     pair.part()
     world.produce(3, start=3)
     world.run("lost")

@@ -162,7 +162,7 @@ def test_a_left_topic_that_was_deleted_stops_neither_reset_nor_mirror(
     world.produce(3)
     world.run("first")
     world.settings = {}
-    admin.delete_topics([left])[left].result(30)
+    admin.delete_topics([left])[left].result(120)
     broker = Broker({"bootstrap.servers": world.kafka})
     until(lambda: broker.gone([left]))
     for check in (True, False):

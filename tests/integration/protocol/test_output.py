@@ -289,7 +289,7 @@ def test_two_that_send_at_once_send_each_row_once(region: World) -> None:
 def forget_offsets(region: World, admin: AdminClient) -> None:
     """Kafka has lost the group's offsets."""
     group = region.pipeline.group
-    admin.delete_consumer_groups([group])[group].result(20)
+    admin.delete_consumer_groups([group])[group].result(120)
 
 
 def test_lost_offsets_stop_the_region_until_a_person_says_where_it_stands(
@@ -483,8 +483,8 @@ def test_a_start_that_stays_in_the_file_sends_nothing_twice(
     world.run("first")
     forget_offsets(world, admin)
     partition = KafkaPartition(sink, 0)
-    end = admin.list_offsets({partition: OffsetSpec.latest()})[partition].result(20).offset
-    admin.delete_records([KafkaPartition(sink, 0, end)])[KafkaPartition(sink, 0, end)].result(20)
+    end = admin.list_offsets({partition: OffsetSpec.latest()})[partition].result(120).offset
+    admin.delete_records([KafkaPartition(sink, 0, end)])[KafkaPartition(sink, 0, end)].result(120)
     with pytest.raises(OutputStartUnsaid) as unsaid:
         world.open("second")
     assert unsaid.value.sent_seq == 1

@@ -46,7 +46,6 @@ from tidemark.protocol.errors import (
     RunUnfinished,
     SettingDiffers,
 )
-from tidemark.settings.pipeline import Pipeline
 
 ORDER = Order("test", "a test")
 BAD = [b"bad 0", b"bad 1"]
@@ -103,7 +102,7 @@ def test_a_dead_letter_is_sent_as_it_was_read_with_its_reason(region: World) -> 
     own = [("seq", b"99"), ("region", None), ("seq", b"\xff"), ("original.x", b"")]
     producer = Producer({"bootstrap.servers": region.kafka})
     producer.produce(region.topic, b"\xff bad", b"\x00key", 1, timestamp=1234, headers=own)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     produce(region.kafka, region.topic, [good("a"), None])
     region.run()
     empty, full = sorted(letters(region), key=lambda one: one.key or b"")
@@ -369,7 +368,7 @@ def test_a_compacted_topic_takes_no_record_without_a_key(region: World, bin_: st
     def policy(value: str) -> None:
         entry = ConfigEntry("cleanup.policy", value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, bin_, incremental_configs=[entry])
-        admin.incremental_alter_configs([resource])[resource].result(20)
+        admin.incremental_alter_configs([resource])[resource].result(120)
 
     policy("compact")
     produce(region.kafka, region.topic, BAD)
@@ -381,27 +380,6 @@ def test_a_compacted_topic_takes_no_record_without_a_key(region: World, bin_: st
     policy("delete")
     region.run("second")
     assert values(region) == BAD
-
-
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"dead_letters": {"topic": "TOPIC"}}, "is one that kafka.topics reads"),
-        ({"dead_letters": {"topic": "__bin"}}, "of Kafka's own"),
-        ({"dead_letters": {"topic": "a"}, "output": {"topic": "a"}}, "is that of the output"),
-        ({"dead_letters": {"topic": "a"}, "output": {"key": ["b"]}}, "key: of rows alone"),
-        ({"output": {"max_rows": 3}}, "name the topic that rows go to"),
-    ],
-)
-def test_what_does_not_fit_together_is_refused(
-    world: World, settings: dict[str, Any], says: str
-) -> None:
-    """B9, B16: when the file is read."""
-    if settings.get("dead_letters", {}).get("topic") == "TOPIC":
-        settings["dead_letters"]["topic"] = world.topic
-    world.settings = settings
-    with pytest.raises(ValueError, match=says):
-        Pipeline.model_validate(world.file)
 
 
 def test_where_it_goes_is_told_in_words() -> None:

@@ -34,7 +34,7 @@ def place(
 def forgotten(example: Example, admin: AdminClient) -> None:
     """The broker does not know the example's topic and group, as on a new machine."""
     admin.delete_topics([example.topic])[example.topic].exception()
-    until(lambda: example.topic not in admin.list_topics(timeout=60).topics)
+    until(lambda: example.topic not in admin.list_topics(timeout=120).topics)
     admin.delete_consumer_groups([example.name])[example.name].exception()
 
 
@@ -50,6 +50,7 @@ def told(place: Place, example: Example, admin: AdminClient) -> None:
     assert example.shown(place).row_count > 1
 
 
+@pytest.mark.long
 def test_orders_and_their_history(place: Place, admin: AdminClient) -> None:
     """B8, B20: a table that equals the one that Debezium watches, and each change beside it."""
     example = OrdersCdc(600)

@@ -94,7 +94,7 @@ def test_an_error_of_a_worker_comes_out_as_it_is(
 ) -> None:
     name = topic()
     produce(kafka, name, documents(20))
-    admin.delete_records([TopicPartition(name, 0, 8)])[TopicPartition(name, 0)].result(60)
+    admin.delete_records([TopicPartition(name, 0, 8)])[TopicPartition(name, 0)].result(120)
     span = Span(name, 0, 3, 20)
     with pytest.raises(OffsetNotHeld) as caught:
         pool.drain(batches.new([span], pool.output_schemas()), [span])

@@ -57,7 +57,7 @@ def spans(kafka: str, admin: AdminClient) -> Iterator[list[Span]]:
     produce(kafka, name, [*documents(first), b"bad"], 0)
     produce(kafka, name, documents(IN_SECOND, first), 1)
     yield [Span(name, 0, 0, first + 1), Span(name, 1, 0, IN_SECOND)]
-    admin.delete_topics([name])[name].result(60)
+    admin.delete_topics([name])[name].result(120)
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from tests.support.world import World, staging
 
 from tidemark.errors import (
     Refused,
-    TargetRefused,
     TooManyDeadLetters,
     Unreachable,
 )
@@ -181,9 +180,10 @@ def test_a_target_may_refuse_by_any_code(desk: Desk, code: str, becomes_dead_let
         [(partition, offset, _, said, _)] = refused(desk)
         assert (partition, offset) == (0, 1)
     else:
-        with pytest.raises(TargetRefused) as caught:
+        with pytest.raises(RowRefused) as caught:
             work(desk, GOOD)
         said = str(caught.value)
+        assert caught.value.sqlstate == code
         assert in_target(desk) == []
     assert f"SQLSTATE {code}" in said
     assert "secret" not in said
@@ -238,7 +238,7 @@ def test_a_record_is_either_rows_or_a_dead_letter(desk: Desk) -> None:
 def test_where_nothing_is_refused_nothing_is_searched(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Search, "_search", None)
+    monkeypatch.setattr(refused_rows, "SEARCH_SECONDS", -1.0)
     assert work(desk, GOOD).refused == 0
     assert in_target(desk) == GOOD
 
@@ -261,7 +261,9 @@ def test_refused_records_count_with_the_other_dead_letters(desk: Desk) -> None:
     with pytest.raises(DeadLettersOverLimit) as caught:
         work(desk, GOOD, Limits(max_count=3))
     assert caught.value.records == 16
-    assert "TARGET_REFUSED (constraint the_guard, table" in str(caught.value)
+    [by_target] = [one for one in caught.value.reasons if "constraint the_guard" in one.text]
+    assert by_target.text.startswith("TARGET_REFUSED ")
+    assert by_target.count == 2
     assert (in_target(desk), desk.dead_letters(), set(desk.offsets().values())) == ([], [], {0})
     assert work(desk, GOOD, Limits(max_count=4)).result is Result.published
 

@@ -186,7 +186,7 @@ def at_once(number: int, act: Callable[[], object]) -> list[object]:
     barrier = threading.Barrier(number)
 
     def run() -> None:
-        barrier.wait(30)
+        barrier.wait(300)
         try:
             outcomes.append(act())
         except Exception as error:
@@ -196,7 +196,7 @@ def at_once(number: int, act: Callable[[], object]) -> list[object]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     return outcomes
 
 

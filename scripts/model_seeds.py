@@ -1,0 +1,67 @@
+"""The table of the models' seeded bugs in docs/testing.md: what each is found as, in which tier.
+
+`python -m scripts.model_seeds --write` writes it from the tests' source, which is read and not run.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from scripts.guards import REST, ROOT, TEST, written_in
+from scripts.markdown_pieces import table
+
+PAGE = ROOT / "docs" / "testing.md"
+MODELS = ROOT / "tests" / "model"
+MARKS = ("<!-- seeds:start -->\n", "<!-- seeds:end -->")
+SEEDED = "test_a_guard_that_is_taken_out_is_missed"
+
+
+def with_seeds(page: str) -> str:
+    """The page with the table as it is now."""
+    before, rest = page.split(MARKS[0])
+    head = ("model", "taken out", "found as", "tier")
+    rows = (row for path in sorted(MODELS.glob("test_*.py")) for row in _rows(path))
+    return f"{before}{MARKS[0]}{table(head, rows)}{rest[rest.index(MARKS[1]) :]}"
+
+
+def _rows(path: Path) -> Iterator[tuple[str, ...]]:
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef) and node.name == SEEDED:
+            [cases] = [one for one in node.decorator_list if "parametrize" in ast.unparse(one)]
+            assert isinstance(cases, ast.Call)
+            tier = REST if written_in(path)[SEEDED].is_long else TEST
+            yield from ((path.stem[5:], *seed, tier) for seed in _seeds(cases))
+
+
+def _seeds(cases: ast.Call) -> Iterator[tuple[str, str]]:
+    """Each by what is taken out, or by its id where that is a function, and what is found then."""
+    ids = [ast.literal_eval(one.value) for one in cases.keywords if isinstance(one.value, ast.List)]
+    assert isinstance(cases.args[1], ast.List)
+    for place, case in enumerate(cases.args[1].elts):
+        assert isinstance(case, ast.Tuple)
+        found = case.elts[1]
+        if ids:
+            yield f"`{ids[0][place]}`", "a way to it"
+        else:
+            told = str(ast.literal_eval(found)) or "nothing: another guard stands behind it"
+            yield _taken_out(case.elts[0]), told
+
+
+def _taken_out(named: ast.expr) -> str:
+    parts = named.elts if isinstance(named, ast.Set | ast.Tuple) else [named]
+    return " and ".join(map(_shown, parts))
+
+
+def _shown(part: ast.expr) -> str:
+    """A text has one guard, or several behind commas; a name is that of a step in place of ours."""
+    if isinstance(part, ast.Constant):
+        return " and ".join(f"`{guard}`" for guard in str(part.value).split(", "))
+    return f"*{ast.unparse(part).lower().replace('_', ' ')}*"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--write"]:
+        PAGE.write_text(with_seeds(PAGE.read_text()))
+    else:
+        print(with_seeds(PAGE.read_text()), end="")
