@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.support.browsed import HOSTILE, Browsed, browsed
+from tests.support.browsed import HOSTILE, SCREENSHOTS, Browsed, browsed
 from tests.support.rest import AirflowApi
 from tests.support.topics import create_topic
 from tests.support.waiting import until
@@ -361,8 +361,7 @@ def test_pages_are_whole_in_both_themes_and_at_any_width(
     width: int,
 ) -> None:
     """Also their pictures are kept, in the state folder of the tests."""
-    folder = stack.folder.root / "screenshots"
-    folder.mkdir(exist_ok=True)
+    folder = stack.folder.private(SCREENSHOTS)
     context = browser.new_context(
         base_url=stack.airflow.url,
         storage_state=session.context.storage_state(),

@@ -9,6 +9,9 @@ import yaml
 from tests.support.produce import numbered, produce
 from tests.support.world import World
 
+SCREENSHOTS = "screenshots"
+"""The folder of the pages' pictures, in the state folder of the tests."""
+
 HOSTILE = b'<img src=x onerror="document.title=`hacked`">'
 FILE = '''"""DAGs for the tests of the pages."""
 

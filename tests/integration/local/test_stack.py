@@ -12,6 +12,7 @@ import psycopg2
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.support.browsed import SCREENSHOTS
 from tests.support.topics import create_topic
 
 from tidemark.local import serving
@@ -67,6 +68,7 @@ def seen(folder: Path) -> Iterator[str]:
 
 def test_other_accounts_read_nothing_of_a_stack(stack: LocalStack) -> None:
     """G133: logs and records, which pass by here, are the developer's own."""
+    stack.folder.private(SCREENSHOTS)  # tests of pages may have made it
     assert {*seen(stack.folder.root)} <= {".gitignore", "lock", "kept.lock"}
 
 
