@@ -35,7 +35,7 @@ def _lost_after_a_disaster(state: State) -> str:
     return ""
 
 
-def searched(world: World, most: int = 1_000_000) -> tuple[int, str]:
+def searched(world: World, most: int = 4_000_000) -> tuple[int, str]:
     """How many states there are, and what is wrong in the nearest one, with the way there."""
     states, came = [world.begin], {world.begin: (-1, "begin")}
     numbers, edges = {world.begin: 0}, list[tuple[int, int]]()
