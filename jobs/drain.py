@@ -43,10 +43,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("pipeline", metavar="PIPELINE_FILE")
     path = parser.parse_args(arguments).pipeline
-    for name in [one for one in os.environ if one.startswith("AIRFLOW__")]:
-        del os.environ[name]  # the operator could only empty them
     _find_the_library()
     from tidemark.errors import TidemarkError
+    from tidemark.kafka.child import is_airflows
+
+    for name in [*filter(is_airflows, os.environ)]:
+        del os.environ[name]  # the operator could only empty them
 
     try:
         result = drain(path)
