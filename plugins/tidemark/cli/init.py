@@ -78,7 +78,7 @@ def init(
       tidemark init orders --topic shop.public.orders --upsert order_id
     """
     from tidemark.cli.new_files import refuse_taken, write_all
-    from tidemark.cli.new_upsert import mode, upserting
+    from tidemark.cli.new_pipeline import mode, upserting
     from tidemark.cli.shown_init import Initiated, show
 
     draft = {
