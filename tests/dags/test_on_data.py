@@ -237,6 +237,7 @@ print(json.dumps([type(bell).__name__, "tidemark.operations.unread" in sys.modul
 """
 
 
+@pytest.mark.long
 def test_the_doorbell_needs_nothing_of_a_bundle(tmp_path: Path, connections: str) -> None:
     """G136: a triggerer does not initialise bundles. It looks, imports and opens nothing of one."""
     from tidemark.airflow import on_data

@@ -156,6 +156,7 @@ def test_change_events_are_seen_as_such(project: World) -> None:
     assert where in tidemark("init", "deletes", "--topic", project.topic).stdout
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_change_events_are_upserted_if_asked(project: World) -> None:
     """B11, B20: it is checked, its test passes, and a deletion deletes its row.

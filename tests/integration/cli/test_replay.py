@@ -195,6 +195,7 @@ def test_a_rewind_takes_rows_and_marks_back(region: World) -> None:
     assert answer("verify", region.region)["clean"]
 
 
+@pytest.mark.long
 def test_a_rewind_to_a_replay_takes_back_only_the_ones_after_it(region: World) -> None:
     """B14."""
     first = answer("replay", region.region, *APPLY, "--limit", "1")["head_seq"]
@@ -474,6 +475,7 @@ def test_a_run_that_opens_meanwhile_fences_a_replay(
     assert len(answer("dead-letters", region.region)) == 3
 
 
+@pytest.mark.long
 @GROWS
 def test_what_is_replayed_is_purged_only_once_no_rewind_reaches_it(region: World) -> None:
     answer("replay", region.region, *APPLY)
@@ -502,6 +504,7 @@ def test_a_doctored_row_of_a_replay_is_named(region: World) -> None:
     assert kinds == {"miscounted", "altered", "lost"}
 
 
+@pytest.mark.long
 def test_a_doctored_dead_letter_that_was_replayed_is_named(region: World) -> None:
     answer("replay", region.region, *APPLY)
     region.sql('UPDATE tidemark.dead_letters SET value = %s WHERE "offset" = 1', (value(9),))

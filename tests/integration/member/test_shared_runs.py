@@ -139,6 +139,7 @@ def test_partitions_that_go_to_another_member_end_just_the_job_that_reads_them(
     assert shared.rows() == EVERYTHING
 
 
+@pytest.mark.long
 def test_a_member_whose_long_job_a_rebalance_ended_has_not_stood_still(shared: World) -> None:
     """It worked for longer than no_progress_seconds and claims nothing: the wait begins anew."""
     shared.settings = {"no_progress_seconds": 60}
@@ -163,6 +164,7 @@ def test_a_member_whose_long_job_a_rebalance_ended_has_not_stood_still(shared: W
     assert shared.close().rows == 40
 
 
+@pytest.mark.long
 def test_a_rebalance_without_work_in_flight_changes_nothing(shared: World) -> None:
     """S11: a revocation before anything was fetched is ignored."""
     shared.before = until_all_hold(shared, 2)
@@ -316,6 +318,7 @@ def test_a_slow_member_that_makes_progress_is_waited_for(shared: World) -> None:
     assert shared.close().rows == 40
 
 
+@pytest.mark.long
 def test_a_publish_that_takes_long_fails_nobody_who_waits_for_it(shared: World) -> None:
     """S17: its claims show at its COMMIT; until then the region's lock tells that it goes on."""
     shared.settings = {"no_progress_seconds": 60}
@@ -467,6 +470,7 @@ def test_no_mirror_by_hand_lifts_kafka_in_the_middle_of_a_rewind(shared: World) 
     assert set(shared.kafka_offsets().values()) == {4} == set(shared.ledger_offsets().values())
 
 
+@pytest.mark.long
 def test_a_region_can_be_rewound_and_drained_again_by_other_members(shared: World) -> None:
     """S15, S16: every member can start any partition from the merged checkpoint."""
     shared.run("first", max_records=16)

@@ -312,6 +312,7 @@ def test_lost_offsets_stop_the_region_until_a_person_says_where_it_stands(
     assert words(region) == numbers(6)
 
 
+@pytest.mark.long
 def test_a_ledger_that_was_restored_stops_the_region(region: World) -> None:
     """B9: its batch of that seq is another one."""
     region.produce(2)
@@ -345,6 +346,7 @@ def test_a_restored_ledger_gives_out_no_seq_that_was_sent(region: World) -> None
     assert [one.seq for one in sent_records(region)][4:] == [3, 3]
 
 
+@pytest.mark.long
 def test_a_restored_ledger_without_offsets_gives_out_no_seq_again(
     region: World, admin: AdminClient
 ) -> None:
@@ -374,6 +376,7 @@ def test_only_a_batch_of_this_ledger_is_kept_as_sent(region: World) -> None:
     assert region.sql("SELECT sent_seq FROM tidemark.regions") == [(1,)]
 
 
+@pytest.mark.long
 def test_a_mark_older_than_what_the_ledger_knows_as_sent_is_refused(region: World) -> None:
     """B9, G86: Kafka has lost offsets that it had acknowledged; nothing comes twice."""
     region.produce(2)
@@ -465,6 +468,7 @@ def test_an_older_region_begins_where_a_person_says(world: World, sink: str) -> 
     assert words(world) == numbers(3)
 
 
+@pytest.mark.long
 def test_an_older_region_may_begin_at_its_end(world: World, sink: str) -> None:
     world.produce(2)
     world.run("first")
@@ -535,6 +539,7 @@ def test_a_file_that_sends_otherwise_writes_no_mirror(region: World) -> None:
     assert words(region) == numbers(1)
 
 
+@pytest.mark.long
 def test_a_region_whose_first_open_failed_is_reset(region: World) -> None:
     """B4, B9: no run of it has begun an output."""
     region.produce(2)
@@ -593,6 +598,7 @@ def test_a_rewind_looks_whether_what_was_sent_is_known(region: World, admin: Adm
     assert len(region.rows()) == 4
 
 
+@pytest.mark.long
 def test_the_batch_that_was_sent_is_never_pruned(region: World) -> None:
     """Nor one that is not sent yet."""
     region.settings["retain_checkpoints"] = 1
@@ -645,6 +651,7 @@ def test_a_batch_that_takes_too_long_is_too_large(
     assert words(region) == numbers(3)
 
 
+@pytest.mark.long
 def test_who_stood_still_while_another_epoch_began_is_fenced_and_not_too_large(
     region: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -717,6 +724,7 @@ def test_a_long_pause_is_remarked(region: World) -> None:
     assert region.open("third").remarks == ()
 
 
+@pytest.mark.long
 def test_what_was_sent_survives_a_new_name(region: World) -> None:
     """The headers bear the name of the region when it sends."""
     region.produce(2)
@@ -745,6 +753,7 @@ def test_a_region_that_was_dropped_and_made_again_asks(region: World) -> None:
     assert words(region) == numbers(3)
 
 
+@pytest.mark.long
 def test_another_region_that_takes_the_group_over_is_told_what_works(region: World) -> None:
     """The group names a batch of the one before; of the new one none was ever sent."""
     region.produce(2)

@@ -145,6 +145,7 @@ def test_of_a_record_that_the_target_refused_its_place_is_sent(region: World) ->
     assert told["original-headers"] == b"unknown"
 
 
+@pytest.mark.long
 def test_a_cut_letter_is_sent_with_the_size_and_the_hash_of_its_record(region: World) -> None:
     """G121: a consumer sees that it has not all of it, and what the whole one is."""
     region.settings["dead_letters"]["max_bytes"] = 5
@@ -236,6 +237,7 @@ def test_a_purge_leaves_what_is_not_sent(region: World) -> None:
     assert values(region) == BAD
 
 
+@pytest.mark.long
 def test_what_was_purged_before_there_was_a_topic_is_not_missed(
     region: World, world: World
 ) -> None:
@@ -284,6 +286,7 @@ def test_what_is_not_sent_is_shown_and_bounds_planning(both: World) -> None:
     assert found.topics == both.pipeline.sent_to
 
 
+@pytest.mark.long
 def test_rewinds_and_replays_of_batches_know_what_was_sent(region: World) -> None:
     """B9, B4: also where only dead letters are sent."""
     produce(region.kafka, region.topic, BAD)
@@ -301,6 +304,7 @@ def test_rewinds_and_replays_of_batches_know_what_was_sent(region: World) -> Non
     assert [one.seq for one in letters(region)] == [1, 2, 3]
 
 
+@pytest.mark.long
 def test_a_topic_that_comes_later_needs_a_consent_and_begins_with_what_follows(
     both: World,
 ) -> None:

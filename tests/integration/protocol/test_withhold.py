@@ -137,6 +137,7 @@ def test_each_batch_that_can_not_be_sent_needs_its_own_word(region: World) -> No
     assert words(region) == ["0", "1"]
 
 
+@pytest.mark.long
 def test_an_output_of_upserts_that_was_away_for_a_while_goes_on(
     world: World, topic: Callable[..., str]
 ) -> None:
@@ -160,6 +161,7 @@ def test_an_output_of_upserts_that_was_away_for_a_while_goes_on(
     assert (report.wrong, report.unverifiable) == (0, 0)
 
 
+@pytest.mark.long
 def test_a_batch_that_is_too_large_for_ever_is_passed(
     region: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +173,7 @@ def test_a_batch_that_is_too_large_for_ever_is_passed(
     assert words(region) == ["0", "1", "4", "5"]
 
 
+@pytest.mark.long
 def test_only_the_lowest_unsent_batch_is_withheld(region: World) -> None:
     """B9: one that was sent, has one before it, or is none is refused; nothing is written."""
     unsendable(region, 2)
@@ -204,6 +207,7 @@ def test_the_ledger_itself_withholds_the_lowest_alone(region: World) -> None:
     assert refused.value.diag.constraint_name == "withheld_batch_was_published"
 
 
+@pytest.mark.long
 def test_batches_that_were_rewound_stand_before_none(region: World) -> None:
     """B9, B4: the lowest unsent one is the lowest of those that count; they are not withheld."""
     unsendable(region, 3)
@@ -219,6 +223,7 @@ def test_batches_that_were_rewound_stand_before_none(region: World) -> None:
     assert words(region) == ["0", "1", "3", "4", "5"], "the first one after a reset is small"
 
 
+@pytest.mark.long
 def test_a_withheld_batch_that_is_rewound_is_read_and_sent_anew(region: World) -> None:
     """B9, B4: the word was of that batch, not of its records."""
     unsendable(region, 2)

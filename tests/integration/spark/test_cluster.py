@@ -66,6 +66,7 @@ def flights(
     return Flights(kafka, warehouse, topic(partitions=PARTITIONS), tmp_path)
 
 
+@pytest.mark.long
 def test_flights_pass_through_a_cluster_and_no_secret_is_an_argument(
     flights: Flights, folder: Folder
 ) -> None:

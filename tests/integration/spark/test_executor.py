@@ -190,7 +190,7 @@ READER = ["read.before", "read.middle", "read.staged", "read.after"]
 WRITER = ["stage.before", "stage.copy", "stage.commit", "stage.after"]
 ALWAYS = {
     identity: ("read.staged",),
-    None: ("stage.commit",),
+    None: (),
     ARROW: ("stage.after",),
 }
 """Points of the reader and of the writer; `make faults` kills each kind's workers at every one."""
@@ -235,6 +235,7 @@ def test_a_killed_worker_leaves_only_the_winners_rows(
     assert len(batches.dead_letters(batch)) == len(batches.reads(batch)) >= 1
 
 
+@pytest.mark.long
 @with_one_kind_of_transform
 def test_a_job_whose_workers_die_on_every_try_says_so(
     transform: Transform | None,

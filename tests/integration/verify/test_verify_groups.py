@@ -75,6 +75,7 @@ def found(report: Report) -> set[tuple[int, Kind, str]]:
     return {(b.seq, one.kind, one.what) for b in report.batches for one in b.differences}
 
 
+@pytest.mark.long
 def test_small_batches_are_proven_by_one_job(many: World, monkeypatch: Any) -> None:
     report = proven(many, monkeypatch)
     assert (many.jobs, report.wrong) == (1, 0)
