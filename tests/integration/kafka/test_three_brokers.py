@@ -91,7 +91,6 @@ def test_members_join_though_their_coordinators_broker_dies_meanwhile(
             until(lambda: share([first, second], whole))
 
 
-@pytest.mark.long
 def test_a_member_keeps_its_partitions_while_its_coordinator_fails_over(
     cluster: Cluster,
     config: dict[str, str],
