@@ -91,7 +91,6 @@ def ask_round_and_round(bootstrap: str, group_id: str, away: Event) -> None:
             away.set()
 
 
-@pytest.mark.long
 def test_a_driver_that_works_and_one_that_waits_outlive_an_outage(
     broker: Broker,
     new_topic: str,
