@@ -1,4 +1,8 @@
-"""What an operation can meet: a region, a group or a topic that is not as it must be for it."""
+"""What an operation can meet: a region, a group or a topic that is not as it must be for it.
+
+A room has one such file, by which its errors are found. It is long, for each case has its
+own fields and text.
+"""
 
 from datetime import datetime
 from pathlib import Path

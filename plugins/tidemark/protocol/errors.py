@@ -1,4 +1,8 @@
-"""What the steps can meet: an epoch that has passed, a change that nobody meant, a loss."""
+"""What the steps can meet: an epoch that has passed, a change that nobody meant, a loss.
+
+A room has one such file, by which its errors are found. It is long, for each case has its
+own fields and text.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

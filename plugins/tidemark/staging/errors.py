@@ -1,4 +1,8 @@
-"""What targets and staging can meet: tables that do not fit, and rows that they refuse or keep."""
+"""What targets and staging can meet: tables that do not fit, and rows that they refuse or keep.
+
+A room has one such file, by which its errors are found. It is long, for each case has its
+own fields and text.
+"""
 
 from enum import StrEnum
 

@@ -190,7 +190,7 @@ READER = ["read.before", "read.middle", "read.staged", "read.after"]
 WRITER = ["stage.before", "stage.copy", "stage.commit", "stage.after"]
 ALWAYS = {
     identity: ("read.staged",),
-    None: (),
+    None: (),  # in one Python process, as with ARROW
     ARROW: ("stage.after",),
 }
 """Points of the reader and of the writer; `make faults` kills each kind's workers at every one."""
