@@ -13,7 +13,7 @@ from typing import Any
 from scripts.json_types import Schema, Types, closed
 
 from tidemark.cli.findings import Finding
-from tidemark.cli.seen_fields import Field
+from tidemark.cli.proposal import Field
 from tidemark.errors import by_code
 from tidemark.ledger.letters import KeptLetter
 from tidemark.ledger.looks import Action, KnownRegion, Published, ShownMember

@@ -39,7 +39,7 @@ def _commands() -> Iterator[str]:
 
 def _of_group(group: Any, context: Any) -> Iterator[str]:
     for name in group.list_commands(context):
-        command = group.get_command(context, name)
+        _, command, _ = group.resolve_command(context, [name])
         inner = command.make_context(name, [], parent=context, resilient_parsing=True)
         if hasattr(command, "list_commands"):
             yield from _of_group(command, inner)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from tidemark.cli.errors import told
 from tidemark.cli.faults import ConnectionNowhere, RegionWithoutFile
-from tidemark.cli.main import app
+from tidemark.cli.main import COMMANDS, app, command_of
 from tidemark.cli.output import brief, cut, inert, text_of
 from tidemark.cli.project import connection, find_pipeline, prepare_spark
 from tidemark.errors import InvalidSettings
@@ -89,6 +89,11 @@ def test_help_imports_nothing_heavy() -> None:
     modules = {name.partition(".")[0] for name in told.stdout.split("modules ")[-1].split()}
     assert "typer" in modules
     assert not modules & HEAVY
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_says_of_a_command_what_its_own_help_says(name: str) -> None:
+    assert (command_of(name).help or "").partition("\n\n")[0] == COMMANDS[name]
 
 
 def test_a_run_without_a_backlog_needs_neither_spark_nor_arrow() -> None:

@@ -81,10 +81,9 @@ def test_every_command_parses(text: str) -> None:
     command = typer.main.get_command(app)
     words = shlex.split(text)[1:]
     context = command.make_context("tidemark", [], resilient_parsing=True)
-    while words and hasattr(command, "get_command"):
-        command = command.get_command(context, words.pop(0))
-        assert command is not None, f"{text}: no such command"
-        context = command.make_context(command.name, [], parent=context, resilient_parsing=True)
+    while words and hasattr(command, "resolve_command"):
+        name, command, words = command.resolve_command(context, words)
+        context = command.make_context(name, [], parent=context, resilient_parsing=True)
     given, left, _ = command.make_parser(context).parse_args(args=list(words))
     missing = [p.name for p in command.params if p.required and given.get(p.name) is None]
     assert left == [], f"{text}: too many arguments"

@@ -6,12 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import typer.main
 from scripts import docs_site, site_pages
 from scripts.reference_pages import reference_pages
 from scripts.site_pages import ROOT, copy_pages
 
-from tidemark.cli.main import app
+from tidemark.cli.main import COMMANDS
 from tidemark.errors import by_code
 from tidemark.operations.metrics import metrics_of
 
@@ -92,8 +91,9 @@ def test_links_to_files_lead_to_the_repository_if_it_is_known(tmp_path: Path) ->
 def test_the_reference_has_every_command_error_and_metric() -> None:
     """B11: as the code has them."""
     pages = reference_pages()
-    group = typer.main.get_command(app)
-    for name in group.commands:  # type: ignore[attr-defined]
+    for name in COMMANDS:
+        if name in {"region", "local"}:
+            continue
         assert f"## tidemark {name}" in pages["reference-commands.md"]
     assert "## tidemark local up" in pages["reference-commands.md"]
     assert "```sh\ntidemark reset flights" in pages["reference-commands.md"]

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from tests.support.documents import ROOT, blocks
 
-from tidemark.cli.new_files import write_all
+from tidemark.cli.init import write_all
 from tidemark.cli.new_pipeline import NewPipeline
 from tidemark.cli.proposal import proposal
 from tidemark.settings.transform import TransformKind

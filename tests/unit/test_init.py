@@ -20,7 +20,7 @@ from tests.support.registry import framed
 from tests.unit.test_avro import record, written
 
 from tidemark.cli.faults import FileNotWritten, KeyNoColumn, RegistryNotNamed
-from tidemark.cli.new_files import write_all
+from tidemark.cli.init import write_all
 from tidemark.cli.new_pipeline import NewPipeline, mode, upserting
 from tidemark.cli.proposal import proposal
 from tidemark.decode.likeness import Likeness, likeness

@@ -17,10 +17,10 @@ SCHEMAS = schemas()
 
 
 def commands(of: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    if hasattr(of, "commands"):
+    if hasattr(of, "resolve_command"):
         context = typer.Context(of)
         for name in of.list_commands(context):
-            yield from commands(of.get_command(context, name), (*path, name))
+            yield from commands(of.resolve_command(context, [name])[1], (*path, name))
     else:
         yield "-".join(path), of
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 from tidemark.cli.errors import in_our_words, told
 from tidemark.cli.project import connections_of
 from tidemark.errors import TidemarkError
+from tidemark.operations.output_status import output_status
+from tidemark.operations.region import region_of
 from tidemark.operations.status import RegionStatus, counted, in_ledger, with_group, with_kafka
 
 if TYPE_CHECKING:
@@ -34,8 +36,6 @@ def asked(
     pipeline: "Pipeline", look: "Callable[[Region], Seen]", failed: "Callable[[str], Seen]"
 ) -> "Seen":
     """What is seen of the region; or what `failed` makes of the reason why it can't be asked."""
-    from tidemark.operations.region import region_of
-
     pipeline = pipeline.for_readers
     try:
         with region_of(pipeline, connections_of(pipeline)) as region:
@@ -59,8 +59,6 @@ def status_in(
 
     `patience` is that of `with_kafka`.
     """
-    from tidemark.operations.output_status import output_status
-
     found = in_ledger(region)
     if count:
         found = replace(found, targets=tuple(counted(region, one) for one in found.targets))

@@ -4,11 +4,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, screen
+from tidemark.cli.check_job import inferred_findings, job_findings, region_findings
+from tidemark.cli.check_kafka import encryption_findings, kafka_findings, output_findings
+from tidemark.cli.check_postgres import postgres_findings
+from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, screen, spinning
 from tidemark.cli.output import inert as _inert
-from tidemark.cli.progress import spinning
 from tidemark.cli.project import PipelineFile
 from tidemark.model.plain import plain
+from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from tidemark.cli.findings import Finding
@@ -47,14 +50,6 @@ def check(
       tidemark check dags/flights.yaml
       tidemark check dags/flights.yaml --no-spark -o json
     """
-    from tidemark.cli.check_encryption import encryption_findings
-    from tidemark.cli.check_job import inferred_findings, job_findings
-    from tidemark.cli.check_kafka import kafka_findings
-    from tidemark.cli.check_output import output_findings
-    from tidemark.cli.check_postgres import postgres_findings
-    from tidemark.cli.check_region import region_findings
-    from tidemark.settings.pipeline import Pipeline
-
     loaded = Pipeline.load(pipeline, may_infer=True)
     groups = [
         ("Kafka", kafka_findings(loaded)),

@@ -1,26 +1,40 @@
-"""Kafka's part of `tidemark check`."""
+"""Kafka's part of `tidemark check`.
 
-from collections.abc import Iterator
+The output topic's part of `tidemark check`.
+
+Encryption's part of `tidemark check`: what crosses a network must be unreadable to others.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AclOperation
 
-from tidemark.cli.findings import Finding, State, Unknown, Wrong, finding
+from tidemark.cli.findings import Doubtful, Finding, State, Unknown, Wrong, finding
 from tidemark.cli.project import connection
+from tidemark.decode.registry import registry_of
+from tidemark.decode.registry_config import registry_config
+from tidemark.errors import InvalidSettings
 from tidemark.kafka.admin import SECONDS, Admin, request
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.description import describe_group
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.holders import DEAD
-from tidemark.kafka.sessions import BOUNDS, session_bounds
+from tidemark.kafka.retention import record_limits
+from tidemark.kafka.sessions import BOUNDS, offsets_kept_minutes, session_bounds
 from tidemark.model.amount import amount
 from tidemark.model.membership import GroupProtocol
 from tidemark.model.topics import is_pattern
+from tidemark.postgres.parameters import postgres_parameters
+from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
 
-NEEDED = {AclOperation.READ, AclOperation.DESCRIBE}
+NEEDED_TO_READ = {AclOperation.READ, AclOperation.DESCRIBE}
 """On each topic and on the group."""
 
 
@@ -134,6 +148,168 @@ def _refuse_missing(what: str, granted: list[AclOperation] | None) -> None:
     """Brokers without an authorizer grant everything; old ones say nothing."""
     if not granted or AclOperation.ALL in granted:
         return
-    missing = ", ".join(sorted(one.name for one in NEEDED - {*granted}))
+    missing = ", ".join(sorted(one.name for one in NEEDED_TO_READ - {*granted}))
     if missing:
         raise Wrong(f"{missing} is not granted", f"grant {missing} on {what}")
+
+
+NEEDED_TO_WRITE = {AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE}
+"""On the output topic, which is read where nothing else says what was sent."""
+
+LETTER_BYTES = 64 << 10
+"""A dead letter is its record, whole, with headers that say why; these have no more, as a rule."""
+
+ADVISED_MINUTES = 7 * 24 * 60
+"""Kafka's default of offsets.retention.minutes."""
+
+
+def output_findings(pipeline: Pipeline) -> Iterator[Finding]:
+    """Whether the topic is there and may be written; nothing without an output."""
+    if pipeline.sending is None:
+        return
+    conn_id, topics = pipeline.kafka.connection, pipeline.sent_to
+    read = pipeline.kafka.topics
+    if rows := topics.rows:
+        yield finding(f"output topic {rows}", lambda: _topic(conn_id, rows, "output.topic", read))
+    if letters := topics.letters:
+        key, what = "dead_letters.topic", f"topic of dead letters {letters}"
+        yield finding(what, lambda: _topic(conn_id, letters, key, read, LETTER_BYTES))
+    if pipeline.output and (registry := pipeline.output.registry):
+        yield finding("registry of the output", lambda: _registry(registry))
+    yield finding("what was sent", lambda: _kept(conn_id))
+
+
+def _topic(conn_id: str, name: str, key: str, read: Sequence[str], more: int = 0) -> str:
+    config = kafka_config(connection(conn_id))
+    admin = Admin(config)
+    found = request(
+        admin,
+        lambda: admin.describe_topics(
+            TopicCollection([name]),
+            include_authorized_operations=True,
+            request_timeout=SECONDS,
+        )[name],
+        f"topic {name}",
+        none_if="UNKNOWN_TOPIC_OR_PART",
+    )
+    if found is None:
+        raise Wrong("does not exist", f"create it, or correct {key}")
+    granted = {*(found.authorized_operations or ())}
+    if granted and AclOperation.ALL not in granted and NEEDED_TO_WRITE - granted:
+        missing = ", ".join(sorted(one.name for one in NEEDED_TO_WRITE - granted))
+        raise Wrong(f"{missing} is not granted", f"grant {missing} on topic {name}")
+    _doubt_limit(config, name, read, more)
+    return f"{amount(len(found.partitions), 'partition')}; may write, read and describe"
+
+
+def _doubt_limit(config: dict[str, str], name: str, read: Sequence[str], more: int) -> None:
+    """A record that Kafka has taken in a topic that is read should fit where it is sent."""
+    inputs = Broker(config).topics(read)
+    limits = record_limits(config, [name, *inputs])
+    largest = max((limits[topic] for topic in inputs if topic in limits), default=0)
+    if limits.get(name, largest + more) < largest + more:
+        raise Doubtful(
+            f"takes records of {limits[name]:,} bytes, and the topics that are read of"
+            f" {largest:,}: one that does not fit stops the region",
+            f"raise max.message.bytes of topic {name} to {largest + more} at least",
+        )
+
+
+def _registry(conn_id: str) -> str:
+    return registry_of(registry_config(connection(conn_id))).ping()
+
+
+def _kept(conn_id: str) -> str:
+    minutes = offsets_kept_minutes(kafka_config(connection(conn_id)))
+    if minutes is None:
+        raise Unknown("no right to read broker settings (ACL DescribeConfigs)")
+    told = f"known by the group's offsets, kept for {minutes / 60:.0f} h without members"
+    if minutes < ADVISED_MINUTES:
+        raise Doubtful(told, "raise offsets.retention.minutes above the longest pause of runs")
+    return told
+
+
+UNVERIFIED = {
+    "enable.ssl.certificate.verification": "false",
+    "ssl.endpoint.identification.algorithm": "none",
+}
+
+
+def encryption_findings(pipeline: Pipeline) -> Iterator[Finding]:
+    """Of each connection whether it is encrypted, to a server whose certificate is verified."""
+    logins = pipeline.executors, pipeline.readers
+    kafka = {pipeline.kafka.connection, *(one.kafka for one in logins)} - {None}
+    postgres = {pipeline.warehouse, *(one.warehouse for one in logins)} - {None}
+    looks = {**dict.fromkeys(kafka, of_kafka), **dict.fromkeys(postgres, of_postgres)}
+    for conn_id in sorted({*pipeline.connections, *pipeline.for_readers.connections}):
+        look = looks.get(conn_id, of_registry)
+        yield finding(f"encryption of {conn_id}", partial(_looked_at, conn_id, look))
+
+
+def _looked_at(conn_id: str, look: Callable[[Connection], str]) -> str:
+    try:
+        return look(connection(conn_id))
+    except InvalidSettings as error:  # told where the connection itself is checked
+        raise Unknown("the connection is not known") from error
+
+
+def of_kafka(found: Connection) -> str:
+    """Whether brokers off this machine are asked by TLS."""
+    config = kafka_config(found)
+    brokers = config["bootstrap.servers"].split(",")
+    if _on_this_machine(one.strip().rpartition(":")[0] for one in brokers):
+        return "the brokers are on this machine"
+    protocol = config.get("security.protocol", "plaintext").lower()
+    if not protocol.endswith("ssl"):
+        raise Doubtful(
+            f"{protocol}: others on the network can read and change records",
+            "set security.protocol to ssl or sasl_ssl",
+        )
+    if off := [key for key, value in UNVERIFIED.items() if config.get(key, "").lower() == value]:
+        raise Doubtful(
+            f"{protocol}, but {' and '.join(off)} let any server pass for the broker",
+            "remove it from the connection's extra, and name the authority in ssl.ca.location",
+        )
+    return protocol
+
+
+def of_postgres(found: Connection) -> str:
+    """Whether a server off this machine is asked by TLS, and proves its name."""
+    parameters = postgres_parameters(found)
+    hosts = str(parameters["host"]).split(",")
+    if _on_this_machine(hosts):
+        return "the server is on this machine"
+    mode = str(parameters.get("sslmode", "prefer"))
+    if mode != "verify-full":
+        raise Doubtful(
+            f"sslmode {mode}: another server could pass for the warehouse",
+            "set sslmode=verify-full, and sslrootcert, in the connection's extra",
+        )
+    return f"sslmode {mode}"
+
+
+def of_registry(found: Connection) -> str:
+    """Whether a registry off this machine is asked by https."""
+    address = urlsplit(str(registry_config(found)["url"]))
+    if _on_this_machine([address.hostname or ""]):
+        return "the registry is on this machine"
+    if address.scheme != "https":
+        raise Doubtful(
+            "http: others on the network can read its login and change schemas",
+            "set the connection's schema to https",
+        )
+    return address.scheme
+
+
+def _on_this_machine(hosts: Iterable[str]) -> bool:
+    return all(map(_is_local, hosts))
+
+
+def _is_local(host: str) -> bool:
+    """A loopback address, its name, or a socket's folder."""
+    if host == "localhost" or host.startswith("/"):
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -1,12 +1,17 @@
-"""`tidemark dead-letters`: records that could not become rows."""
+"""`tidemark dead-letters`: records that could not become rows.
+
+The purge of `tidemark dead-letters`: what it removes, or would.
+"""
 
 import json
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.cli.faults import OptionsClash, OptionsWithout, PurgeWithoutAge
 from tidemark.cli.letter_filter import (
     Partition,
     Reasons,
@@ -15,28 +20,107 @@ from tidemark.cli.letter_filter import (
     letter_filter,
     refuse_unknown_reasons,
 )
-from tidemark.cli.letter_purge import OlderThan, Purge, refuse_mixed
-from tidemark.cli.letter_purge import purge as purge_them
-from tidemark.cli.order import Apply, Why
+from tidemark.cli.order import DRY, Apply, Why, order_of
 from tidemark.cli.output import (
     Format,
     Output,
     Verbose,
     cut,
     inert,
+    moving,
     print_json,
     print_line,
     print_table,
     text_of,
 )
-from tidemark.cli.progress import moving
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
+from tidemark.ledger.looks import Looks
 from tidemark.model.amount import amount
+from tidemark.operations.export import as_line, export_letters
+from tidemark.operations.purge import purge_letters
+from tidemark.operations.region import region_of
 
 if TYPE_CHECKING:
     from tidemark.ledger.letters import KeptLetter
     from tidemark.model.dead_letters import LetterFilter
+    from tidemark.operations.purge import PurgeReport
     from tidemark.settings.pipeline import Pipeline
+
+
+Purge = Annotated[
+    bool, typer.Option("--purge", help="Remove those that are meant and older than --older-than.")
+]
+OlderThan = Annotated[
+    str | None,
+    typer.Option(metavar="AGE", help="For --purge: 30d or 12h since their batch was published."),
+]
+
+_AGE = re.compile(r"([0-9]{1,6})([dh])")
+_UNITS = {"d": "days", "h": "hours"}
+
+
+def refuse_mixed(export: Path | None, older_than: str | None, *, purge: bool, apply: bool) -> None:
+    """Refuse options that would be passed over: an export removes nothing.
+
+    Raises:
+        InvalidSettings: names them.
+    """
+    if purge and export:
+        raise OptionsClash(options=("--export", "--purge"), order="export first, then purge")
+    given = {"--older-than": older_than is not None, "--apply": apply}
+    lone = tuple(name for name, is_given in given.items() if is_given)
+    if lone and not purge:
+        raise OptionsWithout(options=lone, needed="--purge")
+
+
+def purge_them(
+    pipeline: "Pipeline",
+    meant: "LetterFilter",
+    older_than: str | None,
+    why: str,
+    output: Output,
+    *,
+    apply: bool,
+) -> None:
+    """Purge, or say what that would remove."""
+    age, order = _age(older_than), order_of(why, apply=apply)
+    connections = connections_of(pipeline)
+    with moving("dead letters") as move:
+        report = purge_letters(
+            pipeline,
+            connections,
+            meant,
+            age,
+            order,
+            lambda done, of: move(done, of, "dead letters"),
+        )
+    if output is Output.json:
+        print_json(report)
+    else:
+        _print(report)
+
+
+def _age(text: str | None) -> timedelta:
+    found = _AGE.fullmatch(text or "")
+    if not found:
+        raise PurgeWithoutAge(given=text)
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+def _print(report: "PurgeReport") -> None:
+    done = "" if report.applied else ", dry run"
+    print_line(f"region {report.region}: purge of dead letters{done}")
+    print_line(f"  published before  {report.until.isoformat(timespec='seconds')}")
+    for reason, count in report.by_reason.items():
+        print_line(f"  removed           {count} {reason}")
+    for reason, count in report.left.items():
+        print_line(f"  left              {count} {reason}: verify needs the rows that were refused")
+    if report.unsent:
+        print_line(f"  left              {report.unsent}, which are not sent to their topic yet")
+    print_line(f"  all               {amount(report.dead_letters, 'dead letter')}")
+    if not report.applied:
+        print_line(DRY)
+
 
 SHOWN_CHARS = 60
 
@@ -85,9 +169,6 @@ def dead_letters(
       tidemark dead-letters flights --raw --limit 1
       tidemark dead-letters flights -o json | jq -r '.[0].value_base64' | base64 -d
     """
-    from tidemark.ledger.looks import Looks
-    from tidemark.operations.region import region_of
-
     meant = letter_filter(reason, since, until, partition)
     refuse_mixed(export, older_than, purge=purge, apply=apply)
     pipeline = find_pipeline(region, pipelines)
@@ -114,8 +195,6 @@ def dead_letters(
 
 
 def _export(pipeline: "Pipeline", file: Path, meant: "LetterFilter", output: Output) -> None:
-    from tidemark.operations.export import export_letters
-
     with moving("dead letters") as move:
         count = export_letters(
             pipeline,
@@ -132,8 +211,6 @@ def _export(pipeline: "Pipeline", file: Path, meant: "LetterFilter", output: Out
 
 
 def _shape(kept: "KeptLetter") -> dict[str, object]:
-    from tidemark.operations.export import as_line
-
     letter = kept.letter
     escaped = {"key_text": text_of(letter.key), "value_text": text_of(letter.value)}
     return as_line(kept) | escaped

@@ -1,21 +1,42 @@
-"""The first records that Kafka holds, through decode and transform, as `tidemark preview` shows."""
+"""The first records that Kafka holds, through decode and transform, as `tidemark preview` shows.
 
-from collections.abc import Iterator
+A schema to paste, from the first records that Kafka holds: for `schema: infer`.
+"""
+
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
+from tidemark.cli.faults import NoFieldInferred, NoSchemaInferred
+from tidemark.cli.output import inert
 from tidemark.cli.project import connections_of, prepare_spark
+from tidemark.decode.header_ids import KEY, VALUE, HeaderIds
+from tidemark.decode.infer import inferred
+from tidemark.decode.outcome import Refusal
+from tidemark.kafka.facts import Broker
 from tidemark.model.amount import amount
+from tidemark.model.plan import plan
+from tidemark.operations.fit import with_columns_in_use
+from tidemark.settings.decode import DecodeSettings
+from tidemark.spark.reader import read
+from tidemark.spark.sample import transformed_sample
+from tidemark.spark.session import session
+from tidemark.spark.specs import decoding_of, read_spec
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from tidemark.decode.port import Decoding
+    from tidemark.decode.written_fields import Fields
     from tidemark.model.batch import DeadLetter
     from tidemark.model.offsets import Span
     from tidemark.settings.pipeline import Pipeline
     from tidemark.spark.reader import ReadSpec
+
 
 WIDER = 4
 """Each try reads this many times as many offsets, if the last one held too few records."""
@@ -57,8 +78,6 @@ class Preview:
 
 def preview_of(given: "Pipeline", limit: int) -> Preview:
     """What becomes of the first `limit` records."""
-    from tidemark.operations.fit import with_columns_in_use
-
     prepare_spark(given)
     pipeline = with_columns_in_use(given, connections_of(given))
     rows, letters = _decoded(pipeline, limit)
@@ -67,8 +86,6 @@ def preview_of(given: "Pipeline", limit: int) -> Preview:
 
 def raw_records(pipeline: "Pipeline", limit: int) -> "list[dict[str, Any]]":
     """The first `limit` records as they are: value, key and headers."""
-    from tidemark.settings.decode import DecodeSettings
-
     bare = DecodeSettings.model_validate({"format": "raw", "metadata": ["key", "headers"]})
     rows, _ = _decoded(pipeline.model_copy(update={"decode": bare}), limit)
     found: list[dict[str, Any]] = rows.to_pylist()
@@ -78,8 +95,6 @@ def raw_records(pipeline: "Pipeline", limit: int) -> "list[dict[str, Any]]":
 def _decoded(pipeline: "Pipeline", limit: int) -> "tuple[pa.Table, list[DeadLetter]]":
     """The rows of the first `limit` records, and the dead letters among them."""
     import pyarrow as pa
-
-    from tidemark.spark.specs import read_spec
 
     spec = read_spec(pipeline, connections_of(pipeline))
     rows = pa.Table.from_batches([], spec.schema)
@@ -96,9 +111,6 @@ def _wider_spans(
     pipeline: "Pipeline", spec: "ReadSpec", limit: int
 ) -> "Iterator[tuple[Span, ...]]":
     """Spans from the log's starts on, wider and wider: offsets without a record are many."""
-    from tidemark.kafka.facts import Broker
-    from tidemark.model.plan import plan
-
     broker = Broker(spec.kafka)
     facts = broker.facts(broker.topics(pipeline.kafka.topics))
     offsets, width = dict(facts.log_starts), limit
@@ -110,8 +122,6 @@ def _wider_spans(
 
 def _read(spec: "ReadSpec", spans: "tuple[Span, ...]") -> "tuple[pa.Table, list[DeadLetter]]":
     import pyarrow as pa
-
-    from tidemark.spark.reader import read
 
     letters: list[DeadLetter] = []
     batches = list(read(spec, spans, 0, letters.extend))
@@ -132,12 +142,74 @@ def _first(
 
 def _transformed(pipeline: "Pipeline", rows: "pa.Table") -> "dict[str, pa.Table]":
     """The rows after the transform; Spark starts only if it is one of DataFrames, and stops."""
-    from tidemark.spark.sample import transformed_sample
-    from tidemark.spark.session import session
-
     with ExitStack() as started:
 
         def spark() -> "SparkSession":
             return started.enter_context(session(f"tidemark preview {pipeline.region}"))
 
         return transformed_sample(pipeline, rows, spark)
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """What to declare in the place of `infer`."""
+
+    records: int
+    """Records that were read."""
+    fields: "dict[str, Fields]"
+    """By section: decode, and decode.key if that is asked for."""
+
+    @property
+    def told(self) -> str:
+        """As it may be pasted."""
+        return "\n".join(
+            line for name, fields in self.fields.items() for line in _yaml(name, fields)
+        )
+
+
+def inferred_of(pipeline: "Pipeline", limit: int) -> Inferred:
+    """What the first `limit` records say of their fields.
+
+    Raises:
+        InvalidSettings: there are none, or the schema of the last one can't be had.
+        Unreachable: the registry does not answer.
+    """
+    decoding = decoding_of(pipeline.decode, connections_of(pipeline))
+    records = raw_records(pipeline, limit)
+    found = {}
+    if pipeline.decode.infers:
+        found["decode"] = _fields(decoding, records, "value", VALUE)
+    if decoding.key and pipeline.decode.key and pipeline.decode.key.infers:
+        found["decode.key"] = _fields(decoding.key, records, "kafka_key", KEY)
+    return Inferred(len(records), found)
+
+
+def _fields(
+    decoding: "Decoding", records: Sequence[dict[str, Any]], part: str, header: str
+) -> "Fields":
+    ids = HeaderIds(header, has_path=decoding.format == "protobuf")
+    values = [one[part] for one in records]
+    if decoding.framing == "headers":
+        headers = [[(h["key"], h["value"]) for h in one["kafka_headers"]] for one in records]
+        values = [ids.framed(*both) for both in zip(values, headers, strict=True)]
+    values = [value for value in values if value and isinstance(value, bytes)]
+    try:
+        found = inferred(decoding, values)
+    except Refusal as refusal:
+        raise NoSchemaInferred(cause=refusal.detail) from refusal
+    if not any(found.values()):
+        raise NoFieldInferred(values=len(values))
+    return found
+
+
+def _yaml(section: str, fields: "Fields") -> list[str]:
+    keys = [*section.split("."), "schema"]
+    lines = [f"{'  ' * depth}{key}:" for depth, key in enumerate(keys)]
+    margin = "  " * len(keys)
+    for name, text in fields.items():
+        line = yaml.safe_dump({name: text} if text else name, allow_unicode=True, width=10**9)
+        line = line.removesuffix("...\n").strip()
+        lines.append(
+            f"{margin}{line}" if text else f"{margin}# {inert(line)}: no type holds what it has"
+        )
+    return lines

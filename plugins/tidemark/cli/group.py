@@ -3,10 +3,21 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tidemark.cli.output import Format, Output, Verbose, brief, print_json, print_line, print_table
-from tidemark.cli.progress import spinning
+from tidemark.cli.output import (
+    Format,
+    Output,
+    Verbose,
+    brief,
+    print_json,
+    print_line,
+    print_table,
+    spinning,
+)
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 from tidemark.model.plain import plain
+from tidemark.operations.health import health_of
+from tidemark.operations.member_health import ENDED
+from tidemark.operations.region import region_of
 from tidemark.operations.status import place
 
 if TYPE_CHECKING:
@@ -36,9 +47,6 @@ def group(
       tidemark group flights
       tidemark group flights -o json | jq .held_up
     """
-    from tidemark.operations.health import health_of
-    from tidemark.operations.region import region_of
-
     pipeline = find_pipeline(region, pipelines).for_readers
     with (
         spinning("reading the ledger and Kafka"),
@@ -91,8 +99,6 @@ def _facts(found: "GroupHealth") -> Iterator[tuple[str, Any]]:
 
 
 def _member(one: "MemberHealth") -> tuple[object, ...]:
-    from tidemark.operations.member_health import ENDED
-
     known = f"{one.number} {one.name}"
     other = f"{one.kind.upper()} {one.instance_id or one.client_id}"
     name = known if one.kind == "member" else other

@@ -1,28 +1,55 @@
-"""`tidemark init`: a pipeline of one's own, from the records that a topic holds."""
+"""`tidemark init`: a pipeline of one's own, from the records that a topic holds.
 
-from collections.abc import Mapping
+What `tidemark init` says: what it saw, what it wrote, how to go on.
+
+New files: what `tidemark init` writes for a pipeline, all of it or nothing.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from shlex import quote
+from typing import Annotated, Any
 
 import typer
 
 from tidemark.cli.faults import (
     DraftRefused,
+    FileNotWritten,
+    FilesTaken,
     NothingProposed,
     RegionHasFile,
     TableHasFile,
     TopicToReadMissing,
     TransformKindUnknown,
 )
-from tidemark.cli.output import Format, Output, Verbose
-from tidemark.cli.progress import spinning
+from tidemark.cli.first_records import Preview, preview_of, raw_records
+from tidemark.cli.new_pipeline import TESTING, NewPipeline, mode, upserting
+from tidemark.cli.output import (
+    Format,
+    Output,
+    Verbose,
+    inert,
+    print_json,
+    print_line,
+    print_table,
+    spinning,
+)
+from tidemark.cli.project import connection, pipelines_in
+from tidemark.cli.proposal import Proposal, proposal
+from tidemark.decode.inferred import NOTHING
+from tidemark.decode.outcome import Reason
 from tidemark.errors import InvalidSettings
-
-if TYPE_CHECKING:
-    from tidemark.cli.first_records import Preview
-    from tidemark.cli.new_pipeline import NewPipeline
-    from tidemark.cli.proposal import Proposal
-    from tidemark.settings.pipeline import Pipeline
+from tidemark.kafka.errors import KafkaTopicMissing
+from tidemark.model.amount import amount
+from tidemark.model.upsert import Upsert
+from tidemark.settings.fault_words import words
+from tidemark.settings.pipeline import MATCHES, Pipeline
+from tidemark.settings.transform import TransformKind
 
 _OPTIONS = {"region": "NAME", "kafka.topics": "--topic", "kafka.connection": "--kafka",
             "target.table": "--table", "target.connection": "--warehouse",
@@ -77,10 +104,6 @@ def init(
       tidemark init payments --topic payments --registry tidemark_registry
       tidemark init orders --topic shop.public.orders --upsert order_id
     """
-    from tidemark.cli.new_files import refuse_taken, write_all
-    from tidemark.cli.new_pipeline import mode, upserting
-    from tidemark.cli.shown_init import Initiated, show
-
     draft = {
         "region": name,
         "kafka": {"connection": kafka, "topics": [topic], "start": "beginning"},
@@ -104,10 +127,6 @@ def _new(directory: Path, draft: Mapping[str, Any], transform: str | None) -> "N
     Raises:
         InvalidSettings: a name can't be one, or is taken.
     """
-    from tidemark.cli.new_pipeline import NewPipeline
-    from tidemark.cli.project import pipelines_in
-    from tidemark.settings.transform import TransformKind
-
     if transform is not None and transform not in tuple(TransformKind):
         raise TransformKindUnknown(given=transform, known=tuple(TransformKind))
     pipeline = _drafted(draft, {"format": "raw"})
@@ -123,9 +142,6 @@ def _new(directory: Path, draft: Mapping[str, Any], transform: str | None) -> "N
 def _drafted(draft: Mapping[str, Any], decode: Mapping[str, Any]) -> "Pipeline":
     from pydantic import ValidationError
 
-    from tidemark.settings.fault_words import words
-    from tidemark.settings.pipeline import MATCHES, Pipeline
-
     try:
         return Pipeline.model_validate({**draft, "decode": decode})
     except ValidationError as error:
@@ -139,11 +155,6 @@ def _drafted(draft: Mapping[str, Any], decode: Mapping[str, Any]) -> "Pipeline":
 def _proposed(
     new: "NewPipeline", limit: int, registry: str | None, *, as_bytes: bool
 ) -> "Proposal":
-    from tidemark.cli.first_records import raw_records
-    from tidemark.cli.project import connection
-    from tidemark.cli.proposal import proposal
-    from tidemark.kafka.errors import KafkaTopicMissing
-
     known = connection(registry) if registry else None
     topics = tuple(new.draft["kafka"]["topics"])
     try:
@@ -158,6 +169,150 @@ def _proposed(
 
 def _tried(new: "NewPipeline", found: "Proposal", limit: int) -> "Preview":
     """What becomes of the first records, decoded as proposed."""
-    from tidemark.cli.first_records import preview_of
-
     return preview_of(_drafted(new.draft, found.section), limit)
+
+
+LEFT_OUT = (
+    "Left out: a field that a column must hold all the same needs a decoder of your own"
+    " (docs/formats-own.md), or --raw and a transform"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Initiated:
+    """A pipeline that was written."""
+
+    new: NewPipeline
+    proposal: Proposal
+    tried: Preview
+    """What becomes of the first records, decoded as proposed."""
+    files: Sequence[Path]
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """How many dead letters there are, by reason."""
+        return dict(Counter(letter.reason for letter in self.tried.dead_letters))
+
+    @property
+    def next(self) -> list[str]:
+        """The commands that go on from here."""
+        file, test = (quote(os.fspath(path)) for path in (self.new.file, self.new.test))
+        verbs = ("check", "preview", "run", "verify")
+        return [f"python -m pytest {test}", *(f"tidemark {verb} {file}" for verb in verbs)]
+
+
+def show(done: Initiated, output: Output) -> None:
+    """Print it."""
+    if output is Output.json:
+        print_json(_answer(done))
+        return
+    _print_seen(done)
+    print_line("Written:", style="bold")
+    for path in done.files:
+        print_line(f"  {path}")
+    print_line("Look at the types, then:", style="bold")
+    for command in done.next:
+        print_line(f"  {command}")
+    if not all(map(find_spec, ("pytest", "sqlglot"))):
+        print_line(f"The test needs pytest and, for the table, {TESTING}")
+
+
+def _answer(done: Initiated) -> dict[str, Any]:
+    return {
+        "region": done.new.region,
+        "records": done.proposal.records,
+        "looks_like": {str(kind): count for kind, count in done.proposal.looks.items()},
+        "decode": done.proposal.decode,
+        "fields": done.proposal.fields,
+        "upsert": done.new.upsert,
+        "rows": done.tried.decoded,
+        "dead_letters": done.reasons,
+        "files": [str(path) for path in done.files],
+        "next": done.next,
+    }
+
+
+def _print_seen(done: Initiated) -> None:
+    found = done.proposal
+    looks = ", ".join(f"{count} {kind}" for kind, count in found.looks.items())
+    print_line(f"{amount(found.records, 'record')} looked at: {looks}")
+    if found.fields:
+        rows = [(one.name, one.type or "–", one.nulls, one.why) for one in found.fields]
+        print_table(("field", "type", "null or missing", "left out, because"), rows)
+    if any(one.type is None and one.why != NOTHING for one in found.fields):
+        print_line(LEFT_OUT)
+    reasons = ", ".join(f"{count} {reason}" for reason, count in done.reasons.items())
+    letters = (
+        f"{amount(len(done.tried.dead_letters), 'dead letter')} ({reasons})" if reasons else ""
+    )
+    decoded = amount(done.tried.decoded, "row")
+    print_line(f"Decoded so: {decoded}, {inert(letters or 'no dead letter')}")
+    if Reason.NULL_VALUE in done.reasons:
+        _print_of_nulls(done)
+    if upsert := done.new.upsert:
+        _print_upsert(done, upsert)
+
+
+def _print_of_nulls(done: Initiated) -> None:
+    if "envelope" in done.proposal.decode:
+        print_line("NULL_VALUE: tombstones of Debezium; what to do: docs/formats-debezium.md")
+    elif done.new.upsert:
+        print_line("NULL_VALUE: tombstones, which delete no row so; what to do: docs/upserts.md")
+
+
+def _print_upsert(done: Initiated, upsert: Upsert) -> None:
+    key = inert(", ".join(upsert.key))
+    print_line(f"Upserted by {key}: of each key the table holds the last row (docs/upserts.md)")
+    if done.new.drops_tombstones:
+        print_line(f"A deletion deletes the row; {done.new.job} drops the tombstone behind it")
+    for one in done.proposal.fields:
+        if one.name in upsert.key and one.nulls:
+            seen = amount(one.nulls, "record")
+            print_line(f"{inert(one.name)}: null or missing in {seen}, which ends a run")
+
+
+Files = Mapping[Path, str]
+"""Texts by path."""
+
+
+def refuse_taken(paths: Iterable[Path]) -> None:
+    """Refuse to write where something is.
+
+    Raises:
+        InvalidSettings: names it, and how to go on.
+    """
+    if taken := tuple(path for path in paths if os.path.lexists(path)):
+        raise FilesTaken(files=taken)
+
+
+def write_all(files: Files) -> None:
+    """Each file is there with its text; or none is, and no folder that was not there before.
+
+    Raises:
+        InvalidSettings: a path is taken, or can't be written.
+    """
+    made: list[Path] = []
+    try:
+        for path, text in files.items():
+            made += _made_folders(path.parent)
+            with path.open("x", encoding="utf-8") as file:
+                made.append(path)
+                file.write(text)
+    except BaseException as error:
+        _remove(made)
+        if isinstance(error, OSError):
+            raise FileNotWritten(file=str(error.filename), cause=str(error.strerror)) from error
+        raise
+
+
+def _made_folders(folder: Path) -> list[Path]:
+    """The folder exists; those that were made for it, the outermost first."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    return missing[::-1]
+
+
+def _remove(made: Iterable[Path]) -> None:
+    for path in [*made][::-1]:
+        with suppress(OSError):  # a folder that somebody else has put something into
+            path.rmdir() if path.is_dir() else path.unlink()

@@ -8,8 +8,10 @@ import typer
 
 from tidemark.cli.faults import PartitionUnreadable, ReasonUnknown, TimeUnreadable
 from tidemark.cli.project import connections_of
+from tidemark.ledger.looks import Looks
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.offsets import TopicPartition
+from tidemark.operations.region import ledger_of
 
 if TYPE_CHECKING:
     from tidemark.settings.pipeline import Pipeline
@@ -53,9 +55,8 @@ def refuse_unknown_reasons(pipeline: "Pipeline", meant: LetterFilter) -> None:
     Raises:
         InvalidSettings: names those that it has.
     """
+    # Arrow, which these import, takes half a second.
     from tidemark.decode import Reason
-    from tidemark.ledger.looks import Looks
-    from tidemark.operations.region import ledger_of
     from tidemark.staging.refused_records import REASON as TARGET_REFUSED
 
     ours = {*map(str, Reason), TARGET_REFUSED}

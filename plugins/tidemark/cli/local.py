@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemark.cli.faults import ServicesUnknown
-from tidemark.cli.output import Format, Output, print_json, print_line, print_table
+from tidemark.cli.output import Format, Output, print_json, print_line, print_table, spinning
+from tidemark.cli.project import connection
 from tidemark.errors import packages_of
+from tidemark.kafka.config import kafka_config
+from tidemark.local.asking import ask
 from tidemark.local.errors import StackMissing
+from tidemark.local.produce import ensure_topic, produce_lines
 from tidemark.local.services import DEFAULT, SERVICES
 from tidemark.local.watch import Tell, silent
 from tidemark.model.amount import amount
@@ -21,7 +25,7 @@ from tidemark.model.amount import amount
 if TYPE_CHECKING:
     from tidemark.local.stack import LocalStack
 
-app = typer.Typer(
+local = typer.Typer(
     help="Kafka, a schema registry, Postgres, Spark and Airflow here, to develop against.",
     no_args_is_help=True,
 )
@@ -33,7 +37,7 @@ Services = Annotated[
 Dir = Annotated[Path, typer.Option("--dir", help="The folder that holds all state and data.")]
 
 
-@app.command()
+@local.command()
 def up(
     services: Services = CHOSEN,
     directory: Dir = Path(".tidemark"),
@@ -55,7 +59,7 @@ def up(
     _print(stack, output)
 
 
-@app.command()
+@local.command()
 def down(
     directory: Dir = Path(".tidemark"),
     erase: Annotated[bool, typer.Option("--erase", help="Delete state and data too.")] = False,
@@ -67,13 +71,13 @@ def down(
         tell("local", "nothing of it runs")
 
 
-@app.command()
+@local.command()
 def status(directory: Dir = Path(".tidemark"), output: Format = Output.table) -> None:
     """Print what runs, and where."""
     _print(_stack(directory), output)
 
 
-@app.command("list")
+@local.command("list")
 def list_stacks() -> None:
     """Print the stacks that run on this machine, whatever their folder.
 
@@ -92,7 +96,7 @@ def list_stacks() -> None:
     )
 
 
-@app.command()
+@local.command()
 def sql(
     statement: Annotated[str, typer.Argument(help="As Postgres reads it.")],
     directory: Dir = Path(".tidemark"),
@@ -105,7 +109,6 @@ def sql(
       tidemark local sql 'SELECT * FROM clicks ORDER BY at LIMIT 3'
     """
     stack = _stack(directory)
-    from tidemark.local.asking import ask
 
     if not stack.folder.exists:
         raise StackMissing(folder=stack.folder.root)
@@ -119,21 +122,17 @@ def sql(
     print_line(f"{amount(answer.count, 'row')}{rest}")
 
 
-@app.command()
+@local.command()
 def topic(
     name: Annotated[str, typer.Argument(metavar="TOPIC")],
     partitions: Annotated[int, typer.Option(min=1, help="Of a topic that is created.")] = 4,
 ) -> None:
     """Create a topic, if it is not there. Kafka is that of `produce`."""
-    from tidemark.cli.project import connection
-    from tidemark.kafka.config import kafka_config
-    from tidemark.local.produce import ensure_topic
-
     found = ensure_topic(kafka_config(connection("tidemark_kafka")), name, partitions)
     print_line(f"topic {name} has {amount(found, 'partition')}")
 
 
-@app.command()
+@local.command()
 def produce(
     topic: Annotated[str, typer.Argument(help="It is created if it is not there.")],
     file: Annotated[
@@ -150,11 +149,6 @@ def produce(
 
       tidemark local produce clicks clicks.jsonl --key user
     """
-    from tidemark.cli.progress import spinning
-    from tidemark.cli.project import connection
-    from tidemark.kafka.config import kafka_config
-    from tidemark.local.produce import ensure_topic, produce_lines
-
     config = kafka_config(connection("tidemark_kafka"))
     with spinning(f"sending to {topic}"):
         found = ensure_topic(config, topic, partitions)

@@ -1,32 +1,14 @@
 """The command line `tidemark`: its commands, and what `--help` says first."""
 
-import inspect
+import importlib
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from tidemark import __version__
-from tidemark.cli import region, region_changes, region_move
-from tidemark.cli.check import check
-from tidemark.cli.checkpoints import checkpoints
-from tidemark.cli.dead_letters import dead_letters
 from tidemark.cli.errors import Commands, exit_codes
-from tidemark.cli.group import group
-from tidemark.cli.import_offsets import import_offsets
-from tidemark.cli.init import init
-from tidemark.cli.metrics import metrics
-from tidemark.cli.migrate import migrate
-from tidemark.cli.mirror import mirror
-from tidemark.cli.offsets import offsets
-from tidemark.cli.pack import pack
-from tidemark.cli.preview import preview
-from tidemark.cli.replay import replay
-from tidemark.cli.reset import reset
-from tidemark.cli.run import run
-from tidemark.cli.status import status
-from tidemark.cli.verify import verify
-from tidemark.cli.withhold import withhold
+from tidemark.cli.output import flowing
 
 HELP = """Kafka to Postgres with exactly-once offsets: look at regions, run and prove them.
 
@@ -48,37 +30,67 @@ Connections come from AIRFLOW_CONN_<ID> in the environment, else from the local 
 .tidemark. Every command that answers something prints JSON with -o json.
 """
 
+COMMANDS = {
+    "init": "Write a pipeline of your own: look at a topic's first records, and propose what reads "
+    "them.",
+    "check": "Check all that a run of the pipeline needs: for CI, and before the first run.",
+    "preview": "Decode and transform the first records that Kafka holds, and show them; writes "
+    "nothing.",
+    "run": "Open, drain and close: all records that were there at the start, exactly once.",
+    "migrate": "Bring the ledger in the target's database to this version's schema.",
+    "status": "Show where a region stands, or, without REGION, one line for each.",
+    "group": "Show who is in a region's consumer group, who holds what, and who holds things up.",
+    "checkpoints": "List a region's checkpoints, newest first.",
+    "offsets": "Export a region's merged checkpoint: the next offset of each partition, by the "
+    "ledger.",
+    "import-offsets": "Give the group of a region that never opened the offsets of an exported "
+    "checkpoint.",
+    "reset": "Fence everyone, discard what is not published, set Kafka's offsets equal to the "
+    "ledger's.",
+    "mirror": "Set Kafka's group offsets equal to the ledger's merged checkpoint, and read them "
+    "back.",
+    "withhold": "Never send a published batch to the output topic: its consumers miss its rows.",
+    "verify": "Prove that the target holds what Kafka holds, each record once and no other.",
+    "dead-letters": "List a region's dead letters, newest batch first.",
+    "metrics": "Print where regions stand as Prometheus metrics, or serve them.",
+    "replay": "Make rows of dead letters that can be decoded now, each once; or read one batch "
+    "again.",
+    "pack": "Pack this installation's packages for executors that do not share it.",
+    "region": "Regions: list, rename, move and drop them, and what was done to them.",
+    "local": "Kafka, a schema registry, Postgres, Spark and Airflow here, to develop against.",
+}
+"""Each command and its summary, in the order of the help."""
 
-class LocalCommands(TyperGroup):
-    """The commands of `tidemark local`, imported when one of them is asked for."""
+MODULES = {"checkpoints": "offsets", "import-offsets": "offsets"}
+"""The module of a command, where it is not named as the command is."""
+
+
+class Tidemark(Commands):
+    """The table of commands: help reads the table, and only a command that is run is imported."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Their names."""
-        return _local().list_commands(ctx)
+        return [*COMMANDS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """One of them."""
-        return _local().get_command(ctx, cmd_name)
+        """The command as the help lists it: its name and its summary."""
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command itself, with the words that are left for it."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, command_of(name) if name else None, rest
 
 
-def _local() -> TyperGroup:
-    from tidemark.cli import local
-
-    commands = typer.main.get_command(local.app)
-    if not isinstance(commands, TyperGroup):
-        raise TypeError("tidemark local has lost its commands")
-    return commands
-
-
-def _flowing(text: str) -> str:
-    """Each paragraph on one line, for the terminal to wrap; indented ones are commands."""
-    paragraphs = inspect.cleandoc(text).split("\n\n")
-    return "\n\n".join(
-        "\n".join(f"$ {line.strip()}" for line in paragraph.splitlines())
-        if paragraph.startswith("  ")
-        else " ".join(paragraph.split())
-        for paragraph in paragraphs
-    )
+def command_of(name: str) -> TyperCommand | TyperGroup:
+    """The command, or the group of commands, of this name; its module is imported now."""
+    word = name.replace("-", "_")
+    found = getattr(importlib.import_module(f"tidemark.cli.{MODULES.get(name, word)}"), word)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_group(found)
+    alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    alone.command(name, help=flowing(found.__doc__))(found)
+    return typer.main.get_command(alone)
 
 
 def _version(wanted: bool) -> None:
@@ -89,8 +101,8 @@ def _version(wanted: bool) -> None:
 
 app = typer.Typer(
     name="tidemark",
-    cls=Commands,
-    help=_flowing(HELP),
+    cls=Tidemark,
+    help=flowing(HELP),
     epilog=exit_codes(),
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -106,48 +118,3 @@ def main(
     ] = False,
 ) -> None:
     """See HELP."""
-
-
-for command in (
-    init,
-    check,
-    preview,
-    run,
-    migrate,
-    status,
-    group,
-    checkpoints,
-    offsets,
-    import_offsets,
-    reset,
-    mirror,
-    withhold,
-    verify,
-    dead_letters,
-    metrics,
-    replay,
-    pack,
-):
-    name = command.__name__.replace("_", "-")
-    app.command(name, help=_flowing(command.__doc__ or ""))(command)
-regions = typer.Typer(
-    no_args_is_help=True,
-    help="Regions: list, rename, move and drop them, and what was done to them.",
-)
-for verb in (
-    region.list_,
-    region.actions,
-    region_changes.rename,
-    region_move.move,
-    region_changes.drop,
-):
-    regions.command(verb.__name__.rstrip("_"), help=_flowing(verb.__doc__ or ""))(verb)
-app.add_typer(regions, name="region")
-app.add_typer(
-    typer.Typer(
-        cls=LocalCommands,
-        no_args_is_help=True,
-        help="Kafka, a schema registry, Postgres, Spark and Airflow here, to develop against.",
-    ),
-    name="local",
-)

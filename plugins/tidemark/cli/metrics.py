@@ -13,9 +13,10 @@ from tidemark.cli.errors import tell
 from tidemark.cli.faults import AddressNotServed, AddressUnreadable
 from tidemark.cli.output import Verbose
 from tidemark.cli.project import DAGS, PipelinesDir, chosen_pipelines
+from tidemark.operations.measures import Measures, measures_of
+from tidemark.operations.metrics import metrics_of
 
 if TYPE_CHECKING:
-    from tidemark.operations.measures import Measures
     from tidemark.operations.region import Region
     from tidemark.settings.pipeline import Pipeline
 
@@ -28,8 +29,6 @@ class Collector:
 
     def collect(self) -> Iterator[Any]:
         """What prometheus-client calls for a scrape."""
-        from tidemark.operations.metrics import metrics_of
-
         return metrics_of(_measured(one) for one in self._pipelines)
 
 
@@ -53,8 +52,6 @@ class Shared:
 
 
 def _measured(pipeline: "Pipeline") -> "Measures":
-    from tidemark.operations.measures import Measures, measures_of
-
     def look(region: "Region") -> "Measures":
         return measures_of(region, status_in(region, PATIENCE))
 

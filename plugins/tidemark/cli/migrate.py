@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemark.cli.errors import tell
-from tidemark.cli.output import Format, Output, Verbose, print_json, print_line
-from tidemark.cli.progress import spinning
+from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, spinning
 from tidemark.cli.project import connection
+from tidemark.ledger import migrate as migrations
+from tidemark.postgres.parameters import postgres_parameters
+from tidemark.postgres.transaction import connect
+from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -53,10 +56,8 @@ def migrate(
 
 def _print_statements(pipeline: Path | None, output: Output) -> None:
     """What is to be run on stdout; that there is nothing to run on stderr."""
-    from tidemark.ledger.migrate import migration_sql
-
     since = _present(pipeline) if pipeline else None
-    statements = migration_sql(since)
+    statements = migrations.migration_sql(since)
     if output is Output.json:
         print_json({"since": since, "sql": statements})
     elif statements:
@@ -66,26 +67,20 @@ def _print_statements(pipeline: Path | None, output: Output) -> None:
 
 
 def _present(path: Path) -> str | None:
-    from tidemark.ledger.migrate import present
-
     with _engine(path) as engine:
-        return present(engine)
+        return migrations.present(engine)
 
 
 def _migrate(path: Path) -> tuple[str, bool]:
-    from tidemark.ledger.migrate import is_current, migrate, newest
-
     with _engine(path) as engine:
-        return (newest(), False) if is_current(engine) else (migrate(engine), True)
+        if migrations.is_current(engine):
+            return migrations.newest(), False
+        return migrations.migrate(engine), True
 
 
 @contextmanager
 def _engine(path: Path) -> "Iterator[Engine]":
     """The pipeline's database, for as long as the block runs."""
-    from tidemark.postgres.parameters import postgres_parameters
-    from tidemark.postgres.transaction import connect
-    from tidemark.settings.pipeline import Pipeline
-
     pipeline = Pipeline.load(path)
     engine = connect(postgres_parameters(connection(pipeline.warehouse)))
     try:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.cli.output import Format, Output, Verbose, print_json, print_line
-from tidemark.cli.progress import spinning
+from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, spinning
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 from tidemark.model.amount import amount
+from tidemark.operations.mirror import mirror_region
 
 if TYPE_CHECKING:
     from tidemark.operations.mirror import MirrorReport
@@ -38,8 +38,6 @@ def mirror(
       tidemark mirror flights
       tidemark mirror flights --check
     """
-    from tidemark.operations.mirror import mirror_region
-
     pipeline = find_pipeline(region, pipelines)
     with spinning("comparing" if check else "mirroring"):
         report = mirror_region(pipeline, connections_of(pipeline), check=check)

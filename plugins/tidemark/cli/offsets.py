@@ -1,14 +1,34 @@
-"""`tidemark offsets`: a region's merged checkpoint, for other tools."""
+"""`tidemark offsets`: a region's merged checkpoint, for other tools.
 
+`tidemark import-offsets`: a new region begins where an exported checkpoint ends.
+
+`tidemark checkpoints`: what a region has published.
+"""
+
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidemark.cli.faults import NoOffsetsAt, OffsetsNotReadable, OptionsClash
-from tidemark.cli.output import Format, Output, Verbose, print_json, print_table
+from tidemark.cli.order import DRY, Apply
+from tidemark.cli.output import (
+    Format,
+    Output,
+    Verbose,
+    print_json,
+    print_line,
+    print_table,
+    spinning,
+)
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 from tidemark.errors import Refused
+from tidemark.ledger.looks import Looks
 from tidemark.model.bounds import MOST
+from tidemark.model.plain import plain
+from tidemark.operations.importing import import_offsets as give
+from tidemark.operations.region import facts_left, region_of
+from tidemark.settings.exported import ExportedOffset, ExportedOffsets, read_exported
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +36,6 @@ if TYPE_CHECKING:
     from tidemark.model.offsets import Offsets, TopicPartition
     from tidemark.model.state import Partition, RegionState
     from tidemark.operations.region import Region
-    from tidemark.settings.exported import ExportedOffsets
 
 
 def offsets(
@@ -42,8 +61,6 @@ def offsets(
       tidemark offsets flights -o json
       tidemark offsets flights --at 17 --csv | tee offsets.csv
     """
-    from tidemark.operations.region import region_of
-
     if csv and output is Output.json:
         raise OptionsClash(options=("--csv", "-o json"))
     pipeline = find_pipeline(region, pipelines)
@@ -64,8 +81,6 @@ def offsets(
 def _exported(
     state: "RegionState", seq: int, found: "Offsets", known: "Mapping[TopicPartition, Partition]"
 ) -> "ExportedOffsets":
-    from tidemark.settings.exported import ExportedOffset, ExportedOffsets
-
     return ExportedOffsets(
         region=state.region,
         group=state.group_id,
@@ -91,9 +106,6 @@ def _offsets(region: "Region", at: int | None) -> "Offsets":
         Refused: there is no such checkpoint, or a rewind there is refused: not all that came after
             it can be read again.
     """
-    from tidemark.ledger.looks import Looks
-    from tidemark.operations.region import facts_left
-
     if at is None:
         return region.ledger.merged_checkpoint(region.name).offsets
     if at and not Looks(region.ledger.engine).is_restorable(region.name, at):
@@ -105,3 +117,82 @@ def _offsets(region: "Region", at: int | None) -> "Offsets":
     except Refused as error:
         raise OffsetsNotReadable(region=region.name, seq=at, cause=str(error)) from error
     return plan.offsets
+
+
+def import_offsets(
+    region: RegionName,
+    file: Annotated[Path, typer.Argument(help="What tidemark offsets -o json has printed.")],
+    apply: Apply = False,
+    pipelines: PipelinesDir = DAGS,
+    output: Format = Output.table,
+    verbose: Verbose = False,
+) -> None:
+    """Give the group of a region that never opened the offsets of an exported checkpoint.
+
+    A dry run unless --apply is given. Its pipeline file says start: committed, and its group is
+    empty and without other commits. The offsets must be of this cluster and of these topics, of all
+    their partitions, and within what Kafka still holds.
+
+      tidemark offsets flights -o json | tee flights.json
+
+      tidemark import-offsets flights_again flights.json --apply
+    """
+    exported, pipeline = read_exported(file), find_pipeline(region, pipelines)
+    with spinning("writing the group's offsets" if apply else "looking at group and topics"):
+        report = give(pipeline, connections_of(pipeline), exported, apply=apply)
+    if output is Output.json:
+        print_json(report)
+        return
+    done = "has" if apply else "would have (dry run)"
+    print_line(f"group {report.group} {done} the offsets of region {report.source}")
+    rows = [(*place, offset, report.left[place]) for place, offset in report.offsets.items()]
+    print_table(("topic", "partition", "offset", "to the end"), rows)
+    if not apply:
+        print_line(DRY)
+
+
+def checkpoints(
+    region: RegionName,
+    last: Annotated[int, typer.Option(min=1, max=10**9, help="How many, from the newest.")] = 20,
+    pipelines: PipelinesDir = DAGS,
+    output: Format = Output.table,
+    verbose: Verbose = False,
+) -> None:
+    """List a region's checkpoints, newest first.
+
+    A checkpoint is a published batch. With -o json each has the merged checkpoint after it:
+    partition -> next offset over the whole group.
+
+      tidemark checkpoints flights --last 5
+      tidemark checkpoints flights --last 1 -o json
+    """
+    pipeline = find_pipeline(region, pipelines).for_readers
+    with region_of(pipeline, connections_of(pipeline)) as the_region:
+        looks = Looks(the_region.ledger.engine)
+        found = looks.checkpoints(pipeline.region, last)
+        if output is Output.json:
+            ledger, name = the_region.ledger, pipeline.region
+            offsets = [ledger.merged_checkpoint(name, one.seq).offsets for one in found]
+            both = zip(found, offsets, strict=True)
+            print_json([plain(one) | {"offsets": plain(at)} for one, at in both])
+            return
+    if not found:
+        print_line(f"region {pipeline.region} has no checkpoint yet")
+        return
+    columns = ("seq", "epoch", "published", "seconds", "records", "rows", "dead letters", "spans")
+    print_table(
+        columns,
+        [
+            (
+                one.seq,
+                one.epoch,
+                one.published_at,
+                f"{(one.published_at - one.planned_at).total_seconds():.1f}",
+                one.records,
+                one.rows,
+                one.dead_letters,
+                one.spans,
+            )
+            for one in found
+        ],
+    )

@@ -2,12 +2,11 @@
 
 import getpass
 import socket
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from tidemark.ledger.actions import Order
+from tidemark.ledger.actions import Order
 
 Apply = Annotated[bool, typer.Option("--apply", help="Do it. Without --apply nothing changes.")]
 Why = Annotated[str, typer.Option(help="Why, for the ledger's record of actions.")]
@@ -18,8 +17,6 @@ DRY = "nothing was written; to do it, add --apply"
 
 def order_of(why: str, *, apply: bool) -> "Order | None":
     """For the audit row; None for a dry run."""
-    from tidemark.ledger.actions import Order
-
     return Order(whoami(), why) if apply else None
 
 

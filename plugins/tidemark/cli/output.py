@@ -1,9 +1,14 @@
-"""How results are printed: tables for people, pure JSON for programs, nothing that bites."""
+"""How results are printed: tables for people, pure JSON for programs, nothing that bites.
 
+Progress on stderr, where a person looks; nothing where a file does.
+"""
+
+import inspect
 import json
 import logging
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
@@ -75,6 +80,17 @@ def text_of(data: bytes | None) -> str | None:
     return None if data is None else data.decode("utf-8", "backslashreplace")
 
 
+def flowing(text: str | None) -> str:
+    """Each paragraph on one line, for the terminal to wrap; indented ones are commands."""
+    paragraphs = inspect.cleandoc(text or "").split("\n\n")
+    return "\n\n".join(
+        "\n".join(f"$ {line.strip()}" for line in paragraph.splitlines())
+        if paragraph.startswith("  ")
+        else " ".join(paragraph.split())
+        for paragraph in paragraphs
+    )
+
+
 def cut(text: str, length: int) -> str:
     """At most `length` characters, the last one an ellipsis where some are missing."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
@@ -129,3 +145,42 @@ def _cell(value: object) -> str:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
     return "" if value is None else inert(value)
+
+
+Tell = Callable[[str], None]
+Move = Callable[[int, int, str], None]
+"""Takes what is done, how much there is, and what it is at."""
+
+
+@contextmanager
+def spinning(text: str) -> Iterator[Tell]:
+    """A spinner with a text that the block may change."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(text) as status:
+        yield lambda now: status.update(now)
+
+
+@contextmanager
+def moving(text: str) -> Iterator[Move]:
+    """A bar that the block moves; it pulses until it knows how much there is."""
+    if not sys.stderr.isatty():
+        yield lambda done, total, now: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task(text, total=None)
+        yield lambda done, total, now: progress.update(
+            bar, completed=done, total=total, description=now
+        )

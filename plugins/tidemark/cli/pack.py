@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from tidemark.cli.output import print_line
-from tidemark.cli.progress import spinning
+from tidemark.cli.output import print_line, spinning
+from tidemark.spark.packed import pack as packed
 
 
 def pack(
@@ -32,8 +32,6 @@ def pack(
       tidemark pack environment.tar.gz
       tidemark pack environment.tar.gz --with polars
     """
-    from tidemark.spark.packed import pack as packed
-
     with spinning("packing"):
         packages = packed(target, extra or ())
     megabytes = target.stat().st_size / 1e6

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidemark.cli.first_records import preview_of
+from tidemark.cli.first_records import inferred_of, preview_of
 from tidemark.cli.output import (
     Format,
     Output,
@@ -15,19 +15,19 @@ from tidemark.cli.output import (
     print_line,
     print_table,
     screen,
+    spinning,
     text_of,
 )
-from tidemark.cli.progress import spinning
 from tidemark.cli.project import PipelineFile
 from tidemark.model.amount import amount
 from tidemark.model.batch import ONLY
 from tidemark.model.plain import plain
+from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from tidemark.model.batch import DeadLetter
-    from tidemark.settings.pipeline import Pipeline
 
 CELL_CHARS = 40
 
@@ -47,8 +47,6 @@ def preview(
       tidemark preview dags/flights.yaml
       tidemark preview dags/flights.yaml --limit 3 -o json
     """
-    from tidemark.settings.pipeline import Pipeline
-
     loaded = Pipeline.load(pipeline, may_infer=True)
     if loaded.decode.infers_any:
         _print_inferred(loaded, limit, output)
@@ -70,8 +68,6 @@ def preview(
 
 
 def _print_inferred(pipeline: "Pipeline", limit: int, output: Output) -> None:
-    from tidemark.cli.inferred import inferred_of
-
     with spinning("reading"):
         found = inferred_of(pipeline, limit)
     if output is Output.json:

@@ -1,4 +1,9 @@
-"""`tidemark region list` and `actions`: which regions there are, and what was done to them."""
+"""`tidemark region list` and `actions`: which regions there are, and what was done to them.
+
+`tidemark region rename` and `drop`: another name for a region, and its end.
+
+`tidemark region move`: a region follows its pipeline file to another group or table name.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,14 +11,141 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.cli.output import Format, Output, Verbose, print_json, print_table
-from tidemark.cli.progress import spinning
-from tidemark.cli.project import DAGS, PipelinesDir, connection, pipelines_in
-from tidemark.cli.region_changes import OfLedger
+from tidemark.cli.faults import NameOfAnotherFile
+from tidemark.cli.order import DRY, Apply, Why, order_of
+from tidemark.cli.output import (
+    Format,
+    Output,
+    Verbose,
+    flowing,
+    print_json,
+    print_line,
+    print_table,
+    spinning,
+)
+from tidemark.cli.project import (
+    DAGS,
+    PipelinesDir,
+    RegionName,
+    connection,
+    connections_of,
+    find_pipeline,
+    pipelines_in,
+)
+from tidemark.ledger.looks import Looks
+from tidemark.model.amount import amount
 from tidemark.model.plain import plain
+from tidemark.operations.moving import move_region
+from tidemark.operations.naming import drop_region, rename_region
+from tidemark.operations.region import ledger_of
 
 if TYPE_CHECKING:
-    from tidemark.ledger.looks import Looks
+    from tidemark.settings.connections import Connection
+
+
+OfLedger = Annotated[
+    str | None,
+    typer.Option(
+        "--connection", metavar="ID", help="The ledger's connection: no pipeline file is needed."
+    ),
+]
+
+
+def drop(
+    region: RegionName,
+    apply: Apply = False,
+    why: Why = "by hand",
+    conn_id: OfLedger = None,
+    pipelines: PipelinesDir = DAGS,
+    output: Format = Output.table,
+    verbose: Verbose = False,
+) -> None:
+    """Remove all that the ledger has of a region; the target and Kafka's offsets stay.
+
+    A dry run unless --apply is given. The region must be at rest. Checkpoints, dead letters and the
+    record of its resets ARE REMOVED: no rewind is possible afterwards, and `verify` can prove
+    nothing. The target keeps its rows, and the group its offsets in Kafka: a new region goes on
+    from there with start: committed, so a close or a reset must have read them back. A region of
+    the same name that is opened later begins above the epochs and seqs of this one, so that no
+    zombie of it can write.
+
+    A region without a pipeline file is dropped by its name and the connection of its ledger.
+
+    Exits with 16 (REFUSED) when the region is not at rest or never opened, or nobody has read the
+    offsets back since its newest run failed; 15 (SUPERSEDED) when a run began meanwhile.
+
+      tidemark region drop flights
+      tidemark region drop flights --apply --why "moved to another database"
+      tidemark region drop old_flights --connection tidemark_warehouse --apply
+    """
+    name, warehouse = _ledger_of(region, conn_id, pipelines)
+    with spinning("dropping the region" if apply else "looking at what would go"):
+        order = order_of(why, apply=apply)
+        report = drop_region(warehouse, name, order)
+    if output is Output.json:
+        print_json(report)
+        return
+    print_line(f"region {report.region}: {'dropped' if apply else 'drop, dry run'}")
+    size = report.size
+    print_line(f"  epoch {report.epoch}, head {report.head_seq}")
+    print_line(
+        f"  removed     {amount(size.partitions, 'partition')}, {amount(size.batches, 'batch')},"
+        f" {amount(size.dead_letters, 'dead letter')}, and all runs and resets"
+    )
+    print_line(f"  stays       {report.target}, with all its rows")
+    print_line(f"  stays       the offsets of group {report.group} in Kafka")
+    if not apply:
+        print_line(DRY)
+
+
+def rename(
+    region: RegionName,
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The new name.")],
+    apply: Apply = False,
+    why: Why = "by hand",
+    pipelines: PipelinesDir = DAGS,
+    output: Format = Output.table,
+    verbose: Verbose = False,
+) -> None:
+    """Give a region another name; checkpoints, dead letters, target and group stay as they are.
+
+    A dry run unless --apply is given. The region must be at rest; who still works under the old
+    name is fenced by a new epoch. Afterwards write the new name into the pipeline file, and
+    kafka.group with the group's name: a region keeps its group. Until then runs of the old file are
+    refused.
+
+      tidemark region rename flights departures
+      tidemark region rename flights departures --apply
+    """
+    pipeline = find_pipeline(region, pipelines)
+    _refuse_the_name_of_another_file(pipeline.group, new, pipelines)
+    with spinning("renaming the region"):
+        order = order_of(why, apply=apply)
+        report = rename_region(pipeline, connections_of(pipeline), new, order)
+    if output is Output.json:
+        print_json(report)
+        return
+    done = "renamed" if apply else "rename, dry run"
+    print_line(f"region {report.region}: {done} to {report.new}, epoch {report.epoch}")
+    print_line(f"  pipeline file   region: {report.new}")
+    print_line(f"                  kafka: {{group: {report.group}}}")
+    if not apply:
+        print_line(DRY)
+
+
+def _ledger_of(region: str, conn_id: str | None, folder: Path) -> "tuple[str, Connection]":
+    """The region's name and its ledger's connection: as it says, else by the pipeline file."""
+    if conn_id:
+        return region, connection(conn_id)
+    pipeline = find_pipeline(region, folder)
+    return pipeline.region, connections_of(pipeline)[pipeline.warehouse]
+
+
+def _refuse_the_name_of_another_file(group: str, new: str, folder: Path) -> None:
+    """A file with the new name may stand there already, with this region's group."""
+    for other in pipelines_in(folder, []):
+        if other.region == new and other.group != group:
+            raise NameOfAnotherFile(file=other.path, region=new, group=other.group)
 
 
 def list_(
@@ -31,7 +163,7 @@ def list_(
     """
     names = {pipeline.region for pipeline in pipelines_in(pipelines, [])}
     with spinning("looking at the ledgers"):
-        found = [one for looks in _ledgers(conn_id, pipelines) for one in looks.regions()]
+        found = [one for looks in _every_ledger(conn_id, pipelines) for one in looks.regions()]
     if output is Output.json:
         print_json([plain(one) | {"has_file": one.region in names} for one in found])
         return
@@ -75,7 +207,7 @@ def actions(
       tidemark region actions flights -o json
     """
     with spinning("looking at the ledgers"):
-        ledgers = _ledgers(conn_id, pipelines)
+        ledgers = _every_ledger(conn_id, pipelines)
         found = [one for looks in ledgers for one in looks.actions(region, limit)]
     if output is Output.json:
         print_json([plain(one) for one in found])
@@ -89,11 +221,8 @@ def _told(details: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in details.items())
 
 
-def _ledgers(conn_id: str | None, folder: Path) -> "Iterator[Looks]":
+def _every_ledger(conn_id: str | None, folder: Path) -> "Iterator[Looks]":
     """Each ledger once: that of the connection, or those that the pipeline files lead to."""
-    from tidemark.ledger.looks import Looks
-    from tidemark.operations.region import ledger_of
-
     found = (
         [conn_id] if conn_id else [one.for_readers.warehouse for one in pipelines_in(folder, [])]
     )
@@ -102,3 +231,44 @@ def _ledgers(conn_id: str | None, folder: Path) -> "Iterator[Looks]":
             looks = Looks(ledger.engine)
             if looks.ledger_is_there():
                 yield looks
+
+
+def move(
+    region: RegionName,
+    apply: Apply = False,
+    why: Why = "by hand",
+    pipelines: PipelinesDir = DAGS,
+    output: Format = Output.table,
+    verbose: Verbose = False,
+) -> None:
+    """Carry a region over to the consumer group, or the new names of its tables, in its file.
+
+    A dry run unless --apply is given. Write kafka.group or target.table into the pipeline file
+    first. Checkpoints, dead letters and rows stay; whoever still works is fenced by a new epoch,
+    and the group gets the ledger's offsets. A group must be empty and without commits. A table must
+    be the one that the region has published to, under another name or in another schema.
+
+      tidemark region move flights
+      tidemark region move flights --apply --why "groups have a prefix now"
+    """
+    pipeline = find_pipeline(region, pipelines)
+    with spinning("moving the region" if apply else "looking at where it would go"):
+        order = order_of(why, apply=apply)
+        report = move_region(pipeline, connections_of(pipeline), order)
+    if output is Output.json:
+        print_json(report)
+        return
+    print_line(f"region {report.region}: {'moved' if apply else 'move, dry run'}")
+    print_line(f"  epoch       {report.epoch}")
+    print_line(f"  group       {report.group_before} -> {report.group}")
+    print_line(f"  target      {report.target_before} -> {report.target}")
+    if not apply:
+        print_line(DRY)
+
+
+region = typer.Typer(
+    no_args_is_help=True,
+    help="Regions: list, rename, move and drop them, and what was done to them.",
+)
+for verb in (list_, actions, rename, move, drop):
+    region.command(verb.__name__.rstrip("_"), help=flowing(verb.__doc__))(verb)

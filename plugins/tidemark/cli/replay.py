@@ -15,8 +15,7 @@ from tidemark.cli.letter_filter import (
     refuse_unknown_reasons,
 )
 from tidemark.cli.order import DRY, Apply, order_of
-from tidemark.cli.output import Format, Output, Verbose, print_json, print_line
-from tidemark.cli.progress import spinning
+from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, spinning
 from tidemark.cli.project import (
     DAGS,
     PipelinesDir,
@@ -27,6 +26,9 @@ from tidemark.cli.project import (
 )
 from tidemark.model.amount import amount
 from tidemark.model.bounds import MOST
+from tidemark.operations.replay import replay_letters
+from tidemark.operations.replay_batch import replay_batch
+from tidemark.spark.executor import spark_executor
 
 if TYPE_CHECKING:
     from tidemark.operations.replay_batch import BatchReport
@@ -83,10 +85,6 @@ def replay(
       tidemark replay flights --dead-letters --reason OUT_OF_RANGE --since 2026-01-31 --apply
       tidemark replay flights --batch 17 --apply --why "the transform was wrong"
     """
-    from tidemark.operations.replay import replay_letters
-    from tidemark.operations.replay_batch import replay_batch
-    from tidemark.spark.executor import spark_executor
-
     if dead_letters == (batch is not None):
         raise NothingToReplay
     if batch is not None and any((reason, since, until, partition, limit)):

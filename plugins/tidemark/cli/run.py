@@ -1,26 +1,80 @@
-"""`tidemark run`: the same run as in Airflow, without Airflow."""
+"""`tidemark run`: the same run as in Airflow, without Airflow.
+
+Following a run: the bar of `tidemark run` shows how far the ledger is.
+"""
 
 import logging
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.cli.following import followed
 from tidemark.cli.order import whoami
-from tidemark.cli.output import Format, Output, Verbose, print_json, print_line
-from tidemark.cli.progress import moving
+from tidemark.cli.output import Format, Move, Output, Verbose, moving, print_json, print_line
 from tidemark.cli.project import PipelineFile, connections_of, prepare_spark
+from tidemark.errors import TidemarkError
 from tidemark.model.amount import amount
+from tidemark.model.corruption import ACCEPT_CORRUPT
+from tidemark.model.facts import backlog
 from tidemark.model.plain import plain
+from tidemark.operations.opening_facts import ADOPT_GROUP
+from tidemark.operations.region import region_of
+from tidemark.operations.run import TAKE_OVER
+from tidemark.operations.run import run as run_to_its_end
+from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
+from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
+    from tidemark.ledger.ledger import Ledger
     from tidemark.member.job import JobExecutor
     from tidemark.operations.region import Connections
     from tidemark.protocol.close import Closed
-    from tidemark.settings.pipeline import Pipeline
+
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+
+
+@contextmanager
+def followed(pipeline: "Pipeline", connections: "Connections", move: Move) -> Iterator[None]:
+    """While the block runs, the bar shows how far the ledger is; only for a person."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    ended = Event()
+    thread = Thread(target=_follow, args=(pipeline, connections, move, ended), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(LOOK_SECONDS)
+
+
+def _follow(pipeline: "Pipeline", connections: "Connections", move: Move, ended: Event) -> None:
+    with region_of(pipeline, connections) as region:
+        while not ended.wait(LOOK_SECONDS):
+            try:
+                _show_progress(region.ledger, pipeline.region, move)
+            except TidemarkError as error:  # asked again a second later
+                log.debug("progress: %s", error)
+
+
+def _show_progress(ledger: "Ledger", region: str, move: Move) -> None:
+    """Show how many of the open run's offsets are published."""
+    state = ledger.region_state(region)
+    run = ledger.run_at(region, state.epoch) if state else None
+    if state is None or run is None or run.state != "open":
+        return
+    offsets = ledger.merged_checkpoint(region).offsets
+    left = backlog(offsets, ledger.target_offsets(region, state.epoch))
+    move(run.backlog - left, run.backlog, f"{region}: epoch {state.epoch}, batch {state.head_seq}")
 
 
 def run(
@@ -85,12 +139,6 @@ def run(
       tidemark run dags/flights.yaml --max-records 50000 --max-batches 2
       tidemark run dags/flights.yaml -o json | jq .rows
     """
-    from tidemark.model.corruption import ACCEPT_CORRUPT
-    from tidemark.operations.opening_facts import ADOPT_GROUP
-    from tidemark.operations.run import TAKE_OVER
-    from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
-    from tidemark.settings.pipeline import Pipeline
-
     loaded = Pipeline.load(pipeline)
     connections = connections_of(loaded)
     given = {
@@ -121,13 +169,11 @@ def _run(
     bounds: dict[str, int],
     overrides: list[str],
 ) -> "Closed":
-    from tidemark.operations.fit import refuse_unfit
-    from tidemark.operations.run import run as run_to_its_end
-    from tidemark.protocol.open import ACCEPT_CHANGES
-
     limits = replace(pipeline.batch.bounds(), **bounds)
     prepare_spark(pipeline)
     if ACCEPT_CHANGES in overrides:
+        from tidemark.operations.fit import refuse_unfit  # Arrow takes half a second
+
         refuse_unfit(pipeline, connections)
     with moving(f"opening {pipeline.region}") as move, followed(pipeline, connections, move):
         return run_to_its_end(
@@ -149,8 +195,6 @@ def _spark(pipeline: "Pipeline", connections: "Connections", member: int) -> "Jo
 
 def _remarks(pipeline: "Pipeline", connections: "Connections", closed: "Closed") -> list[str]:
     """What was found at open and did not stop the run."""
-    from tidemark.operations.region import region_of
-
     with region_of(pipeline, connections) as region:
         found = region.ledger.run_at(region.name, closed.checkpoint.epoch)
     return found.remarks if found else []

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, print_table
-from tidemark.cli.progress import moving
+from tidemark.cli.output import Format, Output, Verbose, moving, print_json, print_line, print_table
 from tidemark.cli.project import (
     DAGS,
     PipelinesDir,
@@ -16,6 +15,8 @@ from tidemark.cli.project import (
 )
 from tidemark.model.amount import amount
 from tidemark.model.plain import plain
+from tidemark.spark.executor import spark_executor
+from tidemark.verify.verify import verify as proof_of_region
 
 if TYPE_CHECKING:
     from tidemark.operations.drain import ExecutorOf
@@ -58,15 +59,11 @@ def verify(
 
 def executor_of(pipeline: "Pipeline") -> "ExecutorOf":
     """What reads batches again: Spark, with the project's transform."""
-    from tidemark.spark.executor import spark_executor
-
     prepare_spark(pipeline)
     return spark_executor
 
 
 def _verified(pipeline: "Pipeline", last: int | None) -> "Report":
-    from tidemark.verify.verify import verify as proof_of_region
-
     done = 0
     with moving("starting Spark") as move:
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemark.cli.order import DRY, Apply, Why, order_of
-from tidemark.cli.output import Format, Output, Verbose, print_json, print_line
-from tidemark.cli.progress import spinning
+from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, spinning
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 from tidemark.model.amount import amount
+from tidemark.operations.withhold import withhold_batch
 
 if TYPE_CHECKING:
     from tidemark.operations.withhold import WithholdReport
@@ -44,8 +44,6 @@ def withhold(
       tidemark withhold clicks 41
       tidemark withhold clicks 41 --apply --why "rows deleted on request of the user"
     """
-    from tidemark.operations.withhold import withhold_batch
-
     pipeline = find_pipeline(region, pipelines)
     order = order_of(why, apply=apply)
     with spinning("withholding" if apply else "looking at what is not sent"):

@@ -6,9 +6,9 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import Message
 
-from tidemark.decode import Decoded, Decoding, Reason, Rejected
 from tidemark.decode.header_ids import KEY, VALUE, HeaderIds
-from tidemark.decode.outcome import MAX_DETAIL, Refusal
+from tidemark.decode.outcome import MAX_DETAIL, Decoded, Reason, Refusal, Rejected
+from tidemark.decode.port import Decoding
 from tidemark.decode.subset import decoded
 from tidemark.kafka.headers import HeadersOf
 from tidemark.settings.decode import KEY_PREFIX

@@ -10,7 +10,7 @@ from tests.support.commands import tidemark
 from tests.support.terminal import COLOUR, CTRL_C, Terminal
 from tests.support.world import World
 
-from tidemark.cli.watching import Pace
+from tidemark.cli.status import Pace
 
 
 def test_a_terminal_shows_the_region_live(region: World) -> None:

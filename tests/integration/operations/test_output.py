@@ -10,7 +10,7 @@ from tests.support.produce import good, produce
 from tests.support.sent import another_sends, sent_to
 from tests.support.world import World
 
-from tidemark.cli.check_output import output_findings
+from tidemark.cli.check_kafka import output_findings
 from tidemark.model.output import Topics
 from tidemark.operations.measures import Measures
 from tidemark.operations.metrics import metrics_of
@@ -222,7 +222,7 @@ def status(world: World) -> OutputStatus | None:
 
 def test_check_looks_at_the_topic(world: World, sink: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """B9, B16: it is there, and may be written."""
-    connection = "tidemark.cli.check_output.connection"
+    connection = "tidemark.cli.check_kafka.connection"
     monkeypatch.setattr(connection, lambda conn_id: world.connections[conn_id])
     world.settings["output"] = {"topic": sink}
     found = list(output_findings(world.pipeline))
@@ -237,7 +237,7 @@ def test_check_compares_what_the_topics_take(
     world: World, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """G99: what Kafka took where it is read, as rows and as dead letters, which are larger."""
-    connection = "tidemark.cli.check_output.connection"
+    connection = "tidemark.cli.check_kafka.connection"
     monkeypatch.setattr(connection, lambda conn_id: world.connections[conn_id])
     for limit, states in [
         ({"max.message.bytes": "1000"}, ["warned", "warned"]),

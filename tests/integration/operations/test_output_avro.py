@@ -12,7 +12,7 @@ from tests.support.registry import TestRegistry, registry
 from tests.support.sent import sent_to
 from tests.support.world import World
 
-from tidemark.cli.check_output import output_findings
+from tidemark.cli.check_kafka import output_findings
 from tidemark.decode.errors import RegistryFailed, RegistryGaveNoId, RowSchemaNotTaken
 from tidemark.encode.errors import ValueNotOfAvro
 from tidemark.protocol.errors import RunUnfinished
@@ -155,7 +155,7 @@ def test_check_asks_the_registry(
 ) -> None:
     """B9, B16"""
     connections: dict[str, Any] = dict(region.connections)
-    monkeypatch.setattr("tidemark.cli.check_output.connection", lambda name: connections[name])
+    monkeypatch.setattr("tidemark.cli.check_kafka.connection", lambda name: connections[name])
     assert [one.state for one in output_findings(region.pipeline)] == ["ok"] * 3
     connections[NAME] = replace(connections[NAME], host="http://127.0.0.1:9")
     assert [one.state for one in output_findings(region.pipeline)] == ["ok", "failed", "ok"]

@@ -20,7 +20,7 @@ from tests.support.produce import good, produce
 from tests.support.sent import SentRecord, another_sends, sent_to
 from tests.support.world import World, dump
 
-from tidemark.cli.check_output import output_findings
+from tidemark.cli.check_kafka import output_findings
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka.errors import OutputRecordInvalid, OutputTopicMissing
 from tidemark.ledger.actions import Order
@@ -351,7 +351,7 @@ def test_the_topic_must_be_there_and_check_looks_at_it(
 ) -> None:
     """B16: before anything is written."""
     monkeypatch.setattr(
-        "tidemark.cli.check_output.connection", lambda conn_id: both.connections[conn_id]
+        "tidemark.cli.check_kafka.connection", lambda conn_id: both.connections[conn_id]
     )
     assert [one.state for one in output_findings(both.pipeline)] == ["ok", "warned", "ok"]
     both.settings["dead_letters"]["topic"] = "nowhere"

@@ -7,7 +7,7 @@ from sqlalchemy import Engine
 from tests.support.desk import TOPIC
 from tests.support.shop import Shop
 
-from tidemark.cli.check_region import Looked
+from tidemark.cli.check_job import Looked
 from tidemark.ledger.errors import KeyTextsChanged
 from tidemark.model.bounds import Bounds
 from tidemark.protocol.changes import changes

@@ -13,7 +13,7 @@ from tests.support.desk import Desk
 from tests.support.flights_table import COLUMNS, FITTING, TARGET
 from tests.support.shop import Shop
 
-from tidemark.cli.check_target import target_findings
+from tidemark.cli.check_postgres import target_findings
 from tidemark.cli.findings import State
 from tidemark.errors import Refused
 from tidemark.local.postgres import ADMIN
