@@ -106,13 +106,13 @@ def test_without_a_backend_nothing_is_looked_up(
     connections: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B22: neither ledger nor connections are asked, and the operator has nothing to tell."""
-    from tidemark.airflow import lineage
+    from tidemark.airflow import operator
 
     monkeypatch.delenv("OPENLINEAGE_URL", raising=False)
-    assert lineage.seen("no such file", {}, counts=True) is None
-    assert lineage.told(None) is None
+    assert operator.seen("no such file", {}, counts=True) is None
+    assert operator.told(None) is None
     monkeypatch.setitem(sys.modules, "airflow.providers.openlineage.conf", None)
-    assert lineage.is_wanted() is False
+    assert operator.is_wanted() is False
 
 
 def test_what_cannot_be_looked_up_fails_nothing(
@@ -122,19 +122,19 @@ def test_what_cannot_be_looked_up_fails_nothing(
     from airflow.sdk.exceptions import AirflowTaskTimeout
     from tests.dags.conftest import PROJECT
 
-    from tidemark.airflow import lineage
+    from tidemark.airflow import operator
 
     monkeypatch.setenv("OPENLINEAGE_URL", "http://127.0.0.1:1")
     context = {"ti": SimpleNamespace(dag_id="flights", run_id="x")}
     path = str(PROJECT / "dags" / "flights.yaml")
-    assert lineage.seen(path, context, counts=True) is None
+    assert operator.seen(path, context, counts=True) is None
     assert "the lineage is not told" in caplog.text
 
     def late(*_: object) -> None:
         raise AirflowTaskTimeout
 
-    monkeypatch.setattr(lineage, "resolve", late)
-    assert lineage.seen(path, context, counts=True) is None
+    monkeypatch.setattr(operator, "resolve", late)
+    assert operator.seen(path, context, counts=True) is None
 
 
 def test_names_of_servers() -> None:

@@ -319,7 +319,7 @@ def test_a_connection_that_nobody_defined_is_named(
 
 
 def test_every_error_with_an_exit_code_of_its_own_is_final() -> None:
-    from tidemark.airflow.failures import names_by_exit_code
+    from tidemark.airflow.results import names_by_exit_code
 
     names = names_by_exit_code()
     assert names[10] == "FENCED"

@@ -1,7 +1,7 @@
 """Airflow: the operator, the task group and the DAG factories."""
 
 from tidemark.airflow.by_hand import replay_dag, reset_dag
-from tidemark.airflow.forms import run_params
+from tidemark.airflow.dag import run_params
 from tidemark.airflow.group import pipeline_dag, pipeline_task_group
 from tidemark.airflow.on_data import on_data
 from tidemark.airflow.operator import DrainOperator

@@ -1,18 +1,155 @@
-"""Factories of the DAGs that a person starts by hand: a reset, a replay."""
+"""Factories of the DAGs that a person starts by hand: a reset, a replay.
 
+Replays by hand: the command line in a child of the task, for a replay needs Spark.
+"""
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from airflow.sdk import DAG
+import psutil
+from airflow.providers.standard.operators.python import PythonOperator
+from airflow.sdk import DAG, get_current_context
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from tidemark.airflow.dag import TOOLS, dag_of, described, step
-from tidemark.airflow.docs import replay_doc, reset_doc
-from tidemark.airflow.forms import replay_params, reset_params
-from tidemark.airflow.replays import ReplayOperator, replay_by_hand
+from tidemark.airflow import results
+from tidemark.airflow.child import python, secrets
+from tidemark.airflow.dag import (
+    TOOLS,
+    dag_of,
+    described,
+    replay_doc,
+    replay_params,
+    reset_doc,
+    reset_params,
+    step,
+    who,
+)
+from tidemark.airflow.results import keep_code, names_by_exit_code
 from tidemark.airflow.tasks import reset_by_hand, target_assets
+from tidemark.kafka.child import without_airflow
 from tidemark.settings.described import Role
 from tidemark.settings.pipeline import Pipeline
+
+log = logging.getLogger("tidemark.airflow.tasks")
+
+PROGRAM = ("-m", "tidemark")
+OPTIONS = ("since", "until", "partition", "limit")
+"""Of the form and of the command alike."""
+
+
+_children: list[subprocess.Popen[str]] = []
+"""Of this task: one while it waits, and none else."""
+
+
+class ReplayOperator(PythonOperator):  # type: ignore[misc]
+    """Replays in a child, which ends with the task: nothing is published after it."""
+
+    def on_kill(self) -> None:
+        """Leave no process of the child; Airflow calls this in the midst of the task."""
+        for child in _children:
+            _end(child)
+
+
+def replay_by_hand(path: str) -> results.Result:
+    """Replay dead letters or one batch, or say what that would do; keep the report.
+
+    A run that is cleared does it again: it finds what is still a dead letter, or makes the same
+    rows of the same batch.
+    """
+    context, pipeline = get_current_context(), Pipeline.load(path)
+    own = secrets(pipeline) | python(pipeline) | {"LOGNAME": who(context)}
+    report = _answer([*arguments(path, context["params"])], without_airflow() | own)
+    for line in results.replay_lines(report):
+        log.info("%s", line)
+    return report
+
+
+def arguments(path: str, form: Mapping[str, Any]) -> Iterator[str]:
+    """What the command line is told."""
+    yield from (
+        "replay",
+        str(Path(path).resolve()),
+        "--output",
+        "json",
+        "--why",
+        form["why"] or "by hand",
+    )
+    if form["batch"] is None:
+        yield "--dead-letters"
+    else:
+        yield from ("--batch", str(form["batch"]))
+    for reason in (form["reasons"] or "").replace(",", " ").split():
+        yield from ("--reason", reason)
+    for name in OPTIONS:
+        if form[name] is not None:
+            yield from (f"--{name}", str(form[name]))
+    if form["apply"]:
+        yield "--apply"
+
+
+def _answer(command: list[str], environment: Mapping[str, str]) -> results.Result:
+    """What the child has printed; what it tells on the way is the task's log.
+
+    Whatever ends the wait, as the task's time-out, ends the child before it goes on.
+
+    Raises:
+        AirflowFailException: it failed, and no retry can help.
+        AirflowException: it failed otherwise.
+    """
+    with TemporaryDirectory() as folder:  # which has no .tidemark
+        child = subprocess.Popen(  # noqa: S603 -- a text of the form is one argument
+            [sys.executable, *PROGRAM, *command],
+            cwd=folder,
+            env=dict(environment),
+            stdout=(Path(folder) / "answer").open("wb"),
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with child, _ending_with_task(child):
+            last = "it said nothing"
+            for line in child.stderr or ():
+                last = line.rstrip() or last
+                log.info("%s", last)
+        answer = (Path(folder) / "answer").read_text()
+    if child.returncode == 0:
+        report: results.Result = json.loads(answer)
+        return report
+    if name := names_by_exit_code().get(child.returncode):
+        keep_code(name)
+        raise AirflowFailException(last)
+    raise AirflowException(last)
+
+
+@contextmanager
+def _ending_with_task(child: "subprocess.Popen[str]") -> Iterator[None]:
+    """Who stops waiting for the child ends it: it would publish behind the task's back."""
+    _children.append(child)
+    try:
+        yield
+    except BaseException:
+        _end(child)
+        raise
+    finally:
+        _children.remove(child)
+
+
+def _end(child: "subprocess.Popen[str]") -> None:
+    """SIGKILL, first to the process that publishes: what it has not committed never stands."""
+    with suppress(psutil.NoSuchProcess):
+        tree = psutil.Process(child.pid).children(recursive=True)
+        child.kill()
+        for process in tree:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+
 
 RESET_TIMEOUT = timedelta(hours=6)
 """By hand: a rewind removes all rows since a checkpoint in one statement."""

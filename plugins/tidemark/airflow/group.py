@@ -13,11 +13,18 @@ from typing import Any
 
 from airflow.sdk import DAG, TaskGroup, TriggerRule
 
-from tidemark.airflow.dag import RETRIES, Params, dag_of, described, per_task, step, step_timeout
-from tidemark.airflow.docs import pipeline_doc
-from tidemark.airflow.forms import run_params
-from tidemark.airflow.lineage import CloseOperator
-from tidemark.airflow.operator import DrainOperator
+from tidemark.airflow.dag import (
+    RETRIES,
+    Params,
+    dag_of,
+    described,
+    per_task,
+    pipeline_doc,
+    run_params,
+    step,
+    step_timeout,
+)
+from tidemark.airflow.operator import CloseOperator, DrainOperator
 from tidemark.airflow.tasks import (
     close_run,
     open_run,

@@ -1,5 +1,9 @@
-"""DrainOperator: one member of a run, started through spark-submit."""
+"""DrainOperator: one member of a run, started through spark-submit.
 
+Lineage told to OpenLineage, through Airflow's provider; nothing without it.
+"""
+
+import logging
 import os
 import shutil
 import signal
@@ -7,6 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -14,14 +19,15 @@ from uuid import uuid4
 import psutil
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tidemark.airflow.child import PACKAGE, emptied, python, secrets
+from tidemark.airflow.credentials import resolve
+from tidemark.airflow.dag import RegionLink
 from tidemark.airflow.errors import DeployModeIsCluster, SecretAmongArguments, SubmitNotPrepared
-from tidemark.airflow.failures import as_airflow_failure, keep_code, names_by_exit_code
-from tidemark.airflow.lineage import seen, told
-from tidemark.airflow.link import RegionLink
+from tidemark.airflow.results import as_airflow_failure, keep_code, names_by_exit_code
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.archive import OPTIONS, with_archive
 from tidemark.spark.cluster import SECRET
@@ -29,7 +35,116 @@ from tidemark.spark.errors import JvmEnded
 from tidemark.tracing.traced import for_child
 
 if TYPE_CHECKING:
-    from tidemark.operations.lineage import Lineage
+    from tidemark.operations.lineage import Dataset, Lineage
+
+
+log = logging.getLogger(__name__)
+
+
+class CloseOperator(PythonOperator):  # type: ignore[misc]
+    """The close task: it tells what its run has read and written, with counts."""
+
+    _lineage: "Lineage | None" = None
+
+    def execute(self, context: Context) -> Any:
+        """Close the run, then look up its lineage."""
+        closed = super().execute(context)
+        self._lineage = seen(self.op_args[0], context, counts=True)
+        return closed
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """What Airflow's provider asks for."""
+        return told(self._lineage)
+
+
+def seen(path: str, context: Context, *, counts: bool) -> "Lineage | None":
+    """The lineage of this DAG run, while connections can be asked; None if nobody wants it.
+
+    Nothing fails by it, not even by a task's time-out.
+    """
+    if not is_wanted():
+        return None
+    from tidemark.operations.lineage import lineage_of
+
+    pipeline, ti = Pipeline.load(path), context["ti"]
+    try:
+        run_id = f"{ti.dag_id}/{ti.run_id}"
+        return lineage_of(pipeline, resolve(pipeline), run_id, counts=counts)
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        log.warning("the lineage is not told: %s: %s", type(error).__name__, error)
+        return None
+
+
+def is_wanted() -> bool:
+    """Whether Airflow's provider is installed, and configured to send anything."""
+    try:
+        if find_spec("airflow.providers.openlineage") is None:
+            return False
+        from airflow.providers.openlineage.conf import is_disabled
+
+        return not is_disabled()
+    except ImportError:
+        return False
+
+
+def told(lineage: "Lineage | None") -> Any:
+    """The same in the provider's own terms; None if it is not known."""
+    if lineage is None:
+        return None
+    from airflow.providers.openlineage.extractors import OperatorLineage
+
+    return OperatorLineage(
+        inputs=[_input(one) for one in lineage.topics],
+        outputs=[_output(one, lineage) for one in lineage.tables],
+    )
+
+
+def _input(one: "Dataset") -> Any:
+    from openlineage.client.event_v2 import InputDataset
+    from openlineage.client.facet_v2 import input_statistics_input_dataset as statistics
+
+    counted: dict[str, Any] = {}
+    if one.count is not None:
+        counted["inputStatistics"] = statistics.InputStatisticsInputDatasetFacet(one.count)
+    return InputDataset(one.namespace, one.name, counted, facets=_schema(one))
+
+
+def _output(one: "Dataset", lineage: "Lineage") -> Any:
+    from openlineage.client.event_v2 import OutputDataset
+    from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
+
+    counted: dict[str, Any] = {}
+    if one.count is not None:
+        counted["outputStatistics"] = statistics.OutputStatisticsOutputDatasetFacet(one.count)
+    facets = _schema(one) | _column_lineage(one, lineage)
+    return OutputDataset(one.namespace, one.name, counted, facets=facets)
+
+
+def _schema(one: "Dataset") -> dict[str, Any]:
+    from openlineage.client.facet_v2 import schema_dataset as schema
+
+    fields = [schema.SchemaDatasetFacetFields(*column) for column in one.columns.items()]
+    return {"schema": schema.SchemaDatasetFacet(fields=fields)} if fields else {}
+
+
+def _column_lineage(one: "Dataset", lineage: "Lineage") -> dict[str, Any]:
+    from openlineage.client.facet_v2 import column_lineage_dataset as columns
+
+    as_it_is = columns.Transformation("DIRECT", "IDENTITY")
+    found = {
+        name: columns.Fields(
+            [
+                columns.InputField(topic.namespace, topic.name, name, [as_it_is])
+                for topic in lineage.topics
+            ]
+        )
+        for name in lineage.made_of
+        if name in one.columns
+    }
+    return {"columnLineage": columns.ColumnLineageDatasetFacet(fields=found)} if found else {}
+
 
 LOG4J = PACKAGE / "spark" / "log4j2.properties"
 WORDS, LOGS = "TIDEMARK_SPARK_LOG", "TIDEMARK_SPARK_LOGS"

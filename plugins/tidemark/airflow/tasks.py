@@ -1,25 +1,99 @@
-"""Tasks: open, close, reset, verdict, as Airflow runs them; only a running one imports clients."""
+"""Tasks: open, close, reset, verdict, as Airflow runs them; only a running one imports clients.
+
+Events: what is told of a target to the DAGs that are scheduled on it.
+"""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, Context, get_current_context
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
-from tidemark.airflow import events, results
+from tidemark.airflow import results
 from tidemark.airflow.credentials import resolve
+from tidemark.airflow.dag import BOUNDS, OVERRIDES, REWIND_OVERRIDES, who
 from tidemark.airflow.errors import AssetOfNoTarget
-from tidemark.airflow.failures import as_airflow_failure
-from tidemark.airflow.forms import BOUNDS, OVERRIDES, REWIND_OVERRIDES, who
+from tidemark.airflow.results import as_airflow_failure
 from tidemark.errors import RunNotDone, Superseded
 from tidemark.model.batch import ONLY
 from tidemark.model.bounds import Bounds
 from tidemark.model.plain import plain
 from tidemark.settings.pipeline import Pipeline
 
+if TYPE_CHECKING:
+    from tidemark.ledger.looks import Counted
+    from tidemark.operations.reset_report import ResetReport
+    from tidemark.protocol.close import Closed
+
+
 log = logging.getLogger(__name__)
+
+Extra = dict[str, Any]
+
+
+def newest(context: Context, asset: Asset) -> Extra:
+    """What the newest event says; nothing if there is none.
+
+    Airflow is asked, for it knows what was sent: a run that failed published and told nobody.
+    """
+    try:
+        found = context["inlet_events"][asset].ascending(False).limit(1)
+        return dict(found[0].extra) if len(found) else {}
+    except AirflowRuntimeError as error:
+        log.warning("the newest event is unknown, so one is sent: %s", error)
+        return {}
+
+
+def send(context: Context, assets: Sequence[Asset], extra: Extra | None) -> None:
+    """Send one event for each if the task ends well; none without extra."""
+    if extra is None:
+        # Airflow sends one for each outlet of a task, whether or not it was given an extra.
+        context["ti"].task.outlets = []
+    else:
+        for asset in assets:
+            context["outlet_events"][asset].extra = extra
+
+
+def published(closed: "Closed", after_seq: int, counted: "Counted") -> Extra:
+    """The target holds the batches after `after_seq` up to `seq`: so many rows and dead letters."""
+    at = closed.checkpoint
+    return {
+        "kind": "published",
+        "region": at.region,
+        "epoch": at.epoch,
+        "after_seq": after_seq,
+        "seq": at.seq,
+        "batches": counted.batches,
+        "rows": counted.rows,
+        "dead_letters": counted.dead_letters,
+        "offsets": plain(at.offsets),
+    }
+
+
+def rewound(report: "ResetReport", told: Extra) -> Extra | None:
+    """Batches after `seq` are gone from the target; None where nothing was removed.
+
+    None too where the newest event, `told`, says so: a task that is cleared reports again.
+    """
+    back = report.removed
+    if back is None or not report.applied:
+        return None
+    if (told.get("kind"), told.get("epoch")) == ("rewound", report.epoch):
+        return None
+    return {
+        "kind": "rewound",
+        "region": report.region,
+        "epoch": report.epoch,
+        "from_seq": report.head_seq,
+        "seq": report.to_seq,
+        "batches_removed": back.batches,
+        "rows_removed": back.rows,
+        "dead_letters_removed": back.dead_letters,
+        "offsets": plain(report.offsets),
+    }
+
 
 STEPS = ("drain", "verdict")
 """What tells an open what its epoch is for."""
@@ -74,11 +148,11 @@ def close_run(path: str) -> results.Result:
     extra = None
     with as_airflow_failure(RunNotDone):
         closed = operation.close_run(pipeline, connections, run_id=_run_id(context))
-        after_seq = int(events.newest(context, assets[0]).get("seq", 0))
+        after_seq = int(newest(context, assets[0]).get("seq", 0))
         if closed.checkpoint.seq != after_seq:
             counted = operation.counted_after(pipeline, connections, after_seq)
-            extra = events.published(closed, after_seq, counted)
-    events.send(context, assets, extra)
+            extra = published(closed, after_seq, counted)
+    send(context, assets, extra)
     result = results.of_close(closed)
     _tell(results.close_lines(pipeline.into, result))
     return result
@@ -144,7 +218,7 @@ def reset_by_hand(path: str) -> results.Result:
             request_id=_run_id(context),
         )
     assets = target_assets(pipeline)
-    events.send(context, assets, events.rewound(report, events.newest(context, assets[0])))
+    send(context, assets, rewound(report, newest(context, assets[0])))
     _tell(results.reset_lines(pipeline.into, report))
     return results.of_reset(pipeline.into, report)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemark.decode import avro_bytes as raw
+from tidemark.decode import avro_bytes
 from tidemark.decode.avro_bytes import index_at
 from tidemark.decode.avro_types import conversion
 from tidemark.decode.exact import Convert, same
@@ -16,14 +16,14 @@ Read = Callable[[bytes, int], tuple[Any, int]]
 """From a value and a place in it to what stands there and the place after it."""
 
 PLAIN: dict[str, Read] = {
-    "null": raw.null_at,
-    "boolean": raw.boolean_at,
-    "int": raw.int_at,
-    "long": raw.long_at,
-    "float": raw.float_at,
-    "double": raw.double_at,
-    "bytes": raw.bytes_at,
-    "string": raw.text_at,
+    "null": avro_bytes.null_at,
+    "boolean": avro_bytes.boolean_at,
+    "int": avro_bytes.int_at,
+    "long": avro_bytes.long_at,
+    "float": avro_bytes.float_at,
+    "double": avro_bytes.double_at,
+    "bytes": avro_bytes.bytes_at,
+    "string": avro_bytes.text_at,
 }
 
 
@@ -40,7 +40,7 @@ def plain(schema: Any, to: pa.DataType | None, where: str) -> Read:
     """
     read = _bare(schema)
     if to is None:
-        return raw.bytes_at if schema["type"] == "string" else read
+        return avro_bytes.bytes_at if schema["type"] == "string" else read
     if schema["type"] == "null":
         return read
     convert = conversion(schema, to)
@@ -61,7 +61,7 @@ def _bare(schema: Any) -> Read:
 
 
 def _fixed(size: int, data: bytes, at: int) -> tuple[bytes, int]:
-    return raw.sized(data, at, size)
+    return avro_bytes.sized(data, at, size)
 
 
 def _enum(symbols: list[str], data: bytes, at: int) -> tuple[str, int]:
