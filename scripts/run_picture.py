@@ -11,8 +11,7 @@ from tidemark.cli.project import connection
 from tidemark.ledger.looks import Looks
 from tidemark.ledger.timeline import Timeline
 from tidemark.operations.region import ledger_of
-from tidemark.page.newest_runs import newest
-from tidemark.page.picture import STYLE, drawn
+from tidemark.page.region import STYLE, drawn, newest
 from tidemark.settings.connections import Connection
 
 

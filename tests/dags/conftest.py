@@ -102,7 +102,7 @@ def client(bag: "DagBag") -> Iterator["TestClient"]:
         patch.setenv(
             "AIRFLOW_CONN_TIDEMARK_KAFKA", json.dumps({"conn_type": "kafka", "extra": kafka})
         )
-        patch.setattr("tidemark.page.credentials.PATIENCE", 1)
+        patch.setattr("tidemark.page.asking.PATIENCE", 1)
         patch.setattr("tidemark.page.asking.SHARED_SECONDS", 0)  # a test asks after each change
         fill_metadata(bag)
         yield TestClient(create_app(apps="core"), base_url=HERE)

@@ -227,7 +227,7 @@ def test_a_connection_of_airflows_database_is_found(
     from airflow.models.connection import Connection
     from airflow.utils.session import create_session
 
-    from tidemark.page.credentials import connection
+    from tidemark.page.asking import connection
 
     monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")  # as the api-server sets it
     with create_session() as session:

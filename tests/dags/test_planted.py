@@ -71,7 +71,7 @@ def keep(run: Any, task_id: str, value: Any, second: int, session: Any) -> None:
 
 def told_of(run: Any, session: Any) -> tuple[str, str] | None:
     """What the pages take from it."""
-    from tidemark.page.kept_errors import first_errors
+    from tidemark.page.regions import first_errors
 
     return first_errors([run.id], session).get(run.id)
 
@@ -189,30 +189,30 @@ def test_whatever_a_dag_carries_every_page_of_everybody_lives(
 def test_of_dags_without_our_mark_nothing_is_loaded(
     client: "TestClient", session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tidemark.page import carried
+    from tidemark.page import regions
 
     stranger, loaded = planted(json.dumps({"other": "x"})), []
-    texts = carried._texts
+    texts = regions._texts
 
     def watched(*asked: Any) -> Iterator[tuple[str, str]]:
         for dag_id, text in texts(*asked):
             loaded.append(dag_id)
             yield dag_id, text
 
-    monkeypatch.setattr(carried, "_texts", watched)
-    monkeypatch.setattr(carried, "_KNOWN", {})
-    found = carried.carried(session)
+    monkeypatch.setattr(regions, "_texts", watched)
+    monkeypatch.setattr(regions, "_KNOWN", {})
+    found = regions.carried(session)
     assert "flights" in found
     assert {*loaded} == {*found} | {one for one in loaded if one.startswith("planted_")}
     assert stranger not in {*loaded, *found}
     loaded.clear()
-    assert carried.carried(session) == found
+    assert regions.carried(session) == found
     assert loaded == []
 
 
 @pytest.mark.parametrize("size", [10, 10**8])
 def test_a_dag_that_airflow_has_compressed_is_read_as_far_as_that_is_bounded(size: int) -> None:
-    from tidemark.page.carried import _unpacked
+    from tidemark.page.regions import _unpacked
 
     whole = b"x" * size
     assert _unpacked(zlib.compress(whole)) == ("x" * size if size == 10 else "")

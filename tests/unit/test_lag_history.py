@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from tidemark.ledger.past import PastReset, TimedBatch
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import Run
-from tidemark.page.lag_history import NAMED, POINTS, LagHistory, Past, lag_history
+from tidemark.page.lags import NAMED, POINTS, LagHistory, Past, lag_history
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from tidemark.ledger.past import ReasonCount, ShownLetter
-from tidemark.page.html import page
-from tidemark.page.letters import MOST_SHOWN, fitting, readable, shown
+from tidemark.page.html import MOST_SHOWN, fitting, page, readable, shown
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOSTILE = b'"><script>alert(1)</script>'

@@ -10,11 +10,9 @@ from tests.support.said import said
 
 from tidemark.errors import TidemarkError, Unreachable, by_code
 from tidemark.ledger.past import DAY_PARTS, Standing
-from tidemark.page.html import page
-from tidemark.page.log_error import error_in, remedy
+from tidemark.page.html import page, rate, sparkline
 from tidemark.page.seen import AirflowRun, SeenRegion, UnreadFile
-from tidemark.page.sparkline import rate, sparkline
-from tidemark.page.verdict import Level, verdict
+from tidemark.page.verdict import Level, error_in, remedy, verdict
 from tidemark.settings.described import Described, Role
 from tidemark.settings.pipeline import Pipeline
 

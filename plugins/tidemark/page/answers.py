@@ -1,9 +1,12 @@
 """What is asked of ledgers and of Kafka for the pages, by name: it runs in a helper process.
 
 Airflow is not imported here, and its api-server does not import this.
+
+What a reset or a rewind would do, asked from the page: a dry run, which writes nothing.
 """
 
 import json
+import logging
 from collections.abc import Callable
 from time import time  # noqa: TID251 - an age is shown, nothing is decided by it
 from typing import Any
@@ -12,18 +15,40 @@ from tidemark.errors import TidemarkError
 from tidemark.ledger.timeline import Timeline
 from tidemark.operations.health import health_of
 from tidemark.operations.region import ledger_of, region_of
+from tidemark.operations.reset_report import ResetReport
+from tidemark.operations.reset_report import dry_run as dry_run_to_head
+from tidemark.operations.rewind import RewindOrder, rewind_region, seq_of
 from tidemark.operations.unread import oldest_age
-from tidemark.page.charts import charts, past
-from tidemark.page.dry_run import dry_run
-from tidemark.page.given import PATIENCE, Given, connection, connections_of
-from tidemark.page.html import age, page
-from tidemark.page.lags import lags
+from tidemark.page.html import age, fitting, page, readable
+from tidemark.page.lags import charts, lags, past
 from tidemark.page.ledgers import impatient, next_offsets, standings
-from tidemark.page.letters import fitting, readable
-from tidemark.page.question import Answer, Question
+from tidemark.page.question import PATIENCE, Answer, Given, Question, connection, connections_of
 from tidemark.page.region import RegionView, region_view
 from tidemark.page.seen import SeenRegion
 from tidemark.page.verdict import verdict
+from tidemark.protocol.destination import destination
+
+STATEMENT_SECONDS = 20
+"""Rows of the target are counted."""
+
+log = logging.getLogger(__name__)
+
+
+def dry_run(seen: SeenRegion, to: str, given: Given) -> ResetReport:
+    """The report of `tidemark reset NAME --to PLACE`, but no record is read from Kafka.
+
+    Raises:
+        TidemarkError: it would be refused, or something can't be asked.
+    """
+    place = destination(to)
+    with region_of(seen.pipeline, connections_of(given, seen.pipeline)) as region:
+        impatient(region.ledger, STATEMENT_SECONDS)
+        region.broker.ping(PATIENCE)
+        if place is None:
+            return dry_run_to_head(region)[1]
+        order = RewindOrder("page", "dry run", (), None, log.info, is_look=True)
+        return rewind_region(region, seq_of(region, place), order, apply=False)
+
 
 Regions = tuple[SeenRegion, ...]
 

@@ -12,12 +12,11 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from tidemark.errors import TidemarkError
 from tidemark.page.asking import Busy, airflow, airflow_log, airflow_shared, look, look_alone
-from tidemark.page.failure import failure, may_read_logs, may_try_reset
+from tidemark.page.failure import failure, may_read_logs, may_try_reset, told
 from tidemark.page.html import HEADERS, STATIC, page, static
 from tidemark.page.question import Answer, Question
 from tidemark.page.regions import kept, seen_regions
 from tidemark.page.seen import SeenRegion
-from tidemark.page.told import told
 from tidemark.settings.described import Role
 
 DRY_RUN_SECONDS = 25

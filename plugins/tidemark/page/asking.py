@@ -4,25 +4,64 @@ Its own threads and its event loop are left alone: there are few threads of ours
 queues, and who finds a queue full is told to come again. Airflow's database is asked by some of
 them, in sessions that end before anything else is asked. Ledgers and Kafka are asked by helper
 processes, each with a deadline. One answer is shared by all who ask the same, for some seconds.
+
+Connections as the api-server knows them, from whichever secrets backend Airflow uses.
 """
 
 import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future
+from dataclasses import replace
 from queue import Full, Queue
 from threading import Lock, Thread, Timer, local
 from time import monotonic
 from typing import Any, TypeVar
 
+from airflow.sdk import Connection as AirflowConnection
+from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowException
 from airflow.utils.session import create_session
 from sqlalchemy.orm import Session
 
-from tidemark.page.credentials import resolved
-from tidemark.page.errors import HelperFailed, LookTooLong
-from tidemark.page.question import Answer, Question, answer_in, asked
+from tidemark.errors import TidemarkError
+from tidemark.page.errors import ConnectionNotOnServer, HelperFailed, LookTooLong
+from tidemark.page.question import PATIENCE, Answer, Question, answer_in, asked
+from tidemark.settings.connections import Connection
+
+
+def connection(conn_id: str) -> Connection:
+    """The connection; one of Postgres gives up soon, as a person waits for it.
+
+    Raises:
+        InvalidSettings: Airflow's api-server does not know it, or may not.
+    """
+    try:
+        found = AirflowConnection.get(conn_id)
+    except (AirflowException, PermissionError) as error:
+        has_teams = conf.getboolean("core", "multi_team", fallback=False)
+        raise ConnectionNotOnServer(conn_id=conn_id, has_teams=has_teams) from error
+    return _impatient(Connection.from_airflow(found))
+
+
+def resolved(conn_ids: Iterable[str]) -> dict[str, Connection | TidemarkError]:
+    """Each connection, or why there is none."""
+    found: dict[str, Connection | TidemarkError] = {}
+    for conn_id in conn_ids:
+        try:
+            found[conn_id] = connection(conn_id)
+        except TidemarkError as error:
+            found[conn_id] = error
+    return found
+
+
+def _impatient(found: Connection) -> Connection:
+    if found.conn_type not in ("postgres", "postgresql"):
+        return found
+    return replace(found, extra={**found.extra, "connect_timeout": PATIENCE})
+
 
 SHARED_SECONDS = 2.0
 """An answer is given so long to all who ask the same."""

@@ -1,4 +1,7 @@
-"""What broke: the error that the first red task of a run ended with, from its log."""
+"""What broke: the error that the first red task of a run ended with, from its log.
+
+What the newest run of a region's reset DAG told: a dry run of it is as green as a rewind.
+"""
 
 import json
 from collections.abc import Iterator
@@ -9,12 +12,14 @@ from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from airflow.models.dag import DagModel
 from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
 from airflow.utils.log.log_reader import TaskLogReader
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from tidemark.page.log_error import error_in, remedy
-from tidemark.page.seen import AirflowRun
+from tidemark.page.seen import AirflowRun, SeenRegion
+from tidemark.page.verdict import error_in, remedy
+from tidemark.settings.described import Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +84,20 @@ def _lines(task: TaskInstance) -> Iterator[str]:
         yield str(event.get("event", ""))
         for detail in event.get("error_detail") or ():
             yield str(detail.get("exc_value", ""))
+
+
+CHARS = 1500
+"""Of a sentence that a task wrote; no more of its result leaves the database."""
+
+
+def told(seen: SeenRegion, session: Session) -> tuple[str, str] | None:
+    """The run and its sentence; None where the user may not read that DAG, or it told nothing."""
+    region, summary = (XComModel.value[name].as_string() for name in ("region", "summary"))
+    newest = session.execute(
+        select(XComModel.run_id, region == seen.name, func.substr(summary, 1, CHARS))
+        .where(XComModel.dag_id == seen.dags.get(Role.reset), XComModel.key == "return_value")
+        .order_by(XComModel.timestamp.desc())
+        .limit(1)
+    ).first()
+    run_id, is_ours, sentence = newest or ("", False, None)
+    return (run_id, sentence or "") if is_ours else None

@@ -13,7 +13,7 @@ from tidemark.ledger.past import Standing
 from tidemark.ledger.timeline import Timeline
 from tidemark.model.offsets import Offsets
 from tidemark.operations.region import ledger_of
-from tidemark.page.given import Given, connection
+from tidemark.page.question import Given, connection
 from tidemark.page.seen import SeenRegion
 from tidemark.postgres.session import configure
 

@@ -1,4 +1,7 @@
-"""A question about regions as it goes to a helper process, and its answer: JSON, a line each."""
+"""A question about regions as it goes to a helper process, and its answer: JSON, a line each.
+
+Connections as they are handed to a helper: each, or why there is none.
+"""
 
 import json
 from collections.abc import Mapping
@@ -7,10 +10,32 @@ from datetime import datetime
 from typing import Any, Self
 
 from tidemark.errors import TidemarkError, retold, told
-from tidemark.page.given import Given
 from tidemark.page.seen import AirflowRun, SeenRegion, UnreadFile
 from tidemark.settings.connections import Connection
 from tidemark.settings.described import Described, Role
+from tidemark.settings.pipeline import Pipeline
+
+PATIENCE = 3
+"""Seconds that a page waits for a server that does not answer."""
+
+Given = Mapping[str, Connection | TidemarkError]
+
+
+def connection(given: Given, conn_id: str) -> Connection:
+    """The connection.
+
+    Raises:
+        InvalidSettings: Airflow's api-server does not know it, or may not.
+    """
+    found = given[conn_id]
+    if isinstance(found, TidemarkError):
+        raise found
+    return found
+
+
+def connections_of(given: Given, pipeline: Pipeline) -> dict[str, Connection]:
+    """All that a look at the region needs; raises as `connection` does."""
+    return {conn_id: connection(given, conn_id) for conn_id in pipeline.connections}
 
 
 @dataclass(frozen=True, slots=True)

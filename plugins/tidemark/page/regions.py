@@ -1,21 +1,206 @@
-"""The regions that a user may see: those of the DAGs that they may read, as Airflow keeps them."""
+"""The regions that a user may see: those of the DAGs that they may read, as Airflow keeps them.
 
-from collections.abc import Iterable
+What DAGs carry of their pipelines, as Airflow keeps it: data of their authors, and bounded.
+
+A DAG is read once a version, and only if it holds our mark: the database looks for that, so nothing
+of other DAGs is loaded.
+
+DAG files that Airflow can't read, by its own database: no file is opened here.
+
+The error that ended a run, as its tasks have kept it: the code alone, which names no data.
+
+Any task of any DAG may write what it likes under that key: only our codes are taken, and what else
+is there never leaves the database, however large.
+"""
+
+import json
+import logging
+import re
+import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import dropwhile
 from typing import Any
 
 from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
 from airflow.models.dag import DagModel
+from airflow.models.dag_version import DagVersion
 from airflow.models.dagrun import DagRun
-from sqlalchemy import func, select
+from airflow.models.errors import ParseImportError
+from airflow.models.serialized_dag import SerializedDagModel
+from airflow.models.xcom import XComModel
+from sqlalchemy import String, cast, func, or_, select
 from sqlalchemy.orm import Session
 
-from tidemark.page.carried import carried
-from tidemark.page.import_errors import Unread, unread_files, unread_of
-from tidemark.page.kept_errors import first_errors
-from tidemark.page.seen import AirflowRun, SeenRegion
-from tidemark.settings.described import Described, Role
+from tidemark.errors import InvalidSettings, by_code
+from tidemark.page.seen import AirflowRun, SeenRegion, UnreadFile
+from tidemark.settings.described import ERROR, MARK, Described, Role
+
+log = logging.getLogger(__name__)
+
+MOST_CHARS = 4 * 2**20
+"""Of a serialized DAG; a longer one is not read."""
+
+_AT_ONCE = 500
+_ESCAPED = json.dumps(MARK)[:-1]
+"""The mark as it stands in a serialized DAG, where the text that a task carries begins."""
+
+_KNOWN: dict[str, tuple[str, tuple[Described, ...]]] = {}
+"""By DAG: the version that was read last, and what it carries."""
+_NONE: tuple[str, tuple[Described, ...]] = ("", ())
+
+
+def carried(session: Session) -> dict[str, tuple[Described, ...]]:
+    """By DAG, what each carries; a DAG that carries nothing is not there."""
+    hashes = _hashes(session)
+    unread = [one for one, known in hashes.items() if _KNOWN.get(one, _NONE)[0] != known]
+    for some in (unread[at : at + _AT_ONCE] for at in range(0, len(unread), _AT_ONCE)):
+        texts = _texts(some, session)
+        found = {dag_id: tuple(_described_in(dag_id, text)) for dag_id, text in texts}
+        _KNOWN.update({dag_id: (hashes[dag_id], found.get(dag_id, ())) for dag_id in some})
+    for gone in _KNOWN.keys() - hashes.keys():
+        del _KNOWN[gone]
+    return {dag_id: _KNOWN[dag_id][1] for dag_id in sorted(hashes) if _KNOWN[dag_id][1]}
+
+
+def _newest(*columns: Any) -> Any:
+    """These columns of each DAG's newest serialized version."""
+    newest = (
+        select(DagVersion.dag_id, func.max(DagVersion.version_number).label("number"))
+        .join(SerializedDagModel, SerializedDagModel.dag_version_id == DagVersion.id)
+        .group_by(DagVersion.dag_id)
+        .subquery()
+    )
+    return (
+        select(*columns)
+        .join(DagVersion, SerializedDagModel.dag_version_id == DagVersion.id)
+        .join(newest, (DagVersion.dag_id == newest.c.dag_id))
+        .where(DagVersion.version_number == newest.c.number)
+    )
+
+
+def _hashes(session: Session) -> dict[str, str]:
+    rows = session.execute(_newest(SerializedDagModel.dag_id, SerializedDagModel.dag_hash))
+    return {row.dag_id: row.dag_hash for row in rows}
+
+
+def _texts(dag_ids: Iterable[str], session: Session) -> Iterator[tuple[str, str]]:
+    """The serialized DAGs that may carry something, one by one; what is too long is left out."""
+    table = SerializedDagModel.__table__.c
+    text, packed = cast(table.data, String), table.data_compressed
+    rows = _newest(table.dag_id, table.id).where(
+        table.dag_id.in_(list(dag_ids)),
+        or_(
+            text.contains(_ESCAPED, autoescape=True) & (func.length(text) <= MOST_CHARS),
+            func.length(packed) <= MOST_CHARS,
+        ),
+    )
+    for dag_id, number in session.execute(rows).all():
+        row = session.execute(select(text, packed).where(table.id == number)).first()
+        for found in (row[0], _unpacked(row[1])) if row else ():
+            if found and _ESCAPED in found:
+                yield dag_id, found
+
+
+def _unpacked(packed: bytes | None) -> str:
+    """With `compress_serialized_dags`; empty if it unpacks to more than is read."""
+    unpacking = zlib.decompressobj()
+    found = unpacking.decompress(packed or b"", MOST_CHARS)
+    return "" if unpacking.unconsumed_tail else found.decode(errors="replace")
+
+
+def _described_in(dag_id: str, text: str) -> Iterator[Described]:
+    """The pipelines that the tasks of a serialized DAG carry."""
+    try:
+        tasks = json.loads(text)["dag"]["tasks"]
+    except (ValueError, KeyError, RecursionError) as error:
+        log.warning("DAG %s can't be read: %s", dag_id, error)
+        return
+    for task in tasks:
+        one = task.get("__var", task).get("doc_json")
+        try:
+            if isinstance(one, str) and (described := Described.from_json(one)):
+                yield described
+        except InvalidSettings as error:
+            log.warning("DAG %s: %s", dag_id, error)
+
+
+_CHARS = 1500
+_READ = 50_000
+"""Of a stack trace, from its end."""
+_MODULE = re.compile(r"^(?:\w+\.)+(?=\w+:)")
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A DAG whose file has an import error."""
+
+    dag_id: str
+    file: str
+    error: str
+
+
+def unread_of(session: Session) -> tuple[Unread, ...]:
+    """All such DAGs."""
+    rows = session.execute(
+        select(
+            DagModel.dag_id,
+            ParseImportError.filename,
+            ParseImportError.stacktrace,
+        ).join(
+            ParseImportError,
+            (DagModel.relative_fileloc == ParseImportError.filename)
+            & (DagModel.bundle_name == ParseImportError.bundle_name),
+        )
+    )
+    return tuple(
+        Unread(dag_id, file, last_words((trace or "")[-_READ:])) for dag_id, file, trace in rows
+    )
+
+
+def unread_files(unread: Iterable[Unread], readable: set[str], user: Any) -> dict[str, UnreadFile]:
+    """Of the DAGs that the user may read, those whose file has an import error.
+
+    The error is told as Airflow tells it: to who may see import errors, and may read all DAGs of
+    the file.
+    """
+    all_of = tuple(unread)
+    may_see = all_of and get_auth_manager().is_authorized_view(
+        access_view=AccessView.IMPORT_ERRORS, user=user
+    )
+    secret = {one.file for one in all_of if not may_see or one.dag_id not in readable}
+    return {
+        one.dag_id: UnreadFile(one.file, None if one.file in secret else one.error)
+        for one in all_of
+        if one.dag_id in readable
+    }
+
+
+def last_words(stacktrace: str) -> str:
+    """The error at the end of a stack trace, without its frames and its module."""
+    lines = stacktrace.strip().splitlines()
+    frames = [number for number, line in enumerate(lines) if line.startswith('  File "')]
+    rest = lines[frames[-1] + 1 :] if frames else lines
+    told = "\n".join(dropwhile(lambda line: line.startswith(" "), rest))
+    return _MODULE.sub("", told)[:_CHARS]
+
+
+def first_errors(dag_run_ids: Iterable[int], session: Session) -> dict[int, tuple[str, str]]:
+    """By the run's id: the task that failed first of those that kept an error, and its code."""
+    codes = {f'"{code}"': code for code in by_code()}  # as JSON, which the database keeps
+    value = cast(XComModel.value, String)
+    kept = session.execute(
+        select(XComModel.dag_run_id, XComModel.task_id, value)
+        .where(
+            XComModel.dag_run_id.in_(list(dag_run_ids)),
+            XComModel.key == ERROR,
+            value.in_(list(codes)),
+        )
+        .order_by(XComModel.timestamp.desc())
+    )
+    return {run: (task_id, codes[code]) for run, task_id, code in kept}
 
 
 @dataclass(frozen=True, slots=True)

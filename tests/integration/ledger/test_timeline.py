@@ -6,7 +6,7 @@ from tests.support.world import World
 
 from tidemark.ledger.timeline import Timeline
 from tidemark.model.offsets import TopicPartition
-from tidemark.page.charts import charts, past
+from tidemark.page.lags import charts, past
 
 
 def timeline(world: World) -> Timeline:

@@ -22,7 +22,7 @@ from tidemark.model.offsets import Span
 from tidemark.operations import held
 from tidemark.operations.errors import RewindWouldLose
 from tidemark.operations.region import region_of
-from tidemark.page.dry_run import dry_run
+from tidemark.page.answers import dry_run
 from tidemark.page.seen import SeenRegion
 from tidemark.protocol.errors import RewindOfLeftTopics
 from tidemark.settings.described import Described, Role
