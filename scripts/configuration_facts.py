@@ -7,8 +7,8 @@ from typing import Any
 
 from scripts.markdown_pieces import assigned, filled, spelled, table
 
-from tidemark.decode import registry_config
-from tidemark.decode.outcome import MAX_VALUE_BYTES
+from tidemark.decode import registry
+from tidemark.decode.port import MAX_VALUE_BYTES
 from tidemark.kafka import admin, config
 from tidemark.member import retire, watch
 from tidemark.model import membership, table_name
@@ -193,13 +193,13 @@ def _postgres() -> str:
 
 
 def _registry() -> str:
-    used = ", ".join(f"`{key}`" for key in registry_config.TAKEN)
+    used = ", ".join(f"`{key}`" for key in registry.TAKEN)
     paragraph = filled(
         f"""Connection type `http`, for [avro](formats-avro.md) and
         [protobuf](formats-protobuf.md): host (which may hold the scheme),
         port, `http` or `https` as schema, login and password. Of its `extra` these keys are used,
         named as confluent-kafka's registry client names them: {used}; others are refused. Where it
-        says nothing Tidemark sets {assigned(registry_config.DEFAULTS)}. A token needs only
+        says nothing Tidemark sets {assigned(registry.DEFAULTS)}. A token needs only
         `bearer.auth.token`."""
     )
     return f"## The registry connection\n\n{paragraph}\n"

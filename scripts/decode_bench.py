@@ -23,7 +23,7 @@ from scripts.flight_formats import in_avro, in_protobuf
 from tidemark.decode import JsonDecoder
 from tidemark.decode.check import Check
 from tidemark.decode.columns import wire_schema
-from tidemark.decode.outcome import MAX_VALUE_BYTES
+from tidemark.decode.port import MAX_VALUE_BYTES
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.records import RECORDS_A_BLOCK

@@ -18,11 +18,9 @@ from google.protobuf.descriptor_pb2 import (
 
 from tidemark.decode import Decoder
 from tidemark.decode.avro import AvroDecoder
-from tidemark.decode.protobuf import ProtobufDecoder
-from tidemark.decode.protobuf_kinds import Described
-from tidemark.decode.protobuf_messages import Messages
+from tidemark.decode.protobuf import Described, Messages, ProtobufDecoder
 from tidemark.decode.protobuf_schema import message_of_set
-from tidemark.decode.written import Written
+from tidemark.decode.registry import Written
 
 NUMBER = 1
 """The id of the schema."""

@@ -15,12 +15,9 @@ from tidemark.decode import Reason
 from tidemark.decode.avro import AvroDecoder
 from tidemark.decode.errors import RegistryGaveNoSchema, SubjectNotKnown
 from tidemark.decode.newest import Asked, newest
-from tidemark.decode.outcome import Refusal
-from tidemark.decode.protobuf import ProtobufDecoder
-from tidemark.decode.protobuf_kinds import Registered
-from tidemark.decode.protobuf_messages import Messages
-from tidemark.decode.registry import SERIALIZED, Registry
-from tidemark.decode.registry_config import registry_config
+from tidemark.decode.port import Refusal
+from tidemark.decode.protobuf import Messages, ProtobufDecoder, Registered
+from tidemark.decode.registry import SERIALIZED, Registry, registry_config
 from tidemark.encode.avro_rows import AvroRows
 from tidemark.local.stack import LocalStack
 from tidemark.settings.fields import arrow_schema

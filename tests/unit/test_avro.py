@@ -12,9 +12,9 @@ from tests.support.registry import framed
 
 from tidemark.decode import Reason
 from tidemark.decode.avro import FEW, AvroDecoder
-from tidemark.decode.outcome import Refusal
 from tidemark.decode.plans import MOST_UNKNOWN
-from tidemark.decode.written import Written
+from tidemark.decode.port import Refusal
+from tidemark.decode.registry import Written
 from tidemark.settings.fields import arrow_schema
 
 

@@ -13,8 +13,7 @@ from tests.unit.test_avro import Known, record, written
 
 from tidemark.decode import Decoding, JsonDecoder, Reason
 from tidemark.decode.avro import AvroDecoder
-from tidemark.decode.debezium import DebeziumDecoder
-from tidemark.decode.unavailable import Unavailable, UnavailableDecoder
+from tidemark.decode.debezium import DebeziumDecoder, Unavailable, UnavailableDecoder
 from tidemark.settings.fields import arrow_schema
 from tidemark.spark.decoders import decoder_of
 

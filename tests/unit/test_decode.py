@@ -9,7 +9,7 @@ from pyarrow import json as arrow_json
 
 from tidemark.decode import JsonDecoder, RawDecoder, Reason
 from tidemark.decode import json as json_module
-from tidemark.decode.outcome import Refusal
+from tidemark.decode.port import Refusal
 from tidemark.settings.fields import arrow_schema
 
 NOON = datetime(2024, 2, 29, 12, tzinfo=UTC)

@@ -253,7 +253,7 @@ def test_too_little_memory_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> Non
     """Another worker may have more, and would make a row of it."""
     from google.protobuf.message import DecodeError
 
-    from tidemark.decode.protobuf_messages import Messages
+    from tidemark.decode.protobuf import Messages
     from tidemark.decode.protobuf_schema import message_of_set
 
     schema = as_set(file(message("M", field("n", "int32"))))

@@ -23,7 +23,7 @@ from tidemark.cli.faults import FileNotWritten, KeyNoColumn, RegistryNotNamed
 from tidemark.cli.init import write_all
 from tidemark.cli.new_pipeline import NewPipeline, mode, upserting
 from tidemark.cli.proposal import proposal
-from tidemark.decode.likeness import Likeness, likeness
+from tidemark.decode.infer import Likeness, likeness
 from tidemark.errors import InvalidSettings
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.transform import TransformKind

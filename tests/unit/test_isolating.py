@@ -7,7 +7,7 @@ import pytest
 from tests.support.protobuf import as_set, entry, field, file, message
 
 from tidemark.decode import Decoded, Decoding, RawDecoder, Reason
-from tidemark.decode.isolating import IsolatingDecoder
+from tidemark.decode.port import IsolatingDecoder
 from tidemark.errors import Unreachable
 from tidemark.settings.fields import arrow_schema
 from tidemark.spark.decoders import decoder_of

@@ -11,9 +11,7 @@ from tests.unit.test_protobuf import Known as KnownMessages
 
 from tidemark.decode import Decoder, Decoding, JsonDecoder, Reason
 from tidemark.decode.avro import AvroDecoder
-from tidemark.decode.protobuf import ProtobufDecoder
-from tidemark.decode.protobuf_kinds import Registered
-from tidemark.decode.protobuf_messages import Messages
+from tidemark.decode.protobuf import Messages, ProtobufDecoder, Registered
 from tidemark.settings.decode import DecodeSettings
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.fingerprint import fingerprint

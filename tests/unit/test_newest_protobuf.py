@@ -8,7 +8,7 @@ from tests.unit.test_protobuf import IMPORTS
 
 from tidemark.decode.errors import SubjectUnreadable, SubjectWithoutField
 from tidemark.decode.newest import Asked, Newest, newest
-from tidemark.decode.written import Written
+from tidemark.decode.registry import Written
 
 LINE = message("Line", field("sku", "string"), field("pieces", "int32"))
 ORDER = message("Order", field("id", "int64"), field("lines", ".t.Line", many=True))

@@ -27,12 +27,10 @@ from tests.support.registry import framed
 
 from tidemark.decode import Decoding, Reason
 from tidemark.decode.errors import DescriptorUnfit
-from tidemark.decode.outcome import Refusal
 from tidemark.decode.plans import MOST, MOST_UNKNOWN, Plans
-from tidemark.decode.protobuf import ProtobufDecoder
-from tidemark.decode.protobuf_kinds import Registered
-from tidemark.decode.protobuf_messages import Messages
-from tidemark.decode.written import Written
+from tidemark.decode.port import Refusal
+from tidemark.decode.protobuf import Messages, ProtobufDecoder, Registered
+from tidemark.decode.registry import Written
 from tidemark.settings.connections import Connection
 from tidemark.settings.decode import DecodeSettings
 from tidemark.settings.fields import arrow_schema

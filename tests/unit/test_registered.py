@@ -8,7 +8,7 @@ from tests.unit.test_avro import record
 
 from tidemark.decode.errors import SubjectUnreadable, SubjectWithoutField
 from tidemark.decode.newest import Asked, Newest, newest
-from tidemark.decode.written import Written
+from tidemark.decode.registry import Written
 from tidemark.errors import InvalidSettings
 from tidemark.model.state import RegionState
 from tidemark.operations.schemas import kept

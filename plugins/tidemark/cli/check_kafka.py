@@ -17,8 +17,7 @@ from confluent_kafka.admin import AclOperation
 
 from tidemark.cli.findings import Doubtful, Finding, State, Unknown, Wrong, finding
 from tidemark.cli.project import connection
-from tidemark.decode.registry import registry_of
-from tidemark.decode.registry_config import registry_config
+from tidemark.decode.registry import registry_config, registry_of
 from tidemark.errors import InvalidSettings
 from tidemark.kafka.admin import SECONDS, Admin, request
 from tidemark.kafka.config import kafka_config

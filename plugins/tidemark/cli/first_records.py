@@ -13,9 +13,9 @@ import yaml
 from tidemark.cli.faults import NoFieldInferred, NoSchemaInferred
 from tidemark.cli.output import inert
 from tidemark.cli.project import connections_of, prepare_spark
-from tidemark.decode.header_ids import KEY, VALUE, HeaderIds
+from tidemark.decode.framing import KEY, VALUE, HeaderIds
 from tidemark.decode.infer import inferred
-from tidemark.decode.outcome import Refusal
+from tidemark.decode.port import Refusal
 from tidemark.kafka.facts import Broker
 from tidemark.model.amount import amount
 from tidemark.model.plan import plan
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from tidemark.decode.newest import Fields
     from tidemark.decode.port import Decoding
-    from tidemark.decode.written_fields import Fields
     from tidemark.model.batch import DeadLetter
     from tidemark.model.offsets import Span
     from tidemark.settings.pipeline import Pipeline

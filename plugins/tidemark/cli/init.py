@@ -41,8 +41,8 @@ from tidemark.cli.output import (
 )
 from tidemark.cli.project import connection, pipelines_in
 from tidemark.cli.proposal import Proposal, proposal
-from tidemark.decode.inferred import NOTHING
-from tidemark.decode.outcome import Reason
+from tidemark.decode.infer import NOTHING
+from tidemark.decode.port import Reason
 from tidemark.errors import InvalidSettings
 from tidemark.kafka.errors import KafkaTopicMissing
 from tidemark.model.amount import amount

@@ -16,14 +16,23 @@ from tidemark.cli.faults import (
     ValuesUntold,
     ValuesWithoutField,
 )
-from tidemark.decode.header_ids import VALUE, HeaderIds
-from tidemark.decode.infer import NO_TYPE, documents, inferred, unions
-from tidemark.decode.inferred import MIXED, NOTHING, Kind, kinds
-from tidemark.decode.likeness import Likeness, is_framed, likeness, schema_id
-from tidemark.decode.outcome import Refusal
-from tidemark.decode.port import Decoding
-from tidemark.decode.registry import registry_of
-from tidemark.decode.registry_config import registry_config
+from tidemark.decode.framing import VALUE, HeaderIds
+from tidemark.decode.infer import (
+    MIXED,
+    NO_TYPE,
+    NOTHING,
+    Kind,
+    Likeness,
+    documents,
+    inferred,
+    is_framed,
+    kinds,
+    likeness,
+    schema_id,
+    unions,
+)
+from tidemark.decode.port import Decoding, Refusal
+from tidemark.decode.registry import registry_config, registry_of
 from tidemark.errors import InvalidSettings, SchemaMismatch
 from tidemark.settings.decode import Envelope
 from tidemark.settings.field_types import check_names

@@ -12,11 +12,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemark.decode import avro_bytes as raw
-from tidemark.decode.avro_bytes import index_at, invalid, long_at, text_at
-from tidemark.decode.avro_plain import PLAIN, Read, other, plain
+from tidemark.decode import avro_plain as raw
+from tidemark.decode.avro_plain import (
+    PLAIN,
+    Read,
+    index_at,
+    invalid,
+    long_at,
+    other,
+    plain,
+    text_at,
+)
 from tidemark.decode.exact import text
-from tidemark.decode.outcome import Reason, Refusal
+from tidemark.decode.port import Reason, Refusal
 
 MAX_DEPTH = 64
 MAX_NODES = 10_000

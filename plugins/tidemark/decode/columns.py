@@ -15,9 +15,9 @@ from datetime import UTC, date, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark.decode import decimals
+from tidemark.decode import check
 from tidemark.decode.exact import same
-from tidemark.decode.outcome import Reason, Refusal
+from tidemark.decode.port import Reason, Refusal
 
 Rows = Callable[[list[int]], list[int]]
 """From elements of a part of a column to the rows that they are in."""
@@ -62,7 +62,7 @@ def _wire(of: pa.DataType) -> pa.DataType:
     if pa.types.is_list(of):
         return pa.list_(_wire(of.value_type))
     if pa.types.is_decimal(of):
-        return decimals.WIRE
+        return check.WIRE
     return pa.string() if pa.types.is_binary(of) or _is_time(of) else of
 
 

@@ -2,17 +2,174 @@
 
 An event holds the row before and after the change, and what the change is: `c`reate, `r`ead (of a
 snapshot), `u`pdate, `d`elete. With its schema inside, all this is the event's `payload`.
+
+Unavailable: the placeholder that Debezium writes for a value that its source did not send.
+
+Postgres does not send a large value that an update leaves as it is, nor Oracle a large object. The
+placeholder takes the form that the column's type allows; here it is found in each of them.
 """
 
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
+from hashlib import md5
+from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark.decode.outcome import Decoded, Reason, Refusal
-from tidemark.decode.port import Decoder
-from tidemark.decode.unavailable import Unavailable, refusals, with_refused
+from tidemark.decode.port import Decoded, Decoder, Reason, Refusal, Rejected
 from tidemark.settings.decode import SOURCE_PREFIX
+
+PLACEHOLDER = "__debezium_unavailable_value"
+"""Debezium's own `unavailable.value.placeholder`."""
+_HEX = "hex:"
+_SHAPES = [
+    bytes.fromhex("0101000020E6100000000000FC83D797C1000000FC83D797C1"),
+    bytes.fromhex("0101000020E61000000C21E7FDFF7F66401842CEFBFF7F5640"),
+]
+"""What stands for a geometry, and for a geography of PostGIS, whatever the placeholder is."""
+
+
+class Unavailable:
+    """One placeholder, as the connector is configured."""
+
+    def __init__(self, placeholder: str = PLACEHOLDER) -> None:
+        """`hex:` in front says that it is of bytes, as in Debezium."""
+        is_hex = placeholder.startswith(_HEX)
+        data = bytes.fromhex(placeholder.removeprefix(_HEX)) if is_hex else placeholder.encode()
+        self._text = data.decode(errors="replace")
+        encoded = (b64encode(data).decode(), urlsafe_b64encode(data).decode(), data.hex())
+        pair = f'{{"{self._text}":"{self._text}"}}'
+        uuid = str(UUID(bytes=md5(data, usedforsecurity=False).digest(), version=3))
+        self._texts = pa.array([self._text, *encoded, data.hex().upper(), pair], pa.string())
+        self._items = pa.array([self._text, *encoded, uuid], pa.string())
+        self._bytes = pa.array([data], pa.binary())
+        self._shapes = pa.array(_SHAPES, pa.binary())
+        self._numbers = [byte - 256 if byte > 127 else byte for byte in data]
+
+    def wire(self, declared: pa.Schema) -> list[pa.Field]:
+        """The columns to read, in which the placeholder of a map of texts shows."""
+        return [one.with_type(self._wire(one.type)) for one in declared]
+
+    def _wire(self, of: pa.DataType) -> pa.DataType:
+        if not pa.types.is_struct(of) or of.get_field_index(self._text) >= 0:
+            return of
+        return pa.struct([*of, pa.field(self._text, pa.string())])
+
+    def found(
+        self, columns: Sequence[pa.Array], declared: pa.Schema
+    ) -> list[tuple[pa.Array, pa.Array]]:
+        """Each column as declared, and where it holds the placeholder."""
+        return [
+            (_narrowed(column, field.type), pc.fill_null(self._is(column), False))
+            for column, field in zip(columns, declared, strict=True)
+        ]
+
+    def _is(self, column: pa.Array) -> pa.Array:
+        of = column.type
+        if pa.types.is_string(of):
+            return pc.is_in(column, self._texts)
+        if pa.types.is_binary(of):
+            return pc.is_in(column, self._bytes)
+        if pa.types.is_struct(of):
+            return self._in_struct(column)
+        if pa.types.is_list(of):
+            return self._in_list(column)
+        return pa.nulls(len(column), pa.bool_())
+
+    def _in_struct(self, column: pa.Array) -> pa.Array:
+        found = pa.array([False] * len(column), pa.bool_())
+        for member, values in zip(column.type, column.flatten(), strict=True):
+            if member.name == self._text:
+                found = pc.or_(found, values.is_valid())
+            elif pa.types.is_binary(member.type):
+                found = pc.or_(found, pc.is_in(values, self._shapes))
+        return found
+
+    def _in_list(self, column: pa.Array) -> pa.Array:
+        of, sizes = column.type.value_type, pc.list_value_length(column)
+        if pa.types.is_integer(of):
+            return _like(column, pc.equal(sizes, len(self._numbers)), self._numbers.__eq__)
+        if pa.types.is_string(of):
+            items = set(self._items.to_pylist())
+            return _like(column, pc.equal(sizes, 1), lambda found: found[0] in items)
+        if pa.types.is_binary(of):
+            return _like(column, pc.equal(sizes, 1), self._bytes.to_pylist().__eq__)
+        if pa.types.is_struct(of) and [one.name for one in of] == ["key", "value"]:
+            return _like(
+                column, pc.equal(sizes, 1), lambda found: (found[0] or {}).get("key") == self._text
+            )
+        return pa.nulls(len(column), pa.bool_())
+
+
+class UnavailableDecoder:
+    """Refuses the rows of another decoder that hold the placeholder."""
+
+    def __init__(
+        self,
+        declared: pa.Schema,
+        decoder_of: Callable[[pa.Schema], Decoder],
+        placeholder: Unavailable,
+    ) -> None:
+        self.schema = declared
+        self._placeholder = placeholder
+        self._inner = decoder_of(pa.schema(placeholder.wire(declared)))
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
+        """The rows that hold none; the others are UNAVAILABLE."""
+        decoded = self._inner.decode(values)
+        found = self._placeholder.found(decoded.rows.columns, self.schema)
+        rows = pa.RecordBatch.from_arrays([column for column, _ in found], schema=self.schema)
+        refused = refusals(self.schema.names, [mask for _, mask in found])
+        good = pa.array([row not in refused for row in range(len(rows))], pa.bool_())
+        return Decoded(
+            rows.filter(good),
+            decoded.kept.filter(good),
+            with_refused(decoded.rejected, decoded.kept.to_pylist(), refused),
+        )
+
+
+def refusals(names: Sequence[str], masks: Sequence[pa.Array]) -> dict[int, Refusal]:
+    """Of the rows in which a column holds the placeholder; names the first such column."""
+    found: dict[int, Refusal] = {}
+    for name, mask in zip(names, masks, strict=True):
+        for row in pc.indices_nonzero(mask).to_pylist():
+            found.setdefault(row, _refusal(name))
+    return found
+
+
+def with_refused(
+    rejected: Sequence[Rejected], kept: Sequence[int], refused: dict[int, Refusal]
+) -> list[Rejected]:
+    """Those rejected before and these, in order; `kept` are the indices of the rows."""
+    more = [refusal.of(kept[row]) for row, refusal in refused.items()]
+    return sorted([*rejected, *more], key=lambda one: one.index)
+
+
+def _refusal(name: str) -> Refusal:
+    return Refusal(
+        Reason.UNAVAILABLE,
+        f"{name} holds Debezium's placeholder: the source did not send its value. Give the table"
+        " REPLICA IDENTITY FULL, or the connector the post-processor that reselects columns",
+    )
+
+
+def _narrowed(column: pa.Array, to: pa.DataType) -> pa.Array:
+    """A struct without the member that `wire` added."""
+    if column.type == to:
+        return column
+    members = column.flatten()[: to.num_fields]
+    return pa.StructArray.from_arrays(members, fields=list(to), mask=column.is_null())
+
+
+def _like(column: pa.Array, may_be: pa.Array, test: Callable[[list[Any]], bool]) -> pa.Array:
+    """Which of the rows that may be are so."""
+    found = [False] * len(column)
+    for row in pc.indices_nonzero(pc.fill_null(may_be, False)).to_pylist():
+        found[row] = test(column[row].as_py())
+    return pa.array(found, pa.bool_())
+
 
 DELETED = "deleted"
 """The column that tells that an event deletes its row."""

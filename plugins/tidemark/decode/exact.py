@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemark.decode.outcome import Reason, Refusal
+from tidemark.decode.port import Reason, Refusal
 
 Convert = Callable[[Any], Any]
 

@@ -5,13 +5,12 @@ from functools import partial
 
 import pyarrow as pa
 
-from tidemark.decode.debezium import DebeziumDecoder
-from tidemark.decode.framed import FramedDecoder
+from tidemark.decode.debezium import DebeziumDecoder, Unavailable, UnavailableDecoder
+from tidemark.decode.framing import FramedDecoder
 from tidemark.decode.json import JsonDecoder
 from tidemark.decode.port import Decoder, Decoding
 from tidemark.decode.raw import RawDecoder
 from tidemark.decode.registry import registry_of
-from tidemark.decode.unavailable import Unavailable, UnavailableDecoder
 from tidemark.settings.format import Format
 
 
@@ -38,9 +37,7 @@ def _avro(decoding: Decoding) -> Decoder:
 
 
 def _protobuf(decoding: Decoding) -> Decoder:
-    from tidemark.decode.protobuf import ProtobufDecoder
-    from tidemark.decode.protobuf_kinds import Described, Kinds, Registered
-    from tidemark.decode.protobuf_messages import Messages
+    from tidemark.decode.protobuf import Described, Kinds, Messages, ProtobufDecoder, Registered
 
     def kinds(columns: pa.Schema) -> Kinds:
         reading = partial(Messages, schema=columns, refuses_new=decoding.refuses_new)

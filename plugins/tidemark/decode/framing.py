@@ -1,11 +1,22 @@
-"""Framing: the id of the writer's schema in front of a value, as registry clients write it."""
+"""Framing: the id of the writer's schema in front of a value, as registry clients write it.
+
+Schema ids in headers, as newer serializers write them: put in front, values are as ever.
+
+A record whose headers name two schemas is refused: clients differ in which of them they take.
+
+Some of the values for a decoder: those that were refused before keep their places.
+
+FramedDecoder: values with the id of a schema in front, for a decoder that needs no schema.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from uuid import UUID
 
-from tidemark.decode.outcome import Reason, Refusal
+import pyarrow as pa
+
+from tidemark.decode.port import Decoded, Decoder, Reason, Refusal, Rejected
 
 SchemaId = int | str
 """A number, or a GUID as text."""
@@ -78,3 +89,71 @@ def _zigzag(value: bytes, at: int) -> tuple[int, int]:
 
 def _without_path() -> Refusal:
     return Refusal(Reason.NOT_FRAMED, "no place of a message stands behind the schema id")
+
+
+VALUE, KEY = "__value_schema_id", "__key_schema_id"
+
+
+class HeaderIds:
+    """The ids in one header."""
+
+    def __init__(self, name: str, *, has_path: bool) -> None:
+        """`has_path`: the place of a message follows the id, as Protobuf needs it."""
+        self._name = name
+        self._has_path = has_path
+
+    def framed(
+        self, value: bytes | None, headers: Sequence[tuple[str | bytes, bytes | None]]
+    ) -> bytes | Refusal | None:
+        """The value behind its id; as it is, if no header names one."""
+        ids = {given for key, given in headers if key == self._name and given is not None}
+        if not ids or value is None:
+            return value
+        if len(ids) > 1:
+            return Refusal(Reason.NOT_FRAMED, f"headers {self._name} name several schemas")
+        [found] = ids
+        if not self._is_id(found):
+            return Refusal(Reason.NOT_FRAMED, f"header {self._name} holds no schema id")
+        return found + value
+
+    def _is_id(self, found: bytes) -> bool:
+        """Whether it is an id and nothing more: the rest would be taken for data."""
+        try:
+            _, end = unframed(found)
+            if self._has_path:
+                _, end = message_path(found, end)
+        except Refusal:
+            return False
+        return end == len(found)
+
+
+def decoded(decoder: Decoder, values: Sequence[bytes | Refusal | None]) -> Decoded:
+    """What the decoder makes of the values that are none yet refused, and the refusals."""
+    rejected = [one.of(index) for index, one in enumerate(values) if isinstance(one, Refusal)]
+    if not rejected:
+        return decoder.decode(values)  # type: ignore[arg-type]
+    given = [index for index, one in enumerate(values) if not isinstance(one, Refusal)]
+    found = decoder.decode([values[index] for index in given])  # type: ignore[misc]
+    kept = pa.array(given, pa.int64()).take(found.kept)
+    rejected += [Rejected(given[one.index], one.reason, one.detail) for one in found.rejected]
+    rejected.sort(key=lambda one: one.index)
+    return Decoded(found.rows, kept, rejected)
+
+
+class FramedDecoder:
+    """Takes the id off and gives the rest to another decoder; the registry is not asked."""
+
+    def __init__(self, inner: Decoder) -> None:
+        self.schema = inner.schema
+        self._inner = inner
+
+    def decode(self, values: Sequence[bytes | None]) -> Decoded:
+        """What the other makes of the values; those without an id are NOT_FRAMED."""
+        return decoded(self._inner, list(map(_body, values)))
+
+
+def _body(value: bytes | None) -> bytes | Refusal | None:
+    try:
+        return value and value[unframed(value)[1] :]
+    except Refusal as refusal:
+        return refusal

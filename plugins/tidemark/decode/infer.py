@@ -1,21 +1,130 @@
 """Infer: from the first values of a topic to fields that a person may declare.
 
 JSON tells its fields by its values, Avro and Protobuf by the schema of the last one read.
+
+Inferred: the declared type that holds all values of a field that were seen, as JSON has them.
+
+A kind here is a type's name, a dict of members, a list of one item's kind, or one of the two that
+declare nothing: only nulls were seen, or values that no type holds together.
+
+Likeness: what a value looks like, for a person who does not know what a topic holds.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+from functools import reduce
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
-from tidemark.decode.framing import message_path, unframed
-from tidemark.decode.inferred import declared, kinds
-from tidemark.decode.outcome import Refusal
-from tidemark.decode.port import Decoding
-from tidemark.decode.registry import registry_of
-from tidemark.decode.written import Written, flattened
-from tidemark.decode.written_fields import Fields, of_avro, of_protobuf, unions_of_avro
+from tidemark.decode.check import MAX_DEPTH
+from tidemark.decode.columns import INSTANT, is_read
+from tidemark.decode.framing import SchemaId, message_path, unframed
+from tidemark.decode.newest import Fields, of_avro, of_protobuf, unions_of_avro
+from tidemark.decode.port import Decoding, Refusal
+from tidemark.decode.registry import Written, flattened, registry_of
+from tidemark.settings.field_types import parse_type
 from tidemark.settings.format import Format
+
+NOTHING, MIXED = "only nulls", "values of several kinds"
+
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}Z?")
+_INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ Tt][0-9:]+(\.[0-9]{1,9})?([Zz]|[+-][0-9:]+)?")
+_NARROW = {
+    ("bigint", "decimal(38,0)"): "decimal(38,0)",
+    ("bigint", "double"): "double",
+    ("decimal(38,0)", "double"): "double",
+    ("date", "timestamp"): "timestamp",
+    ("date", "string"): "string",
+    ("string", "timestamp"): "string",
+}
+
+Kind = str | dict[str, Any] | list[Any]
+
+
+def kinds(documents: Iterable[dict[str, Any]]) -> dict[str, Kind]:
+    """Of objects' fields, in the order in which they were first seen."""
+    found: Kind = {}
+    merged = reduce(_merged, map(_kind, documents), found)
+    return merged if isinstance(merged, dict) else {}
+
+
+def declared(kind: Kind) -> str | None:
+    """The type's text; None where none can be declared. Members without a type are left out."""
+    if isinstance(kind, dict):
+        members = {name: declared(one) for name, one in kind.items() if _is_name(name)}
+        inner = ",".join(f"{_quoted(name)}:{text}" for name, text in members.items() if text)
+        return f"struct<{inner}>" if inner else None
+    if isinstance(kind, list):
+        item = declared(kind[0])
+        return item and f"array<{item}>"
+    return None if kind in (NOTHING, MIXED) else kind
+
+
+def _is_name(name: str) -> bool:
+    try:
+        parse_type(f"struct<{_quoted(name)}:int>")
+    except ValueError:
+        return False
+    return True
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"\w+", name) else f"`{name}`"
+
+
+def _kind(value: Any, depth: int = 0) -> Kind:
+    match value:
+        case dict() | list() if depth > MAX_DEPTH:
+            return MIXED
+        case None:
+            return NOTHING
+        case bool():
+            return "boolean"
+        case int():
+            return _whole(value)
+        case float():
+            return "double"
+        case str():
+            return _of_text(value)
+        case list():
+            nothing: Kind = NOTHING
+            return [reduce(_merged, (_kind(one, depth + 1) for one in value), nothing)]
+        case _:
+            return {name: _kind(one, depth + 1) for name, one in value.items()}
+
+
+def _whole(value: int) -> str:
+    if -(2**63) <= value < 2**63:
+        return "bigint"
+    return "decimal(38,0)" if abs(value) < 10**38 else MIXED
+
+
+def _of_text(value: str) -> str:
+    """A time is one if it is read as one."""
+    if _DATE.fullmatch(value) and is_read(value, pa.date32()):
+        return "date"
+    is_instant = _INSTANT.fullmatch(value) and is_read(value, INSTANT)
+    return "timestamp" if is_instant else "string"
+
+
+def _merged(one: Kind, other: Kind) -> Kind:
+    if one == other or other == NOTHING:
+        return one
+    if one == NOTHING:
+        return other
+    if isinstance(one, dict) and isinstance(other, dict):
+        names = dict.fromkeys([*one, *other])
+        return {name: _merged(one.get(name, NOTHING), other.get(name, NOTHING)) for name in names}
+    if isinstance(one, list) and isinstance(other, list):
+        return [_merged(one[0], other[0])]
+    if isinstance(one, str) and isinstance(other, str):
+        first, second = sorted((one, other))
+        return _NARROW.get((first, second), MIXED)
+    return MIXED
+
 
 Values = Sequence[bytes]
 NO_TYPE = "no type holds what it has"
@@ -91,3 +200,120 @@ _FORMATS: dict[str, Callable[[Decoding, Values], Fields]] = {
     Format.avro: _of_avro,
     Format.protobuf: _of_protobuf,
 }
+
+
+class Likeness(StrEnum):
+    """What a value looks like, in words."""
+
+    json = "JSON objects"
+    framed_json = "JSON objects behind a schema id"
+    avro = "Avro behind a schema id"
+    protobuf = "Protobuf behind a schema id"
+    other_json = "JSON that is no object"
+    container = "a file of Avro in each value (an object container)"
+    marked = "text behind a byte order mark, which JSON may not have"
+    xml = "XML"
+    gzip = "gzip"
+    text = "text that is no JSON"
+    unknown = "bytes of no format that Tidemark knows"
+    nothing = "no value"
+
+
+_FRAMED = (Likeness.framed_json, Likeness.avro, Likeness.protobuf)
+_MAGIC = {
+    b"Obj\1": Likeness.container,
+    b"\x1f\x8b": Likeness.gzip,
+    b"<": Likeness.xml,
+    b"\xef\xbb\xbf": Likeness.marked,
+}
+
+_VARINT, _EIGHT, _SIZED, _FOUR = 0, 1, 2, 5
+_WIDTHS = {_EIGHT: 8, _FOUR: 4}
+MOST_FIELD = 2**29 - 1
+"""Of Protobuf."""
+
+
+def likeness(value: bytes | None) -> Likeness:
+    """What the value looks like; of Avro and Protobuf behind an id only a registry is sure."""
+    if not value:
+        return Likeness.nothing
+    if (document := parsed(value)) is not None:
+        return Likeness.json if isinstance(document, dict) else Likeness.other_json
+    try:
+        _, at = unframed(value)
+    except Refusal:
+        return _unframed(value)
+    if isinstance(parsed(value[at:]), dict):
+        return Likeness.framed_json
+    return Likeness.protobuf if _is_protobuf(value, at) else Likeness.avro
+
+
+def is_framed(found: Likeness) -> bool:
+    """Whether a schema id stands in front."""
+    return found in _FRAMED
+
+
+def schema_id(value: bytes) -> SchemaId:
+    """The id in front of a framed value."""
+    return unframed(value)[0]
+
+
+def parsed(value: bytes) -> Any:
+    """The JSON document; None where it is none, or null."""
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _unframed(value: bytes) -> Likeness:
+    for magic, found in _MAGIC.items():
+        if value.startswith(magic):
+            return found
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return Likeness.unknown
+    is_text = all(c.isprintable() or c.isspace() for c in text)
+    return Likeness.text if is_text else Likeness.unknown
+
+
+def _is_protobuf(value: bytes, at: int) -> bool:
+    """Whether fields of a message fill the value to its end: Avro's rarely do by chance."""
+    try:
+        _, at = message_path(value, at)
+        while at < len(value):
+            at = _behind_field(value, at)
+    except (Refusal, IndexError):
+        return False
+    return at == len(value)
+
+
+def _behind_field(value: bytes, at: int) -> int:
+    """Where the next field begins.
+
+    Raises:
+        IndexError: no field stands there.
+    """
+    tag, at = _varint(value, at)
+    number, kind = tag >> 3, tag & 7
+    if not 1 <= number <= MOST_FIELD:
+        raise IndexError(number)
+    if kind == _VARINT:
+        return _varint(value, at)[1]
+    if kind == _SIZED:
+        size, at = _varint(value, at)
+        return at + size
+    if kind not in _WIDTHS:
+        raise IndexError(kind)
+    return at + _WIDTHS[kind]
+
+
+def _varint(value: bytes, at: int) -> tuple[int, int]:
+    number = 0
+    for shift in range(0, 70, 7):
+        number |= (value[at] & 0x7F) << shift
+        if value[at] < 0x80:
+            return number, at + 1
+        at += 1
+    raise IndexError(at)

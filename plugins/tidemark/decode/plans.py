@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from typing import Generic, TypeVar
 
-from tidemark.decode.outcome import Reason, Refusal
+from tidemark.decode.port import Reason, Refusal
 
 Key = TypeVar("Key", bound=Hashable)
 Plan = TypeVar("Plan")

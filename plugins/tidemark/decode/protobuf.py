@@ -2,26 +2,332 @@
 
 Which message a value is stands in front of it: the id of its writer's schema, and a place in that.
 Or every value is the one message that a file of descriptors names.
+
+The weight of a message: what its parts take in memory, told by its bytes before it is parsed.
+
+The library makes room for every field of a message, though it has two bytes: of a type of a hundred
+fields that is eight hundred bytes.
+
+Messages: how the values of one message of Protobuf become columns.
+
+Kinds of messages: which one a value is, and how that is read as the declared columns.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from tidemark.decode.outcome import (
+from tidemark.decode.errors import DescriptorUnfit
+from tidemark.decode.framing import SchemaId, commonest, message_path, unframed
+from tidemark.decode.plans import MOST_UNKNOWN, Plans
+from tidemark.decode.port import (
     MAX_VALUE_BYTES,
     Decoded,
+    Reason,
     Refusal,
     Rejected,
     in_order,
     within,
 )
-from tidemark.decode.protobuf_kinds import Kinds
-from tidemark.decode.protobuf_messages import Messages
+from tidemark.decode.protobuf_reader import Read, Reader
+from tidemark.decode.protobuf_schema import Schema, message_of_set, parts, path_of
+from tidemark.decode.registry import Registry, flattened
 
 if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor
     from google.protobuf.message import Message
+
+
+MOST = 4_000_000
+"""Fields of all messages within a value."""
+MAX_DEPTH = 100
+"""The library's own: it refuses what is deeper."""
+
+_VARINT, _EIGHT, _SIZED, _BEGIN, _END, _FOUR = range(6)
+_WIDTHS = {_EIGHT: 8, _FOUR: 4}
+
+_Inner = dict[int, "_Kind"]
+
+
+class _Kind:
+    """A message: how many fields it has, and which of them are messages, by their numbers."""
+
+    def __init__(self, fields: int) -> None:
+        self.weight = fields + 1
+        self.inner: _Inner = {}
+
+
+def bounded(message: "Descriptor", most: int = MOST) -> Callable[[bytes], None]:
+    """Refuses bytes of this message whose parts have too many fields; others it lets pass."""
+    kinds = {one.full_name: _Kind(len(one.fields)) for one in parts(message)}
+    for one in parts(message):
+        kinds[one.full_name].inner.update(
+            (field.number, kinds[field.message_type.full_name])
+            for field in one.fields
+            if field.message_type
+        )
+    heaviest = max(kind.weight for kind in kinds.values())
+
+    def check(data: bytes) -> None:
+        # an empty message is a zero byte, any other has two bytes behind its two
+        if (data.count(0) + len(data) // 4) * heaviest <= most:
+            return
+        if _weight(data, kinds[message.full_name], most) > most:
+            raise Refusal(Reason.TOO_LARGE, f"the messages within have more than {most} fields")
+
+    return check
+
+
+def _weight(data: bytes, kind: _Kind, most: int) -> int:
+    """Counted until it is too much; of what is no message, as far as it is one."""
+    found, at, end = 0, 0, len(data)
+    outer: list[tuple[_Kind | None, int]] = []
+    inside: _Kind | None = kind
+    try:
+        while found <= most and (at < end or outer) and len(outer) <= MAX_DEPTH:
+            if at >= end:
+                inside, end = outer.pop()
+                continue
+            tag, at = _varint(data, at)
+            number, wire = tag >> 3, tag & 7
+            if wire == _VARINT:
+                _, at = _varint(data, at)
+            elif wire in (_SIZED, _BEGIN):
+                size, at = _varint(data, at) if wire == _SIZED else (end - at, at)
+                inner = inside.inner.get(number) if inside else None
+                found += inner.weight if inner else 0
+                if inner or wire == _BEGIN:
+                    outer.append((inside, end))
+                    inside, end = inner, min(at + size, end)
+                else:
+                    at += size
+            elif wire == _END:
+                inside, end = outer.pop()
+            else:
+                at += _WIDTHS[wire]
+    except (IndexError, KeyError):
+        pass  # the library tells what is wrong
+    return found
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    number = 0
+    for shift in range(0, 70, 7):
+        number |= (data[at] & 0x7F) << shift
+        if data[at] < 0x80:
+            return number, at + 1
+        at += 1
+    raise IndexError(at)
+
+
+_NO_MEMORY = "Arena alloc failed"
+
+
+class Messages:
+    """The values of one message, read as the declared columns."""
+
+    def __init__(
+        self, message: "type[Message]", schema: pa.Schema, *, refuses_new: bool = False
+    ) -> None:
+        """Find out how.
+
+        Raises:
+            Refusal: a field can't be read as declared; or one is not declared, if that matters.
+        """
+        from google.protobuf.message import DecodeError
+
+        descriptor: Descriptor = message.DESCRIPTOR
+        self._schema = schema
+        self._errors = (DecodeError, ValueError)
+        self._parse: Callable[[bytes], Message] = message.FromString
+        reading = Reader(message.HasField, refuses_new=refuses_new)
+        self._refuse_heavy = bounded(descriptor)
+        self._check = reading.sound(descriptor, schema.names)
+        self._is_whole = message.IsInitialized if _requires(descriptor) else None
+        self._reads = [reading.field(descriptor, one.name, one.type) for one in schema]
+
+    def parsed(self, body: bytes) -> "Message":
+        """The message.
+
+        Raises:
+            Refusal: the bytes are none.
+            MemoryError: there is too little for it here.
+        """
+        self._refuse_heavy(body)
+        try:
+            found = self._parse(body)
+        except self._errors as error:
+            if _NO_MEMORY in str(error):  # another worker may have more
+                raise MemoryError(str(error)) from None
+            raise Refusal(Reason.INVALID_PROTOBUF, str(error)) from None
+        if self._is_whole and not self._is_whole(found):
+            raise Refusal(Reason.INVALID_PROTOBUF, "a required field is missing")
+        self._check(found)
+        return found
+
+    def rows(self, messages: "Sequence[Message]") -> tuple[pa.RecordBatch, dict[int, Refusal]]:
+        """A row of each message, and why some are none: these are left out."""
+        refused: dict[int, Refusal] = {}
+        columns = [_column(read, messages, refused) for read in self._reads]
+        if refused:
+            columns = [
+                [value for at, value in enumerate(column) if at not in refused]
+                for column in columns
+            ]
+        arrays = [
+            pa.array(column, one.type) for column, one in zip(columns, self._schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema), refused
+
+
+def _column(
+    read: Read, messages: "Sequence[Message]", refused: dict[int, Refusal]
+) -> Sequence[Any]:
+    """A field of all messages; of one that refuses it, the first refusal is kept."""
+    try:
+        return list(map(read, messages))
+    except Refusal:
+        return [_or_refused(read, message, at, refused) for at, message in enumerate(messages)]
+
+
+def _or_refused(read: Read, message: "Message", at: int, refused: dict[int, Refusal]) -> Any:
+    try:
+        return read(message)
+    except Refusal as refusal:
+        return refused.setdefault(at, refusal) and None
+
+
+def _requires(message: "Descriptor") -> bool:
+    """Whether the message, or one within it, has fields that must be there."""
+    return any(field.is_required for one in parts(message) for field in one.fields)
+
+
+MOST_SCHEMAS = 100
+"""That are kept parsed; a value may name any place in any of them."""
+
+Reading = Callable[["type[Message]"], Messages]
+"""How a message is read as the declared columns."""
+
+
+class Kinds(Protocol):
+    """Which message a value is."""
+
+    may_be_empty: bool
+    """Whether a value without bytes is a message, which has no field."""
+
+    def look_for(self, values: Sequence[bytes | None]) -> None:
+        """What most of a block's values are is known first."""
+
+    def of(self, value: bytes) -> tuple[Messages, int]:
+        """How it is read, and where its data begin; or a Refusal."""
+
+    def forget_unknown(self) -> None:
+        """What was not known may be known to the next block."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageId:
+    """A schema, and which of its messages."""
+
+    schema_id: SchemaId
+    path: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.schema_id}, message {'.'.join(map(str, self.path))}"
+
+
+class Registered:
+    """Messages by the ids in front of values, of a registry."""
+
+    may_be_empty = False
+
+    def __init__(self, registry: Registry, reading: Reading, name: str = "") -> None:
+        """`name`: of the one message that values may be; any, if it is not given."""
+        self._registry = registry
+        self._reading = reading
+        self._name = name
+        self._schemas = Plans(self._parsed, most=MOST_SCHEMAS)
+        self._plans = Plans(self._made, most_unknown=None)  # these ask nobody by themselves
+
+    def look_for(self, values: Sequence[bytes | None]) -> None:
+        """The schemas that most of them name are asked for first."""
+        self._schemas.look_for(commonest(values, MOST_UNKNOWN))
+
+    def of(self, value: bytes) -> tuple[Messages, int]:
+        """By the id and the place in front of the value.
+
+        Raises:
+            Refusal: there is none, or no such message, or not the one that is named, or none that
+                can be read as declared.
+            Unreachable: the registry does not answer.
+        """
+        schema_id, at = unframed(value)
+        path, at = message_path(value, at)
+        return self._plans.of(MessageId(schema_id, path)), at
+
+    def forget_unknown(self) -> None:
+        """A schema that was not known may be registered now."""
+        self._schemas.forget_unknown()
+        self._plans.forget_unknown()
+
+    def _made(self, one: MessageId) -> Messages:
+        message = self._schemas.unnamed(one.schema_id).message(one.path)
+        if self._name and message.DESCRIPTOR.full_name != self._name:
+            raise Refusal(
+                Reason.OTHER_SCHEMA, f"it is {message.DESCRIPTOR.full_name}, not {self._name}"
+            )
+        return self._reading(message)
+
+    def _parsed(self, schema_id: SchemaId) -> Schema:
+        return Schema(flattened(self._registry.serialized(schema_id)))
+
+
+class Described:
+    """The one message that a file of descriptors names.
+
+    It is the whole value; or what stands behind an id, which no registry is asked for.
+    """
+
+    def __init__(
+        self, descriptors: bytes, name: str, reading: Reading, *, is_framed: bool = False
+    ) -> None:
+        """Find the message.
+
+        Raises:
+            InvalidSettings: it is not there, or can't be read as declared.
+        """
+        try:
+            message = message_of_set(descriptors, name)
+            self._messages = reading(message)
+        except Refusal as refusal:
+            raise DescriptorUnfit(message=name, cause=refusal.detail) from refusal
+
+        self.may_be_empty = not is_framed
+        self._path = path_of(message.DESCRIPTOR) if is_framed else None
+
+    def look_for(self, values: Sequence[bytes | None]) -> None:
+        """Nobody is asked."""
+
+    def of(self, value: bytes) -> tuple[Messages, int]:
+        """The same for every value.
+
+        Raises:
+            Refusal: no id is in front of it, or it is another message of its schema.
+        """
+        if self._path is None:
+            return self._messages, 0
+        path, at = message_path(value, unframed(value)[1])
+        if path != self._path:
+            raise Refusal(
+                Reason.OTHER_SCHEMA,
+                f"its message stands at {path} of its schema, the named one at {self._path}",
+            )
+        return self._messages, at
+
+    def forget_unknown(self) -> None:
+        """Nothing is unknown."""
 
 
 PIECE_BYTES = 256 << 10

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from tidemark.decode.outcome import MAX_VALUE_BYTES, Decoded, Reason, Rejected
+from tidemark.decode.port import MAX_VALUE_BYTES, Decoded, Reason, Rejected
 
 
 class RawDecoder:

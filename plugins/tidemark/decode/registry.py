@@ -2,28 +2,37 @@
 
 That the registry knows no such schema is an answer about the record. Everything else that is not
 a schema is none, and never makes a dead letter.
+
+The schema registry client's configuration: what its connection says, over a few defaults.
+
+A schema as its writer registered it, with those that it refers to.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from tidemark.decode.errors import (
     RegistryClientRefused,
+    RegistryExtraNested,
+    RegistryExtraUnused,
     RegistryFailed,
     RegistryGaveNoId,
     RegistryGaveNoSchema,
+    RegistryLoginInHost,
     RegistrySilent,
+    RegistryWithoutAddress,
     RowSchemaNotTaken,
     SubjectNotKnown,
 )
 from tidemark.decode.framing import SchemaId
-from tidemark.decode.outcome import Reason, Refusal
-from tidemark.decode.written import Written
+from tidemark.decode.port import Reason, Refusal
 from tidemark.errors import packages_of
+from tidemark.settings.connections import Connection
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import (
@@ -32,6 +41,109 @@ if TYPE_CHECKING:
         SchemaReference,
         SchemaRegistryClient,
     )
+
+
+DEFAULTS: dict[str, Any] = {"timeout": 10, "max.retries": 3}
+"""The client itself would wait for ever."""
+
+TAKEN = (
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "ssl.key.password",
+    "bearer.auth.credentials.source",
+    "bearer.auth.token",
+    "bearer.auth.client.id",
+    "bearer.auth.client.secret",
+    "bearer.auth.scope",
+    "bearer.auth.issuer.endpoint.url",
+    "bearer.auth.logical.cluster",
+    "bearer.auth.identity.pool.id",
+    "proxy",
+    "timeout",
+    "max.retries",
+    "retries.wait.ms",
+    "retries.max.wait.ms",
+)
+"""The keys of a connection's extra, named as the client names them."""
+
+
+def registry_config(connection: Connection) -> dict[str, Any]:
+    """The client's configuration; its `url` bears no secret.
+
+    Raises:
+        InvalidSettings: the connection has no address, or what the client would not understand.
+    """
+    unknown = sorted(set(connection.extra) - set(TAKEN))
+    if unknown:
+        raise RegistryExtraUnused(conn_id=connection.conn_id, keys=tuple(unknown))
+    if not all(map(_is_plain, connection.extra.values())):
+        raise RegistryExtraNested(conn_id=connection.conn_id)
+    found = DEFAULTS | dict(connection.extra) | {"url": _url(connection)}
+    if connection.login:
+        found["basic.auth.user.info"] = f"{connection.login}:{connection.password or ''}"
+    if "bearer.auth.token" in found:
+        found.setdefault("bearer.auth.credentials.source", "STATIC_TOKEN")
+        found.setdefault("bearer.auth.logical.cluster", "-")  # the client wants one
+    return found
+
+
+def _is_plain(value: object) -> bool:
+    """A text or a number; `ssl.ca.location: false` would switch verification off."""
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+def _url(connection: Connection) -> str:
+    """Host, port and scheme as Airflow's HTTP connections have them."""
+    host = connection.host or ""
+    url = host if "://" in host else f"{connection.schema or 'http'}://{host}"
+    parts = urlsplit(url)
+    if not parts.hostname or parts.scheme not in ("http", "https"):
+        raise RegistryWithoutAddress(conn_id=connection.conn_id)
+    if parts.username or parts.password:
+        raise RegistryLoginInHost(conn_id=connection.conn_id)
+    return f"{url.rstrip('/')}:{connection.port}" if connection.port else url.rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A schema as it was registered, and those that it refers to, which come first."""
+
+    kind: str
+    """AVRO, JSON or PROTOBUF."""
+    text: str
+    references: "tuple[Written, ...]" = ()
+    name: str = ""
+    """By which another schema refers to it: of Protobuf the path of an import."""
+
+    def refuse_other_than(self, kind: str) -> None:
+        """Refuse it, unless it is of this kind.
+
+        Raises:
+            Refusal: it is of another.
+        """
+        if self.kind != kind:
+            raise Refusal(Reason.OTHER_SCHEMA, f"the schema is of the kind {self.kind}")
+
+
+def flattened(written: Written) -> list[Written]:
+    """What a schema refers to, each once and first, then the schema itself.
+
+    Each is looked at once, however many paths lead to it.
+    """
+    found: dict[tuple[str, str, str], Written] = {}
+    seen: set[int] = set()
+    todo = [(written, False)]
+    while todo:
+        one, is_behind = todo.pop()
+        if is_behind:
+            found.setdefault((one.kind, one.text, one.name), one)
+        elif id(one) not in seen:
+            seen.add(id(one))
+            todo.append((one, True))
+            todo += [(other, False) for other in reversed(one.references)]
+    return list(found.values())
+
 
 NOT_FOUND = 404
 NO_SUBJECT = (40401, 40402)

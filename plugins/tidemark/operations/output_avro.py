@@ -6,8 +6,7 @@ from typing import Any
 
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.decode.registry import registry_of
-from tidemark.decode.registry_config import registry_config
+from tidemark.decode.registry import registry_config, registry_of
 from tidemark.encode.avro_rows import AvroRows
 from tidemark.model.output import OutputRecord
 from tidemark.settings.connections import Connection

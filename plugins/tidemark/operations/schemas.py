@@ -103,8 +103,7 @@ def _newest(
 ) -> "Newest":
     """What a part's subject has; of several messages the one that is named, or was kept."""
     from tidemark.decode.newest import Asked, newest
-    from tidemark.decode.registry import registry_of
-    from tidemark.decode.registry_config import registry_config
+    from tidemark.decode.registry import registry_config, registry_of
 
     part = registered(pipeline)[section]
     registry = registry_of(registry_config(connections[part.registry or ""]))

@@ -6,8 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidemark.decode.formats import FORMATS
-from tidemark.decode.isolating import IsolatingDecoder
-from tidemark.decode.port import Decoder, Decoding
+from tidemark.decode.port import Decoder, Decoding, IsolatingDecoder
 from tidemark.settings.field_types import check_names
 from tidemark.spark.cause import cause
 from tidemark.spark.errors import (

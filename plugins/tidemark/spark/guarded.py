@@ -6,8 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemark.decode.outcome import MAX_DETAIL, Decoded, Rejected
-from tidemark.decode.port import Decoder
+from tidemark.decode.port import MAX_DETAIL, Decoded, Decoder, Rejected
 from tidemark.errors import TidemarkError
 from tidemark.spark.cause import cause
 from tidemark.spark.errors import (

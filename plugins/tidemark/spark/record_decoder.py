@@ -6,10 +6,8 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import Message
 
-from tidemark.decode.header_ids import KEY, VALUE, HeaderIds
-from tidemark.decode.outcome import MAX_DETAIL, Decoded, Reason, Refusal, Rejected
-from tidemark.decode.port import Decoding
-from tidemark.decode.subset import decoded
+from tidemark.decode.framing import KEY, VALUE, HeaderIds, decoded
+from tidemark.decode.port import MAX_DETAIL, Decoded, Decoding, Reason, Refusal, Rejected
 from tidemark.kafka.headers import HeadersOf
 from tidemark.settings.decode import KEY_PREFIX
 from tidemark.settings.field_types import check_names

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from tidemark.decode import Decoding
-from tidemark.decode.registry_config import registry_config
+from tidemark.decode.registry import registry_config
 from tidemark.kafka.config import kafka_config
 from tidemark.model.batch import Batch
 from tidemark.postgres.parameters import postgres_parameters

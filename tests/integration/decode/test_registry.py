@@ -31,13 +31,9 @@ from tidemark.decode.errors import (
     RegistrySilent,
     RegistryWithoutAddress,
 )
-from tidemark.decode.outcome import Refusal
-from tidemark.decode.protobuf import ProtobufDecoder
-from tidemark.decode.protobuf_kinds import Registered
-from tidemark.decode.protobuf_messages import Messages
-from tidemark.decode.registry import Registry
-from tidemark.decode.registry_config import registry_config
-from tidemark.decode.written import flattened
+from tidemark.decode.port import Refusal
+from tidemark.decode.protobuf import Messages, ProtobufDecoder, Registered
+from tidemark.decode.registry import Registry, flattened, registry_config
 from tidemark.errors import InvalidSettings, Unreachable
 from tidemark.kafka.headers import headers_of
 from tidemark.settings.connections import Connection

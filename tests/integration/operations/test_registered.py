@@ -14,8 +14,7 @@ from tests.support.world import World, dump
 from tests.unit.test_avro import record
 
 from tidemark.decode.errors import RegistrySilent, SubjectNotKnown
-from tidemark.decode.registry import Registry
-from tidemark.decode.written import Written
+from tidemark.decode.registry import Registry, Written
 from tidemark.failpoints import FailpointHit
 from tidemark.ledger.actions import Order
 from tidemark.local.stack import LocalStack
