@@ -10,8 +10,7 @@ from uuid import uuid4
 import pyarrow as pa
 from scripts.ledger_filling import CLUSTER, TOPIC, WIDTH, fill
 
-from tidemark.kafka.holders import GroupState, Holder
-from tidemark.kafka.names import client_id_of
+from tidemark.kafka.description import GroupState, Holder, client_id_of
 from tidemark.ledger.ledger import Ledger
 from tidemark.member import retire
 from tidemark.model.batch import ONLY, Batch

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from tidemark.kafka.description import Holder
 from tidemark.kafka.errors import MirrorWriterFenced
-from tidemark.kafka.holders import Holder
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.output import OutputRecord, Sent
 from tidemark.protocol.output_ports import Output

@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.kafka import events
-from tidemark.kafka.events import Event
-from tidemark.kafka.member import Member
+from tidemark.kafka.member import Event, Member
 from tidemark.model.offsets import TopicPartition
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -35,12 +33,12 @@ class Told:
     """The events that members logged."""
 
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
-        caplog.set_level("INFO", "tidemark.kafka.events")
+        caplog.set_level("INFO", "tidemark.kafka.member")
         self._caplog = caplog
 
     def by(self, member: Member) -> list[Event]:
         """The names of one member's events, in their order."""
-        notes = [one.args for one in list(self._caplog.records) if one.name == events.__name__]
+        notes = [one.args for one in list(self._caplog.records) if one.name == member.__name__]
         return [
             note[1]
             for note in notes

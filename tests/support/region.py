@@ -11,8 +11,8 @@ import psycopg2
 from tidemark.kafka import description
 from tidemark.kafka.admin import SECONDS
 from tidemark.kafka.config import kafka_config
+from tidemark.kafka.description import GroupState
 from tidemark.kafka.group import Group
-from tidemark.kafka.holders import GroupState
 from tidemark.ledger.ledger import Ledger
 from tidemark.member.drain import Drained
 from tidemark.model.bounds import Bounds

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from tidemark.errors import Unreachable
-from tidemark.kafka.assignment import NOTHING, Assignment
+from tidemark.kafka.member import NOTHING, Assignment
 from tidemark.model.offsets import TopicPartition
 
 A, B, C = (TopicPartition("t", number) for number in range(3))

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from tidemark.kafka.holders import GroupState, Holder
+from tidemark.kafka.description import GroupState, Holder
 from tidemark.ledger.looks import ShownMember
 from tidemark.model.offsets import TopicPartition
 from tidemark.operations.health import held_up

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tidemark.kafka.config import kafka_config, member_config
-from tidemark.kafka.holders import Holder
+from tidemark.kafka.description import Holder
 from tidemark.model.membership import GroupProtocol, Membership, Strategy
 from tidemark.settings.connections import Connection
 from tidemark.settings.kafka import KafkaSettings

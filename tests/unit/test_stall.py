@@ -8,7 +8,7 @@ import pytest
 from tests.support.fakes import FakeGroup
 
 from tidemark.errors import NoProgress, Unreachable
-from tidemark.kafka.holders import Holder
+from tidemark.kafka.description import Holder
 from tidemark.ledger.reader import Progress
 from tidemark.member.errors import RunStalled
 from tidemark.member.stall import EXCUSED, FOREIGN_SECONDS, LOCKED_SECONDS, StallDetector

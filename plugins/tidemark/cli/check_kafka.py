@@ -19,13 +19,18 @@ from tidemark.cli.findings import Doubtful, Finding, State, Unknown, Wrong, find
 from tidemark.cli.project import connection
 from tidemark.decode.registry import registry_config, registry_of
 from tidemark.errors import InvalidSettings
-from tidemark.kafka.admin import SECONDS, Admin, request
+from tidemark.kafka.admin import (
+    BOUNDS,
+    SECONDS,
+    Admin,
+    offsets_kept_minutes,
+    request,
+    session_bounds,
+)
 from tidemark.kafka.config import kafka_config
-from tidemark.kafka.description import describe_group
+from tidemark.kafka.description import DEAD, describe_group
 from tidemark.kafka.facts import Broker
-from tidemark.kafka.holders import DEAD
 from tidemark.kafka.retention import record_limits
-from tidemark.kafka.sessions import BOUNDS, offsets_kept_minutes, session_bounds
 from tidemark.model.amount import amount
 from tidemark.model.membership import GroupProtocol
 from tidemark.model.topics import is_pattern

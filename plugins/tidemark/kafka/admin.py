@@ -1,4 +1,7 @@
-"""Requests to a broker: repeated while it moves, with errors in our words."""
+"""Requests to a broker: repeated while it moves, with errors in our words.
+
+What a broker's settings say of groups: bounds of sessions, and how long offsets are kept.
+"""
 
 import time
 from collections.abc import Callable, Mapping
@@ -6,7 +9,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 from tidemark.errors import TidemarkError
 from tidemark.kafka.config import quiet
@@ -166,3 +169,41 @@ def translated(error: KafkaException, what: str) -> TidemarkError:
     if name.endswith("AUTHORIZATION_FAILED"):
         return KafkaForbids(what=what, answer=name)
     return KafkaAnswersError(what=what, answer=name, cause=fault.str())
+
+
+BOUNDS = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
+
+
+def session_bounds(config: Mapping[str, str]) -> tuple[int, int] | None:
+    """The shortest and the longest session time-out in ms; None where that may not be asked."""
+    settings = broker_settings(config)
+    if settings is None:
+        return None
+    low, high = (int(settings[name].value) for name in BOUNDS)
+    return low, high
+
+
+def offsets_kept_minutes(config: Mapping[str, str]) -> int | None:
+    """How long the offsets of a group without members are kept; None where it may not be asked."""
+    settings = broker_settings(config)
+    return None if settings is None else int(settings["offsets.retention.minutes"].value)
+
+
+def broker_settings(config: Mapping[str, str]) -> Any:
+    """The settings of one broker by their names; None where that may not be asked.
+
+    It needs the ACL DescribeConfigs on the cluster, which Tidemark does not need otherwise.
+    """
+    admin = Admin(config)
+    try:
+        return request(admin, lambda: _settings(admin), "broker settings")
+    except TidemarkError:
+        return None
+
+
+def _settings(admin: Admin) -> Any:
+    cluster = request(
+        admin, lambda: admin.describe_cluster(request_timeout=SECONDS), "the Kafka cluster"
+    )
+    broker = ConfigResource(ConfigResource.Type.BROKER, str(cluster.nodes[0].id))
+    return admin.describe_configs([broker], request_timeout=SECONDS)[broker]

@@ -1,14 +1,26 @@
-"""The client of a reading: a process keeps it for the next one, which need not log in again."""
+"""The client of a reading: a process keeps it for the next one, which need not log in again.
+
+Clients that are kept for whoever needs one next; several threads may ask at once.
+"""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from tidemark.kafka.kept import taken
+T = TypeVar("T")
+
+
+def taken(kept: list[T]) -> T | None:
+    """A client that nobody uses; no other thread gets the same."""
+    try:
+        return kept.pop()
+    except IndexError:
+        return None
+
 
 Note = Callable[[KafkaError], None]
 

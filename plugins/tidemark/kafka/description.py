@@ -3,6 +3,10 @@
 librdkafka aborts its process when brokers come back after a request to a group's coordinator has
 timed out (librdkafka's issue 4605; 2.16 still does): the request is given back twice. No caller can
 catch that. Requests to other brokers have no such path: they are asked in the driver's own process.
+
+What a region's members are called in Kafka: written by the driver, read by whoever describes.
+
+The consumer group as Kafka describes it: its state, and who holds what.
 """
 
 import json
@@ -10,7 +14,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from threading import Event
 from typing import Any
 
@@ -18,8 +22,100 @@ from tidemark.errors import TidemarkError, retold, told
 from tidemark.kafka.admin import SECONDS, Admin, request
 from tidemark.kafka.child import environment
 from tidemark.kafka.errors import GroupDescriptionDied, GroupNotDescribed
-from tidemark.kafka.holders import GroupState, Holder, group_state
-from tidemark.model.offsets import TopicPartition
+from tidemark.model.offsets import TopicPartition, in_ranges
+
+
+def client_id_of(region: str, number: int | str) -> str:
+    """The client id of the member with this number of the ledger."""
+    return f"tidemark-{region}-{number}"
+
+
+def number_in(client_id: str, region: str) -> int | None:
+    """The ledger's number in a member's client id; None where it is no member of the region."""
+    number = client_id.removeprefix(client_id_of(region, ""))
+    is_ours = number != client_id and number.isascii() and number.isdecimal()
+    return int(number) if is_ours else None
+
+
+def static_name(group_id: str, slot: int | str) -> str:
+    """The name under which the member of a slot (from 1) returns where membership is static."""
+    return f"{group_id}-{slot}"
+
+
+def is_static_name(instance_id: str | None, group_id: str) -> bool:
+    """Whether it is a name of the group's own members."""
+    return (instance_id or "").startswith(static_name(group_id, ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A member of the group as Kafka knows it."""
+
+    client_id: str
+    host: str
+    partitions: tuple[TopicPartition, ...]
+    member_id: str = ""
+    instance_id: str | None = None
+
+    def number(self, region: str) -> int | None:
+        """The ledger's number of this member of the region; None of a foreign consumer.
+
+        Kafka keeps the client id that a static member first joined with: one that came back
+        within its session bears its predecessor's number.
+        """
+        return number_in(self.client_id, region)
+
+    def is_static(self, group_id: str) -> bool:
+        """Whether it bears one of the static names of the group's own members."""
+        return is_static_name(self.instance_id, group_id)
+
+    def __str__(self) -> str:
+        return f"{self.client_id} on {self.host} holds {in_ranges(self.partitions) or 'nothing'}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """A consumer group at one moment; of a dead one Kafka knows nothing else."""
+
+    state: str
+    """dead | empty | assigning | reconciling | preparing_rebalancing | completing_rebalancing |
+    stable, as Kafka calls them."""
+    protocol: str = ""
+    assignor: str = ""
+    coordinator: str = ""
+    holders: tuple[Holder, ...] = ()
+    granted: tuple[str, ...] = ()
+    """What the asker may do with the group; empty where the broker does not say."""
+
+
+DEAD = GroupState("dead")
+
+
+def group_state(described: Any) -> GroupState:
+    """The group of an admin client's description; dead if there is none."""
+    if described is None:
+        return DEAD
+    node = described.coordinator
+    return GroupState(
+        described.state.name.lower(),
+        described.type.name.lower(),
+        described.partition_assignor or "",
+        f"{node.host}:{node.port}" if node else "",
+        tuple(_holder(member) for member in described.members),
+        tuple(one.name for one in described.authorized_operations or ()),
+    )
+
+
+def _holder(member: Any) -> Holder:
+    held = member.assignment.topic_partitions if member.assignment else []
+    return Holder(
+        member.client_id,
+        member.host,
+        tuple(TopicPartition(p.topic, p.partition) for p in held),
+        member.member_id,
+        member.group_instance_id or None,
+    )
+
 
 CHILD = (sys.executable, "-P", "-m", "tidemark.kafka.description")
 LONGEST_SECONDS = 2 * SECONDS + 15
@@ -64,11 +160,11 @@ def describe_group(config: Mapping[str, str], group_id: str) -> GroupState:
 def _state(found: dict[str, Any]) -> GroupState:
     if "error" in found:
         raise retold(found["error"])
-    holders = tuple(_holder(**one) for one in found.pop("holders"))
+    holders = tuple(_holder_told(**one) for one in found.pop("holders"))
     return GroupState(**found | {"granted": tuple(found["granted"])}, holders=holders)
 
 
-def _holder(partitions: list[list[Any]], **facts: Any) -> Holder:
+def _holder_told(partitions: list[list[Any]], **facts: Any) -> Holder:
     return Holder(partitions=tuple(TopicPartition(*one) for one in partitions), **facts)
 
 

@@ -11,11 +11,10 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidemark import failpoints
 from tidemark.kafka.admin import SECONDS, request, translated
+from tidemark.kafka.client import taken
 from tidemark.kafka.config import quiet
-from tidemark.kafka.description import describe_group
+from tidemark.kafka.description import GroupState, Holder, describe_group
 from tidemark.kafka.errors import BrokersSilent, MirrorWriterFenced
-from tidemark.kafka.holders import GroupState, Holder
-from tidemark.kafka.kept import taken
 from tidemark.kafka.sender import FENCED_CODES, SENDING, Sender
 from tidemark.model.amount import amount
 from tidemark.model.offsets import Offsets, TopicPartition

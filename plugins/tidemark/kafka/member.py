@@ -3,26 +3,168 @@
 One thread owns the consumer: librdkafka's gate lets one caller in at a time and is not fair, so
 a second one could wait for ever. Commands reach the owner by a queue; everyone else reads what it
 keeps. The group decides WHO works, the ledger decides WHAT counts.
+
+What a member holds of the group: written by the thread that owns the consumer, read by all.
+
+What happens to a member, by name, in the log of its driver.
+
+What ends a membership: the errors after which joining again cannot help, in our words.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
 from queue import SimpleQueue
-from threading import Thread
+from threading import Condition, Thread
 from typing import Self
 
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from tidemark.kafka.assignment import NOTHING, Assignment, Partitions
+from tidemark.errors import TidemarkError
+from tidemark.kafka.admin import session_bounds, translated
 from tidemark.kafka.config import member_config
-from tidemark.kafka.errors import MemberEnded
-from tidemark.kafka.events import Event, note
-from tidemark.kafka.refused import REFUSALS, refusal
-from tidemark.model.membership import Membership
-from tidemark.model.offsets import TopicPartition
+from tidemark.kafka.errors import (
+    GroupSharesOtherwise,
+    MemberEnded,
+    SessionOutOfBounds,
+    StaticNameTaken,
+)
+from tidemark.model.membership import GroupProtocol, Membership
+from tidemark.model.offsets import TopicPartition, in_ranges
+
+Partitions = frozenset[TopicPartition]
+NOTHING: Partitions = frozenset()
+
+
+class Assignment:
+    """The assignment as the last rebalance left it; a failure ends it for good."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._changes = 0
+        self._told = 0
+        self._assigned = NOTHING
+        self._kept = NOTHING
+        self._failure: TidemarkError | None = None
+
+    def assigned(self) -> Partitions:
+        """The partitions to work on now.
+
+        Raises:
+            TidemarkError: what ended the membership.
+        """
+        with self._changed:
+            self._told = self._changes
+            if self._failure:
+                raise self._failure
+            return self._assigned
+
+    def taken_away(self, partitions: Iterable[TopicPartition]) -> Partitions:
+        """Those of the partitions that are known to be another member's to work on."""
+        with self._changed:
+            return frozenset(partitions) - self._kept
+
+    def wait(self, seconds: float) -> None:
+        """Return when `assigned` would tell something new, or after `seconds`."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._changes != self._told, seconds)
+
+    def replace(self, partitions: Partitions) -> None:
+        """These and no others are assigned."""
+        self._set(partitions, partitions)
+
+    def suspend(self) -> None:
+        """Nothing is assigned while the group shares anew; what comes back was never away."""
+        self._set(NOTHING, self._kept)
+
+    def add(self, partitions: Partitions) -> None:
+        """These are assigned too."""
+        self._set(self._assigned | partitions, self._kept | partitions)
+
+    def remove(self, partitions: Partitions) -> None:
+        """These are another member's."""
+        self._set(self._assigned - partitions, self._kept - partitions)
+
+    def fail(self, failure: TidemarkError) -> None:
+        """Nothing is held and nothing will be; the first failure is the one that is told."""
+        with self._changed:
+            self._failure = self._failure or failure
+        self._set(NOTHING, NOTHING)
+
+    def _set(self, assigned: Partitions, kept: Partitions) -> None:
+        with self._changed:
+            self._assigned, self._kept = assigned, kept
+            self._changes += 1
+            self._changed.notify_all()
+
 
 log = logging.getLogger(__name__)
+
+
+class Event(StrEnum):
+    """The names that a person on call looks for."""
+
+    ASSIGNED = "ASSIGNED"
+    REVOKED = "REVOKED"
+    LOST = "LOST"
+    SESSION_TIMED_OUT = "SESSION_TIMED_OUT"
+    POLL_INTERVAL_EXCEEDED = "POLL_INTERVAL_EXCEEDED"
+    ALL_BROKERS_DOWN = "ALL_BROKERS_DOWN"
+
+
+WARNINGS = {Event.SESSION_TIMED_OUT, Event.POLL_INTERVAL_EXCEEDED, Event.ALL_BROKERS_DOWN}
+
+
+def note(client_id: str, event: Event, what: str | Partitions) -> None:
+    """The event stands in the log with the partitions it is about, or with a text."""
+    text = what if isinstance(what, str) else in_ranges(what) or "nothing"
+    level = logging.WARNING if event in WARNINGS else logging.INFO
+    log.log(level, "%s: %s: %s", client_id, event, text)
+
+
+_FORBIDDEN = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED}
+
+REFUSALS = {
+    KafkaError._FATAL,
+    KafkaError._AUTHENTICATION,
+    *_FORBIDDEN,
+    KafkaError.INVALID_SESSION_TIMEOUT,
+    KafkaError.INCONSISTENT_GROUP_PROTOCOL,
+}
+
+
+def refusal(
+    error: KafkaError, config: Mapping[str, str], membership: Membership, client_id: str, group: str
+) -> TidemarkError:
+    """What is said to a member that Kafka answered so."""
+    cause = f"Kafka answers {error.name()}: {error.str()}"
+    match error.code():
+        case KafkaError.INVALID_SESSION_TIMEOUT:
+            return SessionOutOfBounds(
+                client_id=client_id,
+                group=group,
+                cause=cause,
+                session_timeout_ms=membership.session_timeout_ms,
+                bounds=session_bounds(config),
+            )
+        case KafkaError.INCONSISTENT_GROUP_PROTOCOL:
+            is_classic = membership.group_protocol is GroupProtocol.classic
+            return GroupSharesOtherwise(
+                client_id=client_id,
+                group=group,
+                cause=cause,
+                assignment_strategy=membership.assignment_strategy if is_classic else (),
+            )
+        case KafkaError._FATAL if membership.instance_id:
+            return StaticNameTaken(
+                client_id=client_id, group=group, cause=cause, instance_id=membership.instance_id
+            )
+    ended = MemberEnded(client_id=client_id, group=group, cause=cause)
+    if error.code() in _FORBIDDEN:
+        return translated(KafkaException(error), str(ended))
+    return ended
+
 
 POLL_SECONDS = 0.1
 LEAVE_SECONDS = 15

@@ -8,8 +8,7 @@ from confluent_kafka import Message
 from tidemark.errors import DataLost, Unreachable
 from tidemark.kafka.corrupt import UNTOLD, Unreadable
 from tidemark.kafka.errors import BatchUnreadable
-from tidemark.kafka.progress import Progress
-from tidemark.kafka.reading import Reading
+from tidemark.kafka.reading import Progress, Reading
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
 
 _PROBE_SECONDS = 5.0

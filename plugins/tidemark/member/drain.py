@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from tidemark.errors import DataLost, Fenced, TidemarkError
-from tidemark.kafka.assignment import Partitions
+from tidemark.kafka.member import Partitions
 from tidemark.member.display import Display
 from tidemark.member.kafka_facts import KafkaFacts
 from tidemark.member.member_run import MemberRun

@@ -1,7 +1,7 @@
 """What a member of a run can meet: its epoch has passed, or nobody goes on."""
 
 from tidemark.errors import Fenced, NoProgress
-from tidemark.kafka.holders import Holder
+from tidemark.kafka.description import Holder
 from tidemark.model.offsets import Span, spans_in_ranges
 
 

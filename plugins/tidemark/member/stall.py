@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidemark.errors import Unreachable
-from tidemark.kafka.holders import Holder
+from tidemark.kafka.description import Holder
 from tidemark.ledger.reader import Progress
 from tidemark.member.errors import RunStalled
 from tidemark.member.member_run import MemberRun

@@ -6,9 +6,9 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from tidemark.kafka.description import client_id_of, static_name
 from tidemark.kafka.locate import located
 from tidemark.kafka.member import Member
-from tidemark.kafka.names import client_id_of, static_name
 from tidemark.member.drain import Drain, Drained
 from tidemark.member.member_run import MemberRun
 from tidemark.model.state import Run

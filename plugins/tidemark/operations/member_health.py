@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tidemark.kafka.holders import GroupState, Holder
+    from tidemark.kafka.description import GroupState, Holder
     from tidemark.ledger.looks import ShownMember
 
 

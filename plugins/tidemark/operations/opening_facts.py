@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tidemark.kafka.rewritten import rewritten
+from tidemark.kafka.facts import rewritten
 from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, Facts
 from tidemark.model.offsets import LogPosition, Offsets, TopicPartition
 from tidemark.model.state import Partition

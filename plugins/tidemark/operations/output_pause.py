@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from tidemark.kafka.sessions import offsets_kept_minutes
+from tidemark.kafka.admin import offsets_kept_minutes
 from tidemark.ledger.looks import Looks
 from tidemark.operations.region import Region
 

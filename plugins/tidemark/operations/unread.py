@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tidemark.kafka.facts import Broker
-from tidemark.kafka.oldest import oldest_unread
+from tidemark.kafka.facts import Broker, oldest_unread
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.looks import Looks
 from tidemark.model.offsets import TopicPartition

@@ -10,7 +10,7 @@ from confluent_kafka import Message
 
 from tidemark import failpoints
 from tidemark.decode import Decoding
-from tidemark.kafka.position import position_after
+from tidemark.kafka.reading import position_after
 from tidemark.kafka.spans import read_spans
 from tidemark.model.batch import DeadLetter, Staging, Stored
 from tidemark.model.contribution import Tally

@@ -27,8 +27,8 @@ from tests.support.produce import numbered, produce, produce_transaction
 from tests.support.region import ask, kafka_connection, postgres_connection
 from tests.support.world import World, dump
 
+from tidemark.kafka.description import Holder
 from tidemark.kafka.group import Group
-from tidemark.kafka.holders import Holder
 from tidemark.ledger.migrate import newest
 from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack

@@ -22,8 +22,7 @@ from tidemark.errors import Fenced, JobFailed
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka.corrupt import DIED, UNTOLD
 from tidemark.kafka.errors import BatchUnreadable, CorruptRange, RangeNotLeftOut
-from tidemark.kafka.locate import located
-from tidemark.kafka.probe import looking, probing
+from tidemark.kafka.locate import located, looking, probing
 from tidemark.kafka.spans import read_spans
 from tidemark.ledger.looks import Looks
 from tidemark.local.stack import LocalStack

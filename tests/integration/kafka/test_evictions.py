@@ -10,9 +10,8 @@ from tests.support.members import Apart, Told, apart, partitions, share
 from tests.support.waiting import outlast, until
 
 from tidemark.kafka.errors import SessionOutOfBounds
-from tidemark.kafka.events import Event
 from tidemark.kafka.group import Group
-from tidemark.kafka.member import Member
+from tidemark.kafka.member import Event, Member
 from tidemark.model.membership import Membership, Strategy
 
 SESSION_MS = 2000

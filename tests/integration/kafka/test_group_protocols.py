@@ -19,10 +19,9 @@ from tidemark.kafka.errors import (
     NoTopicMatches,
     StaticNameTaken,
 )
-from tidemark.kafka.events import Event
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
-from tidemark.kafka.member import Member
+from tidemark.kafka.member import Event, Member
 from tidemark.model.membership import GroupProtocol, Membership, Strategy
 from tidemark.model.offsets import TopicPartition
 

@@ -7,8 +7,7 @@ import pytest
 from confluent_kafka import Producer
 from tests.support.produce import numbered, produce_transaction
 
-from tidemark.kafka.facts import Broker
-from tidemark.kafka.oldest import oldest_unread
+from tidemark.kafka.facts import Broker, oldest_unread
 from tidemark.model.offsets import TopicPartition
 
 AGES = [7 * 24 * 3600, 7200, 3600, 3599, 60, 10, 3]

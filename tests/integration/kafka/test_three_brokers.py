@@ -18,10 +18,9 @@ from tests.support.world import World
 from tidemark import failpoints
 from tidemark.errors import Unreachable
 from tidemark.kafka.errors import OffsetNotHeld, SpanNotRead
-from tidemark.kafka.events import Event
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
-from tidemark.kafka.member import Member
+from tidemark.kafka.member import Event, Member
 from tidemark.kafka.spans import read_spans
 from tidemark.model.batch import Checkpoint
 from tidemark.model.membership import Membership

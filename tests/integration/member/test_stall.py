@@ -11,7 +11,7 @@ from tests.support.stranger import holder_beside
 from tests.support.waiting import until
 from tests.support.world import World
 
-from tidemark.kafka.names import client_id_of
+from tidemark.kafka.description import client_id_of
 from tidemark.member import drain as drain_module
 from tidemark.member.errors import RunStalled
 from tidemark.member.stall import EXCUSED, FOREIGN_SECONDS, LOCKED_SECONDS

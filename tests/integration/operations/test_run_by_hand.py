@@ -13,7 +13,7 @@ from tests.support.waiting import until
 from tests.support.world import World, fail, staging
 
 from tidemark.errors import JobFailed, MirrorFailed, Unreachable
-from tidemark.kafka.names import client_id_of
+from tidemark.kafka.description import client_id_of
 from tidemark.model.bounds import Bounds
 from tidemark.operations import run as run_module
 from tidemark.operations.errors import GroupIsAtWork
