@@ -15,11 +15,10 @@ from psycopg2.extensions import cursor as Cursor
 from tests.faults.region import FaultRegion
 
 from tidemark.kafka.group import Group
-from tidemark.ledger import decision, ledger
-from tidemark.ledger.deciding import Deciding
+from tidemark.ledger import deciding, ledger
+from tidemark.ledger.deciding import Deciding, Publishing
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.migrate import migrate
-from tidemark.ledger.publishing import Publishing
 from tidemark.ledger.settling import Settling
 from tidemark.member.drain import Drain
 from tidemark.member.member_run import MemberRun
@@ -99,7 +98,7 @@ def no_fence_at_all() -> None:
     no_fence()
     replaced(Settling, "discard_unpublished_batches", lambda _: ())
     unfenced = without(query("advance_head"), "AND r.epoch = %(epoch)s")
-    replaced(decision, "query", lambda name: unfenced if name == "advance_head" else query(name))
+    replaced(deciding, "query", lambda name: unfenced if name == "advance_head" else query(name))
 
 
 def skipping_plan() -> None:

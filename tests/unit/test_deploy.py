@@ -15,8 +15,7 @@ import yaml
 from tests.support.documents import table_rows
 from tests.support.promtool import promtool
 
-from tidemark.ledger.looks import Published, ShownMember
-from tidemark.ledger.measured import Durations, Hidden
+from tidemark.ledger.looks import Durations, Hidden, Published, ShownMember
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.output import Topics
 from tidemark.operations.measures import InLedger, Measures

@@ -7,7 +7,7 @@ from prometheus_client.core import Metric
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from tidemark.ledger.measured import Durations
+from tidemark.ledger.looks import Durations
 from tidemark.operations.durations import durations_of
 
 

@@ -1,14 +1,480 @@
-"""A deciding transaction: all changes that it may make under the region lock and the epoch."""
+"""A deciding transaction: all changes that it may make under the region lock and the epoch.
 
-from tidemark.ledger import rewinds
+A transaction that holds the region lock and the current epoch, and runs named statements.
+
+What a transaction decides about the run's next batch.
+
+What a transaction decides about unpublished batches: claims, and the publish.
+
+What a transaction decides about a replay of dead letters: its plan, and its publish.
+
+What a transaction decides about one batch that is read again: its place, and its publish.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from psycopg2.extensions import cursor as Cursor
+from psycopg2.extras import Json
+
+from tidemark.ledger import regions, rewinds
 from tidemark.ledger.actions import Order, write_action
-from tidemark.ledger.again import Again
-from tidemark.ledger.errors import CheckpointNotRestored
-from tidemark.ledger.planning import Planning
-from tidemark.ledger.publishing import Publishing
-from tidemark.ledger.replaying import Replaying
+from tidemark.ledger.errors import (
+    BatchNotReplayable,
+    CheckpointNotRestored,
+    KeyTextsChanged,
+    LettersPurgedMeanwhile,
+    SpansReadOtherwise,
+    TableIsAnother,
+)
+from tidemark.ledger.letters import of_filter
+from tidemark.model.batch import Batch, Moved, PlannedSpan, Stored
+from tidemark.model.bounds import Bounds
+from tidemark.model.contribution import Contribution, SpanRead
+from tidemark.model.corruption import accepted_ranges
+from tidemark.model.dead_letters import JUDGED_FROM, Counted, LetterFilter, Limits, Reason
+from tidemark.model.offsets import LogPosition, Offsets, Span, TopicPartition
+from tidemark.model.state import Run
+from tidemark.postgres.queries import query
+from tidemark.postgres.session import configure
+from tidemark.protocol.errors import SpanAlreadyClaimed
 from tidemark.protocol.ports import NewReset
 from tidemark.protocol.removal import Removal
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One deciding transaction of one epoch: all of its statements take effect, or none."""
+
+    cursor: Cursor
+    region: str
+    epoch: int
+    head_seq: int
+    next_seq: int
+
+    def _unpublished(self) -> list[tuple[int, int, int, bool]]:
+        """Seq, epoch, number of spans and whether all are claimed; the lowest batch first."""
+        self._run("unpublished_batches")
+        return self.cursor.fetchall()
+
+    def _give_out_seq(self) -> int:
+        return self._number("give_out_seq")
+
+    def _write_contribution(self, batch: Batch, contribution: Contribution) -> int:
+        return self._number(
+            "write_contribution",
+            seq=batch.seq,
+            member=contribution.member,
+            attempts=[winner.attempt for winner in contribution.winners],
+            targets=list(contribution.rows),
+            rows=list(contribution.rows.values()),
+        )
+
+    def _write_moved(self, batch: Batch, moved: Mapping[str, Moved]) -> None:
+        rows = [{"target": name, **asdict(one)} for name, one in moved.items()]
+        self._run("write_moved", seq=batch.seq, moved=Json(rows))
+
+    def _run(self, name: str, **values: object) -> int:
+        """Run a statement; return the number of rows that it changed or found."""
+        self.cursor.execute(query(name), {"region": self.region, "epoch": self.epoch, **values})
+        return self.cursor.rowcount
+
+    def _one(self, name: str, **values: object) -> tuple[Any, ...] | None:
+        self._run(name, **values)
+        return self.cursor.fetchone()
+
+    def _number(self, name: str, **values: object) -> int:
+        return int(self._one(name, **values)[0])  # type: ignore[index]
+
+
+def counts_of(reads: Sequence[SpanRead]) -> dict[str, list[Any]]:
+    """What the reads found, an array for each column of their spans."""
+    return {
+        "topics": [read.span.topic for read in reads],
+        "partitions": [read.span.partition for read in reads],
+        "starts": [read.span.start for read in reads],
+        "ends": [read.span.end for read in reads],
+        "attempts": [read.attempt for read in reads],
+        "records": [read.records for read in reads],
+        "dead_letters": [read.dead_letters for read in reads],
+        "bytes": [read.bytes for read in reads],
+    }
+
+
+class Planning(Decision):
+    """The plan: where the run stands, where it stops, and the spans of its next batch."""
+
+    __slots__ = ()
+
+    def unpublished_batches(
+        self, owned: Collection[TopicPartition] | None = None
+    ) -> tuple[Batch, ...]:
+        """The batches that this epoch works on, the lowest first; a later epoch discards them.
+
+        With `owned`, spans of other partitions may be left out.
+        """
+        return tuple(
+            Batch(
+                self.region,
+                epoch,
+                seq,
+                self._unpublished_batch_spans(seq, owned),
+                size,
+                is_complete,
+            )
+            for seq, epoch, size, is_complete in self._unpublished()
+        )
+
+    def _unpublished_batch_spans(
+        self, seq: int, owned: Collection[TopicPartition] | None = None
+    ) -> tuple[PlannedSpan, ...]:
+        self._run(
+            "unpublished_batch_spans",
+            seq=seq,
+            topics=None if owned is None else list({one.topic for one in owned}),
+            partitions=None if owned is None else list({one.partition for one in owned}),
+        )
+        return tuple(
+            PlannedSpan(Span(*row[:4]), row[4], row[5] is not None, LogPosition.known(*row[6:]))
+            for row in self.cursor.fetchall()
+        )
+
+    def next_offsets(self) -> Offsets:
+        """The merged checkpoint, under the lock."""
+        found = regions.partitions(self.cursor, self.region)
+        return {where: partition.next_offset for where, partition in found.items()}
+
+    def target_offsets(self) -> Offsets:
+        """Where the run stops."""
+        return regions.target_offsets(self.cursor, self.region, self.epoch)
+
+    def bound_reached(self) -> str | None:
+        """The run's bound that is reached, or None; a time bound counts after the first batch."""
+        found = self._one("bound_reached")
+        return found[0] if found else None
+
+    def write_bound(self, bound: str) -> None:
+        """Record that the run plans no further batch, and why."""
+        self._run("write_bound", bound=bound)
+
+    def bounds(self) -> Bounds:
+        """The run's bounds."""
+        run = self._run_at()
+        return Bounds(
+            run.max_records, run.max_batches, run.max_seconds, run.max_bytes, run.in_flight
+        )
+
+    def batches_since_reset(self) -> int | None:
+        """Checkpoints since the region's newest reset; None if there never was one."""
+        found = self._one("batches_since_reset")
+        return found[0] if found else None
+
+    def bytes_per_offset(self) -> dict[TopicPartition, float]:
+        """Bytes per offset of each partition, as measured when it was read last."""
+        self._run("bytes_per_offset")
+        return {TopicPartition(topic, n): weight for topic, n, weight in self.cursor.fetchall()}
+
+    def accepted_corrupt(self) -> tuple[Span, ...]:
+        """The corrupt ranges that a person allowed this run to skip."""
+        return accepted_ranges(self._run_at().overrides)
+
+    def pass_over(self, span: Span) -> None:
+        """Skip a corrupt range: the partition's history ends before it, a new one follows it."""
+        where = {"topic": span.topic, "partition": span.partition}
+        if self._run("pass_over", **where, start=span.start, end=span.end) != 1:
+            raise LookupError(f"{span.topic_partition} does not stand at {span.start}")
+        self._run(
+            "pass_over_remark", remark=f"accepted: {span} is corrupt in Kafka and was left out"
+        )
+
+    def write_batch(self, spans: Sequence[Span]) -> Batch:
+        """Write the plan under a new seq; it does not change within the epoch."""
+        seq = self._give_out_seq()
+        if self._run("write_batch", seq=seq, spans=len(spans)) != 1:
+            raise LookupError(f"no run of region {self.region} has epoch {self.epoch}")
+        written = self._run(
+            "write_batch_spans",
+            seq=seq,
+            topics=[span.topic for span in spans],
+            partitions=[span.partition for span in spans],
+            starts=[span.start for span in spans],
+            ends=[span.end for span in spans],
+        )
+        if written != len(spans):
+            raise LookupError(f"{len(spans) - written} planned partitions are unknown")
+        return Batch(self.region, self.epoch, seq, self._unpublished_batch_spans(seq), len(spans))
+
+    def _run_at(self) -> Run:
+        """The run that holds this epoch."""
+        return Run(self.region, *(self._one("run_at") or ()))
+
+
+class Publishing(Decision):
+    """Claims on unpublished batches, and their publish."""
+
+    __slots__ = ()
+
+    def is_unpublished(self, batch: Batch) -> bool:
+        """Whether this epoch still works on the batch; this check fences every contribution."""
+        return any(found[:2] == (batch.seq, self.epoch) for found in self._unpublished())
+
+    def is_lowest(self, batch: Batch) -> bool:
+        """Whether no other batch has to be published before this one."""
+        return self._unpublished()[0][:2] == (batch.seq, self.epoch)
+
+    def claim(self, batch: Batch, contribution: Contribution) -> None:
+        """Claim all spans of the contribution, or none.
+
+        Raises:
+            SpanAlreadyClaimed: another contribution has claimed one of them.
+        """
+        number = self._write_contribution(batch, contribution)
+        # Each span's foreign key looks the contribution up: while there are few, Postgres would
+        # read them all for every span, and go on so in this session when they are many.
+        configure(self.cursor, {"enable_seqscan": "off"}, is_local=True)
+        claimed = self._claim_spans(batch, number, contribution.reads)
+        configure(self.cursor, {"enable_seqscan": "on"}, is_local=True)
+        if claimed != len(contribution.reads):
+            raise SpanAlreadyClaimed(seq=batch.seq)
+        self._run("claim_count", seq=batch.seq, claimed=claimed)
+
+    def _claim_spans(self, batch: Batch, contribution: int, reads: Sequence[SpanRead]) -> int:
+        return self._run(
+            "claim_spans",
+            seq=batch.seq,
+            contribution=contribution,
+            **counts_of(reads),
+            record_ends=[read.record_end for read in reads],
+            leader_epochs=[read.leader_epoch for read in reads],
+        )
+
+    def has_unclaimed(self, batch: Batch) -> bool:
+        """Whether there are spans that no contribution has claimed yet."""
+        return bool(self._number("has_unclaimed", seq=batch.seq))
+
+    def winners(self, batch: Batch) -> list[tuple[int, int]]:
+        """(member, attempt) of the winning task attempts of all members."""
+        self._run("winners", seq=batch.seq)
+        return list(self.cursor.fetchall())
+
+    def contributed_rows(self, batch: Batch, target: str) -> int:
+        """The number of a target's staged rows, as the batch's contributions counted them."""
+        return self._number("contributed_rows", seq=batch.seq, target=target)
+
+    def advance_partitions(self, batch: Batch) -> None:
+        """Advance each partition from its span's start to its end; else the server raises."""
+        self._run("advance_partitions", seq=batch.seq)
+
+    def count_dead_letters(self, batch: Batch) -> Counted:
+        """The counts of the batch's claimed spans, of all members, with the run's limits."""
+        self._run("count_dead_letters", seq=batch.seq, judged_from=JUDGED_FROM)
+        own, letters, before, letters_before, *limits = self.cursor.fetchone()  # type: ignore[misc]
+        return Counted(own, letters, before, letters_before, Limits(*limits))
+
+    def commonest_reasons(self, batch: Batch) -> list[Reason]:
+        """The commonest reasons of the batch's dead letters that were moved."""
+        self._run("commonest_reasons", seq=batch.seq)
+        return [Reason(*row) for row in self.cursor.fetchall()]
+
+    def publish_batch(
+        self, batch: Batch, moved: Mapping[str, Moved], dead_letters_moved: int
+    ) -> int:
+        """Publish with these counts, which named constraints check; return the batch's records.
+
+        `moved` is by target. One that is missing, though rows of it were contributed, is refused.
+        """
+        self._write_moved(batch, moved)
+        return self._number(
+            "publish_batch",
+            seq=batch.seq,
+            records_refused=sum(one.refused_records for one in moved.values()),
+            dead_letters_moved=dead_letters_moved,
+        )
+
+    def keep_target(self, target: str, schema: str, table: str) -> None:
+        """Check that this name still is the table that the target's rows have always gone to.
+
+        Call it after rows were inserted or deleted: their lock keeps the table from being renamed.
+
+        Raises:
+            TargetRefused: it is another table.
+        """
+        if self._run("keep_target", target=target, schema=schema, table=table) != 1:
+            raise TableIsAnother(region=self.region, table=f"{schema}.{table}")
+
+    def keep_key(self, target: str, table: str, forms: Mapping[str, str]) -> None:
+        """Check that the values of a key still have the texts by which the ledger knows them.
+
+        Call it after rows were written: their lock keeps the columns' types.
+
+        Raises:
+            TargetRefused: a column of the key has another type, of which texts differ.
+        """
+        if self._run("keep_key", target=target, forms=Json(dict(forms))) != 1:
+            raise KeyTextsChanged(region=self.region, table=table, found=dict(forms))
+
+    def advance_head(self, batch: Batch) -> int:
+        """Make the batch the region's head; return the number of changed rows, which must be 1."""
+        return self._run("advance_head", seq=batch.seq)
+
+
+class Replaying(Decision):
+    """A replay: the dead letters that it has chosen, and what became of them."""
+
+    __slots__ = ()
+
+    def write_replay(self, meant: LetterFilter, limit: int) -> Batch | None:
+        """Choose dead letters, the oldest histories first, for a batch that follows the head.
+
+        None, and nothing is written, where none is meant.
+        """
+        seq = self._give_out_seq()
+        self._run("write_replay_letters", seq=seq, limit=limit, **of_filter(meant))
+        found = self.cursor.fetchall()
+        if not found:
+            return None
+        self._run("write_replay_batch", seq=seq, records=sum(row[4] for row in found))
+        spans = tuple(PlannedSpan(Span(*row[:4]), "") for row in found)
+        stored = Stored(self.region, seq)
+        return Batch(self.region, self.epoch, seq, spans, len(spans), stored=stored)
+
+    def mark_replayed(self, batch: Batch) -> int:
+        """Mark what is left of the chosen dead letters as replayed; return how many."""
+        return self._run("mark_replayed", seq=batch.seq)
+
+    def publish_replay(
+        self,
+        batch: Batch,
+        contribution: Contribution,
+        moved: Mapping[str, Moved],
+        replayed: int,
+        kept: int,
+    ) -> int:
+        """Publish with these counts, which named constraints check; return how many batches.
+
+        The batches that the dead letters came with count those that were replayed.
+        """
+        self._write_moved(batch, moved)
+        published = self._run(
+            "publish_replay",
+            seq=batch.seq,
+            dead_letters=contribution.dead_letters,
+            replayed=replayed,
+            kept=kept,
+        )
+        self._run("publish_replay_counts", seq=batch.seq)
+        return published
+
+    def write_contribution(self, batch: Batch, contribution: Contribution) -> None:
+        """Write which staged rows count: those of the winning attempts."""
+        self._write_contribution(batch, contribution)
+
+
+def refuse_again(cursor: Cursor, region: str, seq: int) -> None:
+    """Refuse a batch that can't be read again.
+
+    Raises:
+        Refused: it is not published, pruned, of a replay, or upserted; or dead letters of it were
+            purged, of which nobody knows whether a replay had made rows of them.
+    """
+    kind, is_retained, purged, is_upserted = _again_facts(cursor, region, seq)
+    if kind is None:
+        raise BatchNotReplayable(region=region, seq=seq, why="unknown")
+    if not is_retained:
+        raise BatchNotReplayable(region=region, seq=seq, why="pruned")
+    if kind == "replay":
+        raise BatchNotReplayable(region=region, seq=seq, why="replay")
+    if is_upserted:
+        raise BatchNotReplayable(region=region, seq=seq, why="upserted")
+    if purged:
+        raise BatchNotReplayable(region=region, seq=seq, why="purged", purged=purged)
+
+
+def _again_facts(cursor: Cursor, region: str, seq: int) -> tuple[str | None, bool, int, bool]:
+    cursor.execute(query("again_facts"), {"region": region, "seq": seq})
+    found: tuple[str | None, bool, int, bool] | None = cursor.fetchone()
+    return found or (None, False, 0, False)
+
+
+class Again(Decision):
+    """A published batch whose rows are replaced."""
+
+    __slots__ = ()
+
+    def write_again(self, seq: int) -> Batch:
+        """The published batch, with a place for what will be staged of it.
+
+        Raises:
+            Refused: see `refuse_again`.
+        """
+        refuse_again(self.cursor, self.region, seq)
+        found = self._published_spans(seq)
+        staged = self._give_out_seq()
+        self._run("write_again", staged_seq=staged)
+        return Batch(
+            self.region,
+            self.epoch,
+            seq,
+            found,
+            len(found),
+            set_aside=self._again_aside(seq),
+            staged_seq=staged,
+        )
+
+    def _published_spans(self, seq: int) -> tuple[PlannedSpan, ...]:
+        self._run("published_spans", seq=seq)
+        rows = self.cursor.fetchall()
+        return tuple(PlannedSpan(Span(*row[:4]), topic_id=row[4]) for row in rows)
+
+    def _again_aside(self, seq: int) -> frozenset[tuple[str, int, int]]:
+        self._run("again_aside", seq=seq)
+        return frozenset((topic, number, offset) for topic, number, offset in self.cursor)
+
+    def take_again(self, batch: Batch) -> int:
+        """Free the batch's place; return how many places there were: 0, if it died."""
+        return self._run("take_again", staged_seq=batch.staged_seq)
+
+    def published_of(self, batch: Batch) -> Removal:
+        """What the batch has published, as the ledger counted it."""
+        return Removal(*(self._one("published_of", seq=batch.seq) or ({}, 0)))
+
+    def remove_letters(self, batch: Batch) -> int:
+        """Remove its dead letters but those that were replayed; return how many."""
+        return self._run("remove_letters", seq=batch.seq)
+
+    def claim_again(self, batch: Batch, contribution: Contribution) -> None:
+        """The contribution stands in the place of those before, of all spans.
+
+        Raises:
+            StagingLost: a span is missing, or has another number of records.
+        """
+        number = self._write_contribution(batch, contribution)
+        claimed = self._run(
+            "claim_again",
+            seq=batch.seq,
+            contribution=number,
+            **counts_of(contribution.reads),
+        )
+        if claimed != len(batch.spans):
+            raise SpansReadOtherwise(
+                region=self.region, seq=batch.seq, spans=len(batch.spans), read=claimed
+            )
+        self._run("claim_again_alone", seq=batch.seq, contribution=number)
+
+    def publish_again(self, batch: Batch, moved: Mapping[str, Moved], dead_letters: int) -> int:
+        """Count what came, which named constraints check; return the batch's dead letters.
+
+        Raises:
+            Refused: dead letters of it were purged meanwhile.
+        """
+        self._run("publish_again_targets", seq=batch.seq)
+        self._write_moved(batch, moved)
+        values = {"seq": batch.seq, "staged_seq": batch.staged_seq, "letters": dead_letters}
+        found = self._one("publish_again", **values)
+        if found is None:
+            raise LettersPurgedMeanwhile(region=self.region, seq=batch.seq)
+        return int(found[0])
 
 
 class Deciding(Planning, Publishing, Replaying, Again):

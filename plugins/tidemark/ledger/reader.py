@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidemark.ledger import owners, regions, rewinds
+from tidemark.ledger.deciding import Planning
 from tidemark.ledger.errors import RunIsPruned
 from tidemark.ledger.lookup import Lookup
 from tidemark.ledger.owner import Owner
-from tidemark.ledger.planning import Planning
 from tidemark.ledger.rewinds import ReadAgain
 from tidemark.ledger.sending import checkpoint_at
 from tidemark.model.batch import Batch, Checkpoint

@@ -11,7 +11,7 @@ from itertools import accumulate
 
 from prometheus_client.core import GaugeHistogramMetricFamily
 
-from tidemark.ledger.measured import Durations
+from tidemark.ledger.looks import Durations
 
 BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 150.0, 300.0, 900.0, 3600.0)
 """Seconds; a batch is in every bucket from the first bound that it does not exceed."""

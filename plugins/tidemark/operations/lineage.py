@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tidemark.ledger.ledger import Ledger
-from tidemark.ledger.measured import Measured
+from tidemark.ledger.looks import Measured
 from tidemark.model.state import Run
 from tidemark.operations.region import Connections, ledger_of
 from tidemark.operations.schemas import kept

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidemark.errors import TidemarkError
-from tidemark.ledger.looks import Looks
-from tidemark.ledger.measured import Durations, Hidden, Measured
+from tidemark.ledger.looks import Durations, Hidden, Looks, Measured
 from tidemark.ledger.timeline import Timeline
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.state import Mirrored

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from tidemark.ledger import moving
+from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
-from tidemark.ledger.moving import Place
+from tidemark.ledger.naming import Place
 from tidemark.model.offsets import Offsets
 from tidemark.model.state import NEVER_MIRRORED, Mirrored
 from tidemark.operations.errors import (
@@ -50,7 +50,7 @@ def move_region(pipeline: Pipeline, connections: Connections, order: Order | Non
                 region=region.name, group=state.group_id, tables=tuple(tables.values())
             )
         to = Place(pipeline.group, pipeline.tables)
-        epoch = moving.move(region.ledger.engine, state, to, seen, order)
+        epoch = naming.move(region.ledger.engine, state, to, seen, order)
         if order:
             gone = topics_gone(region, offsets)
             mirror(region.ledger, region.group, region.name, epoch, gone=gone)

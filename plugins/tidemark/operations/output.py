@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from tidemark.kafka.output_topic import OutputTopics
 from tidemark.ledger import sending
-from tidemark.ledger.sent_letters import sent_letters
+from tidemark.ledger.sending import sent_letters
 from tidemark.model.batch import Checkpoint
 from tidemark.model.output import (
     OutputHistory,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from tidemark.errors import TargetRefused
 from tidemark.ledger.actions import Order
-from tidemark.ledger.again import refuse_again
+from tidemark.ledger.deciding import refuse_again
 from tidemark.ledger.looks import Looks, PublishedSpan
 from tidemark.model.contribution import Contribution
 from tidemark.model.facts import check_topic_ids

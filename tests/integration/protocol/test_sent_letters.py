@@ -25,7 +25,7 @@ from tidemark.failpoints import FailpointHit
 from tidemark.kafka.errors import OutputRecordInvalid, OutputTopicMissing
 from tidemark.ledger.actions import Order
 from tidemark.ledger.errors import LettersToSendDiffer
-from tidemark.ledger.sent_letters import DETAIL, sent_letters
+from tidemark.ledger.sending import DETAIL, sent_letters
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.kept_bytes import record_hash
 from tidemark.model.output import Topics, Unsent
