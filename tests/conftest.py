@@ -25,9 +25,8 @@ from tests.support.sharing import worker
 from tests.support.topics import create_topic
 
 from tidemark.local.airflow import Airflow
-from tidemark.local.environment import KAFKA, SPARK
 from tidemark.local.postgres import Postgres
-from tidemark.local.stack import LocalStack
+from tidemark.local.stack import KAFKA, SPARK, LocalStack
 from tidemark.spark.archive import OPTIONS, with_archive
 
 PROJECT = Path(__file__).resolve().parent.parent

@@ -11,9 +11,8 @@ from tests.support.topics import create_topic
 from tests.support.waiting import until
 
 from tidemark.local.broker import Broker
-from tidemark.local.daemon import end, marked
+from tidemark.local.daemon import end, marked, serve
 from tidemark.local.folder import Folder
-from tidemark.local.serving import serve
 from tidemark.local.watch import Watch
 from tidemark.model.offsets import TopicPartition
 

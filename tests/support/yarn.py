@@ -12,12 +12,10 @@ from xml.sax.saxutils import escape
 import httpx
 import psutil
 
-from tidemark.local.daemon import Daemon, family
+from tidemark.local.daemon import Daemon, family, java, serve
 from tidemark.local.errors import ServiceNotReady
 from tidemark.local.folder import Folder
 from tidemark.local.jars import fetched, named_in
-from tidemark.local.java import java
-from tidemark.local.serving import serve
 from tidemark.local.spark import spark_home
 from tidemark.local.watch import Watch
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tidemark.local import airflow, environment
+from tidemark.local import airflow, stack
 from tidemark.local.broker import DEVELOPMENT
 from tidemark.local.jars import KAFKA_VERSION
 from tidemark.local.postgres import ADMIN, OWNERS
@@ -102,7 +102,7 @@ def test_connections_have_the_names_and_shapes_of_the_local_stack() -> None:
     warehouse = {"host": "postgres", "port": 5432, "user": "tidemark", "dbname": "warehouse"}
     secret = {"password": example()["WAREHOUSE_PASSWORD"]}
     inner = listener("PLAINTEXT", "KAFKA_ADVERTISED_LISTENERS")
-    expected = environment.connections(inner, warehouse | secret)
+    expected = stack.connections(inner, warehouse | secret)
     registry = {"conn_type": "http", "host": "http://registry", "port": 8081}
     expected["AIRFLOW_CONN_TIDEMARK_REGISTRY"] = json.dumps(registry)
     found = {key: filled(AIRFLOW[key]) for key in AIRFLOW if key.startswith("AIRFLOW_CONN_")}

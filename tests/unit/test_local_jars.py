@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from tidemark.local import jars, java
+from tidemark.local import daemon, jars
 from tidemark.local.errors import JarNotFetched, JavaMissing
 from tidemark.local.watch import Watch
 
@@ -91,7 +91,7 @@ def saying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
 )
 def test_a_java_that_is_new_enough_is_taken(saying: Callable[[str], Path], told: str) -> None:
     command = saying(told)
-    assert java.java() == command
+    assert daemon.java() == command
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_an_old_java_is_refused_with_its_version(
 ) -> None:
     command = saying(told)
     with pytest.raises(JavaMissing) as caught:
-        java.java()
+        daemon.java()
     assert (caught.value.found, caught.value.version) == (command, version)
 
 
@@ -111,5 +111,5 @@ def test_a_missing_java_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(JavaMissing) as caught:
-        java.java()
+        daemon.java()
     assert caught.value.found is None

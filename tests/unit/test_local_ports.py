@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.local import serving
+from tidemark.local import daemon
 from tidemark.local.airflow import Airflow
 from tidemark.local.daemon import Daemon
 from tidemark.local.errors import PortTaken, ServiceEnded, ServiceNotReady
-from tidemark.local.folder import Folder
-from tidemark.local.ports import candidates, reserved, unused
+from tidemark.local.folder import Folder, candidates, reserved, unused
 from tidemark.local.stack import LocalStack
 from tidemark.local.watch import Watch
 
@@ -33,7 +32,7 @@ class Server:
 
     def start(self) -> int:
         self.watch = Watch(lambda _, text: self.told.append(text))
-        serving.serve(self.folder, ["thing"], self._launch, self.daemon.stop, self.watch)
+        daemon.serve(self.folder, ["thing"], self._launch, self.daemon.stop, self.watch)
         return self.folder.port("thing")
 
     def _launch(self) -> None:
@@ -57,7 +56,7 @@ def folder(tmp_path: Path) -> Folder:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "FREED_SECONDS", 0)
+    monkeypatch.setattr(daemon, "FREED_SECONDS", 0)
 
 
 def taken(port: int) -> socket.socket:
@@ -120,7 +119,7 @@ def test_a_server_that_finds_every_port_taken_is_given_up(folder: Folder) -> Non
         server.start()
     for thief in thieves:
         thief.close()
-    assert len(thieves) == serving.TRIES
+    assert len(thieves) == daemon.TRIES
     assert ended.value.service == "thing"
     assert "ddress already in use" in ended.value.cause
 

@@ -11,13 +11,10 @@ from pathlib import Path
 
 import psycopg2
 
-from tidemark.local.daemon import Daemon, end, family
+from tidemark.local.daemon import Daemon, answer_of, end, family, java, serve
 from tidemark.local.errors import ServiceNotReady
 from tidemark.local.folder import Folder, write_private
-from tidemark.local.java import java
-from tidemark.local.page import answer_of
 from tidemark.local.postgres import Postgres
-from tidemark.local.serving import serve
 from tidemark.local.watch import Watch
 
 COMMANDS = {

@@ -1,20 +1,31 @@
-"""One long-running process of the stack: found again after a crash, never mistaken for another."""
+"""One long-running process of the stack: found again after a crash, never mistaken for another.
+
+A server takes its ports while it starts, or is started again.
+
+What a daemon's page answers.
+
+The Java on this machine.
+"""
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 
-from tidemark.local.errors import ServiceEnded
-from tidemark.local.folder import Folder, write_private
-from tidemark.local.watch import reason, start_logged
+from tidemark.errors import NotStarted
+from tidemark.local.errors import JavaMissing, PortTaken, ServiceEnded
+from tidemark.local.folder import Folder, is_free, reserved, write_private
+from tidemark.local.watch import Watch, reason, start_logged
 
 MARK = "TIDEMARK_LOCAL_STACK"
 """Environment variable naming the state folder: all that a stack's processes start inherits it."""
@@ -181,3 +192,99 @@ def _carries(process: psutil.Process, marks: Mapping[str, str]) -> bool:
         return marks.items() <= process.environ().items() and is_alive(process)
     except (psutil.Error, OSError):
         return False
+
+
+TRIES = 5
+FREED_SECONDS = 20
+"""A process that was just stopped keeps its port for a moment."""
+
+
+def serve(
+    folder: Folder,
+    names: Collection[str],
+    start: Callable[[], object],
+    stop: Callable[[], object],
+    watch: Watch,
+) -> None:
+    """The server listens on the folder's ports of these names, and clients may be told of them.
+
+    `start` starts it and waits for its answer; `stop` ends what a failed start has left. If one
+    of its ports is taken all the same, then by another process: it is started again, on
+    another port, or on the same once that is free if clients were told of it.
+
+    Raises:
+        PortTaken: a port of which clients were told stays taken.
+        NotStarted: it failed for another reason, or met taken ports TRIES times.
+    """
+    for left in reversed(range(TRIES)):
+        with ExitStack() as until_it_listens:
+            for name in names:
+                until_it_listens.enter_context(_settled(folder, name, watch))
+            try:
+                start()
+            except NotStarted:
+                stop()
+                if not left or all(is_free(folder.port(name)) for name in names):
+                    raise
+            else:
+                folder.give(names)
+                return
+
+
+def _settled(folder: Folder, name: str, watch: Watch) -> AbstractContextManager[object]:
+    """The port of this name is free, and reserved until the end of the context."""
+    port = folder.port(name)
+    if not _becomes_free(port, name, watch):
+        if folder.has_given(name):
+            raise PortTaken(name=name, port=port)
+        watch.tell(name, f"port {port} stays taken: it moves to {folder.move_port(name)}")
+    while (held := reserved(folder.port(name))) is None and not folder.has_given(name):
+        folder.move_port(name)
+    return held or nullcontext()
+
+
+def _becomes_free(port: int, name: str, watch: Watch) -> bool:
+    if is_free(port):
+        return True
+    watch.tell(name, f"port {port} is taken: waiting {FREED_SECONDS} s for it")
+    deadline = time.monotonic() + FREED_SECONDS
+    while not is_free(port):
+        if time.monotonic() >= deadline:
+            return False
+        watch.sleep(0.1)
+    return True
+
+
+SECONDS = 5
+
+
+def answer_of(url: str) -> Any | None:
+    """The JSON that the page holds; None while there is none. No proxy is asked."""
+    try:
+        return httpx.get(url, timeout=SECONDS, trust_env=False).raise_for_status().json()
+    except (httpx.HTTPError, ValueError):
+        return None
+
+
+def java() -> Path:
+    """The java command, of version 17 or newer.
+
+    Raises:
+        NotStarted: there is none, or it is older; says what to install.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    if found is None:
+        raise JavaMissing
+    version = _major(Path(found))
+    if version < 17:
+        raise JavaMissing(found=Path(found), version=version)
+    return Path(found)
+
+
+def _major(command: Path) -> int:
+    told = subprocess.run(  # noqa: S603
+        [command, "-version"], capture_output=True, text=True, check=False
+    )
+    match = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    return int(match.group(1)) if match else 0

@@ -7,13 +7,10 @@ from tempfile import TemporaryDirectory
 
 from filelock import FileLock
 
-from tidemark.local.daemon import Daemon
+from tidemark.local.daemon import Daemon, answer_of, java, serve
 from tidemark.local.errors import ServiceNotReady
 from tidemark.local.folder import Folder
 from tidemark.local.jars import LOCK_SECONDS, Jar, fetched
-from tidemark.local.java import java
-from tidemark.local.page import answer_of
-from tidemark.local.serving import serve
 from tidemark.local.watch import Watch
 
 ARCHIVE = Jar(

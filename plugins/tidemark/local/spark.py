@@ -6,12 +6,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tidemark.errors import MissingExtra
-from tidemark.local.daemon import Daemon
+from tidemark.local.daemon import Daemon, answer_of, java, serve
 from tidemark.local.errors import ServiceNotReady
 from tidemark.local.folder import Folder, write_private
-from tidemark.local.java import java
-from tidemark.local.page import answer_of
-from tidemark.local.serving import serve
 from tidemark.local.watch import Watch
 from tidemark.spark.cluster import SECRET, SECURE
 

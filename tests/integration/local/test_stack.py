@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.browsed import SCREENSHOTS
 from tests.support.topics import create_topic
 
-from tidemark.local import serving
+from tidemark.local import daemon
 from tidemark.local.broker import Broker, archive_of
 from tidemark.local.daemon import marked
 from tidemark.local.folder import Folder
@@ -34,7 +34,7 @@ def ask(parameters: dict[str, Any], statement: str) -> Any:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for a port that is taken."""
-    monkeypatch.setattr(serving, "FREED_SECONDS", 0)
+    monkeypatch.setattr(daemon, "FREED_SECONDS", 0)
 
 
 def do(parameters: dict[str, Any], statement: str) -> None:
@@ -52,7 +52,7 @@ def test_up_again_starts_nothing(stack: LocalStack) -> None:
 def test_the_broker_maps_the_archive_that_the_installation_made(stack: LocalStack) -> None:
     archive = archive_of(kafka_jars(Watch()))
     assert archive.exists(), "scripts/bootstrap makes it"
-    again = "made by another Java: python -m tidemark.local.broker_archive"
+    again = "made by another Java: python -m tidemark.local.broker"
     assert str(archive) in Path(f"/proc/{stack.kafka.pid}/maps").read_text(), again
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.local.java import java
+from tidemark.local.daemon import java
 from tidemark.spark.archive import OPTIONS, SILENT, archive, try_archive, with_archive
 from tidemark.spark.errors import SparkArchiveRefused
 
