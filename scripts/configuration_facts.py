@@ -10,7 +10,7 @@ from scripts.markdown_pieces import assigned, filled, spelled, table
 from tidemark.decode import registry
 from tidemark.decode.port import MAX_VALUE_BYTES
 from tidemark.kafka import admin, config
-from tidemark.member import retire, watch
+from tidemark.member import retire, stager
 from tidemark.model import membership, table_name
 from tidemark.postgres import parameters, session, transaction
 from tidemark.settings import connections, field_types, fields
@@ -283,7 +283,7 @@ def _timeouts() -> str:
         ),
         ("a question to Kafka", _seconds(admin.SECONDS)),
         ("Kafka misses a killed driver", "`kafka.session_timeout_seconds`"),
-        ("a driver looks whether it is fenced, every", _seconds(watch.WATCH_SECONDS)),
+        ("a driver looks whether it is fenced, every", _seconds(stager.WATCH_SECONDS)),
         (
             "a read without progress fails, and a batch that nobody works on",
             "`no_progress_seconds`",

@@ -1,20 +1,65 @@
-"""Drain and stage: one job a batch, and what it has staged of the spans that a member owns."""
+"""Drain and stage: one job a batch, and what it has staged of the spans that a member owns.
+
+The partitions that a member's job reads now, and those that went to another member meanwhile.
+
+A member's state in the ledger, for display: nothing is decided by it, nothing fails by it.
+
+The watch beside a member at work: a job that is for nothing is ended.
+"""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Event, Lock, RLock, Thread
 
 from tidemark import failpoints
 from tidemark.errors import JobFailed, TidemarkError
-from tidemark.member.active_read import ActiveRead
-from tidemark.member.job import start_job
-from tidemark.member.member_run import MemberRun
+from tidemark.kafka.member import Member
+from tidemark.member.job import JobExecutor, MemberRun, start_job
 from tidemark.model.batch import Batch
 from tidemark.model.contribution import Attempt, Contribution, SpanRead
 from tidemark.model.incomplete_read import refuse_unread
-from tidemark.model.offsets import Span, in_ranges
+from tidemark.model.offsets import Span, TopicPartition, in_ranges
 from tidemark.postgres.transaction import transaction
 from tidemark.staging.reads import complete_reads
 from tidemark.tracing.traced import traced
+
+
+class ActiveRead:
+    """Between the thread that runs jobs and the one that watches the assignment."""
+
+    def __init__(self, member: Member, executor: JobExecutor) -> None:
+        self._member = member
+        self._executor = executor
+        self._lock = Lock()
+        self._read: frozenset[TopicPartition] = frozenset()
+        self._lost: frozenset[TopicPartition] = frozenset()
+
+    @property
+    def lost(self) -> tuple[TopicPartition, ...]:
+        """What the newest job lost, though it may have come back before the job ended."""
+        return tuple(sorted(self._lost))
+
+    @contextmanager
+    def reading(self, spans: Iterable[Span]) -> Iterator[None]:
+        """Inside the block a job reads the spans."""
+        with self._lock:
+            self._lost = frozenset()
+            self._read = frozenset(span.topic_partition for span in spans)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._read = frozenset()
+
+    def interrupt_if_reassigned(self) -> None:
+        """End the job if another member has its partitions; the lock keeps it from the next job."""
+        with self._lock:
+            lost = self._member.taken_away(self._read)
+            if lost:
+                self._lost |= lost
+                self._executor.interrupt()
+
 
 log = logging.getLogger(__name__)
 
@@ -84,3 +129,69 @@ class Stager:
         refuse_unread(batch, spans, reads, self._run.pipeline.transform)
         failpoints.hit("drain.staged")
         return reads
+
+
+class Display:
+    """Tells the ledger what a member does and what it is assigned, when either changes."""
+
+    def __init__(self, run: MemberRun) -> None:
+        self._run = run
+        self._state = "subscribed"
+        self._shown: tuple[object, ...] = ()
+        self._at_it = RLock()
+
+    def show(self, state: str, drain_ms: int | None = None) -> None:
+        """Show a state, with the time that the last drain took where it is known."""
+        with self._at_it:
+            self._state = state
+            try:
+                self._write(state, drain_ms)
+            except TidemarkError as error:
+                log.warning("member's state not shown: %s", error)
+
+    def refresh(self) -> None:
+        """Show the assignment beside the state as it is; from any thread."""
+        with self._at_it:
+            self.show(self._state)
+
+    def _write(self, state: str, drain_ms: int | None) -> None:
+        assigned = sorted(map(str, self._run.member.assigned()))
+        shown = (state, assigned, drain_ms)
+        if shown != self._shown:
+            self._run.ledger.show_member(self._run.number, state, assigned, drain_ms)
+            self._shown = shown
+
+
+WATCH_SECONDS = 3.0
+
+
+@contextmanager
+def watched(
+    run: MemberRun, display: Display, stager: "Callable[[], Stager | None]"
+) -> Iterator[None]:
+    """Inside, epoch and assignment are looked at every few seconds, in a thread of their own."""
+    done = Event()
+    watch = Thread(
+        target=_watch, args=(done, run, display, stager), name="epoch-watch", daemon=True
+    )
+    watch.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watch.join()
+
+
+def _watch(
+    done: Event, run: MemberRun, display: Display, stager: "Callable[[], Stager | None]"
+) -> None:
+    while not done.wait(WATCH_SECONDS):
+        display.refresh()
+        at_work = stager()
+        if run.is_fenced():
+            display.show("reset pending")
+            if at_work:
+                at_work.executor.cancel()
+            return
+        if at_work:
+            at_work.active_read.interrupt_if_reassigned()

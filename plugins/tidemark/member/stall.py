@@ -1,18 +1,119 @@
-"""How long a member waits for the others: bounded, and judged by what the ledger shows."""
+"""How long a member waits for the others: bounded, and judged by what the ledger shows.
 
+What counts as progress while somebody waits, and how long a wait without any may last.
+
+An outage of Kafka or Postgres: waited out up to a bound, and named in the log each round.
+
+What Kafka says to a member: an outage is waited out.
+"""
+
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tidemark.errors import Unreachable
 from tidemark.kafka.description import Holder
 from tidemark.ledger.reader import Progress
 from tidemark.member.errors import RunStalled
-from tidemark.member.member_run import MemberRun
-from tidemark.member.outage import Outage
-from tidemark.member.patience import Patience
+from tidemark.member.job import MemberRun
+from tidemark.model.batch import Batch
+from tidemark.model.facts import Facts, check_topic_ids
 from tidemark.model.offsets import Span
 from tidemark.postgres.transaction import TIMEOUTS_MS
+
+
+class Patience:
+    """A wait, by a clock.
+
+    What moves begins it anew, and so does an excuse; but no excuse is one so long after the last
+    move: what comes and goes holds nobody for ever.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._seen: object = self
+        self._moved = self._since = clock()
+
+    @property
+    def waited(self) -> float:
+        """Seconds since the last move or excuse."""
+        return self._clock() - self._since
+
+    def look(self, at: object) -> None:
+        """What is waited for stands like this; if it did not before, it has moved."""
+        if at != self._seen:
+            self._seen = at
+            self.renew()
+
+    def renew(self) -> None:
+        """Something has moved."""
+        self._moved = self._since = self._clock()
+
+    def excuse(self, within: float) -> bool:
+        """Nobody could move; False, so many seconds after the last move, if that is no excuse."""
+        now = self._clock()
+        is_excused = now - self._moved < within
+        if is_excused:
+            self._since = now
+        return is_excused
+
+
+log = logging.getLogger(__name__)
+
+PAUSE_SECONDS = 1.0
+"""Between two rounds; a round that times out takes longer by itself."""
+
+T = TypeVar("T")
+
+
+class Outage:
+    """Since when nobody has answered, and for how long that is borne."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._since: float | None = None
+
+    def bear(self, error: Unreachable) -> None:
+        """One more round without an answer; it stands in the log.
+
+        Raises:
+            Unreachable: the error, once there was no answer for longer than the bound.
+        """
+        now = self._clock()
+        self._since = now if self._since is None else self._since
+        away = now - self._since
+        if away > self._seconds:
+            raise error
+        log.warning(
+            "OUTAGE: no answer for %.0f s, trying for up to %g s: %s", away, self._seconds, error
+        )
+
+    def end(self) -> bool:
+        """There was an answer; whether there was none before."""
+        was_away = self._since is not None
+        self._since = None
+        return was_away
+
+
+def waited_out(
+    ask: Callable[[], T], outage: Outage, each_round: Callable[[], None] = lambda: None
+) -> T:
+    """What `ask` returns as soon as it is answered.
+
+    Raises:
+        Unreachable: it was not for longer than the outage may take.
+    """
+    while True:
+        try:
+            return ask()
+        except Unreachable as error:
+            outage.bear(error)
+        each_round()
+        time.sleep(PAUSE_SECONDS)
+
 
 FOREIGN_SECONDS = 15.0
 """For spans that a consumer holds which is no member of the region: it will never drain them."""
@@ -144,3 +245,40 @@ class StallDetector:
         member's first client id: its name tells that it is ours.
         """
         return holder.number(self._region) is not None or holder.is_static(self._group.group_id)
+
+
+class KafkaFacts:
+    """Asked for anew each time.
+
+    Raises:
+        Unreachable: the outage lasts longer than no_progress_seconds.
+        Fenced: the epoch has passed meanwhile.
+    """
+
+    def __init__(self, run: MemberRun, stall: StallDetector) -> None:
+        self._run = run
+        self._stall = stall
+
+    def now(self) -> Facts:
+        """Facts of the run's topics."""
+        return self._asked(lambda: self._run.broker.facts(self._run.topics))
+
+    def check_topics(self, batch: Batch) -> None:
+        """The batch's topics are those that it was planned on.
+
+        Raises:
+            DataLost: a topic is gone or was created again.
+        """
+        planned = {(one.span.topic, one.topic_id) for one in batch.spans}
+        found = self._asked(lambda: self._run.broker.topic_ids(sorted({t for t, _ in planned})))
+        check_topic_ids(batch.region, planned, found)
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        outage = Outage(self._run.pipeline.no_progress_seconds)
+        return waited_out(ask, outage, self._bear_outage)
+
+    def _bear_outage(self) -> None:
+        """An outage is nobody's lack of progress; but who is fenced needs not wait for its end."""
+        self._stall.excuse()
+        if self._run.is_fenced():
+            raise self._run.fenced()

@@ -700,7 +700,9 @@ def test_planning_waits_while_too_much_is_unsent(
     with another_sends(region):
         member = region.member()
         until(
-            lambda: ("tidemark.member.sending", (2,)) in [(r.name, r.args) for r in caplog.records]
+            lambda: (
+                ("tidemark.member.publisher", (2,)) in [(r.name, r.args) for r in caplog.records]
+            )
         )
         assert (len(region.rows()), words(region)) == (4, [])
     member.result(120)
