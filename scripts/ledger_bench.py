@@ -39,7 +39,7 @@ from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.migrate import migrate
 from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
-from tidemark.model.contribution import Contribution
+from tidemark.model.batch import Contribution
 from tidemark.operations.health import health_of
 from tidemark.operations.status import in_ledger
 from tidemark.postgres.transaction import autocommit, connect

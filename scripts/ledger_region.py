@@ -13,12 +13,11 @@ from scripts.ledger_filling import CLUSTER, TOPIC, WIDTH, fill
 from tidemark.kafka.description import GroupState, Holder, client_id_of
 from tidemark.ledger.ledger import Ledger
 from tidemark.member import retire
-from tidemark.model.batch import ONLY, Batch
-from tidemark.model.bounds import Bounds
-from tidemark.model.contribution import Attempt, Contribution, SpanRead
+from tidemark.model.batch import ONLY, Attempt, Batch, Contribution, SpanRead
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.output import OutputRecord, Sent
+from tidemark.model.plan import Bounds
 from tidemark.operations.region import Region
 from tidemark.postgres.queries import query
 from tidemark.postgres.transaction import autocommit, transaction

@@ -25,7 +25,7 @@ from scripts.flight_data import Record, produce, records
 from tidemark.cli.project import connections_of, find_pipeline
 from tidemark.cli.verify import executor_of
 from tidemark.local.stack import LocalStack
-from tidemark.model.bounds import Bounds
+from tidemark.model.plan import Bounds
 from tidemark.operations.run import run
 
 ROOT = Path(__file__).resolve().parent.parent

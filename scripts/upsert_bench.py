@@ -19,7 +19,7 @@ from scripts.bench_stack import stack_of
 from scripts.keyed_flights import PARTITIONS
 from scripts.small_batches_bench import ROOT, Bench
 
-from tidemark.model.bounds import Bounds
+from tidemark.model.plan import Bounds
 
 RECORDS = 1_000_000
 BATCH = 250_000

@@ -25,7 +25,7 @@ from scripts.usage import tree_cpu
 from tidemark.cli.project import connections_of, find_pipeline
 from tidemark.cli.verify import executor_of
 from tidemark.local.stack import LocalStack
-from tidemark.model.bounds import Bounds
+from tidemark.model.plan import Bounds
 from tidemark.operations.drain import drain_run
 from tidemark.operations.open import open_run
 from tidemark.operations.region import region_of

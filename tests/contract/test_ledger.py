@@ -12,10 +12,9 @@ from tests.support.fake_desk import FakeDesk
 from tidemark.errors import Fenced, LedgerInconsistent, RunNotDone, StagingLost, TidemarkError
 from tidemark.ledger.errors import EpochHasPassed
 from tidemark.ledger.migrate import migrate
-from tidemark.model.batch import ONLY, Batch, Moved
-from tidemark.model.bounds import Bounds
-from tidemark.model.contribution import Contribution
+from tidemark.model.batch import ONLY, Batch, Contribution, Moved
 from tidemark.model.offsets import Span
+from tidemark.model.plan import Bounds
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.errors import SpanAlreadyClaimed
 from tidemark.protocol.publish import Outcome

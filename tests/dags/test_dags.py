@@ -212,8 +212,8 @@ def test_the_names_of_the_form_are_those_of_the_code() -> None:
 
     from tidemark.airflow.dag import BOUNDS as OF_THE_FORM
     from tidemark.airflow.dag import OVERRIDES, REWIND_OVERRIDES
-    from tidemark.model.bounds import Bounds
     from tidemark.model.corruption import ACCEPT_CORRUPT
+    from tidemark.model.plan import Bounds
     from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
     from tidemark.protocol.rewind_plan import ACCEPT_RESEND
 

@@ -24,8 +24,7 @@ from tidemark.member.drain import Drain
 from tidemark.member.job import MemberRun
 from tidemark.member.publisher import Publisher
 from tidemark.model import plan as model_plan
-from tidemark.model.batch import Batch
-from tidemark.model.contribution import Tally
+from tidemark.model.batch import Batch, Tally
 from tidemark.model.offsets import Offsets, Span
 from tidemark.postgres import transaction
 from tidemark.postgres.cases import CommitRolledBack

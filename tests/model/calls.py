@@ -19,8 +19,8 @@ from tests.support.fakes import FakeGroup
 
 from tidemark.errors import RunNotDone, TidemarkError, by_code
 from tidemark.model.batch import ONLY, Batch
-from tidemark.model.bounds import Bounds
 from tidemark.model.facts import Facts
+from tidemark.model.plan import Bounds
 from tidemark.protocol.close import close
 from tidemark.protocol.contribute import contribute_and_publish
 from tidemark.protocol.open import OpenRequest

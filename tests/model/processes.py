@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 from tests.support.fake_tables import REGION
 
-from tidemark.model.batch import ONLY, Batch
-from tidemark.model.contribution import Attempt, Contribution, SpanRead
+from tidemark.model.batch import ONLY, Attempt, Batch, Contribution, SpanRead
 from tidemark.model.offsets import Span, TopicPartition
 
 Partitions = frozenset[TopicPartition]

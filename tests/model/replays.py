@@ -21,8 +21,7 @@ from tests.support.fake_tables import CLUSTER, REGION, TARGET
 from tests.support.fakes import FakeGroup
 
 from tidemark.errors import ClaimsLost, Fenced, StagingLost, TidemarkError, by_code
-from tidemark.model.batch import ONLY, Batch
-from tidemark.model.contribution import Attempt, Contribution, SpanRead
+from tidemark.model.batch import ONLY, Attempt, Batch, Contribution, SpanRead
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Span

@@ -11,7 +11,7 @@ from tests.model.in_flight import World
 from tests.model.processes import Faults
 from tests.model.search import Search
 
-from tidemark.model.bounds import Bounds
+from tidemark.model.plan import Bounds
 from tidemark.protocol import contribute, plan, publish
 from tidemark.protocol.publish import Outcome, Result
 

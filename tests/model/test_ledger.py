@@ -41,10 +41,9 @@ from tidemark.errors import (
 from tidemark.failpoints import FailpointHit
 from tidemark.ledger.migrate import migrate
 from tidemark.member.retire import prune, retire
-from tidemark.model.batch import Batch
-from tidemark.model.bounds import Bounds
-from tidemark.model.contribution import Contribution
+from tidemark.model.batch import Batch, Contribution
 from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.plan import Bounds
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.publish import Result

@@ -13,8 +13,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.decode import Decoding
-from tidemark.model.batch import Batch, PlannedSpan
-from tidemark.model.contribution import Attempt
+from tidemark.model.batch import Attempt, Batch, PlannedSpan
 from tidemark.model.offsets import Span
 from tidemark.settings.fields import arrow_schema
 from tidemark.spark.reader import ReadSpec

@@ -10,8 +10,7 @@ from sqlalchemy import Engine
 from tests.support.desk import TOPIC, Desk, is_good, records
 from tests.support.desk import dead_letters as letters_of
 
-from tidemark.model.batch import Batch
-from tidemark.model.contribution import Attempt, Contribution, SpanRead
+from tidemark.model.batch import Attempt, Batch, Contribution, SpanRead
 from tidemark.model.offsets import Span
 from tidemark.model.upsert import Upsert
 from tidemark.postgres.transaction import transaction

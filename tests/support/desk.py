@@ -14,12 +14,11 @@ from sqlalchemy import Engine
 from tests.support.fakes import FakeGroup
 
 from tidemark.ledger.ledger import Ledger
-from tidemark.model.batch import ONLY, Batch, DeadLetter
-from tidemark.model.bounds import Bounds
-from tidemark.model.contribution import Attempt, Contribution, SpanRead
+from tidemark.model.batch import ONLY, Attempt, Batch, Contribution, DeadLetter, SpanRead
 from tidemark.model.dead_letters import Limits
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.plan import Bounds
 from tidemark.model.upsert import Upsert
 from tidemark.postgres.transaction import autocommit, transaction
 from tidemark.protocol.close import Closed, close

@@ -8,8 +8,7 @@ import pyarrow as pa
 from tests.support.pool_task import PoolTask, needed
 
 from tidemark.errors import JobFailed
-from tidemark.model.batch import ONLY, Batch
-from tidemark.model.contribution import Attempt
+from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline

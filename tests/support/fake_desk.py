@@ -6,11 +6,10 @@ from tests.support.fake_ledger import FakeLedger, FakeTarget
 from tests.support.fake_tables import CLUSTER, REGION, TARGET, TOPIC, TOPIC_ID, Tables, offsets_of
 from tests.support.fakes import FakeGroup
 
-from tidemark.model.batch import ONLY, Batch
-from tidemark.model.bounds import Bounds
-from tidemark.model.contribution import Attempt, Contribution, SpanRead
+from tidemark.model.batch import ONLY, Attempt, Batch, Contribution, SpanRead
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span
+from tidemark.model.plan import Bounds
 from tidemark.protocol.close import Closed, close
 from tidemark.protocol.contribute import contribute_and_publish
 from tidemark.protocol.open import OpenRequest

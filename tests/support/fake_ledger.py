@@ -10,8 +10,7 @@ from tests.support.fake_transactions import FakeDeciding, FakeSettling, Transact
 
 from tidemark.errors import OutcomeUnknown
 from tidemark.ledger.errors import EpochHasPassed
-from tidemark.model.batch import ONLY, Batch, Checkpoint, Moved
-from tidemark.model.contribution import Contribution, Rows
+from tidemark.model.batch import ONLY, Batch, Checkpoint, Contribution, Moved, Rows
 from tidemark.model.state import Run
 
 

@@ -13,8 +13,7 @@ from tests.support.fake_tables import CLUSTER, REGION, TARGET, TOPIC, TOPIC_ID
 
 from tidemark.errors import Fenced, Refused, StagingLost
 from tidemark.ledger.errors import EpochHasPassed
-from tidemark.model.batch import ONLY, Batch, Checkpoint, Moved, PlannedSpan
-from tidemark.model.contribution import Contribution, Rows
+from tidemark.model.batch import ONLY, Batch, Checkpoint, Contribution, Moved, PlannedSpan, Rows
 from tidemark.model.dead_letters import Counted, LetterFilter, Limits, Reason
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Span, TopicPartition

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidemark.model.batch import Batch, PlannedSpan
-from tidemark.model.bounds import Bounds
 from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.plan import Bounds
 
 REGION = "r"
 TOPIC = "t"

@@ -22,12 +22,11 @@ from tests.support.fake_tables import (
 from tests.support.unmodelled import NoRemovals, NoRewinds
 
 from tidemark.errors import Fenced, LedgerInconsistent, StagingLost
-from tidemark.model.batch import ONLY, Batch, Moved
-from tidemark.model.bounds import Bounds
-from tidemark.model.contribution import Contribution
+from tidemark.model.batch import ONLY, Batch, Contribution, Moved
 from tidemark.model.dead_letters import Counted, Limits, Reason
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.plan import Bounds
 from tidemark.model.state import KnownTarget, Mirrored, Partition, RegionState
 from tidemark.protocol.errors import SpanAlreadyClaimed
 from tidemark.protocol.ports import NewReset, NewRun

@@ -22,8 +22,7 @@ from tests.support.pool_task import PoolTask, needed, work
 
 from tidemark.errors import JobFailed
 from tidemark.failpoints import VARIABLE
-from tidemark.model.batch import ONLY, Batch
-from tidemark.model.contribution import Attempt
+from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline

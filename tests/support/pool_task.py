@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 
 from tidemark.failpoints import VARIABLE
-from tidemark.model.contribution import Attempt
+from tidemark.model.batch import Attempt
 from tidemark.model.offsets import Span
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.arrow import ArrowTransform

@@ -15,7 +15,7 @@ from tidemark.kafka.description import GroupState
 from tidemark.kafka.group import Group
 from tidemark.ledger.ledger import Ledger
 from tidemark.member.drain import Drained
-from tidemark.model.bounds import Bounds
+from tidemark.model.plan import Bounds
 from tidemark.operations.drain import ExecutorOf, drain_run
 from tidemark.operations.open import Opened, open_run
 from tidemark.operations.reset import reset_region

@@ -8,9 +8,9 @@ import pyarrow as pa
 from sqlalchemy import Engine
 from tests.support.desk import TOPIC, Desk
 
-from tidemark.model.bounds import Bounds
 from tidemark.model.dead_letters import Limits
 from tidemark.model.offsets import TopicPartition
+from tidemark.model.plan import Bounds
 from tidemark.model.upsert import Upsert
 from tidemark.protocol.publish import Outcome
 

@@ -16,8 +16,8 @@ from tidemark.errors import JobFailed
 from tidemark.member.drain import Drained
 from tidemark.member.job import JobExecutor
 from tidemark.model.batch import Batch
-from tidemark.model.bounds import Bounds
 from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.plan import Bounds
 from tidemark.operations.open import Opened
 from tidemark.operations.region import Connections
 from tidemark.protocol.close import Closed

@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from tidemark.errors import TidemarkError
-from tidemark.model.batch import ONLY
-from tidemark.model.contribution import Attempt
+from tidemark.model.batch import ONLY, Attempt
 from tidemark.model.offsets import Span
 from tidemark.spark import direct
 from tidemark.spark.arrow import ArrowTransform

@@ -1,5 +1,4 @@
-from tidemark.model.batch import ONLY, Batch, PlannedSpan, Staging
-from tidemark.model.contribution import Attempt, Contribution, SpanRead
+from tidemark.model.batch import ONLY, Attempt, Batch, Contribution, PlannedSpan, SpanRead, Staging
 from tidemark.model.offsets import Span
 
 SPANS = (Span("t", 0, 0, 5), Span("t", 1, 2, 4))

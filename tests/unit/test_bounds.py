@@ -1,7 +1,7 @@
 import pytest
 
-from tidemark.model.bounds import Bounds, slow_start
 from tidemark.model.errors import BoundOutOfRange
+from tidemark.model.plan import Bounds, slow_start
 
 
 @pytest.mark.parametrize("name", ["max_records", "max_batches", "max_seconds"])

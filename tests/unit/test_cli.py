@@ -19,8 +19,7 @@ from tidemark.cli.output import brief, cut, inert, text_of
 from tidemark.cli.project import connection, find_pipeline, prepare_spark
 from tidemark.errors import InvalidSettings
 from tidemark.local.stack import LocalStack
-from tidemark.model.batch import ONLY
-from tidemark.model.contribution import Attempt
+from tidemark.model.batch import ONLY, Attempt
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.plain import plain
 from tidemark.postgres.cases import PostgresUnreachable

@@ -7,8 +7,7 @@ from typing import Any
 from tidemark.ledger.reader import Progress
 from tidemark.member.drain import LONGEST_WAIT_SECONDS, WAIT_SECONDS, Drain
 from tidemark.member.work import InHand, Otherwise, Work, next_step
-from tidemark.model.batch import Batch, PlannedSpan
-from tidemark.model.contribution import Contribution, SpanRead
+from tidemark.model.batch import Batch, Contribution, PlannedSpan, SpanRead
 from tidemark.model.offsets import Span, TopicPartition
 
 ZERO, ONE = (TopicPartition("t", number) for number in (0, 1))

@@ -3,9 +3,9 @@
 from hashlib import sha256
 from typing import Any
 
-from tidemark.model import kept_bytes
+from tidemark.model import dead_letters
 from tidemark.model.batch import DeadLetter
-from tidemark.model.kept_bytes import Room, beginning, record_hash, size_of
+from tidemark.model.dead_letters import Room, beginning, record_hash, size_of
 
 HEADERS: tuple[tuple[str | bytes, bytes | None], ...] = (("a", b"1"), (b"\xff", None), ("b", b"22"))
 
@@ -37,7 +37,7 @@ def test_a_cut_letter_keeps_its_key_first_then_whole_headers_then_the_value() ->
 
 def test_the_letters_of_a_batch_have_a_bound_shared_by_its_spans(monkeypatch: Any) -> None:
     """G121: one partition's letters take nothing of another's room."""
-    monkeypatch.setattr(kept_bytes, "MOST_A_BATCH", 40)
+    monkeypatch.setattr(dead_letters, "MOST_A_BATCH", 40)
     room = Room(15, spans=2)
     many = [letter(b"x" * 20, key=None, headers=(), partition=n % 2) for n in range(6)]
     assert [len(one.value or b"") for one in room.kept(many)] == [15, 15, 5, 5, 0, 0]

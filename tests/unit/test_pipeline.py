@@ -7,7 +7,7 @@ import pytest
 import yaml
 from scripts import wrong_files
 
-from tidemark.model.bounds import Bounds
+from tidemark.model.plan import Bounds
 from tidemark.settings.decode import Metadata
 from tidemark.settings.errors import FileNotUtf8, FileNotYaml, FileUnreadable, PipelineFaults
 from tidemark.settings.fingerprint import fingerprint

@@ -12,8 +12,7 @@ from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tidemark.errors import TidemarkError, by_code
-from tidemark.model.amount import amount
-from tidemark.model.plain import plain
+from tidemark.model.plain import amount, plain
 from tidemark.settings.described import ERROR
 
 if TYPE_CHECKING:

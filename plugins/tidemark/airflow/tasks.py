@@ -18,8 +18,8 @@ from tidemark.airflow.errors import AssetOfNoTarget
 from tidemark.airflow.results import as_airflow_failure
 from tidemark.errors import RunNotDone, Superseded
 from tidemark.model.batch import ONLY
-from tidemark.model.bounds import Bounds
 from tidemark.model.plain import plain
+from tidemark.model.plan import Bounds
 from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:

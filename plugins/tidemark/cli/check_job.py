@@ -15,9 +15,9 @@ from tidemark.errors import TidemarkError
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.owners import refuse_shared
 from tidemark.member.job import JobExecutor
-from tidemark.model.amount import amount
 from tidemark.model.facts import backlog
 from tidemark.model.offsets import TopicPartition, in_ranges
+from tidemark.model.plain import amount
 from tidemark.model.state import Partition, RegionState
 from tidemark.operations.fit import known_schemas, with_columns_in_use, would_fit
 from tidemark.operations.open import open_request

@@ -31,9 +31,9 @@ from tidemark.kafka.config import kafka_config
 from tidemark.kafka.description import DEAD, describe_group
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.retention import record_limits
-from tidemark.model.amount import amount
+from tidemark.model.facts import is_pattern
 from tidemark.model.membership import GroupProtocol
-from tidemark.model.topics import is_pattern
+from tidemark.model.plain import amount
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline

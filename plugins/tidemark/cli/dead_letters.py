@@ -35,7 +35,7 @@ from tidemark.cli.output import (
 )
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 from tidemark.ledger.looks import Looks
-from tidemark.model.amount import amount
+from tidemark.model.plain import amount
 from tidemark.operations.export import as_line, export_letters
 from tidemark.operations.purge import purge_letters
 from tidemark.operations.region import region_of

@@ -17,7 +17,7 @@ from tidemark.decode.framing import KEY, VALUE, HeaderIds
 from tidemark.decode.infer import inferred
 from tidemark.decode.port import Refusal
 from tidemark.kafka.facts import Broker
-from tidemark.model.amount import amount
+from tidemark.model.plain import amount
 from tidemark.model.plan import plan
 from tidemark.operations.fit import with_columns_in_use
 from tidemark.settings.decode import DecodeSettings

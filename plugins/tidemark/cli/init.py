@@ -45,7 +45,7 @@ from tidemark.decode.infer import NOTHING
 from tidemark.decode.port import Reason
 from tidemark.errors import InvalidSettings
 from tidemark.kafka.errors import KafkaTopicMissing
-from tidemark.model.amount import amount
+from tidemark.model.plain import amount
 from tidemark.model.upsert import Upsert
 from tidemark.settings.fault_words import words
 from tidemark.settings.pipeline import MATCHES, Pipeline

@@ -20,7 +20,7 @@ from tidemark.local.errors import StackMissing
 from tidemark.local.produce import ensure_topic, produce_lines
 from tidemark.local.services import DEFAULT, SERVICES
 from tidemark.local.watch import Tell, silent
-from tidemark.model.amount import amount
+from tidemark.model.plain import amount
 
 if TYPE_CHECKING:
     from tidemark.local.stack import LocalStack

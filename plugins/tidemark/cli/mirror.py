@@ -7,7 +7,7 @@ import typer
 
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, spinning
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
-from tidemark.model.amount import amount
+from tidemark.model.plain import amount
 from tidemark.operations.mirror import mirror_region
 
 if TYPE_CHECKING:

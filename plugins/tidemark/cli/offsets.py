@@ -24,8 +24,8 @@ from tidemark.cli.output import (
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 from tidemark.errors import Refused
 from tidemark.ledger.looks import Looks
-from tidemark.model.bounds import MOST
 from tidemark.model.plain import plain
+from tidemark.model.plan import MOST
 from tidemark.operations.importing import import_offsets as give
 from tidemark.operations.region import facts_left, region_of
 from tidemark.settings.exported import ExportedOffset, ExportedOffsets, read_exported

@@ -19,9 +19,8 @@ from tidemark.cli.output import (
     text_of,
 )
 from tidemark.cli.project import PipelineFile
-from tidemark.model.amount import amount
 from tidemark.model.batch import ONLY
-from tidemark.model.plain import plain
+from tidemark.model.plain import amount, plain
 from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:

@@ -33,8 +33,7 @@ from tidemark.cli.project import (
     pipelines_in,
 )
 from tidemark.ledger.looks import Looks
-from tidemark.model.amount import amount
-from tidemark.model.plain import plain
+from tidemark.model.plain import amount, plain
 from tidemark.operations.moving import move_region
 from tidemark.operations.naming import drop_region, rename_region
 from tidemark.operations.region import ledger_of

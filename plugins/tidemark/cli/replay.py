@@ -24,8 +24,8 @@ from tidemark.cli.project import (
     find_pipeline,
     prepare_spark,
 )
-from tidemark.model.amount import amount
-from tidemark.model.bounds import MOST
+from tidemark.model.plain import amount
+from tidemark.model.plan import MOST
 from tidemark.operations.replay import replay_letters
 from tidemark.operations.replay_batch import replay_batch
 from tidemark.spark.executor import spark_executor

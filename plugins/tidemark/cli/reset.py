@@ -26,8 +26,7 @@ from tidemark.cli.project import (
     connections_of,
     find_pipeline,
 )
-from tidemark.model.amount import amount
-from tidemark.model.plain import plain
+from tidemark.model.plain import amount, plain
 from tidemark.operations.member_health import members_of
 from tidemark.operations.region import region_of
 from tidemark.operations.reset import reset_region

@@ -18,10 +18,9 @@ from tidemark.cli.order import whoami
 from tidemark.cli.output import Format, Move, Output, Verbose, moving, print_json, print_line
 from tidemark.cli.project import PipelineFile, connections_of, prepare_spark
 from tidemark.errors import TidemarkError
-from tidemark.model.amount import amount
 from tidemark.model.corruption import ACCEPT_CORRUPT
 from tidemark.model.facts import backlog
-from tidemark.model.plain import plain
+from tidemark.model.plain import amount, plain
 from tidemark.operations.opening_facts import ADOPT_GROUP
 from tidemark.operations.region import region_of
 from tidemark.operations.run import TAKE_OVER

@@ -31,8 +31,7 @@ from tidemark.cli.output import (
     table_of,
 )
 from tidemark.cli.project import DAGS, PipelinesDir, chosen_pipelines
-from tidemark.model.amount import amount
-from tidemark.model.plain import plain
+from tidemark.model.plain import amount, plain
 from tidemark.operations.member_health import ENDED
 from tidemark.operations.status import RegionStatus, TargetStatus, place, total
 

@@ -13,8 +13,7 @@ from tidemark.cli.project import (
     find_pipeline,
     prepare_spark,
 )
-from tidemark.model.amount import amount
-from tidemark.model.plain import plain
+from tidemark.model.plain import amount, plain
 from tidemark.spark.executor import spark_executor
 from tidemark.verify.verify import verify as proof_of_region
 

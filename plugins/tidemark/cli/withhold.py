@@ -8,7 +8,7 @@ import typer
 from tidemark.cli.order import DRY, Apply, Why, order_of
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, spinning
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
-from tidemark.model.amount import amount
+from tidemark.model.plain import amount
 from tidemark.operations.withhold import withhold_batch
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from confluent_kafka.admin import OffsetSpec
 from tidemark.kafka.admin import AWAY_SECONDS, SECONDS, Admin, request, request_each
 from tidemark.kafka.config import reader_config
 from tidemark.kafka.errors import LeadersSilent, NoTopicMatches, PartitionsUnlisted
-from tidemark.model.facts import Facts
+from tidemark.model.facts import Facts, is_pattern, takes_in
 from tidemark.model.offsets import LogPosition, Offsets, TopicPartition
-from tidemark.model.topics import is_pattern, takes_in
 
 BEGINNING = OffsetSpec.earliest()
 END = OffsetSpec.latest()

@@ -16,9 +16,9 @@ from tidemark.kafka.config import quiet
 from tidemark.kafka.description import GroupState, Holder, describe_group
 from tidemark.kafka.errors import BrokersSilent, MirrorWriterFenced
 from tidemark.kafka.sender import FENCED_CODES, SENDING, Sender
-from tidemark.model.amount import amount
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.output import OutputRecord, Sent
+from tidemark.model.plain import amount
 from tidemark.protocol.output_ports import Output
 
 log = logging.getLogger(__name__)

@@ -29,12 +29,11 @@ from tidemark.ledger.errors import (
     TableIsAnother,
 )
 from tidemark.ledger.letters import of_filter
-from tidemark.model.batch import Batch, Moved, PlannedSpan, Stored
-from tidemark.model.bounds import Bounds
-from tidemark.model.contribution import Contribution, SpanRead
+from tidemark.model.batch import Batch, Contribution, Moved, PlannedSpan, SpanRead, Stored
 from tidemark.model.corruption import accepted_ranges
 from tidemark.model.dead_letters import JUDGED_FROM, Counted, LetterFilter, Limits, Reason
 from tidemark.model.offsets import LogPosition, Offsets, Span, TopicPartition
+from tidemark.model.plan import Bounds
 from tidemark.model.state import Run
 from tidemark.postgres.queries import query
 from tidemark.postgres.session import configure

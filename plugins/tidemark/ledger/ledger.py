@@ -13,8 +13,7 @@ from tidemark.ledger.errors import EpochHasPassed, RegionKeepsGroup, RegionNever
 from tidemark.ledger.owners import others_of, refuse_shared
 from tidemark.ledger.reader import Reader
 from tidemark.ledger.settling import Settling
-from tidemark.model.batch import Batch
-from tidemark.model.contribution import Contribution
+from tidemark.model.batch import Batch, Contribution
 from tidemark.model.state import RegionState
 from tidemark.postgres.queries import query
 from tidemark.postgres.transaction import autocommit, transaction

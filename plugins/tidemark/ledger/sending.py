@@ -14,7 +14,6 @@ from tidemark.ledger import rewinds
 from tidemark.ledger.errors import LettersToSendDiffer
 from tidemark.ledger.letters import headers_of_letter
 from tidemark.model.batch import Checkpoint
-from tidemark.model.bounds import MOST
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.output import (
     NOTHING_SENT,
@@ -26,6 +25,7 @@ from tidemark.model.output import (
     SentSeqs,
     Unsent,
 )
+from tidemark.model.plan import MOST
 from tidemark.postgres.queries import query
 
 

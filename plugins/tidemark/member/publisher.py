@@ -17,8 +17,7 @@ from tidemark.member.job import MemberRun
 from tidemark.member.retire import retire
 from tidemark.member.stall import Patience, StallDetector
 from tidemark.member.work import InHand
-from tidemark.model.batch import Batch
-from tidemark.model.contribution import Contribution
+from tidemark.model.batch import Batch, Contribution
 from tidemark.postgres.session import try_lock_name, unlock_name
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.contribute import contribute_and_publish

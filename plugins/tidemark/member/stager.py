@@ -16,8 +16,7 @@ from tidemark import failpoints
 from tidemark.errors import JobFailed, TidemarkError
 from tidemark.kafka.member import Member
 from tidemark.member.job import JobExecutor, MemberRun, start_job
-from tidemark.model.batch import Batch
-from tidemark.model.contribution import Attempt, Contribution, SpanRead
+from tidemark.model.batch import Attempt, Batch, Contribution, SpanRead
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.offsets import Span, TopicPartition, in_ranges
 from tidemark.postgres.transaction import transaction

@@ -1,5 +1,9 @@
-"""Kafka facts: what the broker says at one moment, and what contradicts the ledger."""
+"""Kafka facts: what the broker says at one moment, and what contradicts the ledger.
 
+Topics as a pipeline lists them: names, and patterns of Python's `re`.
+"""
+
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -125,3 +129,13 @@ def backlog(next_offsets: Offsets, targets: Offsets) -> int:
 def unknown_partitions(known: Iterable[TopicPartition], facts: Facts) -> list[TopicPartition]:
     """Partitions that Kafka has and the ledger does not know yet."""
     return sorted(facts.ends.keys() - set(known))
+
+
+def is_pattern(text: str) -> bool:
+    """A pattern begins with ^; a topic's name can't."""
+    return text.startswith("^")
+
+
+def takes_in(topics: Iterable[str], topic: str) -> bool:
+    """Whether names and patterns take the topic in; a pattern must match the whole name."""
+    return any(re.fullmatch(t, topic) if is_pattern(t) else t == topic for t in topics)

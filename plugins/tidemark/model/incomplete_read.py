@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from tidemark.model.batch import Batch
-from tidemark.model.contribution import SpanRead
+from tidemark.model.batch import Batch, SpanRead
 from tidemark.model.errors import SpansNotReadToTheEnd
 from tidemark.model.offsets import Span
 

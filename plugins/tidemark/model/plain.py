@@ -1,4 +1,7 @@
-"""Values in JSON's own types: for `-o json`, and for what Airflow's tasks hand on."""
+"""Values in JSON's own types: for `-o json`, and for what Airflow's tasks hand on.
+
+Numbers of things, as sentences have them.
+"""
 
 import base64
 from collections.abc import Mapping
@@ -23,3 +26,10 @@ def plain(value: object) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def amount(count: int, one: str) -> str:
+    """`1 batch`, `2,000 batches`: `one` is the word for one of them."""
+    if count == 1:
+        return f"1 {one}"
+    return f"{count:,} {one}{'es' if one.endswith('ch') else 's'}"

@@ -8,10 +8,10 @@ from tidemark.errors import DataLost, Refused
 from tidemark.kafka.locate import confirm_corrupt
 from tidemark.ledger.migrate import is_current, migrate
 from tidemark.ledger.owners import refuse_shared
-from tidemark.model.bounds import Bounds
 from tidemark.model.corruption import accepted_ranges, still_due
 from tidemark.model.facts import Facts, backlog
 from tidemark.model.offsets import Offsets
+from tidemark.model.plan import Bounds
 from tidemark.operations.errors import DataLostWithoutSpent, RefusedWithoutSpent
 from tidemark.operations.opening_facts import opening_facts
 from tidemark.operations.output_pause import pause_remarks

@@ -15,10 +15,9 @@ from tidemark.kafka.group import Group
 from tidemark.ledger.errors import RegionNeverOpened
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.owner import Owner
-from tidemark.model.facts import Facts
+from tidemark.model.facts import Facts, takes_in
 from tidemark.model.offsets import Offsets, TopicPartition, without
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
-from tidemark.model.topics import takes_in
 from tidemark.operations.errors import ConnectionUnreachable, ExecutorsLoginMissing
 from tidemark.operations.output import output_of
 from tidemark.operations.schemas import kept

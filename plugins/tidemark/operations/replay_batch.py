@@ -7,7 +7,7 @@ from tidemark.errors import TargetRefused
 from tidemark.ledger.actions import Order
 from tidemark.ledger.deciding import refuse_again
 from tidemark.ledger.looks import Looks, PublishedSpan
-from tidemark.model.contribution import Contribution
+from tidemark.model.batch import Contribution
 from tidemark.model.facts import check_topic_ids
 from tidemark.operations.drain import ExecutorOf
 from tidemark.operations.errors import ReplayLacksRecords, ReplayOfCompacted, ReplayOfSent

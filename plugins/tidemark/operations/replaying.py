@@ -11,8 +11,7 @@ from tidemark.errors import TidemarkError
 from tidemark.ledger.actions import Order
 from tidemark.member.job import Job, start_job
 from tidemark.member.retire import retire
-from tidemark.model.batch import Batch
-from tidemark.model.contribution import Contribution
+from tidemark.model.batch import Batch, Contribution
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.operations.drain import ExecutorOf
 from tidemark.operations.errors import ReplayOfUpserts

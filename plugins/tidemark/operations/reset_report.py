@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass, field, replace
 
 from tidemark.member.retire import retire
-from tidemark.model.contribution import Rows
+from tidemark.model.batch import Rows
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.operations.region import MirrorSeen, Region, mirror_seen
 from tidemark.protocol.output import refuse_other_output

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tidemark.kafka.retention import retentions
 from tidemark.ledger.looks import PublishedSpan
-from tidemark.model.contribution import SpanRead
+from tidemark.model.batch import SpanRead
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Span
 

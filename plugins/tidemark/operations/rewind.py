@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tidemark.model.contribution import Rows
+from tidemark.model.batch import Rows
 from tidemark.model.facts import Facts
 from tidemark.model.state import RegionState
 from tidemark.operations.errors import RewindIntoOtherTable, RewindTooFar

@@ -9,7 +9,7 @@ from tidemark.errors import Fenced, TidemarkError, Unreachable
 from tidemark.ledger.looks import Counted, Looks
 from tidemark.member.retire import green, prune, retire
 from tidemark.member.stall import Outage, waited_out
-from tidemark.model.bounds import Bounds
+from tidemark.model.plan import Bounds
 from tidemark.operations.drain import ExecutorOf, drain_run
 from tidemark.operations.errors import GroupIsAtWork, RunNotClosed
 from tidemark.operations.open import open_run

@@ -19,8 +19,7 @@ from markupsafe import Markup, escape
 
 from tidemark import __version__
 from tidemark.ledger.timeline import ShownLetter
-from tidemark.model.amount import amount
-from tidemark.model.plain import plain
+from tidemark.model.plain import amount, plain
 
 _FRAMED = 5
 """Bytes of a schema id: a zero, then the id."""

@@ -18,10 +18,9 @@ from tidemark.kafka.config import kafka_config
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.ledger.timeline import PastReset, TimedBatch, Timeline
-from tidemark.model.facts import Facts
+from tidemark.model.facts import Facts, is_pattern
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import Run
-from tidemark.model.topics import is_pattern
 from tidemark.operations.region import facts_left
 from tidemark.operations.status import PartitionStatus, place, total
 from tidemark.operations.unread import oldest_age

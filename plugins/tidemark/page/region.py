@@ -25,7 +25,7 @@ from tidemark.ledger.timeline import (
     TimedBatch,
     Timeline,
 )
-from tidemark.model.amount import amount
+from tidemark.model.plain import amount
 from tidemark.model.state import RegionState, Run
 from tidemark.operations.region import ledger_of
 from tidemark.page.ledgers import impatient

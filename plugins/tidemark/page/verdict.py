@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from tidemark.errors import RunNotDone, TidemarkError, by_code
 from tidemark.ledger.timeline import Standing
-from tidemark.model.amount import amount
+from tidemark.model.plain import amount
 from tidemark.page.seen import SeenRegion, UnreadFile
 
 _LINES = 2000

@@ -24,8 +24,7 @@ from typing import Protocol, TypeVar
 
 from tidemark import failpoints
 from tidemark.errors import OutcomeUnknown
-from tidemark.model.batch import Batch, Moved
-from tidemark.model.contribution import Contribution, Rows
+from tidemark.model.batch import Batch, Contribution, Moved, Rows
 from tidemark.protocol.errors import BatchReplayEnded
 from tidemark.protocol.removal import Removal
 

@@ -19,8 +19,7 @@ from collections import Counter
 
 from tidemark import failpoints
 from tidemark.errors import OutcomeUnknown, StagingLost
-from tidemark.model.batch import Batch
-from tidemark.model.contribution import Contribution
+from tidemark.model.batch import Batch, Contribution
 from tidemark.protocol.errors import (
     BatchDied,
     ClaimedRowsLost,

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from tidemark.model.bounds import MOST
+from tidemark.model.plan import MOST
 from tidemark.protocol.errors import ResetPlaceMalformed, ResetSeqTooLarge, ResetTimeTooEarly
 
 Destination = int | datetime | None

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 from uuid import UUID, uuid4
 
-from tidemark.model.bounds import Bounds
 from tidemark.model.corruption import accepted_ranges, ahead, check_accepted
 from tidemark.model.dead_letters import Limits
 from tidemark.model.facts import (
@@ -23,6 +22,7 @@ from tidemark.model.facts import (
     unknown_partitions,
 )
 from tidemark.model.offsets import Offsets, Span, TopicPartition
+from tidemark.model.plan import Bounds
 from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
 from tidemark.protocol.changes import Tables, changes, check_targets
 from tidemark.protocol.errors import (

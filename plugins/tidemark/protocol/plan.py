@@ -12,11 +12,10 @@ from collections.abc import Sequence
 
 from tidemark import failpoints
 from tidemark.model.batch import Batch
-from tidemark.model.bounds import SLOW_START, Bounds, slow_start
 from tidemark.model.corruption import reached, stopped
 from tidemark.model.facts import Facts, check_retained, check_topic_ids
 from tidemark.model.offsets import Offsets, Span
-from tidemark.model.plan import fit, plan
+from tidemark.model.plan import SLOW_START, Bounds, fit, plan, slow_start
 from tidemark.protocol.ports import Deciding, Ledger
 
 

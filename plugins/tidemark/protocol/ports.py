@@ -6,13 +6,12 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
-from tidemark.model.batch import Batch, Checkpoint, Moved
-from tidemark.model.bounds import Bounds
-from tidemark.model.contribution import Contribution, Rows
+from tidemark.model.batch import Batch, Checkpoint, Contribution, Moved, Rows
 from tidemark.model.dead_letters import Counted, LetterFilter, Limits, Reason
 from tidemark.model.facts import Facts, LogEnd
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.output import OutputRecord, Sent
+from tidemark.model.plan import Bounds
 from tidemark.model.state import FinishedReset, Mirrored, Partition, RegionState, Run
 from tidemark.protocol.output_ports import Output
 from tidemark.protocol.removal import Removal

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from tidemark.model.contribution import Rows
+from tidemark.model.batch import Rows
 from tidemark.protocol.errors import RemovalDiffers
 
 

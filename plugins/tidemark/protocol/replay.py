@@ -23,8 +23,7 @@ from typing import Any
 
 from tidemark import failpoints
 from tidemark.errors import OutcomeUnknown
-from tidemark.model.batch import Batch
-from tidemark.model.contribution import Contribution
+from tidemark.model.batch import Batch, Contribution
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.protocol.changes import changes, check_targets
 from tidemark.protocol.errors import BatchDied, BatchNotNextHead, ChangedBeforeReplay

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tidemark.model.bounds import MOST_IN_FLIGHT, Bounds
+from tidemark.model.plan import MOST_IN_FLIGHT, Bounds
 from tidemark.settings.section import Positive, Strict
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, model_validator
 
-from tidemark.model.topics import is_pattern
+from tidemark.model.facts import is_pattern
 from tidemark.settings.errors import ColumnAddedTwice
 from tidemark.settings.field_types import check_names
 from tidemark.settings.format import FormatSettings

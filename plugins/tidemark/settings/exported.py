@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError, model_validator
 
-from tidemark.model.bounds import MOST
 from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.plan import MOST
 from tidemark.settings.errors import Fault, FileUnreadable, NotExportedOffsets
 from tidemark.settings.section import Strict
 

@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from tidemark.model.facts import is_pattern
 from tidemark.model.membership import (
     BROKERS_SESSION_SECONDS,
     DEFAULT_ASSIGNMENT,
@@ -24,7 +25,6 @@ from tidemark.model.membership import (
     Strategy,
     refuse_impossible,
 )
-from tidemark.model.topics import is_pattern
 from tidemark.settings.section import CARRIED, CONNECTION, Strict
 
 TOPIC = r"[A-Za-z0-9._-]{1,249}"

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from tidemark.model.bounds import MOST
-from tidemark.model.topics import takes_in
+from tidemark.model.facts import takes_in
+from tidemark.model.plan import MOST
 from tidemark.settings.kafka import TOPIC
 from tidemark.settings.section import CONNECTION, Positive, Strict
 from tidemark.settings.target import ColumnName, Mode, TargetName, TargetSettings

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tidemark.model.bounds import MOST
+from tidemark.model.plan import MOST
 
 CONNECTION = r"^[A-Za-z0-9_.-]{1,100}$"
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidemark.model.batch import ONLY
-from tidemark.model.contribution import Attempt
+from tidemark.model.batch import ONLY, Attempt
 from tidemark.model.offsets import Span
 from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.columns import spelled

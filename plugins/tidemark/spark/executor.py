@@ -15,8 +15,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tidemark.errors import TidemarkError
-from tidemark.model.batch import ONLY, Batch
-from tidemark.model.contribution import Attempt
+from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.session import open_session

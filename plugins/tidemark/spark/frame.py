@@ -15,8 +15,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from tidemark.model.batch import ONLY
-from tidemark.model.contribution import Attempt
+from tidemark.model.batch import ONLY, Attempt
 from tidemark.spark.by_target import by_target
 from tidemark.spark.columns import refuse_other_columns
 from tidemark.spark.errors import TransformReturnedOther, TransformRowsVary

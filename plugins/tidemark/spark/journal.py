@@ -7,9 +7,8 @@ from typing import Any, Protocol
 from psycopg2.extensions import connection as Connection
 
 from tidemark import failpoints
-from tidemark.model.batch import DeadLetter, Staging
-from tidemark.model.contribution import SpanRead, Tally
-from tidemark.model.kept_bytes import size_of
+from tidemark.model.batch import DeadLetter, SpanRead, Staging, Tally
+from tidemark.model.dead_letters import size_of
 from tidemark.model.offsets import Span
 from tidemark.spark.postgres import connected, postgres_errors
 from tidemark.staging.copy import copy_dead_letters

@@ -12,9 +12,8 @@ from tidemark import failpoints
 from tidemark.decode import Decoding
 from tidemark.kafka.reading import position_after
 from tidemark.kafka.spans import read_spans
-from tidemark.model.batch import DeadLetter, Staging, Stored
-from tidemark.model.contribution import Tally
-from tidemark.model.kept_bytes import Room
+from tidemark.model.batch import DeadLetter, Staging, Stored, Tally
+from tidemark.model.dead_letters import Room
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
 from tidemark.spark.journal import CollectedJournal, Journal, StagedJournal
 from tidemark.spark.record_decoder import RecordDecoder

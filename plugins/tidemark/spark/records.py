@@ -9,7 +9,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 from tidemark.decode import Decoded, Reason, Rejected
 from tidemark.kafka.headers import Headers, HeadersOf, headers_of
 from tidemark.model.batch import SET_ASIDE, DeadLetter
-from tidemark.model.kept_bytes import record_hash
+from tidemark.model.dead_letters import record_hash
 from tidemark.model.offsets import TopicPartition
 from tidemark.spark.record_decoder import RecordDecoder
 

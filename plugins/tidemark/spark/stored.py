@@ -15,7 +15,7 @@ from tidemark.kafka.headers import headers_of
 from tidemark.kafka.spans import read_spans
 from tidemark.ledger.letters import KeptLetter, headers_of_letter
 from tidemark.model.batch import Stored
-from tidemark.model.kept_bytes import record_hash
+from tidemark.model.dead_letters import record_hash
 from tidemark.model.offsets import Span
 from tidemark.postgres.queries import query
 from tidemark.spark.errors import CutLetterNotWhole

@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidemark import failpoints
-from tidemark.model.batch import Staging
-from tidemark.model.contribution import Attempt
+from tidemark.model.batch import Attempt, Staging
 from tidemark.spark.postgres import connected, postgres_errors
 from tidemark.staging.copy import copy_rows
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.model.batch import SET_ASIDE, Batch, Moved
-from tidemark.model.contribution import Rows
+from tidemark.model.batch import SET_ASIDE, Batch, Moved, Rows
 from tidemark.staging.deferred import all_deferred
 from tidemark.staging.errors import ReplacedRowsReferred
 from tidemark.staging.move import move_dead_letters

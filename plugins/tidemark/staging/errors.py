@@ -7,7 +7,7 @@ own fields and text.
 from enum import StrEnum
 
 from tidemark.errors import InvalidSettings, Refused, SchemaMismatch, TargetRefused
-from tidemark.model.amount import amount
+from tidemark.model.plain import amount
 from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.fit import Difference, quoted
 

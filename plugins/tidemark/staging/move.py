@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.model.batch import Moved, Staging
-from tidemark.model.contribution import SpanRead
+from tidemark.model.batch import Moved, SpanRead, Staging
 from tidemark.staging.catalog import find_interfering
 from tidemark.staging.column import BATCH_SEQ, Column
 from tidemark.staging.errors import TargetKeptRowsOut

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.model.batch import Batch, Moved
-from tidemark.model.contribution import Contribution
+from tidemark.model.batch import Batch, Contribution, Moved
 from tidemark.model.upsert import Upsert
 from tidemark.staging.appending import Appending
 from tidemark.staging.catalog import find_columns

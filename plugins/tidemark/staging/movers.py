@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import SchemaMismatch
-from tidemark.model.batch import Batch, Moved
-from tidemark.model.contribution import Contribution
+from tidemark.model.batch import Batch, Contribution, Moved
 from tidemark.model.upsert import Upsert
 from tidemark.staging import tables
 from tidemark.staging.deferred import all_deferred

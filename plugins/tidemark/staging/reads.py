@@ -6,8 +6,7 @@ from dataclasses import astuple
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.model.batch import Staging
-from tidemark.model.contribution import SpanRead
+from tidemark.model.batch import SpanRead, Staging
 from tidemark.model.errors import ReadsDiffer
 from tidemark.model.offsets import LogPosition, Span
 

@@ -10,7 +10,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import ONLY, Batch
-from tidemark.model.kept_bytes import MOST_A_BATCH
+from tidemark.model.dead_letters import MOST_A_BATCH
 from tidemark.staging.column import Column
 from tidemark.staging.errors import RefusedRowsOfNoRecord, RowsLackCoordinates
 from tidemark.staging.move import of_winners

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from psycopg2 import sql
 
-from tidemark.model.batch import Batch, Moved
-from tidemark.model.contribution import Contribution
+from tidemark.model.batch import Batch, Contribution, Moved
 from tidemark.staging.movers import Movers
 from tidemark.staging.ports import Deciding
 

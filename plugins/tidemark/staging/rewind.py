@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.model.bounds import MOST
+from tidemark.model.plan import MOST
 from tidemark.staging.catalog import (
     find_columns,
     find_interfering,

@@ -8,8 +8,7 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.ledger.looks import Looks
 from tidemark.member.job import JobExecutor
-from tidemark.model.batch import Batch, Stored
-from tidemark.model.contribution import Attempt, SpanRead
+from tidemark.model.batch import Attempt, Batch, SpanRead, Stored
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.operations.region import Region
 from tidemark.operations.retained import compacted

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from tidemark.ledger.looks import Published, PublishedSpan
-from tidemark.model.contribution import SpanRead
+from tidemark.model.batch import SpanRead
 from tidemark.verify.report import Difference, Kind
 
 Spans = Sequence[PublishedSpan]

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.model.batch import ONLY, SET_ASIDE
-from tidemark.model.contribution import Attempt, SpanRead
+from tidemark.model.batch import ONLY, SET_ASIDE, Attempt, SpanRead
 from tidemark.postgres.queries import query
 from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.column import BATCH_SEQ, Column

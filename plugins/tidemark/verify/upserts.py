@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.model.contribution import Attempt
+from tidemark.model.batch import Attempt
 from tidemark.model.upsert import Upsert
 from tidemark.staging import upsert_sql
 from tidemark.staging.catalog import find_columns

@@ -26,10 +26,10 @@ from tidemark.kafka.locate import located, looking, probing
 from tidemark.kafka.spans import read_spans
 from tidemark.ledger.looks import Looks
 from tidemark.local.stack import LocalStack
-from tidemark.model.bounds import Bounds
 from tidemark.model.corruption import ACCEPT_CORRUPT
 from tidemark.model.errors import AcceptedRangeNotDue, AcceptedTextHasNoRange
 from tidemark.model.offsets import Span, TopicPartition
+from tidemark.model.plan import Bounds
 from tidemark.protocol.errors import RewindNotReadable
 from tidemark.verify.verify import verify
 

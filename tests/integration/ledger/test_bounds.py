@@ -9,8 +9,8 @@ from tests.support.world import dump
 from tidemark.ledger.looks import Looks
 from tidemark.member import retire
 from tidemark.member.retire import prune
-from tidemark.model.bounds import Bounds
 from tidemark.model.offsets import TopicPartition
+from tidemark.model.plan import Bounds
 
 FIRST, SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 

@@ -13,10 +13,9 @@ from tests.support.waiting import until
 from tidemark.errors import Fenced, TidemarkError, Unreachable
 from tidemark.ledger.errors import RegionNeverOpened
 from tidemark.member.retire import retire
-from tidemark.model.batch import ONLY, Batch
-from tidemark.model.bounds import Bounds
-from tidemark.model.contribution import Contribution, SpanRead
+from tidemark.model.batch import ONLY, Batch, Contribution, SpanRead
 from tidemark.model.offsets import Span
+from tidemark.model.plan import Bounds
 from tidemark.model.state import NEVER_MIRRORED
 from tidemark.postgres.cases import PostgresUnreachable
 from tidemark.postgres.queries import query

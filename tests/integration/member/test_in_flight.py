@@ -18,8 +18,8 @@ from tidemark.member import stager as watch_module
 from tidemark.member.drain import Drained
 from tidemark.member.publisher import Publisher
 from tidemark.model.batch import Batch
-from tidemark.model.bounds import Bounds
 from tidemark.model.offsets import Span
+from tidemark.model.plan import Bounds
 
 SECONDS = 120
 COUNTS = (30, 30)

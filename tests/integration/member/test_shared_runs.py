@@ -24,8 +24,7 @@ from tidemark.member.errors import MemberFenced, RunStalled
 from tidemark.member.job import movers_of
 from tidemark.member.retire import retire
 from tidemark.member.stall import FOREIGN_SECONDS
-from tidemark.model.batch import Batch
-from tidemark.model.contribution import Contribution
+from tidemark.model.batch import Batch, Contribution
 from tidemark.model.offsets import Span
 from tidemark.operations.errors import MirrorDuringRewind
 from tidemark.operations.mirror import mirror_region

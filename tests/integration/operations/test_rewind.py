@@ -13,8 +13,8 @@ from tidemark.errors import Fenced, Superseded, TargetRefused
 from tidemark.failpoints import FailpointHit
 from tidemark.ledger.looks import Looks
 from tidemark.model.batch import ONLY
-from tidemark.model.bounds import Bounds
 from tidemark.model.offsets import Span, TopicPartition
+from tidemark.model.plan import Bounds
 from tidemark.postgres.transaction import TIMEOUTS_MS
 from tidemark.protocol.errors import (
     AlreadyReset,

@@ -24,9 +24,9 @@ from tidemark.member import publisher as publisher_module
 from tidemark.member import stager as watch_module
 from tidemark.member.errors import MemberFenced
 from tidemark.model.batch import Batch
-from tidemark.model.bounds import Bounds
 from tidemark.model.errors import SpansNotReadToTheEnd
 from tidemark.model.offsets import Span
+from tidemark.model.plan import Bounds
 from tidemark.operations.errors import RunNotClosed, RunNotOpen
 from tidemark.operations.open import Opened, open_run
 from tidemark.operations.run import check_closed

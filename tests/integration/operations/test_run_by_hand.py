@@ -14,7 +14,7 @@ from tests.support.world import World, fail, staging
 
 from tidemark.errors import JobFailed, MirrorFailed, Unreachable
 from tidemark.kafka.description import client_id_of
-from tidemark.model.bounds import Bounds
+from tidemark.model.plan import Bounds
 from tidemark.operations import run as run_module
 from tidemark.operations.errors import GroupIsAtWork
 from tidemark.operations.run import run

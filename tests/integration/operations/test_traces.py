@@ -11,7 +11,7 @@ from tests.support.produce import produce
 from tests.support.world import World, fail
 
 from tidemark.errors import JobFailed, TargetRefused
-from tidemark.model.bounds import Bounds
+from tidemark.model.plan import Bounds
 from tidemark.operations.run import run
 from tidemark.tracing import otel, traced
 

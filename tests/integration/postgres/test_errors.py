@@ -9,7 +9,7 @@ from tests.support.desk import Desk
 from tests.support.world import World
 
 from tidemark.errors import Unreachable
-from tidemark.model.bounds import Bounds
+from tidemark.model.plan import Bounds
 from tidemark.operations.errors import ConnectionUnreachable
 from tidemark.operations.region import named, region_of
 from tidemark.postgres.cases import (

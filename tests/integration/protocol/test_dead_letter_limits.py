@@ -6,9 +6,9 @@ from tests.support.executor import BAD
 from tests.support.produce import produce
 from tests.support.world import World
 
-from tidemark.model.bounds import Bounds
 from tidemark.model.dead_letters import Limits, Reason
 from tidemark.model.errors import DeadLettersOverLimit
+from tidemark.model.plan import Bounds
 from tidemark.protocol.errors import RunUnfinished
 from tidemark.protocol.publish import Result
 

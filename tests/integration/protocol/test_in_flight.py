@@ -8,8 +8,8 @@ from tests.support.failpoint import failpoint
 
 from tidemark.ledger.errors import EpochHasPassed
 from tidemark.model.batch import Batch
-from tidemark.model.bounds import Bounds
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
+from tidemark.model.plan import Bounds
 from tidemark.protocol.errors import ClaimedRowsLost, OwnRowsLost, RunUnfinished
 from tidemark.protocol.publish import Result
 

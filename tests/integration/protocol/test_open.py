@@ -10,9 +10,9 @@ from tests.support.world import dump
 from tidemark.errors import DataLost
 from tidemark.ledger.errors import EpochHasPassed
 from tidemark.ledger.looks import Looks
-from tidemark.model.bounds import Bounds
 from tidemark.model.errors import LeftTopicsGone, NextOffsetsNotHeld, NotHeld, OtherCluster
 from tidemark.model.offsets import TopicPartition
+from tidemark.model.plan import Bounds
 from tidemark.model.state import Mirrored
 from tidemark.protocol.errors import (
     ChangedSinceCheckpoint,

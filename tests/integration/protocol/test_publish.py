@@ -14,10 +14,9 @@ from tests.support.world import dump
 from tidemark.failpoints import FailpointHit
 from tidemark.ledger.errors import EpochHasPassed
 from tidemark.ledger.looks import Looks
-from tidemark.model.batch import Batch
-from tidemark.model.bounds import Bounds
-from tidemark.model.contribution import Attempt, Contribution
+from tidemark.model.batch import Attempt, Batch, Contribution
 from tidemark.model.offsets import LogPosition
+from tidemark.model.plan import Bounds
 from tidemark.postgres.cases import CommitRolledBack, PartitionStandsElsewhere, StagedRowsGone
 from tidemark.postgres.transaction import transaction
 from tidemark.protocol.errors import BatchDied, BatchNotNextHead, ClaimedRowsLost, OwnRowsLost

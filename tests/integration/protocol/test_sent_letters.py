@@ -26,8 +26,7 @@ from tidemark.kafka.errors import OutputRecordInvalid, OutputTopicMissing
 from tidemark.ledger.actions import Order
 from tidemark.ledger.errors import LettersToSendDiffer
 from tidemark.ledger.sending import DETAIL, sent_letters
-from tidemark.model.dead_letters import LetterFilter
-from tidemark.model.kept_bytes import record_hash
+from tidemark.model.dead_letters import LetterFilter, record_hash
 from tidemark.model.output import Topics, Unsent
 from tidemark.operations.errors import ReplayOfSent
 from tidemark.operations.mirror import mirror_region

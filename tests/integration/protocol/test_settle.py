@@ -12,7 +12,6 @@ from tests.support.world import dump
 
 from tidemark.errors import DataLost, Fenced
 from tidemark.failpoints import FailpointHit
-from tidemark.model.bounds import Bounds
 from tidemark.model.errors import (
     NextOffsetsNotHeld,
     NotHeld,
@@ -20,6 +19,7 @@ from tidemark.model.errors import (
     TopicNotThatOfTheLedger,
 )
 from tidemark.model.offsets import Span, TopicPartition
+from tidemark.model.plan import Bounds
 from tidemark.protocol.errors import MirrorEpochPassed, NothingLeftToReset, SettleDidNotHappen
 from tidemark.protocol.open import OpenRequest
 from tidemark.protocol.publish import Result

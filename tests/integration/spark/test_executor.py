@@ -33,8 +33,7 @@ from tidemark.errors import DataLost, StagingLost, TargetRefused, told
 from tidemark.failpoints import VARIABLE
 from tidemark.kafka.errors import CorruptRange
 from tidemark.local.stack import LocalStack
-from tidemark.model.batch import ONLY, Batch
-from tidemark.model.contribution import Attempt
+from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.operations.region import Connections
 from tidemark.postgres.cases import StagingDiscarded

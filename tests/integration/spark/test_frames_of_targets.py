@@ -11,8 +11,7 @@ from tests.support.batches import Batches, Run
 from tests.support.documents import ROOT, blocks
 
 from tidemark.errors import IncompleteRead, TidemarkError
-from tidemark.model.batch import ONLY, Batch
-from tidemark.model.contribution import Attempt
+from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.errors import RowsNotTaken
 from tidemark.model.offsets import Span
 from tidemark.spark import executor as executors

@@ -12,8 +12,7 @@ from tests.support.waiting import until
 
 from tidemark.errors import Unreachable
 from tidemark.local.stack import LocalStack
-from tidemark.model.batch import ONLY, DeadLetter, Staging
-from tidemark.model.contribution import Tally
+from tidemark.model.batch import ONLY, DeadLetter, Staging, Tally
 from tidemark.model.offsets import Span
 from tidemark.spark import journal as journal_module
 from tidemark.spark.journal import StagedJournal

@@ -9,7 +9,7 @@ from tests.support.shop import Shop
 
 from tidemark.cli.check_job import Looked
 from tidemark.ledger.errors import KeyTextsChanged
-from tidemark.model.bounds import Bounds
+from tidemark.model.plan import Bounds
 from tidemark.protocol.changes import changes
 from tidemark.protocol.errors import ChangedSinceCheckpoint, KeyDiffers
 

@@ -14,8 +14,7 @@ from tests.support.flights_table import (
     Parameters,
 )
 
-from tidemark.model.batch import DeadLetter, Staging
-from tidemark.model.contribution import SpanRead
+from tidemark.model.batch import DeadLetter, SpanRead, Staging
 from tidemark.model.errors import ReadsDiffer
 from tidemark.model.offsets import LogPosition, Span
 from tidemark.staging import tables
