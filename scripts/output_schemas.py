@@ -22,18 +22,15 @@ from tidemark.model.batch import DeadLetter
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.output import Topics
 from tidemark.model.upsert import Upsert
+from tidemark.operations.dead_letters import PurgeReport
 from tidemark.operations.health import GroupHealth
 from tidemark.operations.importing import ImportReport
 from tidemark.operations.member_health import MemberHealth
 from tidemark.operations.mirror import MirrorReport
-from tidemark.operations.moving import MoveReport
-from tidemark.operations.naming import DropReport, RenameReport
-from tidemark.operations.output_status import OutputStatus
-from tidemark.operations.purge import PurgeReport
-from tidemark.operations.replay_batch import BatchReport
-from tidemark.operations.replay_report import ReplayReport
-from tidemark.operations.reset_report import ResetReport
-from tidemark.operations.status import PartitionStatus, RegionStatus, TargetStatus
+from tidemark.operations.naming import DropReport, MoveReport, RenameReport
+from tidemark.operations.replay import BatchReport, ReplayReport
+from tidemark.operations.reset import ResetReport
+from tidemark.operations.status import OutputStatus, PartitionStatus, RegionStatus, TargetStatus
 from tidemark.operations.withhold import WithholdReport
 from tidemark.settings.exported import ExportedOffsets
 from tidemark.verify.report import BatchProof, Report

@@ -25,7 +25,7 @@ from tidemark.ledger.actions import Order
 from tidemark.ledger.letters import ALL_LETTERS
 from tidemark.operations.naming import rename_region
 from tidemark.operations.replay import replay_letters
-from tidemark.operations.unread import unread
+from tidemark.operations.status import unread
 
 if TYPE_CHECKING:
     from tidemark.airflow.on_data import Doorbell
@@ -233,7 +233,7 @@ with suppress(TimeoutError):
     asyncio.run(asyncio.wait_for(anext(bell.run()), 1))
 bundle = [name for name in sys.modules if name.partition(".")[0] in ("dags", "jobs", "flights")]
 bundle += [file for file in opened if file.startswith(tuple(folders))]
-print(json.dumps([type(bell).__name__, "tidemark.operations.unread" in sys.modules, bundle]))
+print(json.dumps([type(bell).__name__, "tidemark.operations.status" in sys.modules, bundle]))
 """
 
 

@@ -26,7 +26,7 @@ from tidemark.operations import open as open_module
 from tidemark.operations import reset as reset_module
 from tidemark.operations import run as run_module
 from tidemark.operations.open import Opened
-from tidemark.operations.reset_report import Removed, ResetReport
+from tidemark.operations.reset import Removed, ResetReport
 from tidemark.protocol.close import Closed
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"

@@ -21,8 +21,7 @@ from tests.support.topics import create_topic
 from tidemark.ledger.actions import Order
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.operations.drain import ExecutorOf
-from tidemark.operations.replay import replay_letters
-from tidemark.operations.replay_batch import replay_batch
+from tidemark.operations.replay import replay_batch, replay_letters
 from tidemark.operations.withhold import withhold_batch
 from tidemark.protocol.mirror import differences
 from tidemark.verify.verify import verify

@@ -18,8 +18,7 @@ from tidemark.member.drain import Drained
 from tidemark.model.plan import Bounds
 from tidemark.operations.drain import ExecutorOf, drain_run
 from tidemark.operations.open import Opened, open_run
-from tidemark.operations.reset import reset_region
-from tidemark.operations.reset_report import ResetReport
+from tidemark.operations.reset import ResetReport, reset_region
 from tidemark.operations.run import close_run
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.close import Closed

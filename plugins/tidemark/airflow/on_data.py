@@ -23,7 +23,7 @@ from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from tidemark.operations.unread import Unread
+    from tidemark.operations.status import Unread
 
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class Doorbell(BaseEventTrigger):  # type: ignore[misc]
             engine.dispose()
 
     def _asked(self, ledger: Any, broker: Any) -> "Unread | None":
-        from tidemark.operations.unread import unread
+        from tidemark.operations.status import unread
 
         try:
             return unread(ledger, broker, self.region, self.topics)

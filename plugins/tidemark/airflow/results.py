@@ -17,7 +17,7 @@ from tidemark.settings.described import ERROR
 
 if TYPE_CHECKING:
     from tidemark.operations.open import Opened
-    from tidemark.operations.reset_report import Removed, ResetReport
+    from tidemark.operations.reset import Removed, ResetReport
     from tidemark.protocol.close import Closed
 
 

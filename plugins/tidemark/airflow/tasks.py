@@ -24,7 +24,7 @@ from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from tidemark.ledger.looks import Counted
-    from tidemark.operations.reset_report import ResetReport
+    from tidemark.operations.reset import ResetReport
     from tidemark.protocol.close import Closed
 
 

@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, TypeVar
 from tidemark.cli.errors import in_our_words, told
 from tidemark.cli.project import connections_of
 from tidemark.errors import TidemarkError
-from tidemark.operations.output_status import output_status
 from tidemark.operations.region import region_of
-from tidemark.operations.status import RegionStatus, counted, in_ledger, with_group, with_kafka
+from tidemark.operations.status import (
+    RegionStatus,
+    counted,
+    in_ledger,
+    output_status,
+    with_group,
+    with_kafka,
+)
 
 if TYPE_CHECKING:
     from tidemark.operations.region import Region

@@ -20,8 +20,7 @@ from tidemark.model.offsets import TopicPartition, in_ranges
 from tidemark.model.plain import amount
 from tidemark.model.state import Partition, RegionState
 from tidemark.operations.fit import known_schemas, with_columns_in_use, would_fit
-from tidemark.operations.open import open_request
-from tidemark.operations.opening_facts import opening_facts
+from tidemark.operations.open import open_request, opening_facts
 from tidemark.operations.region import Region, region_of
 from tidemark.operations.schemas import taken
 from tidemark.postgres.parameters import postgres_parameters

@@ -36,14 +36,13 @@ from tidemark.cli.output import (
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 from tidemark.ledger.looks import Looks
 from tidemark.model.plain import amount
-from tidemark.operations.export import as_line, export_letters
-from tidemark.operations.purge import purge_letters
+from tidemark.operations.dead_letters import as_line, export_letters, purge_letters
 from tidemark.operations.region import region_of
 
 if TYPE_CHECKING:
     from tidemark.ledger.letters import KeptLetter
     from tidemark.model.dead_letters import LetterFilter
-    from tidemark.operations.purge import PurgeReport
+    from tidemark.operations.dead_letters import PurgeReport
     from tidemark.settings.pipeline import Pipeline
 
 

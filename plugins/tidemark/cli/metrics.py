@@ -13,8 +13,7 @@ from tidemark.cli.errors import tell
 from tidemark.cli.faults import AddressNotServed, AddressUnreadable
 from tidemark.cli.output import Verbose
 from tidemark.cli.project import DAGS, PipelinesDir, chosen_pipelines
-from tidemark.operations.measures import Measures, measures_of
-from tidemark.operations.metrics import metrics_of
+from tidemark.operations.metrics import Measures, measures_of, metrics_of
 
 if TYPE_CHECKING:
     from tidemark.operations.region import Region

@@ -34,8 +34,7 @@ from tidemark.cli.project import (
 )
 from tidemark.ledger.looks import Looks
 from tidemark.model.plain import amount, plain
-from tidemark.operations.moving import move_region
-from tidemark.operations.naming import drop_region, rename_region
+from tidemark.operations.naming import drop_region, move_region, rename_region
 from tidemark.operations.region import ledger_of
 
 if TYPE_CHECKING:

@@ -26,13 +26,11 @@ from tidemark.cli.project import (
 )
 from tidemark.model.plain import amount
 from tidemark.model.plan import MOST
-from tidemark.operations.replay import replay_letters
-from tidemark.operations.replay_batch import replay_batch
+from tidemark.operations.replay import replay_batch, replay_letters
 from tidemark.spark.executor import spark_executor
 
 if TYPE_CHECKING:
-    from tidemark.operations.replay_batch import BatchReport
-    from tidemark.operations.replay_report import ReplayReport
+    from tidemark.operations.replay import BatchReport, ReplayReport
 
 
 def replay(

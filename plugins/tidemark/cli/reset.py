@@ -38,7 +38,7 @@ from tidemark.protocol.rewind_plan import ACCEPT_RESEND
 if TYPE_CHECKING:
     from tidemark.operations.member_health import MemberHealth
     from tidemark.operations.region import Connections
-    from tidemark.operations.reset_report import ResetReport
+    from tidemark.operations.reset import ResetReport
     from tidemark.settings.pipeline import Pipeline
 
 

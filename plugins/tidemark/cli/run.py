@@ -21,7 +21,7 @@ from tidemark.errors import TidemarkError
 from tidemark.model.corruption import ACCEPT_CORRUPT
 from tidemark.model.facts import backlog
 from tidemark.model.plain import amount, plain
-from tidemark.operations.opening_facts import ADOPT_GROUP
+from tidemark.operations.open import ADOPT_GROUP
 from tidemark.operations.region import region_of
 from tidemark.operations.run import TAKE_OVER
 from tidemark.operations.run import run as run_to_its_end

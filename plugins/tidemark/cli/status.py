@@ -36,7 +36,7 @@ from tidemark.operations.member_health import ENDED
 from tidemark.operations.status import RegionStatus, TargetStatus, place, total
 
 if TYPE_CHECKING:
-    from tidemark.operations.output_status import OutputStatus
+    from tidemark.operations.status import OutputStatus
     from tidemark.settings.pipeline import Pipeline
 
 

@@ -2,18 +2,142 @@
 
 A rewind lowers them and a scrape missed loses nothing. Names and units
 follow Prometheus' conventions; ages are left to `time() - tidemark_checkpoint_timestamp_seconds`.
+
+A region as its metrics tell it: its status, and what else of the ledger and Kafka is counted.
+
+How long batches took, as histograms.
+
+Prometheus' histograms are counters, which never fall; the ledger prunes and rewinds. So these are
+histograms of gauges (OpenMetrics: gaugehistogram): the checkpoints of the last day, as they stand.
+`histogram_quantile(0.95, name_bucket)` takes them as they are, without `rate`.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeHistogramMetricFamily, GaugeMetricFamily, Metric
 
-from tidemark.ledger.looks import Published, ShownMember
-from tidemark.operations.durations import durations_of
-from tidemark.operations.measures import InLedger, Measures
-from tidemark.operations.output_status import OutputStatus
-from tidemark.operations.status import PartitionStatus, RegionStatus, TargetStatus
+from tidemark.errors import TidemarkError
+from tidemark.ledger.looks import Durations, Hidden, Looks, Measured, Published, ShownMember
+from tidemark.ledger.timeline import Timeline
+from tidemark.model.offsets import TopicPartition
+from tidemark.model.state import Mirrored
+from tidemark.operations.region import Region
+from tidemark.operations.status import (
+    OutputStatus,
+    PartitionStatus,
+    RegionStatus,
+    TargetStatus,
+    oldest_times,
+)
+
+MOST_LETTERS = 100_000
+"""Of these so many, the newest, the reasons are counted."""
+
+MOST_REASONS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class InLedger:
+    """What the ledger keeps beside the status."""
+
+    durations: Sequence[Durations]
+    letters: Mapping[str, int]
+    """Dead letters that wait, by the commonest reasons."""
+    runs: Mapping[str, int]
+    retries: int
+    hidden: Hidden
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """One region; what could not be asked is empty or None."""
+
+    status: RegionStatus
+    in_ledger: InLedger | None = None
+    oldest: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Where there is a lag, the time (ms) of the first unread record, if it is known."""
+    mirrored_seq: int | None = None
+    """The checkpoint that Kafka's group offsets were written for."""
+
+
+def measures_of(region: Region, status: RegionStatus) -> Measures:
+    """What is counted of a region with this status.
+
+    Raises:
+        TidemarkError: the ledger can't be asked.
+    """
+    if status.epoch is None:
+        return Measures(status)
+    kept, name = Measured(region.ledger.engine), region.name
+    reasons = Timeline(region.ledger.engine).reasons_of_newest(name, MOST_LETTERS, MOST_REASONS)
+    counted = InLedger(
+        kept.durations(name),
+        {one.reason: one.count for one in reasons},
+        kept.recent_runs(name),
+        kept.recent_retries(name),
+        kept.hidden(name),
+    )
+    if status.problem:  # Kafka was silent a moment ago
+        return Measures(status, counted)
+    try:
+        return Measures(status, counted, _oldest(region, status), _mirrored_seq(region, status))
+    except TidemarkError:
+        return Measures(status, counted)
+
+
+def _oldest(region: Region, status: RegionStatus) -> dict[TopicPartition, int]:
+    now_ms = int(Looks(region.ledger.engine).now().timestamp() * 1000)
+    return oldest_times(region.broker, status.partitions, now_ms)
+
+
+def _mirrored_seq(region: Region, status: RegionStatus) -> int | None:
+    asked = [TopicPartition(one.topic, one.partition) for one in status.partitions]
+    found = region.group.committed_metadata(asked).values() if asked else ()
+    return max((Mirrored.parse(metadata).seq for _, metadata in found), default=None)
+
+
+BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 150.0, 300.0, 900.0, 3600.0)
+"""Seconds; a batch is in every bucket from the first bound that it does not exceed."""
+
+_NAMED: dict[str, tuple[str, Callable[[Durations], float]]] = {
+    "tidemark_batch_duration_seconds": (
+        "The last day's batches, from plan to publish",
+        lambda one: one.batch,
+    ),
+    "tidemark_drain_duration_seconds": (
+        "The last day's batches, from plan to last contribution",
+        lambda one: one.drain,
+    ),
+    "tidemark_publish_duration_seconds": (
+        "The last day's batches, from last contribution to publish",
+        lambda one: one.publish,
+    ),
+}
+
+
+def durations_of(
+    found: Mapping[str, Sequence[Durations]],
+) -> Iterator[GaugeHistogramMetricFamily]:
+    """The histograms of all regions."""
+    for name, (meaning, seconds_of) in _NAMED.items():
+        family = GaugeHistogramMetricFamily(name, meaning, labels=["region"])
+        for region, durations in found.items():
+            seconds = [max(0.0, seconds_of(one)) for one in durations]
+            family.add_metric([region], _buckets(seconds), gsum_value=sum(seconds))
+        yield family
+
+
+def _buckets(seconds: Sequence[float]) -> list[tuple[str, float]]:
+    counts = [0] * (len(BOUNDS) + 1)
+    for one in seconds:
+        counts[bisect_left(BOUNDS, one)] += 1
+    names = [*map(str, BOUNDS), "+Inf"]
+    return list(zip(names, map(float, accumulate(counts)), strict=True))
+
 
 Number = float | None
 OTHER = "other"
@@ -129,7 +253,7 @@ def _measured(found: Sequence[Measures]) -> Iterator[Metric]:
     yield _by_kind("tidemark_runs", "Runs that the last day opened, by state", "state", runs)
     letters = [(one.region, _with_others(one, each.letters)) for one, each in kept]
     yield _by_kind("tidemark_dead_letters_by_reason", "Those, by reason", "reason", letters)
-    yield _oldest(found)
+    yield _oldest_gauge(found)
     yield from durations_of({one.region: each.durations for one, each in kept})
 
 
@@ -139,7 +263,7 @@ def _with_others(status: RegionStatus, letters: Mapping[str, int]) -> dict[str, 
     return {**letters, OTHER: letters.get(OTHER, 0) + left} if left > 0 else dict(letters)
 
 
-def _oldest(found: Sequence[Measures]) -> GaugeMetricFamily:
+def _oldest_gauge(found: Sequence[Measures]) -> GaugeMetricFamily:
     family = GaugeMetricFamily(
         "tidemark_oldest_unread_timestamp_seconds",
         "Time of the first unread record, where there is one and it is known",

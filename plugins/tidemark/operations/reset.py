@@ -1,22 +1,265 @@
-"""A reset from outside: to the head; anything older is a rewind."""
+"""A reset from outside: to the head; anything older is a rewind.
+
+What a reset or a rewind did, or would do.
+
+A rewind from outside: to an older checkpoint, to the initial state, to a time.
+"""
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from tidemark.errors import Fenced
-from tidemark.operations.errors import ResetOfNoRun, ResetOvertaken
-from tidemark.operations.held import Tell
-from tidemark.operations.region import Connections, Region, region_of, topics_gone
-from tidemark.operations.reset_report import ResetReport, completed, dry_run, reported_again
-from tidemark.operations.rewind import RewindOrder, rewind_region, seq_of
+from tidemark.member.retire import retire
+from tidemark.model.batch import Rows
+from tidemark.model.facts import Facts
+from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.state import RegionState
+from tidemark.operations.errors import (
+    ResetOfNoRun,
+    ResetOvertaken,
+    RewindIntoOtherTable,
+    RewindTooFar,
+)
+from tidemark.operations.held import Tell, held, refuse_losses
+from tidemark.operations.region import (
+    Connections,
+    MirrorSeen,
+    Region,
+    facts_left,
+    mirror_seen,
+    region_of,
+    topics_gone,
+    unsubscribed,
+)
+from tidemark.postgres.transaction import autocommit
+from tidemark.protocol.changes import check_targets
 from tidemark.protocol.destination import Destination
 from tidemark.protocol.mirror import mirror
-from tidemark.protocol.reset import ResetRequest
-from tidemark.protocol.settle import Settled, settle
+from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
+from tidemark.protocol.output import refuse_other_output
+from tidemark.protocol.removal import Removal
+from tidemark.protocol.reset import ResetRequest, RewindRequest
+from tidemark.protocol.rewind_plan import RewindPlan
+from tidemark.protocol.settle import Settled, rewind, settle
 from tidemark.settings.pipeline import Pipeline
+from tidemark.staging.rewinds import RowsOfTargets
+from tidemark.staging.target import Target
 from tidemark.tracing.traced import traced_run
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What a rewind removes; a reset to the head removes nothing."""
+
+    batches: int
+    rows: int
+    dead_letters: int
+    offsets: Offsets
+    """Where each partition stood before."""
+    margins: dict[TopicPartition, int]
+    """Offsets between Kafka's log start and where reading begins again."""
+    lost: tuple[str, ...] = ()
+    """What of the records that made these rows nobody reads again, or Kafka no longer gives;
+    accepted."""
+    seconds: dict[TopicPartition, int | None] = field(default_factory=dict)
+    """Until the oldest record to be read again may be deleted; None if retention never does."""
+    replays: int = 0
+    """Dead letters that became rows later: they are dead letters again."""
+    by_target: Rows = field(default_factory=dict)
+    """The rows by the name of their target; empty in the report of a reset that is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResetReport:
+    """What a reset did, or in a dry run (applied false) would do."""
+
+    region: str
+    applied: bool
+    epoch: int
+    head_seq: int
+    to_seq: int
+    discarded_seqs: tuple[int, ...]
+    offsets: Offsets
+    """Where each partition stands afterwards."""
+    drift: tuple[str, ...]
+    removed: Removed | None = None
+
+
+def dry_run(region: Region) -> tuple[MirrorSeen, ResetReport]:
+    """What a reset to the head would do, and the mirror as it is now.
+
+    Raises:
+        Refused: the region never opened; or its mirror would be refused, see `refuse_other_output`.
+    """
+    state = region.state()
+    checkpoint = region.ledger.merged_checkpoint(region.name)
+    refuse_other_output(checkpoint, region.group.output)
+    seen = mirror_seen(region, checkpoint.offsets)
+    return seen, ResetReport(
+        region=region.name,
+        applied=False,
+        epoch=state.epoch,
+        head_seq=state.head_seq,
+        to_seq=state.head_seq,
+        discarded_seqs=tuple(region.ledger.unpublished_seqs(region.name)),
+        offsets=checkpoint.offsets,
+        drift=seen.drift,
+    )
+
+
+def reported_again(region: Region, request_id: str) -> ResetReport | None:
+    """What this request has done, if the region still stands where that put it; else None.
+
+    For a task that died between its reset and its answer. Nothing is changed: without a newer
+    epoch nobody can have worked in the region, so a second reset would find nothing to do.
+    """
+    done = region.ledger.finished_reset(region.name, request_id)
+    if done is None or not done.stands:
+        return None
+    log.info("%s was carried out before (%s): nothing is changed now", request_id, done)
+    retire(region.ledger.engine, region.name)
+    back = Removed(done.batches, done.rows, done.dead_letters, {}, {}) if done.batches else None
+    return ResetReport(
+        region=region.name,
+        applied=True,
+        epoch=done.epoch,
+        head_seq=done.from_seq,
+        to_seq=done.to_seq,
+        discarded_seqs=tuple(done.discarded_seqs),
+        offsets=region.ledger.merged_checkpoint(region.name, done.to_seq).offsets,
+        drift=(),
+        removed=back,
+    )
+
+
+def completed(region: Region, report: ResetReport, settled: Settled) -> ResetReport:
+    """Old staging is dropped; the report of what was done."""
+    retire(region.ledger.engine, region.name)
+    return replace(report, applied=True, epoch=settled.epoch, discarded_seqs=settled.discarded_seqs)
+
+
+@dataclass(frozen=True, slots=True)
+class RewindOrder:
+    """Who wants a rewind, and what it was told to accept."""
+
+    who: str
+    why: str
+    overrides: tuple[str, ...]
+    request_id: str | None
+    tell: Tell
+    is_look: bool = False
+    """A dry run by a reader: no record is read from Kafka, so what it still holds of them is not
+    known; and the role need not have the right to delete."""
+
+
+def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: bool) -> ResetReport:
+    """What was published after the checkpoint is removed, or the report says what would be.
+
+    Raises:
+        Superseded: another open or reset came between; nothing was removed.
+        Refused: it can't be undone or read again, or other rows are there than were published.
+    """
+    state = region.state()
+    facts = _facts(region)
+    (seen, report), plan = dry_run(region), region.ledger.rewind_plan(region.name, to_seq)
+    check_targets(state, region.pipeline.tables)
+    plan.check(state, facts)
+    topics = region.pipeline.sent_to
+    plan.check_sent(region.name, topics, order.overrides)
+    is_accepted = ACCEPT_DATA_LOSS in order.overrides
+    plan.check_left(region.name, facts.unsubscribed, is_accepted=is_accepted)
+    _refuse_other_table(region, state)
+    rows = published_rows(region.pipeline, deletes=not order.is_look)
+    found_rows = _count_rows(region, rows, to_seq)
+    removed = _removed(plan, found_rows, facts)
+    # Of a batch that was published while one counted, the second transaction judges.
+    if ACCEPT_CHANGES not in order.overrides and region.state().head_seq == state.head_seq:
+        plan.published.check(region.name, Removal(found_rows, plan.dead_letters, plan.replays))
+    found = held(region, plan, order.tell) if not order.is_look else {}
+    if not is_accepted:
+        refuse_losses(region.name, found)
+    removed = replace(
+        removed,
+        lost=(
+            *(
+                f"{span}, {records} records: the pipeline no longer reads the topic"
+                for span, records in plan.left(facts.unsubscribed).items()
+            ),
+            *(fault for one in found.values() for fault in one.faults),
+        ),
+        seconds={tp: one.seconds for tp, one in found.items()},
+    )
+    report = replace(report, to_seq=to_seq, offsets=plan.offsets, removed=removed)
+    if not apply:
+        return report
+    request = RewindRequest(
+        order.who,
+        order.why,
+        to_seq,
+        facts,
+        state.epoch,
+        region.pipeline.tables,
+        seen.mirrored,
+        topics_gone(region, plan.places),
+        order.overrides,
+        order.request_id,
+        topics,
+    )
+    return completed(
+        region, report, rewind(region.ledger, region.group, rows, region.name, request)
+    )
+
+
+def _facts(region: Region) -> Facts:
+    known = region.known_partitions()
+    facts = facts_left(region.broker, {partition.topic for partition in known})
+    return replace(facts, unsubscribed=unsubscribed(region, known))
+
+
+def _refuse_other_table(region: Region, state: RegionState) -> None:
+    for name, table in region.pipeline.tables.items():
+        found = region.ledger.target_oid(table)
+        oid = state.targets[name].oid if name in state.targets else None
+        if found is not None and found != (oid or found):
+            raise RewindIntoOtherTable(
+                region=region.name, table=table, published_oid=oid, oid=found
+            )
+
+
+def published_rows(pipeline: Pipeline, *, deletes: bool = True) -> RowsOfTargets:
+    """What the region has published, in each of its targets; see `RowsOfTargets.deletes`."""
+    targets = (Target.parse(table, name) for name, table in pipeline.tables.items())
+    return RowsOfTargets(pipeline.region, tuple(targets), deletes)
+
+
+def _count_rows(region: Region, rows: RowsOfTargets, to_seq: int) -> Rows:
+    with autocommit(region.ledger.engine) as cursor:
+        return rows.count_rows(cursor, to_seq)
+
+
+def _removed(plan: RewindPlan, rows: Rows, facts: Facts) -> Removed:
+    before = {tp: place.next_offset for tp, place in plan.places.items()}
+    counts = plan.batches, sum(rows.values()), plan.dead_letters
+    margins = plan.margins(facts)
+    return Removed(*counts, before, margins, replays=plan.replays, by_target=rows)
+
+
+def seq_of(region: Region, to: int | datetime) -> int:
+    """The checkpoint that a destination means."""
+    if isinstance(to, int):
+        return to
+    partitions = sorted(region.known_partitions())
+    moment = int(to.timestamp() * 1000)
+    offsets = region.broker.offsets_at(partitions, moment)
+    seq = region.ledger.checkpoint_before(region.name, offsets)
+    oldest = region.state().oldest_seq
+    if seq < oldest:
+        raise RewindTooFar(region=region.name, moment=to, oldest_seq=oldest)
+    return seq
 
 
 def reset_region(

@@ -10,10 +10,10 @@ from tidemark.ledger.looks import Counted, Looks
 from tidemark.member.retire import green, prune, retire
 from tidemark.member.stall import Outage, waited_out
 from tidemark.model.plan import Bounds
+from tidemark.operations.dead_letters import purge_old
 from tidemark.operations.drain import ExecutorOf, drain_run
 from tidemark.operations.errors import GroupIsAtWork, RunNotClosed
 from tidemark.operations.open import open_run
-from tidemark.operations.purge import purge_old
 from tidemark.operations.region import Connections, Region, region_of
 from tidemark.operations.reset import reset_region
 from tidemark.protocol.close import Closed, close, fail

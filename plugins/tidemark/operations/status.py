@@ -1,14 +1,25 @@
-"""Where a region stands in the ledger, in Kafka and in the target: what status and group show."""
+"""Where a region stands in the ledger, in Kafka and in the target: what status and group show.
 
-from collections.abc import Iterable, Iterator
+What a region has sent to its output topic, and what it has not: what status and metrics show.
+
+What waits in Kafka for a region: looks that decide nothing but when to ring for a run.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tidemark.kafka.facts import Broker, oldest_unread
+from tidemark.ledger.ledger import Ledger
+from tidemark.ledger.looks import Looks
+from tidemark.ledger.sending import unsent, withheld_seqs
+from tidemark.model.offsets import TopicPartition
+from tidemark.model.output import Topics
+from tidemark.operations.region import Region
+from tidemark.postgres.transaction import autocommit
+
 if TYPE_CHECKING:
     from tidemark.ledger.looks import Published, ShownMember
-    from tidemark.model.offsets import TopicPartition
-    from tidemark.operations.output_status import OutputStatus
-    from tidemark.operations.region import Region
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,3 +218,89 @@ def counted(region: "Region", target: TargetStatus) -> TargetStatus:
             return replace(target, counted=0)
         ledger, rows = count_beside_ledger(cursor, table, region.name, since)
     return replace(target, ledger=ledger, counted=rows)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputStatus:
+    """Where the output of a region stands."""
+
+    topics: Topics
+    sent_seq: int | None
+    """The newest batch in the topic; None: the group's offsets do not say it."""
+    unsent_batches: int | None = None
+    """Published and not sent."""
+    unsent_records: int | None = None
+    """What these will send."""
+    withheld_seqs: tuple[int, ...] = ()
+    """Batches that a person has withheld: the topic has none of their rows."""
+
+
+def output_status(region: Region, partitions: Iterable[PartitionStatus]) -> OutputStatus | None:
+    """What was sent as Kafka tells it, and what the ledger published after it; None if it has none.
+
+    Raises:
+        TidemarkError: Kafka can't be asked.
+    """
+    output = region.group.output
+    asked = [TopicPartition(one.topic, one.partition) for one in partitions]
+    if output is None or not asked:
+        return None
+    marks = region.group.sent(asked)
+    if len(marks) != 1:
+        return OutputStatus(output.topics, None)
+    [sent] = marks
+    with autocommit(region.ledger.engine) as cursor:
+        found = unsent(cursor, region.name, region.pipeline.sent_parts, sent.seq)
+        withheld = withheld_seqs(cursor, region.name)
+    records = sum(one.records for one in found)
+    left = sum(not one.is_withheld for one in found)
+    return OutputStatus(output.topics, sent.seq, left, records, tuple(withheld))
+
+
+OLDEST_SECONDS = 1.0
+"""How long the oldest unread records of a region are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """How many offsets a region has not passed, and whether a run should come for them."""
+
+    epoch: int
+    """The region's; 0 before its first open."""
+    offsets: int
+    """Between the ledger's offsets and the last stable offsets."""
+    is_at_rest: bool
+    """It never opened, or nobody is at work in it, and its newest run did not fail."""
+
+
+def unread(ledger: Ledger, broker: Broker, region: str, topics: Sequence[str]) -> Unread:
+    """What waits in these topics, or in those that a pattern matches.
+
+    Raises:
+        TidemarkError: ledger or Kafka can't be asked, or a topic does not exist.
+    """
+    state = ledger.known_region(region)
+    read = ledger.merged_checkpoint(region).offsets if state else {}
+    facts = broker.facts(broker.topics(topics))
+    waiting = sum(
+        max(0, end - read.get(partition, facts.log_starts[partition]))
+        for partition, end in facts.ends.items()
+    )
+    is_at_rest = state is None or Looks(ledger.engine).awaits_run(region)
+    return Unread(state.epoch if state else 0, waiting, is_at_rest)
+
+
+def oldest_times(
+    broker: Broker, partitions: Iterable[PartitionStatus], now_ms: int
+) -> dict[TopicPartition, int]:
+    """Where there is a lag, the time (ms) of the first unread record, if it is known."""
+    behind = {TopicPartition(one.topic, one.partition): one.ledger for one in partitions if one.lag}
+    return oldest_unread(
+        lambda times: broker.first_since(times, OLDEST_SECONDS), behind, now_ms, OLDEST_SECONDS
+    )
+
+
+def oldest_age(broker: Broker, partitions: Iterable[PartitionStatus], now_ms: int) -> float | None:
+    """Seconds since the oldest unread record was produced; None if there is none, or not known."""
+    found = oldest_times(broker, partitions, now_ms)
+    return max(0, now_ms - min(found.values())) / 1000 if found else None

@@ -15,10 +15,9 @@ from tidemark.errors import TidemarkError
 from tidemark.ledger.timeline import Timeline
 from tidemark.operations.health import health_of
 from tidemark.operations.region import ledger_of, region_of
-from tidemark.operations.reset_report import ResetReport
-from tidemark.operations.reset_report import dry_run as dry_run_to_head
-from tidemark.operations.rewind import RewindOrder, rewind_region, seq_of
-from tidemark.operations.unread import oldest_age
+from tidemark.operations.reset import ResetReport, RewindOrder, rewind_region, seq_of
+from tidemark.operations.reset import dry_run as dry_run_to_head
+from tidemark.operations.status import oldest_age
 from tidemark.page.html import age, fitting, page, readable
 from tidemark.page.lags import charts, lags, past
 from tidemark.page.ledgers import impatient, next_offsets, standings

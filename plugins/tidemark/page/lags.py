@@ -22,8 +22,7 @@ from tidemark.model.facts import Facts, is_pattern
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import Run
 from tidemark.operations.region import facts_left
-from tidemark.operations.status import PartitionStatus, place, total
-from tidemark.operations.unread import oldest_age
+from tidemark.operations.status import PartitionStatus, oldest_age, place, total
 from tidemark.page.question import PATIENCE, Given, connection
 from tidemark.page.seen import SeenRegion
 from tidemark.settings.kafka import KafkaSettings, StartPosition

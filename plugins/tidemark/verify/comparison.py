@@ -10,8 +10,8 @@ from tidemark.ledger.looks import Looks
 from tidemark.member.job import JobExecutor
 from tidemark.model.batch import Attempt, Batch, SpanRead, Stored
 from tidemark.model.incomplete_read import refuse_unread
+from tidemark.operations.held import compacted
 from tidemark.operations.region import Region
-from tidemark.operations.retained import compacted
 from tidemark.postgres.transaction import transaction
 from tidemark.staging import tables
 from tidemark.staging.column import Column

@@ -7,8 +7,8 @@ from tidemark.errors import CorruptRecord, DataLost
 from tidemark.ledger.looks import Looks, Published, PublishedSpan
 from tidemark.model.batch import ONLY
 from tidemark.model.facts import Facts
+from tidemark.operations.held import missing
 from tidemark.operations.region import Region
-from tidemark.operations.retained import missing
 from tidemark.postgres.transaction import transaction
 from tidemark.spark.errors import CutLetterNotWhole
 from tidemark.verify.comparison import Comparison, with_found

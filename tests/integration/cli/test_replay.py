@@ -29,8 +29,8 @@ from tests.support.world import World, dump, staging
 from tidemark.errors import Fenced, StagingLost, Superseded
 from tidemark.ledger.ledger import Ledger
 from tidemark.member.job import start_job
+from tidemark.operations import replay
 from tidemark.operations import replay as replay_module
-from tidemark.operations import replaying
 from tidemark.protocol.errors import BatchDied
 from tidemark.protocol.replay import publish_replay
 
@@ -438,7 +438,7 @@ def test_a_run_that_opens_while_the_job_starts_supersedes_a_replay(
         tidemark("run", "dags/pipeline.yaml", "--take-over")
         return start_job(*values)
 
-    monkeypatch.setattr(replaying, "start_job", overtaken)
+    monkeypatch.setattr(replay, "start_job", overtaken)
     epoch = "SELECT epoch FROM tidemark.regions"
     tidemark("replay", region.region, *APPLY, exits=Superseded.exit_code)
     assert region.sql(epoch) == [(3,)]  # of the run

@@ -28,7 +28,7 @@ from tests.support.world import World, dump, staging
 from tidemark.errors import Fenced, StagingLost, TargetRefused
 from tidemark.ledger.actions import Order
 from tidemark.model.errors import TopicNotThatOfTheLedger
-from tidemark.operations import replay_batch as operation
+from tidemark.operations import replay as operation
 from tidemark.protocol.again import publish_again
 
 BATCH = ("--batch", "1")

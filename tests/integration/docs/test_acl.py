@@ -41,7 +41,7 @@ from tidemark.local.stack import LocalStack
 from tidemark.model.offsets import Span
 from tidemark.operations.health import health_of
 from tidemark.operations.region import region_of
-from tidemark.operations.unread import unread
+from tidemark.operations.status import unread
 from tidemark.settings.connections import Connection
 
 pytestmark = pytest.mark.long

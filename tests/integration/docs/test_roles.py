@@ -20,10 +20,10 @@ from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
 from tidemark.operations.errors import ExecutorsLoginMissing
 from tidemark.operations.health import health_of
-from tidemark.operations.measures import measures_of
+from tidemark.operations.metrics import measures_of
 from tidemark.operations.region import region_of
 from tidemark.operations.replay import replay_letters
-from tidemark.operations.unread import unread
+from tidemark.operations.status import unread
 from tidemark.page.answers import answer
 from tidemark.page.question import Question
 from tidemark.page.seen import SeenRegion

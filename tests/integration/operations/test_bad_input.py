@@ -26,7 +26,7 @@ from tidemark.model.errors import (
     OtherCluster,
     TopicNotThatOfTheLedger,
 )
-from tidemark.operations import opening_facts
+from tidemark.operations import open
 from tidemark.postgres.cases import PostgresRightMissing
 from tidemark.settings.connections import Connection
 from tidemark.staging.errors import RowRefused, TargetDoesNotFit, TargetMayNotBeWritten
@@ -231,7 +231,7 @@ def test_a_topic_that_is_created_again_between_read_and_contribution(
 
 def test_a_log_that_ends_before_the_ledger(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """H14: after an unclean election an end below the ledger looks like no backlog."""
-    monkeypatch.setattr(opening_facts, "RECHECK_SECONDS", 0)
+    monkeypatch.setattr(open, "RECHECK_SECONDS", 0)
     world.produce(3)
     world.run("first")
     world.sql("UPDATE tidemark.partitions SET next_offset = 7 WHERE partition = 0")

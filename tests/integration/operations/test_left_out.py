@@ -10,7 +10,7 @@ from tests.support.produce import produce
 from tests.support.world import World
 
 from tidemark.ledger.actions import Order
-from tidemark.operations.replay_batch import replay_batch
+from tidemark.operations.replay import replay_batch
 from tidemark.staging.errors import TargetDoesNotFit
 from tidemark.verify.verify import verify
 

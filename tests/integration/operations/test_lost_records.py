@@ -19,10 +19,10 @@ from tidemark.member import drain as drain_module
 from tidemark.model.errors import NextOffsetsNotHeld, NotHeld, TopicNotThatOfTheLedger
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Span, TopicPartition
-from tidemark.operations import opening_facts
+from tidemark.operations import open
 from tidemark.operations.errors import DataLostWithoutSpent
 from tidemark.operations.region import region_of
-from tidemark.operations.replay_batch import replay_batch
+from tidemark.operations.replay import replay_batch
 from tidemark.protocol.errors import (
     ChangedSinceCheckpoint,
     RewindNotReadable,
@@ -37,7 +37,7 @@ LEADER_EPOCHS = "SELECT leader_epoch FROM tidemark.partitions WHERE partition = 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """An open does not wait for an end that is low to come back."""
-    monkeypatch.setattr(opening_facts, "RECHECK_SECONDS", 0)
+    monkeypatch.setattr(open, "RECHECK_SECONDS", 0)
 
 
 def remarks(world: World) -> list[str]:
@@ -213,7 +213,7 @@ def test_an_end_that_is_low_for_a_moment_is_looked_at_again_before_a_plan(
 def test_an_end_that_is_low_for_a_moment_is_looked_at_again_by_an_open(
     opened_again: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening_facts, "RECHECK_SECONDS", 120)
+    monkeypatch.setattr(open, "RECHECK_SECONDS", 120)
     told = end_at(monkeypatch, opened_again, lambda times: times < 1)
     opened_again.open("third")
     assert [facts.ends[opened_again.partition()] for facts in told] == [1, 5]

@@ -12,11 +12,9 @@ from tests.support.world import World
 
 from tidemark.cli.check_kafka import output_findings
 from tidemark.model.output import Topics
-from tidemark.operations.measures import Measures
-from tidemark.operations.metrics import metrics_of
-from tidemark.operations.output_status import OutputStatus, output_status
+from tidemark.operations.metrics import Measures, metrics_of
 from tidemark.operations.region import region_of
-from tidemark.operations.status import RegionStatus, in_ledger
+from tidemark.operations.status import OutputStatus, RegionStatus, in_ledger, output_status
 from tidemark.protocol.errors import RewindOfSentBatches, RunUnfinished
 from tidemark.staging.errors import RowsToSendDiffer
 

@@ -20,7 +20,7 @@ from tidemark.ledger.actions import Order
 from tidemark.local.stack import LocalStack
 from tidemark.operations.errors import FieldsWithoutType
 from tidemark.operations.fit import with_columns_in_use
-from tidemark.operations.replay_batch import replay_batch
+from tidemark.operations.replay import replay_batch
 from tidemark.protocol.errors import ChangedSinceCheckpoint, SettingDiffers
 from tidemark.protocol.open import ACCEPT_CHANGES
 from tidemark.staging.errors import TargetDoesNotFit

@@ -9,7 +9,7 @@ from tests.support.world import World, dump, everything, fail, staging
 from tidemark.errors import Fenced, JobFailed
 from tidemark.failpoints import FailpointHit
 from tidemark.operations.errors import ResetOfNoRun
-from tidemark.operations.reset_report import ResetReport
+from tidemark.operations.reset import ResetReport
 from tidemark.protocol.errors import AlreadyReset, NothingLeftToReset
 
 

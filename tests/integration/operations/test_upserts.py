@@ -11,7 +11,7 @@ from tidemark.ledger.actions import Order
 from tidemark.ledger.errors import BatchNotReplayable
 from tidemark.model.batch import ONLY
 from tidemark.operations.region import region_of
-from tidemark.operations.replay_batch import replay_batch
+from tidemark.operations.replay import replay_batch
 from tidemark.operations.status import TargetStatus, counted
 from tidemark.verify.report import Kind, Report
 from tidemark.verify.verify import verify

@@ -28,14 +28,12 @@ from tidemark.ledger.errors import LettersToSendDiffer
 from tidemark.ledger.sending import DETAIL, sent_letters
 from tidemark.model.dead_letters import LetterFilter, record_hash
 from tidemark.model.output import Topics, Unsent
+from tidemark.operations.dead_letters import purge_letters
 from tidemark.operations.errors import ReplayOfSent
 from tidemark.operations.mirror import mirror_region
-from tidemark.operations.output_status import output_status
-from tidemark.operations.purge import purge_letters
 from tidemark.operations.region import region_of
-from tidemark.operations.replay import replay_letters
-from tidemark.operations.replay_batch import replay_batch
-from tidemark.operations.status import in_ledger
+from tidemark.operations.replay import replay_batch, replay_letters
+from tidemark.operations.status import in_ledger, output_status
 from tidemark.operations.withhold import withhold_batch
 from tidemark.protocol.errors import (
     ChangedSinceCheckpoint,

@@ -20,9 +20,8 @@ from tidemark.operations import withhold as withhold_module
 from tidemark.operations.errors import MirrorDuringWithholding, NothingToWithhold
 from tidemark.operations.mirror import mirror_region
 from tidemark.operations.output import OutputSnapshot, RegionOutput
-from tidemark.operations.output_status import output_status
 from tidemark.operations.region import region_of, topics_gone
-from tidemark.operations.status import in_ledger
+from tidemark.operations.status import in_ledger, output_status
 from tidemark.operations.withhold import WithholdReport, withhold_batch
 from tidemark.protocol.errors import (
     BatchNotNextToSend,
