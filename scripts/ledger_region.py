@@ -19,12 +19,12 @@ from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.output import OutputRecord, Sent
 from tidemark.model.plan import Bounds
 from tidemark.operations.region import Region
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 from tidemark.postgres.transaction import autocommit, transaction
 from tidemark.protocol.close import close
-from tidemark.protocol.contribute import contribute_and_publish
 from tidemark.protocol.open import ACCEPT_CHANGES, OpenRequest
 from tidemark.protocol.plan import plan_batch
+from tidemark.protocol.publish import contribute_and_publish
 from tidemark.protocol.reset import ResetRequest, RewindRequest
 from tidemark.protocol.settle import rewind, settle
 from tidemark.staging import tables

@@ -264,7 +264,7 @@ PLACES = ["last", "initial", "0", "1234567", "2026-01-31", "2026-01-31T12:00:00Z
 
 @pytest.mark.parametrize("text", PLACES)
 def test_the_form_takes_every_place_that_a_reset_knows(bag: "DagBag", text: str) -> None:
-    from tidemark.protocol.destination import destination
+    from tidemark.protocol.reset import destination
 
     bag.dags["flights_reset"].params.get_param("to").resolve(text)
     destination(text)
@@ -275,7 +275,7 @@ def test_the_form_refuses_what_names_no_place(bag: "DagBag", text: str) -> None:
     from airflow.sdk.exceptions import ParamValidationError
 
     from tidemark.errors import InvalidSettings
-    from tidemark.protocol.destination import destination
+    from tidemark.protocol.reset import destination
 
     with pytest.raises(ParamValidationError):
         bag.dags["flights_reset"].params.get_param("to").resolve(text)

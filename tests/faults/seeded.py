@@ -28,7 +28,7 @@ from tidemark.model.batch import Batch, Tally
 from tidemark.model.offsets import Offsets, Span
 from tidemark.postgres import transaction
 from tidemark.postgres.cases import CommitRolledBack
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 from tidemark.protocol import close
 from tidemark.protocol import plan as protocol_plan
 from tidemark.spark.journal import StagedJournal

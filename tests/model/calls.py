@@ -22,10 +22,9 @@ from tidemark.model.batch import ONLY, Batch
 from tidemark.model.facts import Facts
 from tidemark.model.plan import Bounds
 from tidemark.protocol.close import close
-from tidemark.protocol.contribute import contribute_and_publish
 from tidemark.protocol.open import OpenRequest
 from tidemark.protocol.plan import plan_batch
-from tidemark.protocol.publish import Outcome, publish_complete
+from tidemark.protocol.publish import Outcome, contribute_and_publish, publish_complete
 from tidemark.protocol.reset import ResetRequest
 from tidemark.protocol.settle import settle
 

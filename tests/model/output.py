@@ -19,7 +19,7 @@ from uuid import UUID
 
 from tidemark.errors import Fenced, Refused
 from tidemark.model.output import NOTHING_SENT, OutputHistory, Sent, SentSeqs, Topics
-from tidemark.protocol.output_start import begin, look
+from tidemark.protocol.output import begin, look
 
 
 class Faults(NamedTuple):

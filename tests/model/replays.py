@@ -26,9 +26,16 @@ from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Span
 from tidemark.protocol import settle as settling
-from tidemark.protocol.again import ReadAgain, plan_again, publish_again
 from tidemark.protocol.publish import publish_complete
-from tidemark.protocol.replay import Replayed, ReplayRequest, plan_replay, publish_replay
+from tidemark.protocol.replay import (
+    ReadAgain,
+    Replayed,
+    ReplayRequest,
+    plan_again,
+    plan_replay,
+    publish_again,
+    publish_replay,
+)
 from tidemark.protocol.reset import RewindRequest
 
 Outcome = tuple[Any, Tables]

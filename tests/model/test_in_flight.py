@@ -12,7 +12,7 @@ from tests.model.processes import Faults
 from tests.model.search import Search
 
 from tidemark.model.plan import Bounds
-from tidemark.protocol import contribute, plan, publish
+from tidemark.protocol import plan, publish
 from tidemark.protocol.publish import Outcome, Result
 
 Patch = tuple[Any, str, Callable[..., Any]]
@@ -81,7 +81,7 @@ def test_all_promises_hold_in_every_order_of_more(
 FROM_THE_LEDGER = (plan, "_planned", lambda tx, batches: tx.next_offsets())
 ANY_NUMBER = (plan, "_in_flight", lambda tx, bounds: 3)
 BY_WHO_COMPLETES = (publish, "_publish_lowest", lambda *_: None)
-UNASKED = (contribute, "_look_up", lambda *given: Outcome(Result.published, seq=given[2].seq))
+UNASKED = (publish, "_look_up", lambda *given: Outcome(Result.published, seq=given[2].seq))
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,9 @@ from tidemark.model.plan import Bounds
 from tidemark.model.upsert import Upsert
 from tidemark.postgres.transaction import autocommit, transaction
 from tidemark.protocol.close import Closed, close
-from tidemark.protocol.contribute import contribute_and_publish
 from tidemark.protocol.open import OpenRequest
 from tidemark.protocol.plan import plan_batch
-from tidemark.protocol.publish import Outcome, publish_complete
+from tidemark.protocol.publish import Outcome, contribute_and_publish, publish_complete
 from tidemark.protocol.reset import ResetRequest, RewindRequest
 from tidemark.protocol.settle import Settled, rewind, settle
 from tidemark.staging import tables

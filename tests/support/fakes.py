@@ -7,7 +7,7 @@ from tidemark.kafka.description import Holder
 from tidemark.kafka.errors import MirrorWriterFenced
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.output import OutputRecord, Sent
-from tidemark.protocol.output_ports import Output
+from tidemark.protocol.ports import Output
 
 
 class FakeGroup:

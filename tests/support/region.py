@@ -22,7 +22,7 @@ from tidemark.operations.reset import ResetReport, reset_region
 from tidemark.operations.run import close_run
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.close import Closed
-from tidemark.protocol.destination import Destination
+from tidemark.protocol.reset import Destination
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
 

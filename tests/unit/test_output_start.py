@@ -14,7 +14,7 @@ from tidemark.protocol.errors import (
     OutputResumeAfterWrong,
     OutputTailsUnread,
 )
-from tidemark.protocol.output_start import Seen, begin, keep_seqs, look
+from tidemark.protocol.output import Seen, begin, keep_seqs, look
 
 BATCHES = [Sent(seq, UUID(int=seq)) for seq in (1, 2, 3)]
 

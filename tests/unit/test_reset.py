@@ -6,12 +6,12 @@ import pytest
 
 from tidemark.errors import InvalidSettings
 from tidemark.model.state import Mirrored
-from tidemark.protocol.destination import Destination, destination
 from tidemark.protocol.errors import (
     ResetPlaceMalformed,
     ResetSeqTooLarge,
     ResetTimeTooEarly,
 )
+from tidemark.protocol.reset import Destination, destination
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def reset_by_hand(path: str) -> results.Result:
     the rows and dead letters that were published after it.
     """
     from tidemark.operations.reset import reset_region
-    from tidemark.protocol.destination import destination
+    from tidemark.protocol.reset import destination
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     with as_airflow_failure():

@@ -14,7 +14,7 @@ from tidemark.cli.project import connection
 from tidemark.ledger.looks import Looks
 from tidemark.ledger.migrate import SCHEMAS, is_current, newest
 from tidemark.postgres.parameters import postgres_parameters
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 from tidemark.postgres.transaction import autocommit, connect
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.catalog import (

@@ -31,8 +31,8 @@ from tidemark.operations.member_health import members_of
 from tidemark.operations.region import region_of
 from tidemark.operations.reset import reset_region
 from tidemark.operations.status import in_ledger
-from tidemark.protocol.destination import destination
 from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
+from tidemark.protocol.reset import destination
 from tidemark.protocol.rewind_plan import ACCEPT_RESEND
 
 if TYPE_CHECKING:

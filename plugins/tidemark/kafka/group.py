@@ -19,7 +19,7 @@ from tidemark.kafka.sender import FENCED_CODES, SENDING, Sender
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.output import OutputRecord, Sent
 from tidemark.model.plain import amount
-from tidemark.protocol.output_ports import Output
+from tidemark.protocol.ports import Output
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Any
 from psycopg2.extensions import cursor as Cursor
 from psycopg2.extras import Json
 
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,7 @@ from tidemark.model.dead_letters import JUDGED_FROM, Counted, LetterFilter, Limi
 from tidemark.model.offsets import LogPosition, Offsets, Span, TopicPartition
 from tidemark.model.plan import Bounds
 from tidemark.model.state import Run
-from tidemark.postgres.queries import query
-from tidemark.postgres.session import configure
+from tidemark.postgres.session import configure, query
 from tidemark.protocol.errors import SpanAlreadyClaimed
 from tidemark.protocol.ports import NewReset
 from tidemark.protocol.removal import Removal

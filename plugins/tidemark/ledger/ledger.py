@@ -15,7 +15,7 @@ from tidemark.ledger.reader import Reader
 from tidemark.ledger.settling import Settling
 from tidemark.model.batch import Batch, Contribution
 from tidemark.model.state import RegionState
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 from tidemark.postgres.transaction import autocommit, transaction
 
 

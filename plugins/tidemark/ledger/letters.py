@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 
 from tidemark.model.batch import DeadLetter
 from tidemark.model.dead_letters import LetterFilter
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 from tidemark.postgres.transaction import transaction
 
 ALL_LETTERS = LetterFilter()

@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 from tidemark.postgres.transaction import autocommit
 
 

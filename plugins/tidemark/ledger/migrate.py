@@ -17,7 +17,7 @@ from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, Pro
 from tidemark.ledger.errors import LedgerIsNewer
 from tidemark.model.table_name import OURS
 from tidemark.postgres.errors import refusal, unreachable
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 
 SCHEMAS = OURS
 MIGRATION_LOCK = 0x7469_6465  # "tide": one migration at a time in a database

@@ -22,7 +22,7 @@ from tidemark.ledger.errors import (
 from tidemark.ledger.ledger import lock_region
 from tidemark.ledger.owners import others_of, refuse_shared
 from tidemark.model.state import Mirrored, RegionState
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 from tidemark.postgres.transaction import transaction
 
 

@@ -6,7 +6,7 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.ledger.errors import RegionHasOwners
 from tidemark.ledger.owner import Owner
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 
 
 def others_of(

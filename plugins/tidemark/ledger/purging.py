@@ -9,7 +9,7 @@ from tidemark.ledger.actions import Order, write_action
 from tidemark.ledger.errors import LettersAreRewound
 from tidemark.ledger.ledger import lock_region
 from tidemark.model.dead_letters import LetterFilter
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 from tidemark.postgres.transaction import autocommit, transaction
 
 STEP = 5_000

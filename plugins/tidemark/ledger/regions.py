@@ -10,7 +10,7 @@ from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.state import KnownTarget, Partition, RegionState
 from tidemark.model.table_name import parse_table
 from tidemark.model.upsert import text_form
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 
 
 def state(region: str, row: tuple[Any, ...]) -> RegionState:

@@ -26,7 +26,7 @@ from tidemark.model.output import (
     Unsent,
 )
 from tidemark.model.plan import MOST
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 
 
 def checkpoint_at(cursor: Cursor, region: str, at: int | None) -> Checkpoint:

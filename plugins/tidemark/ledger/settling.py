@@ -13,7 +13,7 @@ from tidemark.ledger.actions import Order, write_action
 from tidemark.model.facts import Facts, LogEnd
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.state import FinishedReset, Mirrored, Partition, RegionState
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 from tidemark.protocol.ports import NewReset, NewRun
 from tidemark.protocol.rewind_plan import RewindPlan
 

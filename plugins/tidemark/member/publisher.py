@@ -20,10 +20,9 @@ from tidemark.member.work import InHand
 from tidemark.model.batch import Batch, Contribution
 from tidemark.postgres.session import try_lock_name, unlock_name
 from tidemark.postgres.transaction import autocommit
-from tidemark.protocol.contribute import contribute_and_publish
 from tidemark.protocol.mirror import mirror
-from tidemark.protocol.output_ports import Output
-from tidemark.protocol.publish import Outcome, Result, publish_complete
+from tidemark.protocol.ports import Output
+from tidemark.protocol.publish import Outcome, Result, contribute_and_publish, publish_complete
 from tidemark.tracing.steps import Attributes, Step
 from tidemark.tracing.traced import ending, record, remembered, traced
 

@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from tidemark.errors import TidemarkError
 from tidemark.ledger.ledger import Ledger
 from tidemark.model.batch import Staging
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 from tidemark.postgres.transaction import autocommit, transaction
 from tidemark.staging.tables import DROP_WAIT_MS, drop, staged_batches, table_names
 

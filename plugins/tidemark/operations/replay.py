@@ -58,9 +58,15 @@ from tidemark.operations.region import (
     topics_gone,
 )
 from tidemark.postgres.transaction import autocommit, transaction
-from tidemark.protocol.again import plan_again, publish_again
 from tidemark.protocol.mirror import mirror
-from tidemark.protocol.replay import Replayed, ReplayRequest, plan_replay, publish_replay
+from tidemark.protocol.replay import (
+    Replayed,
+    ReplayRequest,
+    plan_again,
+    plan_replay,
+    publish_again,
+    publish_replay,
+)
 from tidemark.protocol.reset import ResetRequest
 from tidemark.protocol.settle import settle
 from tidemark.settings.fingerprint import fingerprint

@@ -35,12 +35,11 @@ from tidemark.operations.region import (
 )
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.changes import check_targets
-from tidemark.protocol.destination import Destination
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
 from tidemark.protocol.output import refuse_other_output
 from tidemark.protocol.removal import Removal
-from tidemark.protocol.reset import ResetRequest, RewindRequest
+from tidemark.protocol.reset import Destination, ResetRequest, RewindRequest
 from tidemark.protocol.rewind_plan import RewindPlan
 from tidemark.protocol.settle import Settled, rewind, settle
 from tidemark.settings.pipeline import Pipeline

@@ -8,9 +8,8 @@ from tidemark.model.output import Topics
 from tidemark.operations.errors import NothingToWithhold
 from tidemark.operations.region import Connections, Region, mirror_seen, region_of, topics_gone
 from tidemark.protocol.errors import BatchNotNextToSend
-from tidemark.protocol.output import refuse_other_output
-from tidemark.protocol.output_ports import Output
-from tidemark.protocol.output_start import begin, look
+from tidemark.protocol.output import begin, look, refuse_other_output
+from tidemark.protocol.ports import Output
 from tidemark.protocol.withhold import withhold
 from tidemark.protocol.withhold_request import WithholdRequest
 from tidemark.settings.pipeline import Pipeline

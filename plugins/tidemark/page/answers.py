@@ -25,7 +25,7 @@ from tidemark.page.question import PATIENCE, Answer, Given, Question, connection
 from tidemark.page.region import RegionView, region_view
 from tidemark.page.seen import SeenRegion
 from tidemark.page.verdict import verdict
-from tidemark.protocol.destination import destination
+from tidemark.protocol.reset import destination
 
 STATEMENT_SECONDS = 20
 """Rows of the target are counted."""

@@ -1,13 +1,23 @@
-"""What a session sets for itself, and the names that it locks."""
+"""What a session sets for itself, and the names that it locks.
+
+The statements: one file each in sql/queries, named as the method that runs it, or after it.
+"""
 
 from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import psycopg2
 from psycopg2.extensions import connection as Connection
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.postgres.queries import query
+
+@cache
+def query(name: str) -> str:
+    """The text of sql/queries/<name>.sql; parameters are named, `%(region)s`."""
+    return files("tidemark").joinpath("sql", "queries", f"{name}.sql").read_text()
+
 
 SETTINGS = {
     "search_path": "pg_catalog, pg_temp",

@@ -1,6 +1,9 @@
-"""What the steps ask of the ledger, of the target and of Kafka: the core's only ways out."""
+"""What the steps ask of the ledger, of the target and of Kafka: the core's only ways out.
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+What the mirror asks of an output topic, and of the ledger for it.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
@@ -10,12 +13,93 @@ from tidemark.model.batch import Batch, Checkpoint, Contribution, Moved, Rows
 from tidemark.model.dead_letters import Counted, LetterFilter, Limits, Reason
 from tidemark.model.facts import Facts, LogEnd
 from tidemark.model.offsets import Offsets, Span, TopicPartition
-from tidemark.model.output import OutputRecord, Sent
+from tidemark.model.output import OutputHistory, OutputRecord, Sent, SentSeqs, Topics, Unsent
 from tidemark.model.plan import Bounds
 from tidemark.model.state import FinishedReset, Mirrored, Partition, RegionState, Run
-from tidemark.protocol.output_ports import Output
 from tidemark.protocol.removal import Removal
 from tidemark.protocol.rewind_plan import RewindPlan
+
+
+class Snapshot(Protocol):
+    """A look at the ledger and the target: all that it tells was so at one moment."""
+
+    def checkpoint(self, at: int | None) -> Checkpoint:
+        """The merged checkpoint of the head, or as of a seq, with the region's epoch."""
+
+    def knows(self, sent: Sent) -> bool:
+        """Whether it is a batch of this ledger, published or rewound; or none at all."""
+
+    def newest_up_to(self, seq: int) -> Sent:
+        """The newest batch up to a seq, published or rewound."""
+
+    def history(self) -> OutputHistory:
+        """What the ledger knows beside the batches."""
+
+    def unsent(self, sent: Sent) -> Sequence[Unsent]:
+        """The batches that were published after it and count, in the order of their seqs."""
+
+    def records(self, batch: Unsent) -> Iterator[OutputRecord]:
+        """What the batch sends.
+
+        Raises:
+            Refused: these are not as many as were published.
+        """
+
+
+class Output(Protocol):
+    """A region's output: its topics."""
+
+    @property
+    def topics(self) -> Topics:
+        """Where rows and dead letters go; one of the two at least."""
+
+    @property
+    def sends(self) -> Mapping[str, str]:
+        """The settings that say where and how, as a fingerprint has them."""
+
+    @property
+    def max_rows(self) -> int:
+        """Rows of several batches in one transaction."""
+
+    @property
+    def max_seconds(self) -> int:
+        """How long one transaction may take."""
+
+    @property
+    def start(self) -> str | None:
+        """Beginning or end, where the region has published before; None: it was not said."""
+
+    @property
+    def resume_after(self) -> int | None:
+        """The newest batch in the topic as a person says it."""
+
+    def snapshot(self, region: str) -> AbstractContextManager[Snapshot]:
+        """A look at the ledger, for as long as its records are read."""
+
+    def check(self) -> None:
+        """It can be sent to.
+
+        Raises:
+            InvalidSettings: a topic does not exist.
+            Refused: rows can't be encoded, or a registry does not take their schema.
+            Unreachable: Kafka or the registry does not answer.
+        """
+
+    def sent_seqs(self, region: str) -> SentSeqs:
+        """What the ledger knows as sent, and as begun to be sent."""
+
+    def begin_sending(self, region: str, seq: int) -> None:
+        """A transaction may send batches up to this one from now on."""
+
+    def newest_seq(self, region: str) -> int | None:
+        """The newest batch of the region that the topics' own records name; None: there is none."""
+
+    def raise_next_seq(self, region: str, seq: int) -> None:
+        """No batch of the region gets a seq up to this one."""
+
+    def confirm(self, region: str, sent: Sent) -> None:
+        """It was read back as sent: the ledger keeps that, and what was kept to send it may go."""
+
 
 # ruff: noqa: D102 -- what a method does stands where it is done: in the ledger, in staging, in kafka
 

@@ -1,15 +1,27 @@
-"""Resetting a region to its head, or rewinding it to an older checkpoint."""
+"""Resetting a region to its head, or rewinding it to an older checkpoint.
+
+Where a reset goes: to the head, or back to an older place.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import ClassVar
 from uuid import UUID, uuid4
 
 from tidemark.model.facts import Facts
 from tidemark.model.output import NOWHERE, Topics
+from tidemark.model.plan import MOST
 from tidemark.model.state import NEVER_MIRRORED, Mirrored
 from tidemark.protocol.changes import check_targets
-from tidemark.protocol.errors import AlreadyReset, NothingLeftToReset, RewindLookedTooEarly
+from tidemark.protocol.errors import (
+    AlreadyReset,
+    NothingLeftToReset,
+    ResetPlaceMalformed,
+    ResetSeqTooLarge,
+    ResetTimeTooEarly,
+    RewindLookedTooEarly,
+)
 from tidemark.protocol.open import ACCEPT_DATA_LOSS
 from tidemark.protocol.ports import Settling
 
@@ -106,3 +118,37 @@ def _refuse_to_repeat(tx: Settling, request_id: str | None) -> None:
     finished = tx.finished_reset(request_id) if request_id else None
     if request_id and finished:
         raise AlreadyReset(region=tx.state.region, request_id=request_id, finished=finished)
+
+
+Destination = int | datetime | None
+"""Where a reset goes: None is the head, 0 the initial state, a seq a checkpoint, or a time."""
+
+
+def destination(text: str) -> Destination:
+    """Read last, initial, the seq of a checkpoint, or an ISO 8601 time (UTC without a zone).
+
+    Raises:
+        InvalidSettings: it is none of them.
+    """
+    named: dict[str, Destination] = {"last": None, "initial": 0}
+    if text in named:
+        return named[text]
+    if text.isdecimal():
+        return _seq(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ResetPlaceMalformed(given=text) from None
+    return _time(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def _seq(text: str) -> int:
+    if len(text) > len(str(MOST)) or int(text) > MOST:
+        raise ResetSeqTooLarge(given=text, limit=MOST)
+    return int(text)
+
+
+def _time(moment: datetime) -> datetime:
+    if moment.timestamp() < 0:  # Kafka has other meanings for negative times
+        raise ResetTimeTooEarly(moment=moment)
+    return moment

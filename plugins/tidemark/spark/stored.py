@@ -17,7 +17,7 @@ from tidemark.ledger.letters import KeptLetter, headers_of_letter
 from tidemark.model.batch import Stored
 from tidemark.model.dead_letters import record_hash
 from tidemark.model.offsets import Span
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 from tidemark.spark.errors import CutLetterNotWhole
 from tidemark.spark.postgres import connected, postgres_errors
 

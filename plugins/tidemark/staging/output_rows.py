@@ -8,7 +8,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.output import OutputRecord, Unsent
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.errors import OutputKeyMissing, RowsToSendDiffer

@@ -8,7 +8,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.upsert import Upsert
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 from tidemark.staging.catalog import find_acting
 from tidemark.staging.errors import ForeignKeyActs, ForeignKeyNotDeferrable, ForeignKeysInCircle
 from tidemark.staging.target import Target

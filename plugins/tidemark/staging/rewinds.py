@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 from tidemark.staging.deferred import all_deferred
 from tidemark.staging.errors import KeptRowsPruned, PublishedOtherwiseBefore
 from tidemark.staging.ports import Deciding

@@ -7,8 +7,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import Staging
-from tidemark.postgres.queries import query
-from tidemark.postgres.session import configure, lock_name
+from tidemark.postgres.session import configure, lock_name, query
 from tidemark.staging.catalog import find_columns
 from tidemark.staging.column import Column
 from tidemark.staging.errors import StagingHasOtherColumns

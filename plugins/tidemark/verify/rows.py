@@ -6,7 +6,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import ONLY, SET_ASIDE, Attempt, SpanRead
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.column import BATCH_SEQ, Column
 from tidemark.staging.fit import parsed

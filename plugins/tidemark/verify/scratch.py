@@ -12,8 +12,7 @@ from sqlalchemy import Engine
 
 from tidemark.ledger.looks import PublishedSpan
 from tidemark.model.batch import ONLY, Batch, PlannedSpan, Stored
-from tidemark.postgres.queries import query
-from tidemark.postgres.session import try_lock_name, unlock_name
+from tidemark.postgres.session import query, try_lock_name, unlock_name
 from tidemark.postgres.transaction import autocommit
 from tidemark.staging.target import Target
 

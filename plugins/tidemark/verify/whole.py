@@ -8,7 +8,7 @@ from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
 from tidemark.ledger.looks import Looks
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 from tidemark.postgres.transaction import autocommit
 from tidemark.staging.catalog import TableColumn, find_columns, find_relation
 from tidemark.staging.column import BATCH_SEQ

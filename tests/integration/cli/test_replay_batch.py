@@ -29,7 +29,7 @@ from tidemark.errors import Fenced, StagingLost, TargetRefused
 from tidemark.ledger.actions import Order
 from tidemark.model.errors import TopicNotThatOfTheLedger
 from tidemark.operations import replay as operation
-from tidemark.protocol.again import publish_again
+from tidemark.protocol.replay import publish_again
 
 BATCH = ("--batch", "1")
 APPLY = (*BATCH, "--apply", "--why", "wider")

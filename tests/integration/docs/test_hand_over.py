@@ -10,7 +10,7 @@ from tests.support.world import World
 
 from tidemark.operations import status
 from tidemark.operations.region import region_of
-from tidemark.protocol.destination import destination
+from tidemark.protocol.reset import destination
 from tidemark.staging.errors import TargetDoesNotFit
 from tidemark.verify.verify import verify
 

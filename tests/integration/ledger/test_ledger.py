@@ -18,7 +18,7 @@ from tidemark.model.offsets import Span
 from tidemark.model.plan import Bounds
 from tidemark.model.state import NEVER_MIRRORED
 from tidemark.postgres.cases import PostgresUnreachable
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 from tidemark.postgres.transaction import TIMEOUTS_MS, connect, transaction
 from tidemark.protocol.publish import Result
 

@@ -15,7 +15,7 @@ import tidemark
 from tidemark.ledger.errors import LedgerIsNewer
 from tidemark.ledger.migrate import is_current, migrate, migration_sql, newest, present
 from tidemark.postgres.cases import LedgerTablesDiffer
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 from tidemark.postgres.transaction import connect
 
 LIBRARY = Path(tidemark.__file__).parent

@@ -15,7 +15,7 @@ from tests.support.databases import database_of
 from tidemark.ledger.migrate import migrate
 from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY
-from tidemark.postgres.queries import query
+from tidemark.postgres.session import query
 from tidemark.postgres.transaction import autocommit, connect
 
 REGION = "flights"

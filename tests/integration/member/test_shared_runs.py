@@ -29,8 +29,7 @@ from tidemark.model.offsets import Span
 from tidemark.operations.errors import MirrorDuringRewind
 from tidemark.operations.mirror import mirror_region
 from tidemark.postgres.transaction import transaction
-from tidemark.protocol.contribute import contribute_and_publish
-from tidemark.protocol.publish import Result
+from tidemark.protocol.publish import Result, contribute_and_publish
 from tidemark.staging.reads import complete_reads
 
 SECONDS = 120
