@@ -13,7 +13,7 @@ from tidemark.kafka import admin, config
 from tidemark.member import retire, stager
 from tidemark.model import membership, table_name
 from tidemark.postgres import parameters, session, transaction
-from tidemark.settings import connections, field_types, fields
+from tidemark.settings import connections, fields
 from tidemark.settings.decode import Metadata
 from tidemark.settings.errors import ALLOWED
 from tidemark.spark import cluster
@@ -76,7 +76,7 @@ def _types() -> str:
     limits = filled(
         f"""An array of structs, like every other nesting that Postgres has no type for, becomes
         `jsonb`. A record's value has at most {MAX_VALUE_BYTES >> 20} MiB. Field names have at most
-        {table_name.NAME_BYTES} bytes and do not begin with `{field_types.RESERVED_PREFIX}`."""
+        {table_name.NAME_BYTES} bytes and do not begin with `{fields.RESERVED_PREFIX}`."""
     )
     return f"""\
 ## Types of fields

@@ -236,7 +236,7 @@ def test_the_form_the_option_and_the_file_say_alike_what_is_weighed(bag: "DagBag
     from typing import get_type_hints
 
     from tidemark.cli.run import run
-    from tidemark.settings.batch import BatchSettings
+    from tidemark.settings.sections import BatchSettings
 
     in_file = BatchSettings.model_fields["max_bytes"].description or ""
     in_form = bag.dags["flights"].params.get_param("max_bytes").description

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from tidemark.settings.described import MARK, MOST_CHARS, Described, Role
 from tidemark.settings.errors import CarriedTooLarge, DagOfOtherVersion
 from tidemark.settings.pipeline import Pipeline
-from tidemark.settings.section import CARRIED
+from tidemark.settings.sections import CARRIED
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 FULL = {

@@ -12,7 +12,7 @@ from tests.support.documents import ROOT, blocks
 from tidemark.cli.init import write_all
 from tidemark.cli.new_pipeline import NewPipeline
 from tidemark.cli.proposal import proposal
-from tidemark.settings.transform import TransformKind
+from tidemark.settings.sections import TransformKind
 from tidemark.testing import ddl_faults
 
 PAGE = blocks(ROOT / "docs" / "first-pipeline.md")

@@ -26,7 +26,7 @@ from tidemark.cli.proposal import proposal
 from tidemark.decode.infer import Likeness, likeness
 from tidemark.errors import InvalidSettings
 from tidemark.settings.pipeline import Pipeline
-from tidemark.settings.transform import TransformKind
+from tidemark.settings.sections import TransformKind
 from tidemark.staging.errors import KeyTypeUnfit
 from tidemark.testing import ddl_faults, run_transform
 

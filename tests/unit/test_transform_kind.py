@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidemark.settings.pipeline import Pipeline
-from tidemark.settings.transform import TransformKind
+from tidemark.settings.sections import TransformKind
 from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.errors import TransformAnnotatedOtherwise, TransformAnnotatedTwice
 from tidemark.spark.kind import kind_of

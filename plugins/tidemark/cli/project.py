@@ -177,7 +177,7 @@ def prepare_spark(pipeline: "Pipeline") -> None:
         InvalidSettings: the pipeline names another one, which is nowhere; or it can't be read.
     """
     from tidemark.settings.connections import PREFIX
-    from tidemark.settings.spark import SPARK_DEFAULT
+    from tidemark.settings.sections import SPARK_DEFAULT
     from tidemark.spark.search_path import find_project
 
     if pipeline.has_code:

@@ -8,7 +8,7 @@ from tidemark.ledger.ledger import Ledger
 from tidemark.model.state import RegionState
 from tidemark.operations.errors import ColumnsNotKept, FieldsWithoutType
 from tidemark.settings.connections import Connection
-from tidemark.settings.format import FormatSettings
+from tidemark.settings.format import FormatSettings, OnNewField
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.registered import (
     Columns,
@@ -17,7 +17,6 @@ from tidemark.settings.registered import (
     subject_of,
     with_columns,
 )
-from tidemark.settings.schema import OnNewField
 
 if TYPE_CHECKING:
     from tidemark.decode.newest import Newest

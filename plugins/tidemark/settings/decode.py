@@ -8,9 +8,8 @@ from pydantic import AfterValidator, model_validator
 
 from tidemark.model.facts import is_pattern
 from tidemark.settings.errors import ColumnAddedTwice
-from tidemark.settings.field_types import check_names
-from tidemark.settings.format import FormatSettings
-from tidemark.settings.schema import OnNewField
+from tidemark.settings.fields import check_names
+from tidemark.settings.format import FormatSettings, OnNewField
 
 KEY_PREFIX = "key_"
 SOURCE_PREFIX = "source_"

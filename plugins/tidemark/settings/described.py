@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from tidemark.settings.errors import CarriedTooLarge, DagOfOtherVersion
 from tidemark.settings.pipeline import Pipeline
-from tidemark.settings.section import CARRIED
+from tidemark.settings.sections import CARRIED
 
 KEY = "tidemark"
 MARK = f'{{"{KEY}": '

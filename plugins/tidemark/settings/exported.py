@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.plan import MOST
 from tidemark.settings.errors import Fault, FileUnreadable, NotExportedOffsets
-from tidemark.settings.section import Strict
+from tidemark.settings.sections import Strict
 
 Whole = Annotated[int, Field(ge=0, le=MOST, strict=True)]
 

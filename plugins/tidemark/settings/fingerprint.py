@@ -5,10 +5,9 @@ from hashlib import sha256
 
 from tidemark.model.output import LETTERS_TOPIC, OUTPUT_TOPIC
 from tidemark.model.upsert import Upsert
-from tidemark.settings.format import FormatSettings
+from tidemark.settings.format import FormatSettings, OnNewField
 from tidemark.settings.output import OutputSettings
 from tidemark.settings.pipeline import Pipeline
-from tidemark.settings.schema import OnNewField
 
 
 def fingerprint(pipeline: Pipeline) -> dict[str, str]:

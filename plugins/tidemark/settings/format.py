@@ -1,4 +1,7 @@
-"""A format with its settings: how one part of a record, its value or its key, is read."""
+"""A format with its settings: how one part of a record, its value or its key, is read.
+
+Where fields come from that the file does not declare, and what a new one does.
+"""
 
 from enum import StrEnum
 from pathlib import Path
@@ -15,9 +18,38 @@ from pydantic import (
     model_validator,
 )
 
-from tidemark.settings.field_types import check_names, parse_type
-from tidemark.settings.schema import OnNewField, Schema, refuse_registry
-from tidemark.settings.section import CARRIED, CONNECTION, Strict
+from tidemark.settings.errors import FormatNotRegistered
+from tidemark.settings.fields import check_names, parse_type
+from tidemark.settings.sections import CARRIED, CONNECTION, Strict
+
+
+class Schema(StrEnum):
+    """Where the fields come from, if they are not declared."""
+
+    infer = "infer"
+    registry = "registry"
+
+
+class OnNewField(StrEnum):
+    """What a field does that is not declared."""
+
+    ignore = "ignore"
+    refuse = "refuse"
+    add = "add"
+
+
+FORMATS = ("avro", "protobuf")
+"""Whose schemas say what the columns are."""
+
+
+def refuse_registry(format_name: str) -> None:
+    """Refuse `schema: registry` where a subject does not say what the columns are.
+
+    Raises:
+        InvalidSettings: for any other format.
+    """
+    if format_name not in FORMATS:
+        raise FormatNotRegistered(format=format_name, allowed=FORMATS)
 
 
 def _declared(text: str) -> str:

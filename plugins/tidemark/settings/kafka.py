@@ -25,7 +25,7 @@ from tidemark.model.membership import (
     Strategy,
     refuse_impossible,
 )
-from tidemark.settings.section import CARRIED, CONNECTION, Strict
+from tidemark.settings.sections import CARRIED, CONNECTION, Strict
 
 TOPIC = r"[A-Za-z0-9._-]{1,249}"
 """What Kafka takes as the name of a topic, and of a static member."""

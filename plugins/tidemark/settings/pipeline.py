@@ -18,20 +18,29 @@ from tidemark.model.batch import ONLY
 from tidemark.model.membership import MOST_MEMBERS
 from tidemark.model.output import Parts, Topics
 from tidemark.settings import yaml_file
-from tidemark.settings.batch import BatchSettings
-from tidemark.settings.dead_letters import DeadLetterSettings
 from tidemark.settings.decode import DecodeSettings, refuse_unnamed
 from tidemark.settings.errors import FieldsNotInferred, PipelineFaults
 from tidemark.settings.format import FOLDER, FORMAT, MESSAGE, Format
 from tidemark.settings.kafka import KafkaSettings, matchable
-from tidemark.settings.logins import Logins
-from tidemark.settings.output import OUTPUT, OutputSettings, refuse_unfit_letters
+from tidemark.settings.output import (
+    OUTPUT,
+    DeadLetterSettings,
+    OutputSettings,
+    refuse_unfit_letters,
+)
 from tidemark.settings.output import refuse_unfit as refuse_unfit_output
-from tidemark.settings.project import project_of
-from tidemark.settings.section import CONNECTION, Positive, Strict
-from tidemark.settings.spark import SparkSettings
+from tidemark.settings.sections import (
+    CONNECTION,
+    TRANSFORM,
+    BatchSettings,
+    Logins,
+    Positive,
+    SparkSettings,
+    Strict,
+    TransformKind,
+    project_of,
+)
 from tidemark.settings.target import TARGET, TargetName, TargetSettings, refuse_unfit
-from tidemark.settings.transform import TRANSFORM, TransformKind
 
 Section = TypeVar("Section", KafkaSettings, TargetSettings)
 

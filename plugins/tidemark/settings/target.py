@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from tidemark.model.table_name import spelled
 from tidemark.model.upsert import Upsert
-from tidemark.settings.section import CONNECTION, Strict
+from tidemark.settings.sections import CONNECTION, Strict
 
 
 class Mode(StrEnum):

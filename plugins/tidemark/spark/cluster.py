@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 from tidemark.settings.connections import PREFIX, Connection
 from tidemark.settings.pipeline import Pipeline
-from tidemark.settings.project import JOBS
+from tidemark.settings.sections import JOBS
 from tidemark.spark.errors import SparkEnvironmentMissing, SparkSecretMissing
 
 PACKAGE = Path(__file__).resolve().parents[1]

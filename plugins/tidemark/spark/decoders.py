@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from tidemark.decode.formats import FORMATS
 from tidemark.decode.port import Decoder, Decoding, IsolatingDecoder
-from tidemark.settings.field_types import check_names
+from tidemark.settings.fields import check_names
 from tidemark.spark.cause import cause
 from tidemark.spark.errors import (
     OwnDecoderHasNoColumns,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, get_args, get_origin
 
-from tidemark.settings.transform import TransformKind
+from tidemark.settings.sections import TransformKind
 from tidemark.spark.errors import TransformAnnotatedOtherwise, TransformAnnotatedTwice
 
 _KINDS = {

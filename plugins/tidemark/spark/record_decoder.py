@@ -10,7 +10,7 @@ from tidemark.decode.framing import KEY, VALUE, HeaderIds, decoded
 from tidemark.decode.port import MAX_DETAIL, Decoded, Decoding, Reason, Refusal, Rejected
 from tidemark.kafka.headers import HeadersOf
 from tidemark.settings.decode import KEY_PREFIX
-from tidemark.settings.field_types import check_names
+from tidemark.settings.fields import check_names
 from tidemark.settings.format import Format, Framing
 from tidemark.spark.decoders import decoder_of
 

@@ -13,9 +13,8 @@ from tidemark.postgres.parameters import postgres_parameters
 from tidemark.settings.connections import Connection
 from tidemark.settings.decode import DecodeSettings, Metadata
 from tidemark.settings.fields import arrow_schema
-from tidemark.settings.format import FormatSettings
+from tidemark.settings.format import FormatSettings, OnNewField
 from tidemark.settings.pipeline import Pipeline
-from tidemark.settings.schema import OnNewField
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.record_decoder import RecordDecoder
 from tidemark.spark.records import row_schema

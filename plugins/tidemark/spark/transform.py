@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tidemark.settings.pipeline import Pipeline
-from tidemark.settings.transform import TransformKind
+from tidemark.settings.sections import TransformKind
 from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.cause import cause
 from tidemark.spark.errors import TransformNotFound, TransformNotImported

@@ -1,0 +1,132 @@
+"""A section of the pipeline file: what all sections have in common.
+
+The section `batch` of a pipeline file: bounds of a batch and of a run.
+
+The sections `executors` and `readers` of a pipeline file: connections that may do less.
+
+The section `spark` of a pipeline file: where the job of a batch runs.
+
+What a pipeline file says of its transform.
+
+A pipeline's project: the folder from which its transforms and decoders are imported.
+"""
+
+import os
+import stat
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tidemark.model.plan import MOST, MOST_IN_FLIGHT, Bounds
+
+CONNECTION = r"^[A-Za-z0-9_.-]{1,100}$"
+
+CARRIED = "carried"
+"""In the context of validation: a DAG carries it. What its author wrote is then data to whoever
+reads it: no file is opened, no pattern compiled."""
+
+Positive = Annotated[int, Field(gt=0, le=MOST)]
+
+
+class Strict(BaseModel):
+    """A section of the file: unknown keys are refused, nothing changes once read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class BatchSettings(Strict):
+    """Bounds of a batch and of a run."""
+
+    max_records: Positive = 100_000
+    """Offsets in one batch, shared fairly over the partitions."""
+    max_bytes: Positive | None = None
+    """Bytes of values in one batch, estimated from the sizes of earlier batches."""
+    max_batches: Positive | None = None
+    """Batches in one run."""
+    max_seconds: Positive | None = None
+    """Seconds after which a run plans no further batch; with a backlog it publishes one."""
+    in_flight: Annotated[int, Field(ge=1, le=MOST_IN_FLIGHT)] = 2
+    """Batches at work at once: with 2, the next one is drained while one is published."""
+
+    def bounds(self) -> Bounds:
+        """The same limits as the core knows them."""
+        return Bounds(
+            self.max_records, self.max_batches, self.max_seconds, self.max_bytes, self.in_flight
+        )
+
+
+ConnectionId = Annotated[str, Field(pattern=CONNECTION)]
+
+
+class Logins(Strict):
+    """Connections of logins that may do less than those of the drivers; none: the same."""
+
+    kafka: ConnectionId | None = None
+    """Airflow connection of type kafka, in the place of kafka.connection."""
+    warehouse: ConnectionId | None = None
+    """Airflow connection of type postgres, in the place of the target's: the same database."""
+
+
+SPARK_DEFAULT = "spark_default"
+"""Airflow's own name for it. The one connection that need not be there: Spark runs here then."""
+
+
+class SparkSettings(Strict):
+    """Where the job of a batch runs."""
+
+    connection: Annotated[str, Field(pattern=CONNECTION)] = SPARK_DEFAULT
+    """Airflow connection of type spark. Without the default one the command line runs it here."""
+
+
+TRANSFORM = r"^[\w.]+:\w+$"
+
+
+class TransformKind(StrEnum):
+    """What a transform takes and returns."""
+
+    arrow = "arrow"
+    dataframe = "dataframe"
+
+
+JOBS = "jobs"
+_ENDS = (".git", "dags")
+"""What a repository's or a bundle's root holds: nothing above it is the pipeline's."""
+
+
+def project_of(file: Path) -> Path:
+    """The nearest folder above the pipeline file with jobs/ in it; the file's own if there is none.
+
+    It ends at the root of the file's repository or bundle, and below the first folder that others
+    may write, or that is another account's: what they put there would be run as the driver. Where
+    everybody may write the file's own folder, as on a disk without rights, this tells nothing.
+    """
+    own = file.resolve().parent
+    owners = None if _is_everybodys(own) else {0, os.geteuid(), own.stat().st_uid}
+    for folder in (own, *own.parents):
+        if folder != own and not _is_ours(folder, owners):
+            break
+        if _is_ours(folder / JOBS, owners):
+            return folder
+        if any((folder / one).exists() for one in _ENDS):
+            break
+    return own
+
+
+def _is_everybodys(folder: Path) -> bool:
+    """One that is gone is nobody's secret."""
+    if not folder.exists():
+        return True
+    mode = folder.stat().st_mode
+    return bool(mode & stat.S_IWOTH) and not mode & stat.S_ISVTX
+
+
+def _is_ours(folder: Path, owners: set[int] | None) -> bool:
+    """A folder of these owners, which nobody else may write; None: any folder."""
+    if not folder.is_dir() or owners is None:
+        return folder.is_dir()
+    found = folder.stat()
+    is_others = found.st_mode & stat.S_IWOTH
+    is_foreign = found.st_mode & stat.S_IWGRP and found.st_gid not in {0, *os.getgroups()}
+    return found.st_uid in owners and not is_others and not is_foreign
