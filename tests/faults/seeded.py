@@ -31,7 +31,7 @@ from tidemark.postgres.cases import CommitRolledBack
 from tidemark.postgres.session import query
 from tidemark.protocol import close
 from tidemark.protocol import plan as protocol_plan
-from tidemark.spark.journal import StagedJournal
+from tidemark.spark.reader import StagedJournal
 
 NOT_PLANTED = 99
 """The exit code of a program whose seed names something that is gone."""

@@ -26,10 +26,10 @@ from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
-from tidemark.spark.arrow import ArrowTransform
-from tidemark.spark.packing import pack
 from tidemark.spark.reader import ReadSpec
+from tidemark.spark.source import pack
 from tidemark.spark.specs import read_spec, specs_of_batch
+from tidemark.spark.transform import ArrowTransform
 
 MOST_TRIES = 2
 

@@ -13,7 +13,6 @@ from tidemark.errors import TidemarkError
 from tidemark.model.batch import ONLY, Attempt
 from tidemark.model.offsets import Span
 from tidemark.spark import direct
-from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.direct import Direct, Done, refuse_untransformed
 from tidemark.spark.errors import (
     RowsNotTransformed,
@@ -23,6 +22,7 @@ from tidemark.spark.errors import (
     TransformReturnedOther,
 )
 from tidemark.spark.testing import assert_cuts_change_nothing
+from tidemark.spark.transform import ArrowTransform
 
 Function = Callable[[pa.RecordBatch], Any]
 

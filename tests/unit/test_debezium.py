@@ -15,7 +15,7 @@ from tidemark.decode import Decoding, JsonDecoder, Reason
 from tidemark.decode.avro import AvroDecoder
 from tidemark.decode.debezium import DebeziumDecoder, Unavailable, UnavailableDecoder
 from tidemark.settings.fields import arrow_schema
-from tidemark.spark.decoders import decoder_of
+from tidemark.spark.record_decoder import decoder_of
 
 FIELDS = arrow_schema({"id": "int", "tags": "array<string>", "at": "struct<x:int>"})
 DECODER = DebeziumDecoder(FIELDS, JsonDecoder)

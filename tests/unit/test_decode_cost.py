@@ -17,7 +17,7 @@ from tidemark.decode import Decoded, Decoding, JsonDecoder, Reason
 from tidemark.decode.avro import AvroDecoder
 from tidemark.decode.port import Decoder
 from tidemark.settings.fields import arrow_schema
-from tidemark.spark.decoders import decoder_of
+from tidemark.spark.record_decoder import decoder_of
 
 TIMES_LARGER = 16
 MOST_TIMES_LONGER = 80

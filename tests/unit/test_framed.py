@@ -15,8 +15,7 @@ from tidemark.settings.decode import DecodeSettings
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
-from tidemark.spark.decoders import decoder_of
-from tidemark.spark.record_decoder import RecordDecoder
+from tidemark.spark.record_decoder import RecordDecoder, decoder_of
 from tidemark.spark.specs import decoding_of
 
 

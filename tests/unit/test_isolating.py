@@ -10,7 +10,7 @@ from tidemark.decode import Decoded, Decoding, RawDecoder, Reason
 from tidemark.decode.port import IsolatingDecoder
 from tidemark.errors import Unreachable
 from tidemark.settings.fields import arrow_schema
-from tidemark.spark.decoders import decoder_of
+from tidemark.spark.record_decoder import decoder_of
 
 POISON = b"poison"
 

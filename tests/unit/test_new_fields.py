@@ -16,7 +16,7 @@ from tidemark.settings.decode import DecodeSettings
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
-from tidemark.spark.decoders import decoder_of
+from tidemark.spark.record_decoder import decoder_of
 from tidemark.spark.specs import decoding_of
 
 COLUMNS = arrow_schema({"a": "int", "s": "struct<x:int>", "l": "array<struct<x:int>>"})

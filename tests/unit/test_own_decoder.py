@@ -17,7 +17,6 @@ from tidemark.settings.errors import FieldReserved
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.cluster import Cluster
-from tidemark.spark.decoders import decoder_of
 from tidemark.spark.errors import (
     OwnDecoderColumnsDiffer,
     OwnDecoderIndicesOdd,
@@ -31,7 +30,7 @@ from tidemark.spark.errors import (
     OwnDecoderRowsInvalid,
     OwnDecoderRowsMiscounted,
 )
-from tidemark.spark.guarded import GuardedDecoder
+from tidemark.spark.record_decoder import GuardedDecoder, decoder_of
 from tidemark.spark.specs import decoding_of
 
 OWN = "tests.support.own_decoders"

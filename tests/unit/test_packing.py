@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tidemark.model.offsets import Span
 from tidemark.spark.packed import NEEDED
-from tidemark.spark.packing import pack
+from tidemark.spark.source import pack
 
 spans = st.lists(
     st.builds(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tidemark.spark import warm as warm_module
-from tidemark.spark.warm import warm
+from tidemark.spark import executor as warm_module
+from tidemark.spark.executor import warm
 
 
 def test_workers_that_do_not_start_stop_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,8 @@ import pytest
 
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.sections import TransformKind
-from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.errors import TransformAnnotatedOtherwise, TransformAnnotatedTwice
-from tidemark.spark.kind import kind_of
-from tidemark.spark.transform import transform_of
+from tidemark.spark.transform import ArrowTransform, kind_of, transform_of
 
 if TYPE_CHECKING:
     import pyarrow as known_to_type_checkers_alone

@@ -27,11 +27,10 @@ from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.transaction import connect
 from tidemark.settings.kafka import StartPosition
 from tidemark.settings.pipeline import Pipeline
-from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.executor import spark_executor
 from tidemark.spark.record_decoder import RecordDecoder
 from tidemark.spark.specs import decoding_of
-from tidemark.spark.transform import transform_of
+from tidemark.spark.transform import ArrowTransform, transform_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -178,7 +178,7 @@ def prepare_spark(pipeline: "Pipeline") -> None:
     """
     from tidemark.settings.connections import PREFIX
     from tidemark.settings.sections import SPARK_DEFAULT
-    from tidemark.spark.search_path import find_project
+    from tidemark.spark.cluster import find_project
 
     if pipeline.has_code:
         find_project(pipeline.project)

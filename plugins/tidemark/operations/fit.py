@@ -32,10 +32,9 @@ def known_schemas(pipeline: Pipeline, connections: Connections) -> "Mapping[str,
     Raises:
         InvalidSettings, TransformFailed, JobFailed: see `transform_of` and `direct_schemas`.
     """
-    from tidemark.spark.arrow import ArrowTransform
     from tidemark.spark.source import direct_schemas
     from tidemark.spark.specs import read_spec
-    from tidemark.spark.transform import transform_of
+    from tidemark.spark.transform import ArrowTransform, transform_of
 
     transform = transform_of(pipeline)
     if not isinstance(transform, ArrowTransform | None):

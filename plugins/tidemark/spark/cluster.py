@@ -1,9 +1,12 @@
 """What a Spark that is not `local` is given: trust, a Python for its tasks, the project's code.
 
 No secret of a connection is among it: those travel to the tasks pickled in their functions.
+
+Where a project's modules are imported from, here and in Spark's workers.
 """
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,3 +133,12 @@ def _route(master: str) -> dict[str, str]:
     if master.startswith("yarn"):  # a container's folder is longer than a socket's name may be
         return {"spark.python.unix.domain.socket.enabled": "false"}
     return {}
+
+
+def find_project(project: Path) -> None:
+    """What lies in the project can be imported: its transforms, its decoders."""
+    root = str(project)
+    if root not in sys.path:
+        sys.path.insert(0, root)
+    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))

@@ -2,13 +2,18 @@
 
 With a DataFrame transform the rows pass through the JVM (frame.py). With an Arrow transform or
 none each task reads, transforms and stages in one Python process (direct.py).
+
+The jobs of an executor: one at a time, and another thread may stop it.
+
+Spark's first Python worker, started before the first batch, whose plan would wait for it.
 """
-# ruff: noqa: TID253 -- imported only once there is something to read
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from threading import Event, Thread
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark import SparkContext
@@ -21,25 +26,127 @@ from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.session import open_session
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
-from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.cluster import Cluster
 from tidemark.spark.direct import Direct, Done, Rows, refuse_untransformed
+from tidemark.spark.errors import SparkJobCancelled
 from tidemark.spark.failure import answers, failed, marked, new_token
 from tidemark.spark.frame import Shape, attempts, shape_of, staged, transformed
-from tidemark.spark.jobs import Jobs
-from tidemark.spark.packing import pack
 from tidemark.spark.plans import refuse_cuts
 from tidemark.spark.postgres import postgres_errors
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.session import context
-from tidemark.spark.source import attempt_id, direct_schemas, source, wire_schema
+from tidemark.spark.source import (
+    attempt_id,
+    direct_schemas,
+    pack,
+    refuse_untaken,
+    source,
+    taken,
+    wire_schema,
+)
 from tidemark.spark.specs import read_spec, specs_of_batch
-from tidemark.spark.taken import refuse_untaken, taken
-from tidemark.spark.transform import Transform, transform_of
-from tidemark.spark.warm import warm
+from tidemark.spark.transform import ArrowTransform, Transform, transform_of
 from tidemark.staging.reads import rows_read
 
+# ruff: noqa: TID253 -- imported only once there is something to read
+
+
+CANCEL_SECONDS = 0.2
+
+
+class Jobs:
+    """A Spark job group of the executor's own; no method but `running` needs its thread."""
+
+    def __init__(self) -> None:
+        self._group = f"tidemark-{uuid4()}"
+        self._idle = Event()
+        self._idle.set()
+        self._cancelled = False
+        self._spark: SparkContext | None = None
+
+    @contextmanager
+    def running(self, spark: SparkContext, what: str) -> Iterator[None]:
+        """Spark's jobs inside belong to the group; `what` describes them.
+
+        Raises:
+            JobFailed: jobs were cancelled before.
+        """
+        self._spark = spark
+        self._idle.clear()
+        try:
+            self.refuse_cancelled()
+            spark.setJobGroup(self._group, what, interruptOnCancel=True)
+            yield
+        finally:
+            self._idle.set()
+
+    def cancel(self) -> None:
+        """Stop the running job and refuse further ones; returns when none is running.
+
+        Raises nothing. A job that is about to start is met by cancelling again.
+        """
+        self._cancelled = True
+        while not self._idle.wait(CANCEL_SECONDS):
+            self._stop()
+
+    def interrupt(self) -> None:
+        """Stop the running job: it fails; a later one may run. Raises nothing."""
+        if not self._idle.is_set():
+            self._stop()
+
+    def refuse_cancelled(self) -> None:
+        """Return while jobs may run.
+
+        Raises:
+            JobFailed: they were cancelled.
+        """
+        if self._cancelled:
+            raise SparkJobCancelled()
+
+    def _stop(self) -> None:
+        if self._spark is not None:
+            with suppress(Exception):  # of a JVM that is gone nothing runs any more
+                self._spark.cancelJobGroup(self._group)
+
+
+# ruff: noqa: TID253 -- imported only once there is something to read
+
+
 log = logging.getLogger(__name__)
+
+WARM_SECONDS = 10.0
+"""A cluster may be busy for longer: then the first batch waits, whose job can be cancelled."""
+
+
+def warm(spark: SparkContext, *, for_rows: bool) -> None:
+    """A worker has started, or WARM_SECONDS have passed; nothing fails here.
+
+    Further ones are forked from its parent, as needed. Those that rows pass through have another.
+    """
+    thread = Thread(target=_start_worker, args=(spark, for_rows), name="warm", daemon=True)
+    thread.start()
+    thread.join(WARM_SECONDS)
+
+
+def _start_worker(spark: SparkContext, for_rows: bool) -> None:
+    try:
+        if for_rows:
+            SparkSession(spark).range(0, 1, 1, 1).mapInArrow(_same, "id long").collect()
+        else:
+            spark.parallelize([0], 1).map(_nothing).collect()
+    except Exception as error:  # the first batch will say it
+        log.debug("no worker was started beforehand", exc_info=error)
+
+
+def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+
+
+def _nothing(_: int) -> None:
+    """A task that does nothing."""
+
+
+# ruff: noqa: TID253 -- imported only once there is something to read
 
 
 class SparkExecutor:

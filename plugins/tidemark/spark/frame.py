@@ -16,13 +16,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from tidemark.model.batch import ONLY, Attempt
-from tidemark.spark.by_target import by_target
-from tidemark.spark.columns import refuse_other_columns
 from tidemark.spark.errors import TransformReturnedOther, TransformRowsVary
 from tidemark.spark.failure import marked
 from tidemark.spark.plans import is_by_record, refuse_cuts, varying
 from tidemark.spark.source import Arrow, attempt_id
-from tidemark.spark.transform import FrameTransform
+from tidemark.spark.transform import FrameTransform, by_target, refuse_other_columns
 from tidemark.spark.writer import Parts, WriteSpec, stage
 
 _WINNER = pa.schema(

@@ -8,9 +8,8 @@ import pyarrow as pa
 from tidemark.errors import TidemarkError
 from tidemark.model.batch import ONLY
 from tidemark.settings.pipeline import Pipeline
-from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.source import wire_schema
-from tidemark.spark.transform import FrameTransform, transform_of
+from tidemark.spark.transform import ArrowTransform, FrameTransform, transform_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,8 @@ from tidemark.member.job import movers_of, needed_of
 from tidemark.model.upsert import Upsert
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.target import OnNewColumn
+from tidemark.spark.cluster import find_project
 from tidemark.spark.sample import transformed_sample
-from tidemark.spark.search_path import find_project
 from tidemark.spark.specs import columns_given
 from tidemark.staging.column import Column
 from tidemark.staging.fit import differences, quoted

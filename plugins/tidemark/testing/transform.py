@@ -12,10 +12,10 @@ from tidemark.model.batch import DeadLetter
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.registered import registered
+from tidemark.spark.cluster import find_project
 from tidemark.spark.record_decoder import RecordDecoder
 from tidemark.spark.records import decode_block, row_schema
 from tidemark.spark.sample import transformed_sample
-from tidemark.spark.search_path import find_project
 from tidemark.spark.specs import decoding_of
 from tidemark.testing.errors import FieldsInRegistry, RegistryNotGiven, RowsOfSeveralTargets
 from tidemark.testing.record import Record, Value, record_of

@@ -26,7 +26,6 @@ from tidemark.model.batch import ONLY
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark import executor as executors
-from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.errors import (
     RowsNotTransformed,
     TransformColumnsVary,
@@ -37,6 +36,7 @@ from tidemark.spark.executor import SparkExecutor
 from tidemark.spark.records import row_schema
 from tidemark.spark.source import wire_schema
 from tidemark.spark.testing import assert_cuts_change_nothing
+from tidemark.spark.transform import ArrowTransform
 
 pytestmark = pytest.mark.spark
 

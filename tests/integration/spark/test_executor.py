@@ -39,7 +39,6 @@ from tidemark.operations.region import Connections
 from tidemark.postgres.cases import StagingDiscarded
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
-from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.errors import (
     SparkJobCancelled,
     SparkJobFailed,
@@ -52,7 +51,7 @@ from tidemark.spark.reader import ReadSpec
 from tidemark.spark.session import retrying
 from tidemark.spark.source import source
 from tidemark.spark.specs import read_spec
-from tidemark.spark.transform import Transform
+from tidemark.spark.transform import ArrowTransform, Transform
 from tidemark.staging.row_errors import ValueUnstorable
 
 pytestmark = pytest.mark.spark

@@ -23,7 +23,7 @@ from tidemark.kafka.spans import read_spans
 from tidemark.model.batch import ONLY, DeadLetter
 from tidemark.model.offsets import LogPosition, Span
 from tidemark.postgres.cases import PostgresUnreachable, StagingDiscarded
-from tidemark.spark import journal, records
+from tidemark.spark import reader, records
 from tidemark.spark.reader import read
 
 Topic = Callable[..., str]
@@ -267,7 +267,7 @@ def test_dead_letters_and_their_read_are_one_transaction(
     produce(kafka, name, [b"bad"] * 10)
     span = Span(name, 0, 0, 10)
     batch = batches.new([span], {ONLY: batches.spec().schema})
-    monkeypatch.setattr(journal, "BUFFER_BYTES", 10)  # they go to Postgres before the end
+    monkeypatch.setattr(reader, "BUFFER_BYTES", 10)  # they go to Postgres before the end
     with failpoint("read.staged"), pytest.raises(FailpointHit):
         list(read(batches.spec(staging=batch.staging), [span], 0))
     assert (batches.reads(batch), batches.dead_letters(batch)) == ([], [])
@@ -284,7 +284,7 @@ def test_a_reader_closed_early_records_nothing(
     for partition in (0, 1):
         produce(kafka, name, [b"bad", *documents(9_999)], partition)
     monkeypatch.setattr(records, "RECORDS_A_BLOCK", 2_000)
-    monkeypatch.setattr(journal, "BUFFER_BYTES", 1)
+    monkeypatch.setattr(reader, "BUFFER_BYTES", 1)
     spans = [Span(name, 0, 0, 10_000), Span(name, 1, 0, 10_000)]
     batch = batches.new(spans, {ONLY: batches.spec().schema})
     reader = read(batches.spec(staging=batch.staging), spans, 0)
@@ -295,12 +295,12 @@ def test_a_reader_closed_early_records_nothing(
     assert (batches.reads(batch), batches.dead_letters(batch)) == ([], [])
 
 
-@pytest.mark.parametrize("buffer", [-1, journal.BUFFER_BYTES])
+@pytest.mark.parametrize("buffer", [-1, reader.BUFFER_BYTES])
 def test_an_attempt_that_reads_its_spans_twice_records_them_once(
     kafka: str, topic: Topic, batches: Batches, monkeypatch: pytest.MonkeyPatch, buffer: int
 ) -> None:
     """Also where dead letters go to Postgres before the end."""
-    monkeypatch.setattr(journal, "BUFFER_BYTES", buffer)
+    monkeypatch.setattr(reader, "BUFFER_BYTES", buffer)
     name = topic(partitions=2)
     produce(kafka, name, [document(0), b"bad"])
     produce(kafka, name, documents(1), 1)

@@ -13,13 +13,13 @@ from tests.support.documents import ROOT, blocks
 from tidemark.errors import InvalidSettings, SchemaMismatch, TidemarkError
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
-from tidemark.spark.arrow import ArrowTransform
 from tidemark.spark.errors import (
     TransformReturnedOne,
     TransformReturnedOther,
     TransformReturnedOtherTargets,
 )
 from tidemark.spark.testing import assert_cuts_change_nothing
+from tidemark.spark.transform import ArrowTransform
 
 pytestmark = pytest.mark.spark
 
