@@ -19,7 +19,7 @@ from tidemark.settings.errors import ALLOWED
 from tidemark.spark import cluster
 from tidemark.spark import postgres as task_sessions
 from tidemark.spark.records import row_schema
-from tidemark.staging import refused_rows, tables
+from tidemark.staging import refused, tables
 from tidemark.staging.columns import columns_of
 
 SESSION = Path(__file__).resolve().parents[1] / "plugins" / "tidemark" / "spark" / "session.py"
@@ -279,7 +279,7 @@ def _timeouts() -> str:
         ),
         (
             "the search in one batch for rows that the target refuses",
-            _seconds(refused_rows.SEARCH_SECONDS),
+            _seconds(refused.SEARCH_SECONDS),
         ),
         ("a question to Kafka", _seconds(admin.SECONDS)),
         ("Kafka misses a killed driver", "`kafka.session_timeout_seconds`"),

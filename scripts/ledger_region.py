@@ -29,8 +29,7 @@ from tidemark.protocol.reset import ResetRequest, RewindRequest
 from tidemark.protocol.settle import rewind, settle
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
-from tidemark.staging.mover import Mover
-from tidemark.staging.movers import Movers
+from tidemark.staging.mover import Mover, Movers
 from tidemark.staging.reads import complete_reads, record_reads
 from tidemark.staging.target import Target, ensure
 

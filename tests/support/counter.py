@@ -17,8 +17,7 @@ from tidemark.postgres.transaction import transaction
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_dead_letters, copy_rows
-from tidemark.staging.mover import Mover
-from tidemark.staging.movers import Movers
+from tidemark.staging.mover import Mover, Movers
 from tidemark.staging.reads import record_reads
 from tidemark.staging.target import Target
 

@@ -30,10 +30,9 @@ from tidemark.protocol.settle import Settled, rewind, settle
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_dead_letters, copy_rows
-from tidemark.staging.mover import Mover
-from tidemark.staging.movers import Movers
+from tidemark.staging.mover import Mover, Movers
 from tidemark.staging.reads import record_reads
-from tidemark.staging.rewinds import RowsOfTargets
+from tidemark.staging.rewind import RowsOfTargets
 from tidemark.staging.target import Target
 
 SCHEMA = pa.schema([("kafka_partition", pa.int32()), ("kafka_offset", pa.int64())])

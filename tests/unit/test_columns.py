@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tidemark.staging.columns import columns_of
-from tidemark.staging.nested import json_text
+from tidemark.staging.copy import json_text
 from tidemark.staging.row_errors import ColumnsUnwritable
 
 UTC = "timestamp with time zone"

@@ -29,7 +29,7 @@ from tidemark.errors import by_code
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.registered import registered
-from tidemark.staging import refused_records
+from tidemark.staging import refused
 
 FOLDERS = ("dags", "jobs", "plugins", "sql", "scripts", "docs", "tests")
 OF_THE_READER = {
@@ -104,7 +104,7 @@ OF_OTHERS = ("TIDEMARK_", "SPARK_", "HADOOP_", "OTEL_", "OPENLINEAGE_", "NO_COLO
 
 
 def test_every_error_that_is_named_exists() -> None:
-    reasons = {*map(str, Reason), refused_records.REASON}
+    reasons = {*map(str, Reason), refused.REASON}
     found = {text for page in documents() for text in spans(page)}
     codes = {text for text in found if re.fullmatch(r"[A-Z]+(_[A-Z]+)+|FENCED|REFUSED", text)}
     known = by_code().keys() | reasons | vars(seeded).keys()
@@ -113,7 +113,7 @@ def test_every_error_that_is_named_exists() -> None:
 
 def test_every_reason_of_a_dead_letter_is_described() -> None:
     described = [row[0].strip("`") for row in table_rows(OPERATING, "reason", "the record")]
-    assert described == [*map(str, Reason), refused_records.REASON]
+    assert described == [*map(str, Reason), refused.REASON]
 
 
 def test_the_configuration_reference_is_what_the_code_says() -> None:

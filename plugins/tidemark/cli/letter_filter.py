@@ -57,7 +57,7 @@ def refuse_unknown_reasons(pipeline: "Pipeline", meant: LetterFilter) -> None:
     """
     # Arrow, which these import, takes half a second.
     from tidemark.decode import Reason
-    from tidemark.staging.refused_records import REASON as TARGET_REFUSED
+    from tidemark.staging.refused import REASON as TARGET_REFUSED
 
     ours = {*map(str, Reason), TARGET_REFUSED}
     strange = set(meant.reasons) - ours

@@ -24,8 +24,7 @@ from tidemark.postgres.transaction import transaction
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.target import OnNewColumn, OnRefused
 from tidemark.staging.columns import columns_of
-from tidemark.staging.mover import Mover
-from tidemark.staging.movers import Movers
+from tidemark.staging.mover import Mover, Movers
 from tidemark.staging.target import Target
 
 log = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from tidemark.tracing.steps import Attributes, Step
 from tidemark.tracing.traced import ending, record, remembered, traced
 
 if TYPE_CHECKING:
-    from tidemark.staging.movers import Movers
+    from tidemark.staging.mover import Movers
 
 
 log = logging.getLogger(__name__)

@@ -39,8 +39,7 @@ from tidemark.protocol.settle import Settled, settle
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.kafka import FromTimestamp, StartPosition
 from tidemark.settings.pipeline import Pipeline
-from tidemark.staging.leftover import refuse_leftovers
-from tidemark.staging.target import Target
+from tidemark.staging.target import Target, refuse_leftovers
 from tidemark.tracing.traced import traced_run
 
 ADOPT_GROUP = "adopt_group"

@@ -71,10 +71,9 @@ from tidemark.protocol.reset import ResetRequest
 from tidemark.protocol.settle import settle
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
-from tidemark.staging.again import AgainMover, refuse_referred
-from tidemark.staging.movers import Movers
+from tidemark.staging.mover import Movers
 from tidemark.staging.reads import complete_reads
-from tidemark.staging.replay import ReplayMover
+from tidemark.staging.replay import AgainMover, ReplayMover, refuse_referred
 from tidemark.staging.target import Target
 
 Decode = Callable[[list[KeptLetter]], tuple[int, Counter[str]]]

@@ -43,7 +43,7 @@ from tidemark.protocol.reset import Destination, ResetRequest, RewindRequest
 from tidemark.protocol.rewind_plan import RewindPlan
 from tidemark.protocol.settle import Settled, rewind, settle
 from tidemark.settings.pipeline import Pipeline
-from tidemark.staging.rewinds import RowsOfTargets
+from tidemark.staging.rewind import RowsOfTargets
 from tidemark.staging.target import Target
 from tidemark.tracing.traced import traced_run
 

@@ -209,8 +209,7 @@ def counted(region: "Region", target: TargetStatus) -> TargetStatus:
     """The same with the rows that are in the table now; ledger and table in one snapshot."""
     from tidemark.postgres.transaction import autocommit
     from tidemark.staging.catalog import find_relation
-    from tidemark.staging.count import count_beside_ledger
-    from tidemark.staging.target import Target
+    from tidemark.staging.target import Target, count_beside_ledger
 
     table, since = Target.parse(target.table, target.name), target.since_seq
     with autocommit(region.ledger.engine) as cursor:

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.spark.errors import TransformCutsRows, TransformLeftSource
-from tidemark.staging.refused_records import COORDINATES
+from tidemark.staging.refused import COORDINATES
 
 SOURCE = "tidemark"
 """The name of the node that stands right behind the source."""

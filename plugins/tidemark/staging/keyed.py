@@ -26,7 +26,7 @@ from tidemark.staging.errors import (
     UpsertColumnsReserved,
 )
 from tidemark.staging.ports import Deciding
-from tidemark.staging.refused_records import refuse_without_coordinates
+from tidemark.staging.refused import refuse_without_coordinates
 from tidemark.staging.target import Target, ensure
 
 _OWN = "tidemark "

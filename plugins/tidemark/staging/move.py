@@ -1,11 +1,17 @@
-"""Move a batch's staged rows into the target, and its dead letters into the ledger."""
+"""Move a batch's staged rows into the target, and its dead letters into the ledger.
+
+Append: every staged row of a batch goes into the target; inside the publish.
+
+One target's part of a publish: what every mode does, so that nobody else knows the modes.
+"""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.model.batch import Moved, SpanRead, Staging
+from tidemark.model.batch import Batch, Moved, SpanRead, Staging
 from tidemark.staging.catalog import find_interfering
 from tidemark.staging.column import BATCH_SEQ, Column
 from tidemark.staging.errors import TargetKeptRowsOut
@@ -167,3 +173,94 @@ def staged_value(column: Column) -> sql.Composable:
         # a name that Postgres has quoted itself
         return sql.SQL("{}::{}").format(staged, sql.SQL(column.parsed_as))
     return _WITH_ZONE.format(staged=staged) if column.needs_zone else staged
+
+
+_PLACES = sql.SQL("""
+SELECT kafka_topic, kafka_partition, kafka_offset, staged.ctid AS at
+FROM {rows} AS staged WHERE {chosen}
+""")
+_AT = sql.SQL("staged.ctid = ANY ({at})")
+
+
+class Appending:
+    """One batch and the target that it is appended to."""
+
+    is_final = True
+
+    def __init__(
+        self,
+        cursor: Cursor,
+        batch: Batch,
+        target: Target,
+        columns: Sequence[Column],
+        winners: Sequence[tuple[int, int]],
+    ) -> None:
+        """`columns` with what of the target parses their texts, see `parsed`."""
+        self.target = target
+        self._cursor = cursor
+        self._seq = batch.seq
+        self._staging: Staging = batch.staging.of_target(target.name)
+        self._columns = columns
+        self._winners = of_winners(winners)
+        self._chosen: sql.Composable = self._winners
+
+    def prepare(self, wanted: sql.Composable) -> None:
+        """Leave out records that are not wanted."""
+        self._chosen = sql.SQL("{} AND {}").format(self._winners, wanted)
+
+    def places(self) -> sql.Composed:
+        """The staged rows."""
+        rows = sql.Identifier(self._staging.schema, self._staging.rows)
+        return _PLACES.format(rows=rows, chosen=self._chosen)
+
+    def apply(self, at: sql.Composable | None = None) -> int:
+        """Insert the rows; how many went in.
+
+        Raises:
+            psycopg2.Error: the target refuses a row if `is_refusal` is true of it.
+        """
+        chosen = self._chosen if at is None else _AT.format(at=at)
+        return insert_rows(
+            self._cursor, self._staging, self.target, self._columns, self._seq, chosen
+        )
+
+    def finish(self, written: int) -> Moved:
+        """Nothing is left to do."""
+        return Moved(written)
+
+    def trial(self) -> "Appending":
+        """The rows as they are."""
+        return self
+
+
+EVERYTHING = sql.SQL("true")
+"""Leaves no record out."""
+
+
+class Moving(Protocol):
+    """Prepared, then applied as a whole or in slices of records, then finished."""
+
+    target: Target
+
+    @property
+    def is_final(self) -> bool:
+        """Whether slices that went in stay right without those that are refused."""
+
+    def prepare(self, wanted: sql.Composable) -> None:
+        """Read what is staged; `wanted` is the condition of the records that are not left out."""
+
+    def places(self) -> sql.Composed:
+        """A SELECT of what `apply` takes: coordinates of the record, and the ctid `at`."""
+
+    def apply(self, at: sql.Composable | None = None) -> int:
+        """Change the target by the rows whose ctids are in `at`, or by all; how many it now has.
+
+        Raises:
+            psycopg2.Error: the target refuses a row if `is_refusal` is true of it.
+        """
+
+    def finish(self, written: int) -> Moved:
+        """What became of the rows, once all of them are applied."""
+
+    def trial(self) -> Appending:
+        """Takes the staged rows one by one, to find those that can't be prepared."""

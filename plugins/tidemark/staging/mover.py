@@ -1,25 +1,113 @@
-"""The mover: what a publish uses to move the staged rows of one target."""
+"""The mover: what a publish uses to move the staged rows of one target.
 
-from collections.abc import Sequence
+New columns: what an existing target lacks of the rows, added where the pipeline consents.
+
+They may be null: older rows have no value. No type is changed, no column dropped.
+
+Left out: columns of the rows that the target lacks, where the pipeline passes over them.
+
+They are staged as all others and not published. What tells rows apart, orders them or says which
+record they are of is never left out: without it the table is refused, as where nothing would be
+left to publish.
+
+The movers of all targets of a batch: they move together, in the publishing transaction.
+"""
+
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+import psycopg2
+from psycopg2 import errorcodes, sql
 from psycopg2.extensions import cursor as Cursor
 
+from tidemark.errors import SchemaMismatch
 from tidemark.model.batch import Batch, Contribution, Moved
 from tidemark.model.upsert import Upsert
-from tidemark.staging.appending import Appending
-from tidemark.staging.catalog import find_columns
+from tidemark.postgres.session import lock_name
+from tidemark.settings.target import OnNewColumn, TargetSettings
+from tidemark.staging import tables
+from tidemark.staging.catalog import find_columns, find_relation
 from tidemark.staging.column import Column
+from tidemark.staging.errors import ColumnsMayNotBeAdded, TargetsDoNotFit
 from tidemark.staging.fit import parsed
 from tidemark.staging.keyed import ensure_keyed, keep_key, stored
-from tidemark.staging.left_out import but, left_out
-from tidemark.staging.move import count_rows, refuse_kept_out
-from tidemark.staging.moving import Moving
-from tidemark.staging.new_columns import add_columns
+from tidemark.staging.move import (
+    EVERYTHING,
+    Appending,
+    Moving,
+    count_dead_letters,
+    count_rows,
+    move_dead_letters,
+    refuse_kept_out,
+)
 from tidemark.staging.ports import Deciding
-from tidemark.staging.refused_records import refuse_without_coordinates
+from tidemark.staging.references import parents_first, refuse_unfit
+from tidemark.staging.refusal import all_deferred, naming_refusals
+from tidemark.staging.refused import COORDINATES, Search, refuse_without_coordinates
 from tidemark.staging.target import Target, ensure, keep
 from tidemark.staging.upsert import Upserting
+
+_ALTER = sql.SQL("ALTER TABLE {target} {columns}")
+
+
+def add_columns(cursor: Cursor, target: Target, columns: Sequence[Column]) -> dict[str, str]:
+    """Add the columns that the target lacks; by name, their types. None to a table that is not.
+
+    Runs in the caller's transaction, under the lock of `ensure`, which judges the table after.
+
+    Raises:
+        Refused: the table is another role's.
+    """
+    lock_name(cursor, f"tidemark {target}")
+    if find_relation(cursor, target.schema, target.table) is None:
+        return {}
+    known = {own.name for own in find_columns(cursor, target.schema, target.table)}
+    missing = [column for column in columns if column.name not in known]
+    if not missing:
+        return {}
+    added = [
+        sql.SQL("ADD COLUMN {} " + column.postgres_type).format(sql.Identifier(column.name))
+        for column in missing
+    ]
+    types = {column.name: column.postgres_type for column in missing}
+    statement = _ALTER.format(target=target.identifier, columns=sql.SQL(", ").join(added))
+    try:
+        cursor.execute(statement)
+    except psycopg2.Error as error:
+        if error.pgcode not in (errorcodes.INSUFFICIENT_PRIVILEGE, errorcodes.WRONG_OBJECT_TYPE):
+            raise
+        cause = error.diag.message_primary or ""
+        raise ColumnsMayNotBeAdded(target=str(target), columns=types, cause=cause) from error
+    return types
+
+
+def left_out(
+    cursor: Cursor,
+    target: Target,
+    columns: Sequence[Column],
+    upsert: Upsert | None,
+    needed: Collection[str] = (),
+) -> frozenset[str]:
+    """The names of what the table lacks and does without; none of a table that is not there."""
+    known = {own.name for own in find_columns(cursor, target.schema, target.table)}
+    must = {*COORDINATES, *needed, *(upsert.names if upsert else ())}
+    missing = frozenset(one.name for one in columns if one.name not in known | must)
+    is_some_left = any(one.name not in missing for one in columns)
+    return missing if known and is_some_left else frozenset()
+
+
+def but(columns: Sequence[Column], names: Collection[str]) -> tuple[Column, ...]:
+    """The columns without those of these names."""
+    return tuple(column for column in columns if column.name not in names)
+
+
+def published(
+    cursor: Cursor, target: Target, columns: Sequence[Column], settings: TargetSettings
+) -> Sequence[Column]:
+    """Those of the rows' columns that a run with these settings publishes."""
+    if settings.on_new_column is not OnNewColumn.ignore:
+        return columns
+    return but(columns, left_out(cursor, target, columns, settings.upsert))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +208,121 @@ class Mover:
         refuse_kept_out(
             transaction.cursor, staging, self.target, winners, moved, contributed, events
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Movers:
+    """Moves a batch's staging into its targets and the ledger: all of it, or nothing."""
+
+    movers: tuple[Mover, ...]
+    letter_bytes: int | None = None
+    """Kept of what a target refuses of a record, at most; None keeps it whole."""
+
+    def add_columns(self, cursor: Cursor) -> dict[str, dict[str, str]]:
+        """Columns that targets lacked and are there now, with their types; see `add_columns`.
+
+        Raises:
+            Refused: a target is another role's.
+        """
+        added = {str(mover.target): mover.add_columns(cursor) for mover in self.movers}
+        return {target: columns for target, columns in added.items() if columns}
+
+    def without_unknown(self, cursor: Cursor) -> "Movers":
+        """The movers that leave out what their targets lack, where that is wanted."""
+        return replace(self, movers=tuple(one.without_unknown(cursor) for one in self.movers))
+
+    def remarks(self) -> list[str]:
+        """What is left out, target by target."""
+        return [
+            f"{mover.target} lacks {', '.join(sorted(mover.left_out))}: not published"
+            " (target.on_new_column: ignore)"
+            for mover in self.movers
+            if mover.left_out
+        ]
+
+    def ensure_targets(self, cursor: Cursor) -> dict[str, bool]:
+        """Each target takes its columns in its way; by name, whether it was created.
+
+        Raises:
+            InvalidSettings, Refused, SchemaMismatch: see `Mover.ensure_target`.
+            Refused: a foreign key between the targets keeps them from being moved together.
+        """
+        created, unfit = dict[str, bool](), list[SchemaMismatch]()
+        for mover in self.movers:
+            try:
+                created[mover.name] = mover.ensure_target(cursor)
+            except SchemaMismatch as error:
+                unfit.append(error)
+        if unfit:
+            raise unfit[0] if len(unfit) == 1 else TargetsDoNotFit(causes=tuple(unfit))
+        refuse_unfit(cursor, self._targets, self._upserts)
+        return created
+
+    @property
+    def _targets(self) -> list[Target]:
+        return [mover.target for mover in self.movers]
+
+    @property
+    def _upserts(self) -> dict[str, Upsert]:
+        return {mover.name: mover.upsert for mover in self.movers if mover.upsert}
+
+    def create_staging(self, cursor: Cursor, batch: Batch, writer: str | None = None) -> None:
+        """The batch's staging tables are there, one of rows for each target; see `create`."""
+        for mover in self.movers:
+            tables.create(cursor, batch.staging.of_target(mover.name), mover.columns, writer)
+
+    def count_staged(
+        self, transaction: Deciding, batch: Batch, contribution: Contribution
+    ) -> tuple[dict[str, int], int]:
+        """How many rows, by target, and dead letters of the contribution are in staging."""
+        cursor = transaction.cursor
+        letters = count_dead_letters(cursor, batch.staging, contribution.reads)
+        return {m.name: m.count_rows(cursor, batch, contribution) for m in self.movers}, letters
+
+    def move_rows(
+        self, transaction: Deciding, batch: Batch, room: int | None = None
+    ) -> dict[str, Moved]:
+        """The winners' rows of every target, parents first, under the batch's seq.
+
+        Deferred constraints are checked here, so that no target can make COMMIT fail. Where refused
+        rows become dead letters, at most `room` records may: with more, the search for them ends
+        early and the caller must refuse the batch.
+
+        Raises:
+            TargetRefused: a constraint of a target refuses a row, a trigger keeps it out, or the
+                region has published to another table.
+            Refused: foreign keys between the targets form a circle; or one would not have been
+                taken at the start, see `refuse_unfit`.
+            InvalidSettings, Refused, SchemaMismatch: see `Mover.keep`.
+        """
+        by_name = {mover.name: mover for mover in self.movers}
+        targets = self._targets
+        with all_deferred(transaction.cursor, targets):
+            order = parents_first(transaction.cursor, targets)
+            moved = self._moved(transaction, batch, [by_name[one.name] for one in order], room)
+            refused = sum(one.refused_records for one in moved.values())
+            for one in order:
+                by_name[one.name].keep(transaction)
+                if room is None or refused <= room:
+                    by_name[one.name].refuse_kept_out(transaction, batch, moved[one.name])
+            refuse_unfit(transaction.cursor, targets, self._upserts)  # one may have come since
+        return moved
+
+    def _moved(
+        self, transaction: Deciding, batch: Batch, movers: Sequence[Mover], room: int | None
+    ) -> dict[str, Moved]:
+        cursor, winners = transaction.cursor, transaction.winners(batch)
+        movings = [mover.moving(cursor, batch, winners) for mover in movers]
+        if any(mover.refused_become_dead_letters for mover in movers):
+            search = Search(cursor, batch, movings, winners, room, self.letter_bytes)
+            return search.move()
+        moved = dict[str, Moved]()
+        for moving in movings:
+            with naming_refusals([moving.target]):
+                moving.prepare(EVERYTHING)
+                moved[moving.target.name] = moving.finish(moving.apply())
+        return moved
+
+    def move_dead_letters(self, transaction: Deciding, batch: Batch) -> int:
+        """Move the dead letters of the reads that count; return how many."""
+        return move_dead_letters(transaction.cursor, batch.staging, batch.region, batch.seq)

@@ -1,6 +1,23 @@
-"""What a published batch sends: rows of the target, or what the outbox keeps of an upsert."""
+"""What a published batch sends: rows of the target, or what the outbox keeps of an upsert.
 
-from collections.abc import Iterator, Sequence
+Rows as JSON objects, made by Postgres: a text of the columns' names and values, nulls included.
+
+Tidemark reads each value back as it was:
+
+  numeric            a text with all digits, for most readers take numbers as floats
+  bytea              base64
+  date, timestamps   ISO 8601; with a zone in UTC
+  NaN and infinity   texts: JSON has no such numbers
+  json, jsonb        as they are
+  arrays             lists
+
+The outbox: what a batch of an upsert sends, kept until it is read back as sent.
+
+The next batch may change a row, so rows can't be read from the target later. Publish keeps of each
+key that it changed the row as it is then, or that the key is deleted.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,9 +29,40 @@ from tidemark.postgres.session import query
 from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.errors import OutputKeyMissing, RowsToSendDiffer
-from tidemark.staging.output_json import json_object
 from tidemark.staging.target import Target
-from tidemark.staging.upsert_names import exact_texts
+from tidemark.staging.upsert_sql import exact_texts
+
+_OBJECT = sql.SQL("(SELECT row_to_json(o.*) FROM (SELECT {columns}) AS o)::text")
+_TEXTS = {
+    "numeric": sql.SQL("{}::text"),
+    "bytea": sql.SQL("translate(encode({}, 'base64'), E'\\n', '')"),
+}
+"""How a value of these types becomes a text that says all of it."""
+_EACH = sql.SQL(
+    "CASE WHEN {array} IS NOT NULL THEN ARRAY(SELECT {text} FROM unnest({array}) AS e) END"
+)
+
+
+def json_object(of: str, columns: Sequence[TableColumn]) -> sql.Composed:
+    """The text of an object of these columns of a row; in a session with `exact_texts`."""
+    parts = (
+        sql.SQL("{} AS {}").format(_value(of, column), sql.Identifier(column.name))
+        for column in columns
+    )
+    return _OBJECT.format(columns=sql.SQL(", ").join(parts))
+
+
+def _value(of: str, column: TableColumn) -> sql.Composable:
+    """The column's value as `row_to_json` has to take it."""
+    name = sql.Identifier(of, column.name)
+    kind, is_array = column.type_name.removesuffix("[]"), column.type_name.endswith("[]")
+    text = _TEXTS.get(kind.partition("(")[0])
+    if text is None:
+        return name
+    if is_array:
+        return _EACH.format(array=name, text=text.format(sql.Identifier("e")))
+    return text.format(name)
+
 
 FETCHED = 2000
 """Rows that are asked for at once."""
@@ -149,3 +197,22 @@ def _fetched(cursor: Cursor) -> Iterator[Pair]:
 
 def _encoded(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
+
+
+_KEEP = sql.SQL("""
+INSERT INTO tidemark.outbox (region, seq, target, number, key, value)
+SELECT {region}, {seq}, {name},
+       row_number() OVER (ORDER BY l.kafka_topic, l.kafka_partition, l.kafka_offset),
+       {key}, CASE WHEN NOT l."tidemark deleted" THEN {value} END
+FROM {last} AS l LEFT JOIN {target} AS t ON {match}
+""")
+
+
+def keep_statement(
+    names: Mapping[str, sql.Composable], columns: Sequence[TableColumn], key: Sequence[str]
+) -> sql.Composed:
+    """Keep what the batch has changed; `names` are those of the upsert, `columns` the target's."""
+    by_name = {column.name: column for column in columns}
+    value = json_object("t", [column for column in columns if column.name != BATCH_SEQ])
+    key_object = json_object("l", [by_name[name] for name in key])
+    return _KEEP.format(**{**names, "key": key_object, "value": value})

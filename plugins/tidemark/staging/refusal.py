@@ -1,10 +1,14 @@
-"""A target that refuses a row: recognised by SQLSTATE, reported without the row's data."""
+"""A target that refuses a row: recognised by SQLSTATE, reported without the row's data.
+
+Constraints that may be deferred are checked once, when all targets have their rows.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import psycopg2
 import psycopg2.errorcodes
+from psycopg2.extensions import cursor as Cursor
 
 from tidemark.staging.errors import RowRefused
 from tidemark.staging.target import Target
@@ -81,3 +85,18 @@ def _condition(code: str) -> str:
         return psycopg2.errorcodes.lookup(code)
     except KeyError:
         return "of the target's own"
+
+
+@contextmanager
+def all_deferred(cursor: Cursor, targets: Sequence[Target]) -> Iterator[None]:
+    """Inside, rows of one target may refer to rows that another one does not have yet.
+
+    At its end they are checked, and not by the COMMIT.
+
+    Raises:
+        TargetRefused: a constraint refuses a row.
+    """
+    cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+    yield
+    with naming_refusals(targets):
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")

@@ -1,12 +1,22 @@
-"""What a replay moves: rows as every batch does, and dead letters that stay where they are."""
+"""What a replay moves: rows as every batch does, and dead letters that stay where they are.
+
+What replaces the rows and dead letters of a published batch, in the publishing transaction.
+"""
 
 from dataclasses import dataclass
 
 from psycopg2 import sql
+from psycopg2.extensions import cursor as Cursor
 
-from tidemark.model.batch import Batch, Contribution, Moved
-from tidemark.staging.movers import Movers
+from tidemark.model.batch import SET_ASIDE, Batch, Contribution, Moved, Rows
+from tidemark.staging.errors import ReplacedRowsReferred
+from tidemark.staging.move import move_dead_letters
+from tidemark.staging.mover import Movers
 from tidemark.staging.ports import Deciding
+from tidemark.staging.references import find_acting_keys, parents_first
+from tidemark.staging.refusal import all_deferred
+from tidemark.staging.rewind import PublishedRows
+from tidemark.staging.target import Target
 
 # chosen no longer: what is left of the choice became rows
 _KEEP = sql.SQL("""
@@ -47,3 +57,49 @@ class ReplayMover:
             )
         )
         return transaction.cursor.rowcount
+
+
+_FORGET_ASIDE = sql.SQL("DELETE FROM {dead_letters} WHERE reason = {aside}")
+
+
+@dataclass(frozen=True, slots=True)
+class AgainMover:
+    """Replaces what a batch has published by what is staged. Only for rows that are appended."""
+
+    movers: Movers
+
+    def remove_batch(self, transaction: Deciding, batch: Batch) -> Rows:
+        """Delete the batch's rows, children before parents; how many of each target.
+
+        Raises:
+            TargetRefused: see `PublishedRows.remove_rows` and `refuse_referred`.
+        """
+        cursor, removed = transaction.cursor, dict[str, int]()
+        targets = [mover.target for mover in self.movers.movers]
+        with all_deferred(cursor, targets):
+            for target in reversed(parents_first(cursor, targets)):
+                refuse_referred(cursor, target, batch.seq)
+                rows = PublishedRows(target, batch.seq)
+                removed[target.name] = rows.remove_rows(transaction, batch.seq - 1)
+        return removed
+
+    def move_rows(self, transaction: Deciding, batch: Batch, room: int | None) -> dict[str, Moved]:
+        """Insert the winners' rows under the batch's own seq, see `Movers.move_rows`."""
+        return self.movers.move_rows(transaction, batch, room)
+
+    def move_letters(self, transaction: Deciding, batch: Batch) -> int:
+        """Move the new dead letters, without the records that were set aside; return how many."""
+        staging, cursor = batch.staging, transaction.cursor
+        letters = sql.Identifier(staging.schema, staging.dead_letters)
+        cursor.execute(_FORGET_ASIDE.format(dead_letters=letters, aside=sql.Literal(SET_ASIDE)))
+        return move_dead_letters(cursor, staging, batch.region, batch.seq)
+
+
+def refuse_referred(cursor: Cursor, target: Target, seq: int) -> None:
+    """Refuse to delete rows of a batch that come back alone.
+
+    Raises:
+        TargetRefused: a foreign key would delete or change other rows with them.
+    """
+    if acting := find_acting_keys(cursor, target):
+        raise ReplacedRowsReferred(target=str(target), seq=seq, acting=acting)

@@ -1,4 +1,9 @@
-"""The target table: created from the rows' columns if absent, else checked against them."""
+"""The target table: created from the rows' columns if absent, else checked against them.
+
+The number of rows in a target, and the number that the ledger counted.
+
+Rows that a region which is gone has left in a target: they bear its batches' seqs.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +27,7 @@ from tidemark.staging.column import BATCH_SEQ, Column
 from tidemark.staging.errors import (
     PartsAreForeign,
     TargetDoesNotFit,
+    TargetHasLeftovers,
     TargetHasRules,
     TargetHidesRows,
     TargetIsNoTable,
@@ -182,3 +188,48 @@ def _refuse_missing_rights(
             is_usage_missing=not relation.schema_is_usable,
             is_insert_missing=is_insert_missing,
         )
+
+
+_BOTH = sql.SQL("""
+SELECT (SELECT coalesce(sum(l.rows), 0)::bigint
+        FROM tidemark.rows_left({region}, {name}, {since}) l),
+       (SELECT count(*) FROM {target} WHERE {batch_seq} >= greatest({since}, 1))
+""")
+
+
+def count_beside_ledger(cursor: Cursor, target: Target, region: str, since: int) -> tuple[int, int]:
+    """Rows from a checkpoint on: as the ledger counted them, and in the target; one snapshot."""
+    # literals: if there are parameters, psycopg2 reads a % in a name as a placeholder
+    statement = _BOTH.format(
+        target=target.identifier,
+        batch_seq=sql.Identifier(BATCH_SEQ),
+        name=sql.Literal(target.name),
+        region=sql.Literal(region),
+        since=sql.Literal(since),
+    )
+    cursor.execute(statement)
+    ledger, rows = cursor.fetchone() or (0, 0)
+    return ledger, rows
+
+
+_MAY_LOOK = sql.SQL("SELECT has_table_privilege({name}, 'SELECT')")
+_LEFT = sql.SQL("SELECT EXISTS (SELECT FROM {target} WHERE {batch_seq} > 0)")
+
+
+def refuse_leftovers(cursor: Cursor, target: Target) -> None:
+    """Refuse a target with rows of batches, for a region that has published nothing.
+
+    Its own batches would get the same seqs: counts, proofs and rewinds would take both for one.
+
+    Raises:
+        Refused: with the statement that makes them rows of no batch, which no rewind removes.
+    """
+    if find_relation(cursor, target.schema, target.table) is None:
+        return
+    columns = {own.name for own in find_columns(cursor, target.schema, target.table)}
+    cursor.execute(_MAY_LOOK.format(name=sql.Literal(str(target))))
+    if BATCH_SEQ not in columns or cursor.fetchone() != (True,):
+        return
+    cursor.execute(_LEFT.format(target=target.identifier, batch_seq=sql.Identifier(BATCH_SEQ)))
+    if cursor.fetchone() == (True,):
+        raise TargetHasLeftovers(target=str(target))

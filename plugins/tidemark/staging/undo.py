@@ -2,6 +2,8 @@
 
 The oldest that the ledger keeps of a key after the checkpoint is what it was then; a key that
 changed since and of which it keeps nothing older was not there.
+
+The statements that take an upsert back.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +13,6 @@ import psycopg2
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.staging import undo_sql
 from tidemark.staging.catalog import (
     TableColumn,
     find_columns,
@@ -32,7 +33,7 @@ from tidemark.staging.ports import Deciding
 from tidemark.staging.references import find_acting_keys
 from tidemark.staging.refusal import naming_refusals, rests_on_others, target_refused
 from tidemark.staging.target import Target, keep, refuse_unfit_table
-from tidemark.staging.upsert_names import (
+from tidemark.staging.upsert_sql import (
     Names,
     commas,
     exact_texts,
@@ -40,6 +41,88 @@ from tidemark.staging.upsert_names import (
     key_texts,
     of_target,
 )
+
+OLDEST = sql.SQL("""
+SELECT DISTINCT ON (u.key) u.key, u.seq, u.before_seq, u.was_deleted, u.before,
+       max(u.seq) OVER (PARTITION BY u.key) AS newest_seq
+FROM tidemark.undo u WHERE u.region = {region} AND u.target = {name} AND u.seq > {seq}
+ORDER BY u.key, u.seq
+""")
+# A change is kept of each key that was there; the first one of another key shows in what is there.
+CHANGES = sql.SQL("""
+WITH oldest AS ({oldest}), here AS (
+    SELECT {target_key} AS key, t.{batch_seq} AS seq FROM {target} AS t WHERE t.{batch_seq} > {seq}
+    UNION ALL
+    SELECT d.key, d.seq FROM tidemark.deleted_keys d
+    WHERE d.region = {region} AND d.target = {name} AND d.seq > {seq}
+)
+SELECT (SELECT count(*) FROM tidemark.undo u
+        WHERE u.region = {region} AND u.target = {name} AND u.seq > {seq})
+       + (SELECT count(*) FROM oldest WHERE before_seq > {seq})
+       + (SELECT count(*) FROM here LEFT JOIN oldest USING (key) WHERE oldest.key IS NULL),
+       (SELECT count(*) FROM oldest o LEFT JOIN here h ON h.key = o.key AND h.seq = o.newest_seq
+        WHERE h.key IS NULL)
+""")
+MAKE = sql.SQL("""
+CREATE UNLOGGED TABLE {undone} AS
+SELECT o.*, o.before_seq <= {seq} AND NOT o.was_deleted AS is_row FROM ({oldest}) o
+""")
+# The columns that the target had when the rows were kept; more than one row if it changed since.
+SHAPES = sql.SQL("""
+SELECT c.columns, array_agg(u.seq) FROM (SELECT DISTINCT seq FROM {undone} WHERE is_row) u
+JOIN tidemark.undo_columns c
+    ON c.region = {region} AND c.target = {name} AND c.seq = u.seq GROUP BY c.columns
+""")
+TO_RESTORE = sql.SQL("SELECT count(*) FROM {undone} WHERE is_row")
+# Parts of one statement, at the end of which references are checked: by then all is what it was.
+WAITS = sql.SQL("(SELECT count(*) FROM gone) >= 0")
+# Rows that were not there; and those whose number no UPDATE can set (GENERATED ALWAYS AS IDENTITY).
+REMOVE = sql.SQL("""
+DELETE FROM {target} AS t WHERE t.{batch_seq} > {seq} AND NOT EXISTS (
+    SELECT FROM {undone} AS u
+    WHERE u.key = {target_key} AND u.is_row AND NOT ({is_renumbered}))
+""")
+IS_RENUMBERED = sql.SQL("u.seq = ANY ({seqs}) AND ({others})")
+RENUMBERED = sql.SQL("""
+SELECT count(*) FROM {undone} AS u JOIN {target} AS t ON u.key = {target_key}
+WHERE u.is_row AND ({is_renumbered})
+""")
+RESTORE = sql.SQL("""
+INSERT INTO {target} ({kept}) OVERRIDING SYSTEM VALUE
+SELECT {before} FROM {undone} AS u WHERE u.is_row AND u.seq = ANY ({seqs}) AND {waits}
+ON CONFLICT ({key}) DO UPDATE SET {set} RETURNING 1
+""")
+# The same where rows stand in each other's way, such as two that have swapped a unique value: none
+# of them is there when the first one comes back. What is not kept of a row stays as it is now.
+REMOVE_ALL = sql.SQL("DELETE FROM {target} AS t WHERE t.{batch_seq} > {seq}")
+RESTORE_CHANGED = sql.SQL("""
+INSERT INTO {target} ({kept}{new}) OVERRIDING SYSTEM VALUE
+SELECT {before}{now} FROM {undone} AS u JOIN {target} AS t ON u.key = {target_key}
+WHERE u.is_row AND u.seq = ANY ({seqs}) AND {waits} RETURNING 1
+""")
+RESTORE_DELETED = sql.SQL("""
+INSERT INTO {target} ({kept}) OVERRIDING SYSTEM VALUE
+SELECT {before} FROM {undone} AS u
+WHERE u.is_row AND u.seq = ANY ({seqs}) AND {waits}
+  AND NOT EXISTS (SELECT FROM {target} AS t WHERE u.key = {target_key}) RETURNING 1
+""")
+# What was put back may say to be of any batch.
+LEFT = sql.SQL("""
+SELECT count(*) FROM {target} AS t WHERE t.{batch_seq} > {seq} AND NOT EXISTS (
+    SELECT FROM {undone} AS u
+    WHERE u.key = {target_key} AND u.is_row)
+""")
+OF_LEDGER = sql.SQL("""
+DELETE FROM tidemark.deleted_keys d
+WHERE d.region = {region} AND d.target = {name} AND d.seq > {seq};
+INSERT INTO tidemark.deleted_keys (region, target, key, seq, topic, partition, order_by)
+SELECT {region}, {name}, u.key, u.before_seq, u.before[1], u.before[2]::int, u.before[3]
+FROM {undone} AS u WHERE u.was_deleted AND u.before_seq <= {seq};
+DELETE FROM tidemark.undo u WHERE u.region = {region} AND u.target = {name} AND u.seq > {seq};
+DELETE FROM tidemark.undo_columns c
+WHERE c.region = {region} AND c.target = {name} AND c.seq > {seq};
+DROP TABLE {undone}
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +164,19 @@ class UpsertedRows:
         with naming_refusals([self.target]):
             self._put_back(cursor, names)
         keep(transaction, self.target)
-        cursor.execute(undo_sql.OF_LEDGER.format(**names))
+        cursor.execute(OF_LEDGER.format(**names))
         return changes
 
     def _put_back(self, cursor: Cursor, names: Names) -> None:
-        cursor.execute(undo_sql.MAKE.format(**names))
+        cursor.execute(MAKE.format(**names))
         cursor.execute(sql.SQL("ANALYZE {undone}").format(**names))
-        cursor.execute(undo_sql.TO_RESTORE.format(**names))
+        cursor.execute(TO_RESTORE.format(**names))
         (missing,) = cursor.fetchone() or (0,)
-        cursor.execute(undo_sql.SHAPES.format(**names))
+        cursor.execute(SHAPES.format(**names))
         shapes = [{**names, **self._shape(cursor, *found)} for found in cursor.fetchall()]
         self._refuse_renumbered(cursor, names, shapes)
         missing -= self._restore(cursor, names, shapes)
-        cursor.execute(undo_sql.LEFT.format(**names))
+        cursor.execute(LEFT.format(**names))
         (left,) = cursor.fetchone() or (0,)
         if left or missing:
             raise self._kept(cursor, left, missing)
@@ -122,7 +205,7 @@ class UpsertedRows:
         if not shapes or not (acting := find_acting_keys(cursor, self.target)):
             return
         is_renumbered = _is_renumbered(shapes)
-        cursor.execute(undo_sql.RENUMBERED.format(**names, is_renumbered=is_renumbered))
+        cursor.execute(RENUMBERED.format(**names, is_renumbered=is_renumbered))
         (keys,) = cursor.fetchone() or (0,)
         if keys:
             raise KeysRenumbered(target=str(self.target), keys=keys, acting=acting)
@@ -169,11 +252,11 @@ class UpsertedRows:
             )
             if numbered
             else sql.SQL("false"),
-            "waits": undo_sql.WAITS,
+            "waits": WAITS,
         }
 
     def _changes(self, cursor: Cursor, names: Names, after_seq: int) -> int:
-        cursor.execute(undo_sql.CHANGES.format(**names))
+        cursor.execute(CHANGES.format(**names))
         changes, altered = cursor.fetchone() or (0, 0)
         if altered:
             raise KeysChangedByOthers(target=str(self.target), after_seq=after_seq, keys=altered)
@@ -215,7 +298,7 @@ class UpsertedRows:
             "seq": sql.Literal(after_seq),
             "target_key": key_texts("t", self.key),
         }
-        return {**names, "oldest": undo_sql.OLDEST.format(**names)}
+        return {**names, "oldest": OLDEST.format(**names)}
 
 
 Statement = tuple[sql.Composable, Sequence[sql.Composable]]
@@ -223,19 +306,19 @@ Statement = tuple[sql.Composable, Sequence[sql.Composable]]
 
 
 def _in_place(names: Names, shapes: Sequence[Names]) -> Statement:
-    remove = undo_sql.REMOVE.format(**names, is_renumbered=_is_renumbered(shapes))
-    return remove, [undo_sql.RESTORE.format(**shape) for shape in shapes]
+    remove = REMOVE.format(**names, is_renumbered=_is_renumbered(shapes))
+    return remove, [RESTORE.format(**shape) for shape in shapes]
 
 
 def _is_renumbered(shapes: Sequence[Names]) -> sql.Composable:
-    renumbered = [undo_sql.IS_RENUMBERED.format(**shape) for shape in shapes]
+    renumbered = [IS_RENUMBERED.format(**shape) for shape in shapes]
     return sql.SQL(" OR ").join(renumbered) if renumbered else sql.SQL("false")
 
 
 def _anew(names: Names, shapes: Sequence[Names]) -> Statement:
-    parts = undo_sql.RESTORE_CHANGED, undo_sql.RESTORE_DELETED
+    parts = RESTORE_CHANGED, RESTORE_DELETED
     inserts = [part.format(**shape) for shape in shapes for part in parts]
-    return undo_sql.REMOVE_ALL.format(**names), inserts
+    return REMOVE_ALL.format(**names), inserts
 
 
 def _run(cursor: Cursor, remove: sql.Composable, inserts: Sequence[sql.Composable]) -> int:

@@ -16,9 +16,8 @@ from tidemark.spark.specs import columns_given
 from tidemark.staging.column import Column
 from tidemark.staging.fit import differences, quoted
 from tidemark.staging.keyed import refuse_unfit, refuse_unfit_types, stored
-from tidemark.staging.left_out import but
-from tidemark.staging.mover import Mover
-from tidemark.staging.refused_records import COORDINATES, refuse_without_coordinates
+from tidemark.staging.mover import Mover, but
+from tidemark.staging.refused import COORDINATES, refuse_without_coordinates
 from tidemark.testing.ddl_table import DdlTable, statements_of, table_of
 from tidemark.testing.errors import DdlTypesUnknown
 from tidemark.testing.transform import refuse_registered, spark_session

@@ -16,7 +16,7 @@ from tidemark.postgres.transaction import transaction
 from tidemark.staging import tables
 from tidemark.staging.column import Column
 from tidemark.staging.columns import columns_of
-from tidemark.staging.left_out import published
+from tidemark.staging.mover import published
 from tidemark.staging.reads import complete_reads
 from tidemark.staging.target import Target
 from tidemark.verify.counts import Spans, miscounted, miscounted_replay

@@ -12,7 +12,7 @@ from tidemark.staging.column import BATCH_SEQ, Column
 from tidemark.staging.fit import parsed
 from tidemark.staging.move import move_rows
 from tidemark.staging.refusal import naming_refusals
-from tidemark.staging.refused_records import HASH, missing_coordinates, rows_of_records
+from tidemark.staging.refused import HASH, missing_coordinates, rows_of_records
 from tidemark.staging.target import Target
 from tidemark.verify.errors import TransformIsAnother
 from tidemark.verify.multiset import Multisets

@@ -15,7 +15,7 @@ from tidemark.staging.catalog import find_columns
 from tidemark.staging.column import Column
 from tidemark.staging.keyed import stored
 from tidemark.staging.target import Target
-from tidemark.staging.upsert_names import Names, commas, exact_texts, names_of
+from tidemark.staging.upsert_sql import Names, commas, exact_texts, names_of
 from tidemark.verify.multiset import Multisets
 from tidemark.verify.rows import COORDINATES, comparable, refuse_other_transform, what
 from tidemark.verify.scratch import Again

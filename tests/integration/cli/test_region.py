@@ -22,8 +22,7 @@ from tidemark.errors import Fenced, Refused, Superseded
 from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
 from tidemark.staging.errors import TargetHasLeftovers
-from tidemark.staging.leftover import refuse_leftovers
-from tidemark.staging.target import Target
+from tidemark.staging.target import Target, refuse_leftovers
 
 LEDGER = ("partitions", "batches", "spans", "contributions", "members", "runs", "run_targets",
           "dead_letters", "resets", "undo", "undo_columns",

@@ -26,7 +26,7 @@ from tidemark.model.batch import ONLY, Batch, Staging
 from tidemark.model.offsets import Span
 from tidemark.postgres.transaction import SHORTER_MS, connect
 from tidemark.spark.writer import WriteSpec, stage
-from tidemark.staging import stream
+from tidemark.staging import copy
 
 SECONDS = 120
 BATCHES = 1000
@@ -113,7 +113,7 @@ def test_a_writer_that_stopped_within_a_copy_is_ended_and_its_staging_goes(
         stopped.set()
         goes_on.wait(SECONDS)
 
-    monkeypatch.setattr(stream, "_pieces", stopping)
+    monkeypatch.setattr(copy, "_pieces", stopping)
     spec = WriteSpec(warehouse | {"application_name": "tidemark"}, batch.staging, {ONLY: SCHEMA}, 2)
     block = row_batch(batch.spans[0].span)
     with ThreadPoolExecutor(1) as threads:

@@ -7,7 +7,7 @@ from tests.support.flights_table import TARGET
 
 from tidemark.staging.columns import columns_of
 from tidemark.staging.errors import ColumnsMayNotBeAdded, TargetDoesNotFit
-from tidemark.staging.new_columns import add_columns
+from tidemark.staging.mover import add_columns
 from tidemark.staging.target import ensure
 
 OLD = columns_of(pa.schema([("id", pa.int64()), ("note", pa.string())]))

@@ -30,8 +30,7 @@ from tidemark.model.dead_letters import Limits
 from tidemark.model.errors import DeadLettersOverLimit
 from tidemark.postgres.cases import PostgresRightMissing, StagedRowsGone
 from tidemark.protocol.publish import Result
-from tidemark.staging import refused_records, refused_rows, tables
-from tidemark.staging.appending import Appending
+from tidemark.staging import refused, tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.errors import (
     RefusedRowsNotAllFound,
@@ -39,9 +38,8 @@ from tidemark.staging.errors import (
     RowRefused,
     RowsLackCoordinates,
 )
-from tidemark.staging.refused_places import Places
-from tidemark.staging.refused_records import missing_coordinates
-from tidemark.staging.refused_rows import Search
+from tidemark.staging.move import Appending
+from tidemark.staging.refused import Places, Search, missing_coordinates
 from tidemark.staging.target import Target
 from tidemark.verify.verify import verify
 
@@ -238,7 +236,7 @@ def test_a_record_is_either_rows_or_a_dead_letter(desk: Desk) -> None:
 def test_where_nothing_is_refused_nothing_is_searched(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(refused_rows, "SEARCH_SECONDS", -1.0)
+    monkeypatch.setattr(refused, "SEARCH_SECONDS", -1.0)
     assert work(desk, GOOD).refused == 0
     assert in_target(desk) == GOOD
 
@@ -290,7 +288,7 @@ def test_a_search_that_takes_too_long_is_given_up(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B15: the region is not held for ever."""
-    monkeypatch.setattr(refused_rows, "SEARCH_SECONDS", -1.0)
+    monkeypatch.setattr(refused, "SEARCH_SECONDS", -1.0)
     constrain(desk, "CHECK (v <> 1)")
     with pytest.raises(RefusedRowsNotAllFound):
         work(desk, GOOD)
@@ -497,7 +495,7 @@ def test_refused_rows_that_are_too_long_are_cut_and_verify_knows_them(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """G121: a text that begins them, their size and hash; none of a batch that has no room."""
-    monkeypatch.setattr(refused_records, "MOST_A_BATCH", 70)
+    monkeypatch.setattr(refused, "MOST_A_BATCH", 70)
     world.settings = {
         "target": {"on_refused": "dead_letter"},
         "dead_letters": {"max_bytes": 30, "max_ratio": 1},

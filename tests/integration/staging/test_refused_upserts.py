@@ -14,9 +14,9 @@ from tidemark.failpoints import FailpointHit
 from tidemark.model.dead_letters import Limits
 from tidemark.model.errors import DeadLettersOverLimit
 from tidemark.postgres.cases import StagedRowsGone
-from tidemark.staging import refused_rows
+from tidemark.staging import refused
 from tidemark.staging.errors import RefusedRowsNotAllFound, RowRefused, RowUnplaced
-from tidemark.staging.refused_places import Places
+from tidemark.staging.refused import Places
 
 Database = tuple[Engine, dict[str, Any]]
 
@@ -171,7 +171,7 @@ def test_refused_records_are_bounded(shop: Shop, monkeypatch: pytest.MonkeyPatch
     assert len(tried) == 5, "three rounds, and those that go on try again"
     shop.desk.grow(-9)
     shop.limits = Limits(1)
-    monkeypatch.setattr(refused_rows, "SEARCH_SECONDS", -1.0)
+    monkeypatch.setattr(refused, "SEARCH_SECONDS", -1.0)
     with pytest.raises(RefusedRowsNotAllFound):
         shop.publish([(1, "bad")] * 9)
     assert (shop.rows(), shop.letters()) == ({}, [])
