@@ -5,7 +5,6 @@ No Kafka, no Postgres and no ledger is needed. See docs/testing-pipelines.md.
 
 from tidemark.testing.dags import dag_faults
 from tidemark.testing.ddl import ddl_faults
-from tidemark.testing.record import Record
-from tidemark.testing.transform import Made, run_transform
+from tidemark.testing.transform import Made, Record, run_transform
 
 __all__ = ["Made", "Record", "dag_faults", "ddl_faults", "run_transform"]

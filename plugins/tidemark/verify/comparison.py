@@ -1,15 +1,29 @@
-"""The comparison: spans are read again, and what comes of them is compared with what is there."""
+"""The comparison: spans are read again, and what comes of them is compared with what is there.
 
-from collections.abc import Callable, Iterator, Sequence
+Groups: consecutive batches that one job reads again, each partition's spans as one span.
+
+A job has a fixed cost, so small batches are proven together. That is as strict only where it proves
+each of them, so a group is equal only if
+  - each row is made of one record, whose coordinates it bears, however batches are cut;
+  - the rows and dead letters of all its batches are, as multisets, those read again;
+  - each of them lies in the span of its own batch;
+  - each span's counts are those of its rows and letters, or it has a record at every offset.
+Any other group is halved, down to single batches: their proofs name what differs.
+
+The ledger's counts of a batch, compared with those of another place.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.ledger.looks import Looks
+from tidemark.ledger.looks import Looks, Published, PublishedSpan
 from tidemark.member.job import JobExecutor
 from tidemark.model.batch import Attempt, Batch, SpanRead, Stored
 from tidemark.model.incomplete_read import refuse_unread
+from tidemark.model.offsets import TopicPartition
 from tidemark.operations.held import compacted
 from tidemark.operations.region import Region
 from tidemark.postgres.transaction import transaction
@@ -19,13 +33,124 @@ from tidemark.staging.columns import columns_of
 from tidemark.staging.mover import published
 from tidemark.staging.reads import complete_reads
 from tidemark.staging.target import Target
-from tidemark.verify.counts import Spans, miscounted, miscounted_replay
-from tidemark.verify.group import Begun
 from tidemark.verify.multiset import Multisets
-from tidemark.verify.report import BatchProof, Difference
-from tidemark.verify.rows import letters_of, purged_of, refused_of, rows_of
+from tidemark.verify.report import BatchProof, Difference, Kind
+from tidemark.verify.rows import letters_of, purged_of, refused_of, rows_of, upserts_of
 from tidemark.verify.scratch import Again, Scratch
-from tidemark.verify.upserts import upserts_of
+
+RECORDS = 100_000
+"""Records of a group: enough to make a job's fixed cost small, few enough to see progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A batch of which only the counts are compared yet."""
+
+    proof: BatchProof
+    spans: Sequence[PublishedSpan]
+    is_readable: bool
+    """Whether its records can be read again and its rows compared."""
+    is_upsert: bool = False
+    """Whether a later batch may have changed its rows."""
+    is_purged: bool = False
+    """Whether dead letters of it were purged."""
+    replayed: int | None = None
+    """Of a replay, how many dead letters became its rows."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is in no group: its report names something of its own, or its keys decide."""
+        is_odd = self.is_upsert or self.is_purged or self.replayed is not None
+        return is_odd or not self.is_readable or bool(self.proof.wrong)
+
+
+def groups(batches: Iterable[Begun]) -> Iterator[list[Begun]]:
+    """All batches in their order; spans of one partition join without a gap within a group."""
+    group: list[Begun] = []
+    ends: dict[TopicPartition, tuple[str, int]] = {}
+    records = 0
+    for one in batches:
+        records += one.proof.records
+        if group and (records > RECORDS or not _joins(group[-1], one, ends)):
+            yield group
+            group, ends, records = [], {}, one.proof.records
+        group.append(one)
+        ends |= {
+            planned.span.topic_partition: (planned.topic_id, planned.span.end)
+            for planned in one.spans
+        }
+    if group:
+        yield group
+
+
+def joined(spans: Iterable[PublishedSpan]) -> list[PublishedSpan]:
+    """One span for each partition, from first start to last end, with the sums of the counts."""
+    found: dict[TopicPartition, PublishedSpan] = {}
+    for one in spans:
+        before = found.get(one.span.topic_partition)
+        found[one.span.topic_partition] = _longer(before, one) if before else one
+    return list(found.values())
+
+
+def _joins(last: Begun, one: Begun, ends: dict[TopicPartition, tuple[str, int]]) -> bool:
+    if last.is_alone or one.is_alone:
+        return False
+    starts = {
+        planned.span.topic_partition: (planned.topic_id, planned.span.start)
+        for planned in one.spans
+    }
+    return all(ends.get(partition, start) == start for partition, start in starts.items())
+
+
+def _longer(before: PublishedSpan, after: PublishedSpan) -> PublishedSpan:
+    return replace(
+        after,
+        span=replace(after.span, start=before.span.start),
+        records=before.records + after.records,
+        dead_letters=before.dead_letters + after.dead_letters,
+    )
+
+
+Spans = Sequence[PublishedSpan]
+
+
+def counted(published: Published, spans: Spans) -> Iterator[Difference]:
+    """Each contradiction among the ledger's counts; needs no Kafka."""
+    records = sum(one.records for one in spans)
+    letters = sum(one.dead_letters for one in spans) + published.refused
+    who = "its spans counted"
+    yield from difference(published, "records", published.records, records, who)
+    yield from difference(published, "dead letters", published.dead_letters, letters, who)
+
+
+def difference(
+    published: Published, what: str, count: int, found: int, who: str
+) -> Iterator[Difference]:
+    """Nothing, if the ledger's count is what `who` found."""
+    if count != found:
+        text = f"the ledger counted {count} {what}, {who} {found}"
+        yield Difference(Kind.miscounted, "ledger", published.seq, "", text)
+
+
+def miscounted_replay(seq: int, replayed: int, records: int) -> Iterator[Difference]:
+    """Nothing, if as many dead letters are marked as the replay counted."""
+    if replayed != records:
+        text = f"the ledger counted {replayed} replayed dead letters, and {records} are there"
+        yield Difference(Kind.miscounted, "ledger", seq, "", text)
+
+
+def miscounted(spans: Spans, reads: Sequence[SpanRead]) -> Iterator[Difference]:
+    """Each span whose counts, read again, are not the ledger's."""
+    counted = {read.span: (read.records, read.dead_letters) for read in reads}
+    for one in spans:
+        records, letters = counted[one.span]
+        if (records, letters) != (one.records, one.dead_letters):
+            text = (
+                f"the ledger counted {one.records} records and {one.dead_letters} dead letters,"
+                f" Kafka now has {records} and {letters}"
+            )
+            yield Difference(Kind.miscounted, "ledger", None, str(one.span), text)
+
 
 MEMBER = 0
 """Keys the scratch rows; no member of a run has this number."""
