@@ -38,7 +38,7 @@ class Told:
 
     def by(self, member: Member) -> list[Event]:
         """The names of one member's events, in their order."""
-        notes = [one.args for one in list(self._caplog.records) if one.name == member.__name__]
+        notes = [one.args for one in list(self._caplog.records) if one.name == Event.__module__]
         return [
             note[1]
             for note in notes

@@ -4,7 +4,7 @@ import importlib
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from tidemark import __version__
 from tidemark.cli.errors import Commands, exit_codes
@@ -82,7 +82,7 @@ class Tidemark(Commands):
         return name, command_of(name) if name else None, rest
 
 
-def command_of(name: str) -> TyperCommand | TyperGroup:
+def command_of(name: str) -> Any:
     """The command, or the group of commands, of this name; its module is imported now."""
     word = name.replace("-", "_")
     found = getattr(importlib.import_module(f"tidemark.cli.{MODULES.get(name, word)}"), word)

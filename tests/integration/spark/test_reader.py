@@ -287,11 +287,11 @@ def test_a_reader_closed_early_records_nothing(
     monkeypatch.setattr(reader, "BUFFER_BYTES", 1)
     spans = [Span(name, 0, 0, 10_000), Span(name, 1, 0, 10_000)]
     batch = batches.new(spans, {ONLY: batches.spec().schema})
-    reader = read(batches.spec(staging=batch.staging), spans, 0)
-    rows = itertools.accumulate(some.num_rows for some in reader)
+    reading = read(batches.spec(staging=batch.staging), spans, 0)
+    rows = itertools.accumulate(some.num_rows for some in reading)
     assert next(count for count in rows if count > 10_000) < 19_998
-    assert isinstance(reader, Generator)
-    reader.close()
+    assert isinstance(reading, Generator)
+    reading.close()
     assert (batches.reads(batch), batches.dead_letters(batch)) == ([], [])
 
 

@@ -89,7 +89,7 @@ def in_target(desk: Desk) -> list[Row]:
     return desk.sql(f"SELECT kafka_partition, kafka_offset, v FROM {desk.target} ORDER BY 1, 2, 3")
 
 
-def refused(desk: Desk) -> list[tuple[Any, ...]]:
+def refused_letters(desk: Desk) -> list[tuple[Any, ...]]:
     return desk.sql(
         'SELECT partition, "offset", reason, detail, refused_rows FROM tidemark.dead_letters'
         f" WHERE {desk.here} AND refused_rows IS NOT NULL ORDER BY 1, 2"
@@ -102,7 +102,7 @@ def test_refused_rows_are_dead_letters_of_their_batch(desk: Desk) -> None:
     outcome = work(desk, GOOD)
     assert (outcome.rows, outcome.dead_letters, outcome.refused) == (4, 4, 2)
     assert in_target(desk) == [row for row in GOOD if row[2] not in (1, 12)]
-    first, second = refused(desk)
+    first, second = refused_letters(desk)
     assert (first[:3], second[:3]) == ((0, 1, "TARGET_REFUSED"), (1, 2, "TARGET_REFUSED"))
     assert first[3].startswith("constraint the_guard, table public.")
     assert first[3].endswith("(SQLSTATE 23514 CHECK_VIOLATION)")
@@ -127,7 +127,7 @@ def test_a_crash_after_the_search_leaves_nothing(desk: Desk) -> None:
     assert (in_target(desk), desk.dead_letters()) == ([], [])
     with failpoint("publish.commit.sent"):
         assert desk.publish(batch, contribution).result is Result.published
-    assert (len(in_target(desk)), len(refused(desk))) == (5, 1)
+    assert (len(in_target(desk)), len(refused_letters(desk))) == (5, 1)
 
 
 def test_unless_told_a_refused_row_stops_the_run(desk: Desk) -> None:
@@ -175,7 +175,7 @@ def test_a_target_may_refuse_by_any_code(desk: Desk, code: str, becomes_dead_let
     guarded(desk, code)
     if becomes_dead_letter:
         assert work(desk, GOOD).refused == 1
-        [(partition, offset, _, said, _)] = refused(desk)
+        [(partition, offset, _, said, _)] = refused_letters(desk)
         assert (partition, offset) == (0, 1)
     else:
         with pytest.raises(RowRefused) as caught:
@@ -192,7 +192,7 @@ def test_a_server_in_trouble_refuses_no_row(desk: Desk, code: str) -> None:
     guarded(desk, code)
     with pytest.raises(Unreachable):
         work(desk, GOOD)
-    assert (in_target(desk), refused(desk)) == ([], [])
+    assert (in_target(desk), refused_letters(desk)) == ([], [])
 
 
 def test_a_statement_that_fails_for_every_row_refuses_none(desk: Desk) -> None:
@@ -200,14 +200,14 @@ def test_a_statement_that_fails_for_every_row_refuses_none(desk: Desk) -> None:
     desk.sql(f"ALTER TABLE {desk.target} DROP COLUMN v")
     with pytest.raises(Refused):
         work(desk, GOOD)
-    assert refused(desk) == []
+    assert refused_letters(desk) == []
 
 
 def test_a_right_that_is_gone_refuses_no_row(desk: Desk) -> None:
     desk.sql(f"REVOKE INSERT ON {desk.target} FROM CURRENT_USER")
     with pytest.raises(PostgresRightMissing):
         work(desk, GOOD)
-    assert refused(desk) == []
+    assert refused_letters(desk) == []
 
 
 @pytest.mark.parametrize("code", ["45000", "P0002", "42501"])
@@ -227,7 +227,7 @@ def test_a_record_is_either_rows_or_a_dead_letter(desk: Desk) -> None:
     outcome = work(desk, [*GOOD[:1], *three, *GOOD[2:]])
     assert (outcome.rows, outcome.refused) == (5, 1)
     assert in_target(desk) == [*GOOD[:1], *GOOD[2:]]
-    [(*_, kept)] = refused(desk)
+    [(*_, kept)] = refused_letters(desk)
     assert sorted(row["v"] for row in kept) == [1, 3, 99]
     counts = f"SELECT rows_refused, records_refused FROM tidemark.batches WHERE {desk.here}"
     assert desk.sql(counts) == [(3, 1)]
@@ -250,7 +250,7 @@ def test_a_row_may_refer_to_a_later_one(desk: Desk) -> None:
     )
     assert work(desk, GOOD).refused == 2
     assert in_target(desk) == [row for row in GOOD if row[2] not in (10, 11)]
-    assert [letter[:2] for letter in refused(desk)] == [(1, 0), (1, 1)]
+    assert [letter[:2] for letter in refused_letters(desk)] == [(1, 0), (1, 1)]
 
 
 def test_refused_records_count_with_the_other_dead_letters(desk: Desk) -> None:
