@@ -10,10 +10,10 @@ from scripts.markdown_pieces import assigned, filled, spelled, table
 from tidemark.decode import registry
 from tidemark.decode.port import MAX_VALUE_BYTES
 from tidemark.kafka import admin, config
-from tidemark.member import retire, stager
+from tidemark.member import retire, watch
 from tidemark.model import membership, table_name
 from tidemark.postgres import parameters, session, transaction
-from tidemark.settings import connections, fields
+from tidemark.settings import connections, field_types, fields
 from tidemark.settings.decode import Metadata
 from tidemark.settings.errors import ALLOWED
 from tidemark.spark import cluster
@@ -76,7 +76,7 @@ def _types() -> str:
     limits = filled(
         f"""An array of structs, like every other nesting that Postgres has no type for, becomes
         `jsonb`. A record's value has at most {MAX_VALUE_BYTES >> 20} MiB. Field names have at most
-        {table_name.NAME_BYTES} bytes and do not begin with `{fields.RESERVED_PREFIX}`."""
+        {table_name.NAME_BYTES} bytes and do not begin with `{field_types.RESERVED_PREFIX}`."""
     )
     return f"""\
 ## Types of fields
@@ -283,7 +283,7 @@ def _timeouts() -> str:
         ),
         ("a question to Kafka", _seconds(admin.SECONDS)),
         ("Kafka misses a killed driver", "`kafka.session_timeout_seconds`"),
-        ("a driver looks whether it is fenced, every", _seconds(stager.WATCH_SECONDS)),
+        ("a driver looks whether it is fenced, every", _seconds(watch.WATCH_SECONDS)),
         (
             "a read without progress fails, and a batch that nobody works on",
             "`no_progress_seconds`",

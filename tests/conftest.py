@@ -27,7 +27,7 @@ from tests.support.topics import create_topic
 from tidemark.local.airflow import Airflow
 from tidemark.local.postgres import Postgres
 from tidemark.local.stack import KAFKA, SPARK, LocalStack
-from tidemark.spark.session import OPTIONS, with_archive
+from tidemark.spark.archive import OPTIONS, with_archive
 
 PROJECT = Path(__file__).resolve().parent.parent
 OLD_POSTGRES = Path("/usr/lib/postgresql/15/bin")

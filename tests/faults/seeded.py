@@ -21,7 +21,7 @@ from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.migrate import migrate
 from tidemark.ledger.settling import Settling
 from tidemark.member.drain import Drain
-from tidemark.member.job import MemberRun
+from tidemark.member.member_run import MemberRun
 from tidemark.member.publisher import Publisher
 from tidemark.model import plan as model_plan
 from tidemark.model.batch import Batch, Tally

@@ -23,7 +23,7 @@ from tidemark.kafka.group import Group
 from tidemark.local.broker import Broker
 from tidemark.local.folder import Folder
 from tidemark.local.stack import LocalStack
-from tidemark.member import stall
+from tidemark.member import outage, stall
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
 
@@ -70,7 +70,7 @@ def hasten(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "SECONDS", 1)
     monkeypatch.setattr(stall, "FOREIGN_SECONDS", 0.5)
     monkeypatch.setattr(stall, "JUDGE_PAUSE", 0.2)
-    monkeypatch.setattr(stall, "PAUSE_SECONDS", 0.2)
+    monkeypatch.setattr(outage, "PAUSE_SECONDS", 0.2)
 
 
 def ask_round_and_round(bootstrap: str, group_id: str, away: Event) -> None:

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from tidemark.ledger.timeline import PastReset, TimedBatch
+from tidemark.ledger.past import PastReset, TimedBatch
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import Run
 from tidemark.page.lags import NAMED, POINTS, LagHistory, Past, lag_history

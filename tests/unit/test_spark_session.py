@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.spark import session
+from tidemark.spark import archive, session
 from tidemark.spark.errors import SparkNotStarted
 from tidemark.spark.session import QUICK, context
 
-NAMES = (session.OPTIONS, "PYSPARK_PYTHON", "SPARK_LAUNCHER_OPTS")
+NAMES = (archive.OPTIONS, "PYSPARK_PYTHON", "SPARK_LAUNCHER_OPTS")
 """Variables that a start sets."""
 
 
@@ -33,7 +33,7 @@ def options(*, for_rows: bool = False) -> str:
     with pytest.raises(SparkNotStarted) as caught:
         context("test", for_rows=for_rows)
     assert caught.value.cause == "not here"
-    return os.environ[session.OPTIONS]
+    return os.environ[archive.OPTIONS]
 
 
 @pytest.mark.parametrize(("for_rows", "expected"), [(True, ""), (False, QUICK)])
@@ -43,18 +43,18 @@ def test_only_a_jvm_that_no_row_passes_through_compiles_less(for_rows: bool, exp
 
 @pytest.mark.parametrize("given", ["-Xmx512m", "-Xshare:off"])
 def test_options_that_are_set_stand(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
-    monkeypatch.setenv(session.OPTIONS, given)
+    monkeypatch.setenv(archive.OPTIONS, given)
     assert options().startswith(given)
 
 
 def test_an_archive_is_used_if_it_is_there_and_no_other_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made = session.archive()
+    made = archive.archive()
     made.parent.mkdir(parents=True)
     made.touch()
     first = options()
     assert first.startswith(f'{QUICK} "-XX:SharedArchiveFile={made}"')
     assert options() == first
-    monkeypatch.setenv(session.OPTIONS, "-Xshare:off")
+    monkeypatch.setenv(archive.OPTIONS, "-Xshare:off")
     assert options() == "-Xshare:off"

@@ -29,9 +29,9 @@ from tidemark.airflow.dag import RegionLink
 from tidemark.airflow.errors import DeployModeIsCluster, SecretAmongArguments, SubmitNotPrepared
 from tidemark.airflow.results import as_airflow_failure, keep_code, names_by_exit_code
 from tidemark.settings.pipeline import Pipeline
+from tidemark.spark.archive import OPTIONS, with_archive
 from tidemark.spark.cluster import SECRET
 from tidemark.spark.errors import JvmEnded
-from tidemark.spark.session import OPTIONS, with_archive
 from tidemark.tracing.traced import for_child
 
 if TYPE_CHECKING:

@@ -47,9 +47,9 @@ from tidemark.errors import InvalidSettings
 from tidemark.kafka.errors import KafkaTopicMissing
 from tidemark.model.plain import amount
 from tidemark.model.upsert import Upsert
+from tidemark.settings.fault_words import words
 from tidemark.settings.pipeline import MATCHES, Pipeline
 from tidemark.settings.sections import TransformKind
-from tidemark.settings.yaml_file import words
 
 _OPTIONS = {"region": "NAME", "kafka.topics": "--topic", "kafka.connection": "--kafka",
             "target.table": "--table", "target.connection": "--warehouse",

@@ -19,7 +19,7 @@ from tidemark.cli.faults import KeyNoColumn
 from tidemark.cli.output import inert
 from tidemark.model.upsert import Upsert
 from tidemark.settings.decode import DecodeSettings, Envelope, Metadata
-from tidemark.settings.fields import Array, Decimal, FieldType, Struct, parse_type
+from tidemark.settings.field_types import Array, Decimal, FieldType, Struct, parse_type
 from tidemark.settings.format import Format
 from tidemark.settings.sections import TransformKind
 from tidemark.spark.specs import columns_given

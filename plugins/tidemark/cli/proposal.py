@@ -35,7 +35,8 @@ from tidemark.decode.port import Decoding, Refusal
 from tidemark.decode.registry import registry_config, registry_of
 from tidemark.errors import InvalidSettings, SchemaMismatch
 from tidemark.settings.decode import Envelope
-from tidemark.settings.fields import arrow_schema, check_names
+from tidemark.settings.field_types import check_names
+from tidemark.settings.fields import arrow_schema
 from tidemark.settings.format import Format, Framing
 from tidemark.staging.columns import columns_of
 

@@ -25,7 +25,7 @@ from tidemark.decode.framing import SchemaId, message_path, unframed
 from tidemark.decode.newest import Fields, of_avro, of_protobuf, unions_of_avro
 from tidemark.decode.port import Decoding, Refusal
 from tidemark.decode.registry import Written, flattened, registry_of
-from tidemark.settings.fields import parse_type
+from tidemark.settings.field_types import parse_type
 from tidemark.settings.format import Format
 
 NOTHING, MIXED = "only nulls", "values of several kinds"

@@ -23,7 +23,7 @@ from tidemark.local.errors import ServiceNotReady
 from tidemark.local.folder import Folder
 from tidemark.local.jars import kafka_jars
 from tidemark.local.watch import Watch
-from tidemark.spark.session import is_current, keep
+from tidemark.spark.archive import is_current, keep
 
 HEAP = ("-Xms256m", "-Xmx512m")
 MACHINE = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 from tidemark.errors import DataLost, Fenced, TidemarkError
 from tidemark.kafka.member import Partitions
-from tidemark.member.job import MemberRun
+from tidemark.member.member_run import MemberRun
 from tidemark.member.publisher import Publisher, Turn, may_plan
-from tidemark.member.stager import Display, watched
 from tidemark.member.stall import KafkaFacts, StallDetector
+from tidemark.member.watch import Display, watched
 from tidemark.member.work import Otherwise, Work, next_step, own_work
 from tidemark.model.batch import Batch
 from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS

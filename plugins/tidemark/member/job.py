@@ -11,14 +11,9 @@ from typing import Protocol
 import pyarrow as pa
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.errors import TidemarkError
-from tidemark.kafka.facts import Broker
-from tidemark.kafka.group import Group
-from tidemark.kafka.member import Member
 from tidemark.ledger.actions import Order, write_action
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.settling import Settling
-from tidemark.member.errors import MemberFenced
 from tidemark.model.batch import Executor
 from tidemark.postgres.transaction import transaction
 from tidemark.settings.pipeline import Pipeline
@@ -132,44 +127,3 @@ def needed_of(pipeline: Pipeline, name: str) -> frozenset[str]:
     """Columns that a target must have for the output topic, if its rows are sent there."""
     output = pipeline.output
     return frozenset(output.key if output and name == pipeline.sent_target else ())
-
-
-@dataclass(frozen=True, slots=True)
-class MemberRun:
-    """A registered member of a run under its epoch."""
-
-    pipeline: Pipeline
-    epoch: int
-    number: int
-    """The member's number in the ledger: it keys what the member stages."""
-    topics: Sequence[str]
-    """The run's topics, as its target offsets name them."""
-    in_flight: int
-    """Unpublished batches that the run may have."""
-    ledger: Ledger
-    broker: Broker
-    group: Group
-    member: Member
-    is_expected: bool
-    """Whether there is a partition for each member of the run."""
-    executor_of: "Callable[[], JobExecutor]"
-    """Starts the executor."""
-    writer: str | None = None
-    """The role of its tasks, where that is not the member's own."""
-
-    @property
-    def region(self) -> str:
-        """The region's name."""
-        return self.pipeline.region
-
-    def is_fenced(self) -> bool:
-        """Whether the ledger holds another epoch; unknown is no."""
-        try:
-            return self.ledger.epoch(self.region) != self.epoch
-        except TidemarkError as error:
-            log.warning("epoch unknown: %s", error)
-            return False
-
-    def fenced(self) -> MemberFenced:
-        """The error of a member whose epoch has passed."""
-        return MemberFenced(region=self.region, epoch=self.epoch)

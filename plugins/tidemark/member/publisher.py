@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidemark.errors import MirrorFailed, OutputTooLarge, Unreachable
 from tidemark.ledger.sending import unsent
-from tidemark.member.job import MemberRun
+from tidemark.member.member_run import MemberRun
 from tidemark.member.retire import retire
 from tidemark.member.stall import Patience, StallDetector
 from tidemark.member.work import InHand

@@ -8,14 +8,15 @@ The watch beside a member at work: a job that is for nothing is ended.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from threading import Event, Lock, RLock, Thread
+from threading import Lock
 
 from tidemark import failpoints
 from tidemark.errors import JobFailed, TidemarkError
 from tidemark.kafka.member import Member
-from tidemark.member.job import JobExecutor, MemberRun, start_job
+from tidemark.member.job import JobExecutor, start_job
+from tidemark.member.member_run import MemberRun
 from tidemark.model.batch import Attempt, Batch, Contribution, SpanRead
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.offsets import Span, TopicPartition, in_ranges
@@ -128,69 +129,3 @@ class Stager:
         refuse_unread(batch, spans, reads, self._run.pipeline.transform)
         failpoints.hit("drain.staged")
         return reads
-
-
-class Display:
-    """Tells the ledger what a member does and what it is assigned, when either changes."""
-
-    def __init__(self, run: MemberRun) -> None:
-        self._run = run
-        self._state = "subscribed"
-        self._shown: tuple[object, ...] = ()
-        self._at_it = RLock()
-
-    def show(self, state: str, drain_ms: int | None = None) -> None:
-        """Show a state, with the time that the last drain took where it is known."""
-        with self._at_it:
-            self._state = state
-            try:
-                self._write(state, drain_ms)
-            except TidemarkError as error:
-                log.warning("member's state not shown: %s", error)
-
-    def refresh(self) -> None:
-        """Show the assignment beside the state as it is; from any thread."""
-        with self._at_it:
-            self.show(self._state)
-
-    def _write(self, state: str, drain_ms: int | None) -> None:
-        assigned = sorted(map(str, self._run.member.assigned()))
-        shown = (state, assigned, drain_ms)
-        if shown != self._shown:
-            self._run.ledger.show_member(self._run.number, state, assigned, drain_ms)
-            self._shown = shown
-
-
-WATCH_SECONDS = 3.0
-
-
-@contextmanager
-def watched(
-    run: MemberRun, display: Display, stager: "Callable[[], Stager | None]"
-) -> Iterator[None]:
-    """Inside, epoch and assignment are looked at every few seconds, in a thread of their own."""
-    done = Event()
-    watch = Thread(
-        target=_watch, args=(done, run, display, stager), name="epoch-watch", daemon=True
-    )
-    watch.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watch.join()
-
-
-def _watch(
-    done: Event, run: MemberRun, display: Display, stager: "Callable[[], Stager | None]"
-) -> None:
-    while not done.wait(WATCH_SECONDS):
-        display.refresh()
-        at_work = stager()
-        if run.is_fenced():
-            display.show("reset pending")
-            if at_work:
-                at_work.executor.cancel()
-            return
-        if at_work:
-            at_work.active_read.interrupt_if_reassigned()

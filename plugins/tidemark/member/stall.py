@@ -17,11 +17,14 @@ from tidemark.errors import Unreachable
 from tidemark.kafka.description import Holder
 from tidemark.ledger.reader import Progress
 from tidemark.member.errors import RunStalled
-from tidemark.member.job import MemberRun
+from tidemark.member.member_run import MemberRun
+from tidemark.member.outage import Outage, waited_out
 from tidemark.model.batch import Batch
 from tidemark.model.facts import Facts, check_topic_ids
 from tidemark.model.offsets import Span
 from tidemark.postgres.transaction import TIMEOUTS_MS
+
+T = TypeVar("T")
 
 
 class Patience:
@@ -61,58 +64,6 @@ class Patience:
 
 
 log = logging.getLogger(__name__)
-
-PAUSE_SECONDS = 1.0
-"""Between two rounds; a round that times out takes longer by itself."""
-
-T = TypeVar("T")
-
-
-class Outage:
-    """Since when nobody has answered, and for how long that is borne."""
-
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._seconds = seconds
-        self._clock = clock
-        self._since: float | None = None
-
-    def bear(self, error: Unreachable) -> None:
-        """One more round without an answer; it stands in the log.
-
-        Raises:
-            Unreachable: the error, once there was no answer for longer than the bound.
-        """
-        now = self._clock()
-        self._since = now if self._since is None else self._since
-        away = now - self._since
-        if away > self._seconds:
-            raise error
-        log.warning(
-            "OUTAGE: no answer for %.0f s, trying for up to %g s: %s", away, self._seconds, error
-        )
-
-    def end(self) -> bool:
-        """There was an answer; whether there was none before."""
-        was_away = self._since is not None
-        self._since = None
-        return was_away
-
-
-def waited_out(
-    ask: Callable[[], T], outage: Outage, each_round: Callable[[], None] = lambda: None
-) -> T:
-    """What `ask` returns as soon as it is answered.
-
-    Raises:
-        Unreachable: it was not for longer than the outage may take.
-    """
-    while True:
-        try:
-            return ask()
-        except Unreachable as error:
-            outage.bear(error)
-        each_round()
-        time.sleep(PAUSE_SECONDS)
 
 
 FOREIGN_SECONDS = 15.0

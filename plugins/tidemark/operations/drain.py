@@ -10,7 +10,7 @@ from tidemark.kafka.description import client_id_of, static_name
 from tidemark.kafka.locate import located
 from tidemark.kafka.member import Member
 from tidemark.member.drain import Drain, Drained
-from tidemark.member.job import MemberRun
+from tidemark.member.member_run import MemberRun
 from tidemark.model.state import Run
 from tidemark.operations.errors import RunNotOpen
 from tidemark.operations.region import Connections, Region, region_of

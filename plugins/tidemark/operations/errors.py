@@ -21,7 +21,7 @@ from tidemark.errors import (
 )
 from tidemark.model.offsets import Offsets, TopicPartition, told
 from tidemark.model.output import Topics
-from tidemark.settings.yaml_file import did_you_mean
+from tidemark.settings.fault_words import did_you_mean
 
 
 class ConnectionUnreachable(Unreachable):

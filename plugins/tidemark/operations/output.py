@@ -3,16 +3,14 @@
 Rows for an output topic as Avro: by the target's columns, under a registered schema.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
-from tidemark.decode.registry import registry_config, registry_of
-from tidemark.encode.avro_rows import AvroRows
 from tidemark.kafka.output_topic import OutputTopics
 from tidemark.ledger import sending
 from tidemark.ledger.sending import sent_letters
@@ -31,10 +29,11 @@ from tidemark.settings.connections import Connection
 from tidemark.settings.fingerprint import of_sending
 from tidemark.settings.output import OutputSettings
 from tidemark.settings.pipeline import Pipeline
-from tidemark.staging.catalog import find_columns
-from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.output_rows import KeptRows, OutputRows, TargetRows, records_of, try_rows
 from tidemark.staging.target import Target
+
+if TYPE_CHECKING:
+    from tidemark.operations.output_avro import AvroOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +164,8 @@ def output_of(
         return None
     rows, avro = _rows_of(pipeline, settings), None
     if rows and settings.topic and settings.registry:  # Arrow comes with the registry's client
+        from tidemark.operations.output_avro import avro_output
+
         avro = avro_output(connections[settings.registry], settings.topic, rows.target)
     log = OutputTopics(kafka, topics.names)
     sends, parts = of_sending(pipeline), pipeline.sent_parts
@@ -178,44 +179,3 @@ def _rows_of(pipeline: Pipeline, settings: OutputSettings) -> OutputRows | None:
     one = pipeline.all_targets[name]
     target = Target.parse(one.table, name)
     return KeptRows(target) if one.upsert else TargetRows(target, settings.key)
-
-
-def avro_output(registry: Connection, topic: str, target: Target) -> "AvroOutput":
-    """What encodes the target's rows, by the registry of this connection.
-
-    Raises:
-        InvalidSettings: the connection can't be used.
-    """
-    return AvroOutput(registry_config(registry), topic, target)
-
-
-@dataclass(frozen=True, slots=True)
-class AvroOutput:
-    """A topic whose values are Avro; keys stay JSON."""
-
-    registry: Mapping[str, Any]
-    """The client's configuration."""
-    topic: str
-    target: Target
-
-    def prepared(self, cursor: Cursor) -> tuple[AvroRows, int] | None:
-        """How rows are written, and the id of their schema; None: the table is not there yet.
-
-        Raises:
-            Refused: a column has no place in a schema, or the registry does not take it.
-            Unreachable: the registry does not answer.
-        """
-        columns = find_columns(cursor, self.target.schema, self.target.table)
-        if not columns:
-            return None
-        rows = AvroRows.of([(c.name, c.type_name) for c in columns if c.name != BATCH_SEQ])
-        return rows, registry_of(self.registry).register(f"{self.topic}-value", rows.text)
-
-    def encoded(self, cursor: Cursor, records: Iterable[OutputRecord]) -> Iterator[OutputRecord]:
-        """The records with values in Avro; those without one stay so. Raises as `prepared`."""
-        found = self.prepared(cursor)
-        for record in records:
-            if found and record.value is not None:
-                rows, schema_id = found
-                record = replace(record, value=rows.encoded(schema_id, record.value))
-            yield record

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 from tidemark.errors import Fenced, TidemarkError, Unreachable
 from tidemark.ledger.looks import Counted, Looks
+from tidemark.member.outage import Outage, waited_out
 from tidemark.member.retire import green, prune, retire
-from tidemark.member.stall import Outage, waited_out
 from tidemark.model.plan import Bounds
 from tidemark.operations.dead_letters import purge_old
 from tidemark.operations.drain import ExecutorOf, drain_run

@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from tidemark import __version__
-from tidemark.ledger.timeline import ShownLetter
+from tidemark.ledger.past import ShownLetter
 from tidemark.model.plain import amount, plain
 
 _FRAMED = 5

@@ -9,7 +9,8 @@ from sqlalchemy import event
 
 from tidemark.errors import TidemarkError
 from tidemark.ledger.ledger import Ledger
-from tidemark.ledger.timeline import Standing, Timeline
+from tidemark.ledger.past import Standing
+from tidemark.ledger.timeline import Timeline
 from tidemark.model.offsets import Offsets
 from tidemark.operations.region import ledger_of
 from tidemark.page.question import Given, connection

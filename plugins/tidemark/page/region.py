@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 
 from tidemark.errors import TidemarkError
 from tidemark.ledger.looks import Action, Looks
-from tidemark.ledger.timeline import (
+from tidemark.ledger.past import (
     Driver,
     PastReset,
     ReasonCount,
@@ -23,8 +23,8 @@ from tidemark.ledger.timeline import (
     ShownLetter,
     Standing,
     TimedBatch,
-    Timeline,
 )
+from tidemark.ledger.timeline import Timeline
 from tidemark.model.plain import amount
 from tidemark.model.state import RegionState, Run
 from tidemark.operations.region import ledger_of

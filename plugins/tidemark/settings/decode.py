@@ -8,7 +8,7 @@ from pydantic import AfterValidator, model_validator
 
 from tidemark.model.facts import is_pattern
 from tidemark.settings.errors import ColumnAddedTwice
-from tidemark.settings.fields import check_names
+from tidemark.settings.field_types import check_names
 from tidemark.settings.format import FormatSettings, OnNewField
 
 KEY_PREFIX = "key_"

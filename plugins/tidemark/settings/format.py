@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from tidemark.settings.errors import FormatNotRegistered
-from tidemark.settings.fields import check_names, parse_type
+from tidemark.settings.field_types import check_names, parse_type
 from tidemark.settings.sections import CARRIED, CONNECTION, Strict
 
 

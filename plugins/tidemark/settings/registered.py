@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from tidemark.errors import InvalidSettings
 from tidemark.settings.decode import refuse_twice
 from tidemark.settings.errors import RegisteredColumnsUnfit
-from tidemark.settings.fields import check_names
+from tidemark.settings.field_types import check_names
 from tidemark.settings.format import FormatSettings
 from tidemark.settings.pipeline import Pipeline
 

@@ -23,7 +23,6 @@ from tidemark.model.offsets import LogPosition, Span, TopicPartition
 from tidemark.spark.postgres import connected, postgres_errors
 from tidemark.spark.record_decoder import RecordDecoder
 from tidemark.spark.records import blocks, decode_block, parted, row_schema
-from tidemark.spark.stored import read_stored
 from tidemark.staging.copy import copy_dead_letters
 from tidemark.staging.reads import record_reads
 
@@ -206,6 +205,8 @@ def read(
 
 def _records(spec: ReadSpec, spans: Sequence[Span]) -> Iterable[list[Message]]:
     if spec.stored:
+        from tidemark.spark.stored import read_stored  # the ledger's ORM: for replays alone
+
         return read_stored(spec.postgres, spec.kafka, spec.stored, spans)
     return read_spans(
         spec.kafka,

@@ -28,7 +28,7 @@ from tidemark.decode.port import (
 from tidemark.errors import TidemarkError
 from tidemark.kafka.headers import HeadersOf
 from tidemark.settings.decode import KEY_PREFIX
-from tidemark.settings.fields import check_names
+from tidemark.settings.field_types import check_names
 from tidemark.settings.format import Format, Framing
 from tidemark.spark.cause import cause
 from tidemark.spark.errors import (

@@ -14,7 +14,7 @@ from tests.support.world import World, everything
 
 from tidemark.errors import Fenced, TargetRefused
 from tidemark.member import drain as drain_module
-from tidemark.member import stager as watch_module
+from tidemark.member import watch as watch_module
 from tidemark.member.drain import Drained
 from tidemark.member.publisher import Publisher
 from tidemark.model.batch import Batch

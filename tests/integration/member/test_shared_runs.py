@@ -19,7 +19,7 @@ from tests.support.world import World, everything, fail
 from tidemark.errors import Fenced, JobFailed
 from tidemark.ledger.errors import EpochHasPassed
 from tidemark.member import drain as drain_module
-from tidemark.member import stager as watch_module
+from tidemark.member import watch as watch_module
 from tidemark.member.errors import MemberFenced, RunStalled
 from tidemark.member.job import movers_of
 from tidemark.member.retire import retire

@@ -21,7 +21,7 @@ from tidemark.kafka import group as group_module
 from tidemark.kafka import member as member_module
 from tidemark.kafka.member import Member
 from tidemark.member import publisher as publisher_module
-from tidemark.member import stager as watch_module
+from tidemark.member import watch as watch_module
 from tidemark.member.errors import MemberFenced
 from tidemark.model.batch import Batch
 from tidemark.model.errors import SpansNotReadToTheEnd

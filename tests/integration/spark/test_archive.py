@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tidemark.local.daemon import java
+from tidemark.spark.archive import OPTIONS, SILENT, archive, try_archive, with_archive
 from tidemark.spark.errors import SparkArchiveRefused
-from tidemark.spark.session import OPTIONS, SILENT, archive, try_archive, with_archive
 
 pytestmark = pytest.mark.spark
 
