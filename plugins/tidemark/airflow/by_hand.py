@@ -1,6 +1,6 @@
 """Factories of the DAGs that a person starts by hand: a reset, a replay.
 
-Replays by hand: the command line in a child of the task, for a replay needs Spark.
+A replay needs Spark, so its task runs the command line in a child process.
 """
 
 import json

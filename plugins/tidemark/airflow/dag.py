@@ -1,11 +1,4 @@
-"""What all DAGs of a pipeline have in common: their form, their tags, how a step is tried.
-
-Docs: what Airflow's pages say about a pipeline, from its file.
-
-Forms: what a person may say when starting a run or a reset by hand.
-
-The link from a task to its region's page.
-"""
+"""What all DAGs of a pipeline share: their form, docs, tags, links and how a step is tried."""
 
 from collections.abc import Mapping
 from datetime import timedelta

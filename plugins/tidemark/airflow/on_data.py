@@ -1,9 +1,8 @@
 """A schedule by the records themselves: a doorbell on the topics, and a cron line as the floor.
 
-A doorbell: rings for a run when records wait, and leaves all decisions to that run.
-
-What it says may be late, doubled or lost: a run reads the ledger, and a cron line is the floor.
-It asks for offsets alone. It joins no group, so nobody's place in a group moves.
+The doorbell rings for a run when records wait, and leaves all decisions to that run. What it says
+may be late, doubled or lost: a run reads the ledger, and the cron line is the floor. It asks for
+offsets alone. It joins no group, so nobody's place in a group moves.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """DrainOperator: one member of a run, started through spark-submit.
 
-Lineage told to OpenLineage, through Airflow's provider; nothing without it.
+Its lineage is told to OpenLineage, through Airflow's provider; nothing is told without it.
 """
 
 import logging

@@ -1,6 +1,6 @@
-"""Results: what a task has done, in short lines for its log and in JSON's own types for XCom.
+"""What a task has done, in short lines for its log and in JSON's own types for XCom.
 
-Failures: which errors Airflow may retry.
+And how it failed: which errors Airflow may retry.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """Tasks: open, close, reset, verdict, as Airflow runs them; only a running one imports clients.
 
-Events: what is told of a target to the DAGs that are scheduled on it.
+Each target's asset event says what the run published, to the DAGs that are scheduled on it.
 """
 
 import logging

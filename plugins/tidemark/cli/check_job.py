@@ -1,6 +1,6 @@
-"""The job's part of `tidemark check`: decode, transform, and whether its output fits.
+"""What `tidemark check` says of the job and the region.
 
-The region's part of `tidemark check`: whether it could open now.
+Decode, transform, and whether the job's output fits; and whether the region could open now.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping

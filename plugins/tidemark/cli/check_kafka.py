@@ -1,9 +1,4 @@
-"""Kafka's part of `tidemark check`.
-
-The output topic's part of `tidemark check`.
-
-Encryption's part of `tidemark check`: what crosses a network must be unreadable to others.
-"""
+"""What `tidemark check` says of Kafka, the output topic and what crosses networks in plaintext."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

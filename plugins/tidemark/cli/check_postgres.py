@@ -1,7 +1,4 @@
-"""Postgres' part of `tidemark check`.
-
-The target's part of `tidemark check`.
-"""
+"""What `tidemark check` says of Postgres and the target."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

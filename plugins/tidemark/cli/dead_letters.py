@@ -1,7 +1,4 @@
-"""`tidemark dead-letters`: records that could not become rows.
-
-The purge of `tidemark dead-letters`: what it removes, or would.
-"""
+"""`tidemark dead-letters`: records that could not become rows, listed, exported or purged."""
 
 import json
 import re

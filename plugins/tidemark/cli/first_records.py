@@ -1,6 +1,6 @@
 """The first records that Kafka holds, through decode and transform, as `tidemark preview` shows.
 
-A schema to paste, from the first records that Kafka holds: for `schema: infer`.
+For `schema: infer` they become a schema to paste.
 """
 
 from collections.abc import Iterator, Sequence

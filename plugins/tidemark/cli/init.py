@@ -1,8 +1,6 @@
 """`tidemark init`: a pipeline of one's own, from the records that a topic holds.
 
-What `tidemark init` says: what it saw, what it wrote, how to go on.
-
-New files: what `tidemark init` writes for a pipeline, all of it or nothing.
+It says what it saw, what it wrote and how to go on. Files are written all or none.
 """
 
 import os

@@ -1,7 +1,4 @@
-"""New pipeline: the files that `tidemark init` writes.
-
-New texts: names and types that a topic chose, as YAML, Python and SQL spell them.
-"""
+"""The files that `tidemark init` writes; names and types as YAML, Python and SQL spell them."""
 
 import json
 import re

@@ -1,9 +1,4 @@
-"""`tidemark offsets`: a region's merged checkpoint, for other tools.
-
-`tidemark import-offsets`: a new region begins where an exported checkpoint ends.
-
-`tidemark checkpoints`: what a region has published.
-"""
+"""`tidemark checkpoints`, `offsets` and `import-offsets`: what is published, for other tools."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

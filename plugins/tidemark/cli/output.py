@@ -1,6 +1,6 @@
 """How results are printed: tables for people, pure JSON for programs, nothing that bites.
 
-Progress on stderr, where a person looks; nothing where a file does.
+Progress goes to stderr, where a person looks; nothing of it where stderr is a file.
 """
 
 import inspect

@@ -1,7 +1,4 @@
-"""Proposal: how records like the first ones of a topic may be decoded.
-
-Seen fields: what the first values of a topic tell of their fields, and what they leave open.
-"""
+"""How records like the first ones of a topic may be decoded: a format, fields and their types."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,9 +1,4 @@
-"""`tidemark region list` and `actions`: which regions there are, and what was done to them.
-
-`tidemark region rename` and `drop`: another name for a region, and its end.
-
-`tidemark region move`: a region follows its pipeline file to another group or table name.
-"""
+"""`tidemark region`: list regions and what was done to them; rename, move and drop them."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""`tidemark reset`: restore a merged checkpoint, or say what that would do.
-
-A reset as a person reads it: what it changes, and where each partition goes.
-"""
+"""`tidemark reset`: restore a merged checkpoint, or say what that would do."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated

@@ -1,7 +1,4 @@
-"""`tidemark run`: the same run as in Airflow, without Airflow.
-
-Following a run: the bar of `tidemark run` shows how far the ledger is.
-"""
+"""`tidemark run`: the same run as in Airflow, without Airflow; a bar shows how far it is."""
 
 import logging
 import sys

@@ -1,6 +1,6 @@
 """`tidemark status`: where regions stand in the ledger, in Kafka and in the target.
 
-`tidemark status --watch`: where regions stand, again and again, until Ctrl-C.
+With --watch it shows them again and again, until Ctrl-C.
 """
 
 import sys

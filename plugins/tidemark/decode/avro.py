@@ -4,11 +4,10 @@ What becomes of a value is what reading it by itself makes of it. Many of one sc
 together, column by column, where that is the same. Schemas come from the registry, once for each
 process.
 
-A writer's schema of Avro, with what its specification lets readers ignore left out.
-
-Writers' libraries register logical types that their own rules forbid (Oracle's NUMBER has 64 digits
-of which 127 are behind the point), and defaults of another type. To a reader of the
-writer's own bytes neither means anything, so neither may make a schema unreadable.
+Of a writer's schema is left out what Avro's specification lets readers ignore. Writers' libraries
+register logical types that their own rules forbid (Oracle's NUMBER has 64 digits of which 127 are
+behind the point), and defaults of another type. To a reader of the writer's own bytes neither means
+anything, so neither may make a schema unreadable.
 """
 
 import json

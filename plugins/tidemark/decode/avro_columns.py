@@ -4,10 +4,9 @@ It may give up on any value, and then `Readers` reads that one; what it does giv
 `Readers` would, which property tests show. Schemas with other fields than plain and nullable ones
 have no such way.
 
-A cursor: where each of many values stands, moved in all of them at once.
-
-A row that does not read plainly loses its trust, and whatever is read of it after that means
-nothing. No read leaves the data: a row stands at its end at most, and the data are padded.
+A cursor stands in each of the values, and all move at once. A row that does not read plainly loses
+its trust, and whatever is read of it after that means nothing. No read leaves the data: a row
+stands at its end at most, and the data are padded.
 """
 
 from collections.abc import Callable, Mapping, Sequence

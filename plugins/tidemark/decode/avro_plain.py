@@ -1,13 +1,9 @@
-"""Reading Avro's types without parts: numbers, texts, bytes, enums, and what they stand for.
+"""Avro's types without parts, read strictly: numbers, texts, bytes, enums, and what they stand for.
 
-Which declared types a plain Avro type is read into, and how a value becomes one.
-
-Avro's bytes, read strictly: nothing beyond the value's end, nothing that no writer writes.
-
-Each function is given the value and a place in it, and returns what stands there and the place
-after it. An IndexError or a struct.error says that the value ends too early. Libraries are more
-lenient: fastavro takes negative indices of unions and enums, any byte for a boolean and numbers of
-any length, and ends the process on deep recursion.
+Each function that reads is given the value and a place in it, and returns what stands there and the
+place after it. An IndexError or a struct.error says that the value ends too early. Libraries are
+more lenient: fastavro takes negative indices of unions and enums, any byte for a boolean and
+numbers of any length, and ends the process on deep recursion.
 """
 
 from collections.abc import Callable

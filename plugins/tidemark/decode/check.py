@@ -4,10 +4,8 @@ A value that passes is one strict JSON object and nothing else, of bounded size 
 UTF-8, its declared fields of the declared kinds and ranges. Joined with others that passed it
 can therefore neither swallow a neighbour nor be swallowed.
 
-Decimals: whether a JSON number or text is exactly a decimal(p,s).
-
-Arrow's reader must see no other: it lets values of too many digits overflow into wrong ones
-without an error. So each is checked in exact arithmetic before.
+Arrow's reader must see no number that is not exactly a decimal(p,s): it lets values of too many
+digits overflow into wrong ones without an error. So each is checked in exact arithmetic before.
 """
 
 import re

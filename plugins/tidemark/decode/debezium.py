@@ -3,10 +3,9 @@
 An event holds the row before and after the change, and what the change is: `c`reate, `r`ead (of a
 snapshot), `u`pdate, `d`elete. With its schema inside, all this is the event's `payload`.
 
-Unavailable: the placeholder that Debezium writes for a value that its source did not send.
-
-Postgres does not send a large value that an update leaves as it is, nor Oracle a large object. The
-placeholder takes the form that the column's type allows; here it is found in each of them.
+Debezium writes a placeholder for a value that its source did not send: Postgres does not send a
+large value that an update leaves as it is, nor Oracle a large object. The placeholder takes the
+form that the column's type allows; here it is found in each of them.
 """
 
 from base64 import b64encode, urlsafe_b64encode

@@ -1,12 +1,7 @@
 """Framing: the id of the writer's schema in front of a value, as registry clients write it.
 
-Schema ids in headers, as newer serializers write them: put in front, values are as ever.
-
-A record whose headers name two schemas is refused: clients differ in which of them they take.
-
-Some of the values for a decoder: those that were refused before keep their places.
-
-FramedDecoder: values with the id of a schema in front, for a decoder that needs no schema.
+Newer serializers write the id into a header: it is put in front, and values are as ever. A record
+whose headers name two schemas is refused: clients differ in which of them they take.
 """
 
 from collections import Counter

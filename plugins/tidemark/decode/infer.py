@@ -1,13 +1,9 @@
-"""Infer: from the first values of a topic to fields that a person may declare.
+"""From the first values of a topic to fields that a person may declare.
 
-JSON tells its fields by its values, Avro and Protobuf by the schema of the last one read.
-
-Inferred: the declared type that holds all values of a field that were seen, as JSON has them.
-
-A kind here is a type's name, a dict of members, a list of one item's kind, or one of the two that
-declare nothing: only nulls were seen, or values that no type holds together.
-
-Likeness: what a value looks like, for a person who does not know what a topic holds.
+JSON tells its fields by its values, Avro and Protobuf by the schema of the last one read. A kind
+here is a type's name, a dict of members, a list of one item's kind, or one of the two that declare
+nothing: only nulls were seen, or values that no type holds together. What format the values look
+like is judged for a person who does not know what the topic holds.
 """
 
 import re

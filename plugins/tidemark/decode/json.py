@@ -2,12 +2,9 @@
 
 Each value is checked by itself; those that pass are read together, by Arrow's own reader. If it
 refuses the block, suspects are read alone and the refused among them left out; without any the
-block is split until the refused stand alone. A value that stands alone is read by the same code:
-a record's fate and value are the same alone and in any company.
-
-Blocks of JSON that Arrow's reader refuses: by what it says, which rows are read again, and how.
-
-A hint alone: the fate of each value is found by reading it.
+block is split until the refused stand alone. What Arrow says of a block is a hint alone: a value
+that stands alone is read by the same code, and a record's fate and value are the same alone and in
+any company.
 """
 
 import re

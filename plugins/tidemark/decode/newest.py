@@ -1,8 +1,7 @@
-"""Newest: the columns that a subject's newest schema has, for `schema: registry`.
+"""The columns that a subject's newest schema has, for `schema: registry`.
 
-Written fields: what a writer's schema would be declared as, field by field.
-
-None where no declared type reads the field.
+Field by field: what a writer's schema would be declared as, or None where no declared type reads
+the field.
 """
 
 from collections.abc import Callable

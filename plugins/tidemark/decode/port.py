@@ -1,8 +1,7 @@
-"""The port of decoding: what every format is, and what one is made of.
+"""The port of decoding: what every format is, what one is made of, and what it gives.
 
-What decoding gives: the rows, where they came from, and the rejected with their reasons.
-
-IsolatingDecoder: what a decoder raises over is one value's fault, and costs that value alone.
+It gives the rows, where they came from, and the rejected with their reasons. What a decoder raises
+over is one value's fault, and costs that value alone.
 """
 
 from collections.abc import Mapping, Sequence

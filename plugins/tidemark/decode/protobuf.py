@@ -3,14 +3,8 @@
 Which message a value is stands in front of it: the id of its writer's schema, and a place in that.
 Or every value is the one message that a file of descriptors names.
 
-The weight of a message: what its parts take in memory, told by its bytes before it is parsed.
-
-The library makes room for every field of a message, though it has two bytes: of a type of a hundred
-fields that is eight hundred bytes.
-
-Messages: how the values of one message of Protobuf become columns.
-
-Kinds of messages: which one a value is, and how that is read as the declared columns.
+A message is weighed by its bytes before it is parsed. The library makes room for every field of a
+message, though it has two bytes: of a type of a hundred fields that is eight hundred bytes.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,9 +1,7 @@
-"""Reading messages of Protobuf: of a message and declared columns, the functions that read them.
+"""Of a message of Protobuf and declared columns: the functions that read the one as the other.
 
 The library has checked the bytes. What it lets pass is looked for here: a field that is written
 as another type counts as unknown there, and would be null or zero.
-
-Which declared types a single value of Protobuf is read into, and how it becomes one.
 """
 
 import json

@@ -1,8 +1,6 @@
 """Schemas of Protobuf: from descriptors to the class of a message, as its own library makes it.
 
 Google's own files, and those that Confluent's serializers add, are never taken from elsewhere.
-
-Parts: the messages that a message of Protobuf has within, and which one a file is about.
 """
 
 import re

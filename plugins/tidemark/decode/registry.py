@@ -1,11 +1,8 @@
 """The schema registry: the schema of an id, kept by each process once it is known.
 
 That the registry knows no such schema is an answer about the record. Everything else that is not
-a schema is none, and never makes a dead letter.
-
-The schema registry client's configuration: what its connection says, over a few defaults.
-
-A schema as its writer registered it, with those that it refers to.
+a schema is none, and never makes a dead letter. The client's configuration is what its connection
+says, over a few defaults.
 """
 
 import re

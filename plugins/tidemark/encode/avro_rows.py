@@ -1,9 +1,8 @@
 """Rows of a table in Avro: a schema made of its columns, and values behind the schema's id.
 
 Each field is a union with null, which is its default: so a column may come, go, or lose its NOT
-NULL, and the schema stays compatible with those before it.
-
-Values in Avro's binary encoding, made of what the JSON of a row says of them.
+NULL, and the schema stays compatible with those before it. Values are made of what the JSON of a
+row says of them.
 """
 
 import json

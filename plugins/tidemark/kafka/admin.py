@@ -1,6 +1,6 @@
 """Requests to a broker: repeated while it moves, with errors in our words.
 
-What a broker's settings say of groups: bounds of sessions, and how long offsets are kept.
+And what its settings say of groups: bounds of sessions, and how long offsets are kept.
 """
 
 import time

@@ -1,7 +1,4 @@
-"""The client of a reading: a process keeps it for the next one, which need not log in again.
-
-Clients that are kept for whoever needs one next; several threads may ask at once.
-"""
+"""The client of a reading: a process keeps it for the next one, which need not log in again."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -4,9 +4,7 @@ librdkafka aborts its process when brokers come back after a request to a group'
 timed out (librdkafka's issue 4605; 2.16 still does): the request is given back twice. No caller can
 catch that. Requests to other brokers have no such path: they are asked in the driver's own process.
 
-What a region's members are called in Kafka: written by the driver, read by whoever describes.
-
-The consumer group as Kafka describes it: its state, and who holds what.
+The answer says who holds what. A member's name in Kafka is written by its driver and read here.
 """
 
 import json

@@ -1,12 +1,10 @@
 """Asking the broker for the facts of a region's topics.
 
-Since when records wait: the time of the first unread one, found without reading any.
-
-Kafka is asked for the first record at or after a time, again and again, for all partitions at once.
-A consumer would fetch whole record batches at each look, and one that is corrupt can end its
-process (see probe.py): just then the numbers are needed.
-
-Logs that were rewritten: Kafka is asked whether it still has what was read (KIP-320).
+And for two that need more than one question: since when records wait, and whether logs were
+rewritten below what was read (KIP-320). For the time Kafka is asked for the first record at or
+after one, again and again, for all partitions at once. A consumer would fetch whole record batches
+at each look, and one that is corrupt can end its process (see locate.py): just then the numbers are
+needed.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

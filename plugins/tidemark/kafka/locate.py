@@ -1,7 +1,6 @@
 """Where a corrupt batch begins and ends: for the error, and before a person leaves it out.
 
-Looking at offsets in processes of their own: a corrupt batch can abort or hang the client.
-
+Offsets are looked at in processes of their own, for a corrupt batch can abort or hang the client.
 One process imports the client and forks for each look; no thread runs in it when it does.
 """
 

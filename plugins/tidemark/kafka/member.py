@@ -2,13 +2,8 @@
 
 One thread owns the consumer: librdkafka's gate lets one caller in at a time and is not fair, so
 a second one could wait for ever. Commands reach the owner by a queue; everyone else reads what it
-keeps. The group decides WHO works, the ledger decides WHAT counts.
-
-What a member holds of the group: written by the thread that owns the consumer, read by all.
-
-What happens to a member, by name, in the log of its driver.
-
-What ends a membership: the errors after which joining again cannot help, in our words.
+keeps. The group decides WHO works, the ledger decides WHAT counts. Errors after which joining again
+cannot help end the membership, in our words.
 """
 
 import logging

@@ -1,12 +1,7 @@
-"""A reading of spans: one client on all of them, and where each one stands.
+"""A reading of spans: one client on all of them, where each one stands, and what was met there.
 
-The log of one partition, as a consumer that is assigned to it sees it.
-
-What a consumer complains of while it reads spans, and the errors that end the read.
-
-Offsets of single records: the one place that counts on from one to the next.
-
-How far one span is read, and what was met there.
+What the client complains of meanwhile is kept apart from the errors that end the read. Here alone
+is counted on from one record's offset to the next.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,14 +1,7 @@
 """A deciding transaction: all changes that it may make under the region lock and the epoch.
 
-A transaction that holds the region lock and the current epoch, and runs named statements.
-
-What a transaction decides about the run's next batch.
-
-What a transaction decides about unpublished batches: claims, and the publish.
-
-What a transaction decides about a replay of dead letters: its plan, and its publish.
-
-What a transaction decides about one batch that is read again: its place, and its publish.
+The run's next batch; claims on unpublished batches, and the publish; a replay of dead letters, its
+plan and its publish; one batch that is read again, its place and its publish.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""Looks: reads for people and for `verify`. They take no lock, and no decision uses them.
+"""Looks: reads and counts for people, metrics, lineage and `verify`.
 
-Measured: what the ledger keeps, counted for metrics and lineage. No decision uses it.
+They take no lock, and no decision uses them.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""The end of a region, and its renaming: both leave behind which epochs and seqs were given out.
+"""The end of a region, its renaming, and its move to another group or other names of its tables.
 
-Another group or other names of its tables for a region: what it has published stays.
+What it has published stays, and so does which epochs and seqs were given out.
 """
 
 from collections.abc import Mapping

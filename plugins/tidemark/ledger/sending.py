@@ -1,6 +1,6 @@
 """What the ledger says of an output: reads through a cursor, in the mirror's one snapshot.
 
-The dead letters that a published batch sends: raw, as they were read, and why.
+Dead letters of a published batch are sent raw, as they were read, with the reason.
 """
 
 from base64 import b64encode

@@ -1,9 +1,8 @@
 """A real Kafka broker on this machine: KRaft, broker and controller in one process.
 
-Java's archive of the broker's classes: a broker that maps it starts with less CPU time.
-
-It stands beside the jars and belongs to them and to one Java; a broker to which it does not belong
-leaves it aside and loads as ever (class data sharing, JEP 350).
+It starts with less CPU time from Java's archive of its classes (class data sharing, JEP 350). The
+archive stands beside the jars and belongs to them and to one Java; a broker to which it does not
+belong leaves it aside and loads as ever.
 """
 
 import base64

@@ -1,10 +1,6 @@
 """One long-running process of the stack: found again after a crash, never mistaken for another.
 
 A server takes its ports while it starts, or is started again.
-
-What a daemon's page answers.
-
-The Java on this machine.
 """
 
 import json

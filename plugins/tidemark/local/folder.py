@@ -1,6 +1,6 @@
 """The state folder of one local stack: ports, secrets, logs, pid files and data.
 
-Ports for servers that cannot let the system choose theirs, as clients must know it before.
+Clients must know a server's port before, so the folder chooses it; the server may move later.
 """
 
 import fcntl

@@ -1,6 +1,6 @@
 """A real Postgres server on this machine: loopback TCP, passwords, durable.
 
-Which account runs Postgres: it refuses to run as root.
+It refuses to run as root, so another account runs it there.
 """
 
 import os

@@ -1,7 +1,4 @@
-"""The local stack as one thing: up, down, status, and what a client needs to know.
-
-What clients of the local stack need: Airflow connections as environment variables.
-"""
+"""The local stack as one thing: up, down, status, and what a client needs to know."""
 
 import json
 import shlex

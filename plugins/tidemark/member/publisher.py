@@ -1,6 +1,6 @@
 """Contribute, publish and mirror: beside the next job where the run has two batches in flight.
 
-One member's part in sending rows to the output topic: not beside another, and not too late.
+Rows go to the output topic by one member at a time, and not too late.
 """
 
 import logging

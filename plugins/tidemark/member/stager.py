@@ -1,10 +1,6 @@
 """Drain and stage: one job a batch, and what it has staged of the spans that a member owns.
 
-The partitions that a member's job reads now, and those that went to another member meanwhile.
-
-A member's state in the ledger, for display: nothing is decided by it, nothing fails by it.
-
-The watch beside a member at work: a job that is for nothing is ended.
+Partitions that went to another member while the job read them are not staged by this one.
 """
 
 import logging

@@ -1,10 +1,6 @@
-"""How long a member waits for the others: bounded, and judged by what the ledger shows.
+"""How long a member waits for the others, and for Kafka's facts: bounded, by one clock.
 
-What counts as progress while somebody waits, and how long a wait without any may last.
-
-An outage of Kafka or Postgres: waited out up to a bound, and named in the log each round.
-
-What Kafka says to a member: an outage is waited out.
+The ledger shows what counts as progress; an outage of Kafka is waited out.
 """
 
 import logging

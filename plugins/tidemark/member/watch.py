@@ -1,6 +1,6 @@
 """The watch beside a member at work: a job that is for nothing is ended.
 
-A member's state in the ledger, for display: nothing is decided by it, nothing fails by it.
+The member's state in the ledger is for display: nothing is decided by it, nothing fails by it.
 """
 
 import logging

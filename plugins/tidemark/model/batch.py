@@ -1,7 +1,4 @@
-"""Batches: what is planned, staged and moved, and the checkpoint that comes of it.
-
-What a member contributes to a batch: spans that it has read, and rows that it has staged.
-"""
+"""Batches: what is planned, contributed, staged and moved, and the checkpoint that comes of it."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

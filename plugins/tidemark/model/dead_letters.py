@@ -1,6 +1,6 @@
-"""Dead letters: how many of a batch's records may become one.
+"""Dead letters: how many of a batch's records may become one, and how much of each is kept.
 
-How much of dead letters is kept: what is larger keeps its beginning, its size and its hash.
+What is larger keeps its beginning, its size and its hash.
 """
 
 from collections import Counter

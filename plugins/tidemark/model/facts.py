@@ -1,7 +1,4 @@
-"""Kafka facts: what the broker says at one moment, and what contradicts the ledger.
-
-Topics as a pipeline lists them: names, and patterns of Python's `re`.
-"""
+"""Kafka facts: what the broker says at one moment, and what contradicts the ledger."""
 
 import re
 from collections.abc import Iterable, Mapping

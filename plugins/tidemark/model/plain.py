@@ -1,7 +1,4 @@
-"""Values in JSON's own types: for `-o json`, and for what Airflow's tasks hand on.
-
-Numbers of things, as sentences have them.
-"""
+"""Values in JSON's own types, for `-o json` and Airflow's tasks; amounts as texts have them."""
 
 import base64
 from collections.abc import Mapping

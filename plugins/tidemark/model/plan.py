@@ -1,6 +1,6 @@
 """The plan of a batch: which span of each partition it takes. Max-min fair (KIP-41).
 
-Bounds: how much one batch and one run may take.
+Bounds say how much one batch and one run may take.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,6 @@
-"""Dead letters written to a file: whole or not at all, and nothing is overwritten.
+"""Dead letters from outside: exported to a file, or purged with an audit row.
 
-A purge of dead letters from outside: those of old batches, with an audit row.
+An export is whole or not there, and overwrites nothing. A purge takes those of old batches.
 """
 
 import base64

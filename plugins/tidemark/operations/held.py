@@ -1,6 +1,6 @@
-"""What Kafka still holds of the records that a rewind would read again, and for how long.
+"""What Kafka still holds: of the records that a rewind would read again, and of a batch to prove.
 
-What Kafka no longer holds of a batch: without it, rows are only counted, not compared.
+Without its records a batch is only counted, not compared.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -3,13 +3,10 @@
 A rewind lowers them and a scrape missed loses nothing. Names and units
 follow Prometheus' conventions; ages are left to `time() - tidemark_checkpoint_timestamp_seconds`.
 
-A region as its metrics tell it: its status, and what else of the ledger and Kafka is counted.
-
-How long batches took, as histograms.
-
-Prometheus' histograms are counters, which never fall; the ledger prunes and rewinds. So these are
-histograms of gauges (OpenMetrics: gaugehistogram): the checkpoints of the last day, as they stand.
-`histogram_quantile(0.95, name_bucket)` takes them as they are, without `rate`.
+How long batches took is a histogram of gauges (OpenMetrics: gaugehistogram). Prometheus' own
+histograms are counters, which never fall; the ledger prunes and rewinds. So these are the
+checkpoints of the last day, as they stand. `histogram_quantile(0.95, name_bucket)` takes them as
+they are, without `rate`.
 """
 
 from bisect import bisect_left

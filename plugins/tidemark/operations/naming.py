@@ -1,7 +1,4 @@
-"""A region's end and its renaming, from outside.
-
-A region's move to the group and the tables that its pipeline file now names, from outside.
-"""
+"""A region's end, its renaming, and its move to what its pipeline file now names, from outside."""
 
 from dataclasses import dataclass
 

@@ -1,8 +1,7 @@
 """An open: a region's new run, with its epoch and its target offsets.
 
-The facts an open rests on; where partitions start when the region first opens.
-
-A pause of a region with an output: Kafka forgets what was sent with the group's offsets.
+It rests on Kafka's facts, on where partitions start when the region first opens, and, with an
+output, on how long it has rested: Kafka forgets what was sent together with the group's offsets.
 """
 
 import logging

@@ -1,7 +1,4 @@
-"""A region's output: the ledger and the target in one snapshot, and the topics themselves.
-
-Rows for an output topic as Avro: by the target's columns, under a registered schema.
-"""
+"""A region's output: the ledger and the target in one snapshot, and the topics themselves."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

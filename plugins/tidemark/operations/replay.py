@@ -1,12 +1,7 @@
-"""A replay of dead letters from outside: what it would do, and all of it in one process.
+"""Replays from outside: dead letters become rows, or a batch's spans are read anew.
 
-What a replay of dead letters did, or would do.
-
-The request of a replay, and why it would be refused before anything is made.
-
-A replay at work, of dead letters or of a batch: its epoch, its job, and what it leaves.
-
-A replay of one batch from outside: its spans are read anew, and its rows replaced.
+A request is refused before anything is made; the work is an epoch, a job, and what it leaves; a
+report says what was done, or would be.
 """
 
 import logging

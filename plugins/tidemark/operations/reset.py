@@ -1,8 +1,6 @@
-"""A reset from outside: to the head; anything older is a rewind.
+"""Resets from outside: to the head; a rewind to an older checkpoint, the initial state or a time.
 
-What a reset or a rewind did, or would do.
-
-A rewind from outside: to an older checkpoint, to the initial state, to a time.
+A report says what was done, or would be.
 """
 
 import logging

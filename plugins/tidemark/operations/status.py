@@ -1,8 +1,7 @@
 """Where a region stands in the ledger, in Kafka and in the target: what status and group show.
 
-What a region has sent to its output topic, and what it has not: what status and metrics show.
-
-What waits in Kafka for a region: looks that decide nothing but when to ring for a run.
+With an output: what was sent to its topic, and what was not. What waits in Kafka is looked at to
+ring for a run, and decides nothing else.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,8 +1,7 @@
 """What is asked of ledgers and of Kafka for the pages, by name: it runs in a helper process.
 
-Airflow is not imported here, and its api-server does not import this.
-
-What a reset or a rewind would do, asked from the page: a dry run, which writes nothing.
+Airflow is not imported here, and its api-server does not import this. What a reset or a rewind
+would do is a dry run, which writes nothing.
 """
 
 import json

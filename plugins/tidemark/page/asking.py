@@ -2,10 +2,9 @@
 
 Its own threads and its event loop are left alone: there are few threads of ours, behind short
 queues, and who finds a queue full is told to come again. Airflow's database is asked by some of
-them, in sessions that end before anything else is asked. Ledgers and Kafka are asked by helper
-processes, each with a deadline. One answer is shared by all who ask the same, for some seconds.
-
-Connections as the api-server knows them, from whichever secrets backend Airflow uses.
+them, in sessions that end before anything else is asked. Connections come from whichever secrets
+backend Airflow uses. Ledgers and Kafka are asked by helper processes, each with a deadline. One
+answer is shared by all who ask the same, for some seconds.
 """
 
 import asyncio

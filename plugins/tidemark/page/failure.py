@@ -1,6 +1,6 @@
 """What broke: the error that the first red task of a run ended with, from its log.
 
-What the newest run of a region's reset DAG told: a dry run of it is as green as a rewind.
+And what the newest run of a reset DAG told: a dry run of it is as green as a rewind.
 """
 
 import json

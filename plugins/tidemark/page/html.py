@@ -1,8 +1,6 @@
 """Pages from their templates: what they are given is text, never markup, but for our own SVG.
 
-Dead letters as they are shown: foreign data, decoded as far as it can be, never markup.
-
-A sparkline: what a region published in each half hour of the last day.
+Dead letters are foreign data: decoded as far as they can be, never markup.
 """
 
 import base64

@@ -1,8 +1,7 @@
-"""Lag and drift of many regions now: each Kafka cluster is asked once for all of them.
+"""Lag and drift of many regions now, and the lag of one over time.
 
-Lag over time by partition, from what each open and each publish left in the ledger.
-
-What the charts of a region's page are drawn from.
+Each Kafka cluster is asked once for all regions. The past comes from what each open and each
+publish left in the ledger; charts are drawn from it.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,6 +1,6 @@
 """A question about regions as it goes to a helper process, and its answer: JSON, a line each.
 
-Connections as they are handed to a helper: each, or why there is none.
+Connections are handed over with it: each, or why there is none.
 """
 
 import json

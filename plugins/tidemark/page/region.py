@@ -1,10 +1,7 @@
 """All that the page of one region shows from the ledger: bounded, however long its past is.
 
-The newest runs of a region that can be drawn beside each other.
-
-The picture of a region's newest runs, as SVG: a lane is a driver, a box is a batch.
-
-A box is pale if a rewind took it back, and hollow while the batch is not published.
+The newest runs are drawn as SVG: a lane is a driver, a box is a batch. A box is pale if a rewind
+took it back, and hollow while the batch is not published.
 """
 
 from collections.abc import Iterator

@@ -1,16 +1,12 @@
 """The regions that a user may see: those of the DAGs that they may read, as Airflow keeps them.
 
-What DAGs carry of their pipelines, as Airflow keeps it: data of their authors, and bounded.
+What DAGs carry of their pipelines is data of their authors, and bounded. A DAG is read once a
+version, and only if it holds our mark: the database looks for that, so nothing of other DAGs is
+loaded. Files that Airflow can't read are named by its own database: no file is opened here.
 
-A DAG is read once a version, and only if it holds our mark: the database looks for that, so nothing
-of other DAGs is loaded.
-
-DAG files that Airflow can't read, by its own database: no file is opened here.
-
-The error that ended a run, as its tasks have kept it: the code alone, which names no data.
-
-Any task of any DAG may write what it likes under that key: only our codes are taken, and what else
-is there never leaves the database, however large.
+The error that ended a run is the code that its tasks have kept, which names no data. Any task of
+any DAG may write what it likes under that key: only our codes are taken, and what else is there
+never leaves the database, however large.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""Is it well, how far behind, what broke, what do I do: one word, one sentence, one remedy.
-
-The error that a task ends with: found in its log, and what a person does about it.
-"""
+"""Is it well, how far behind, what broke, what do I do: one word, one sentence, one remedy."""
 
 import re
 from collections import deque

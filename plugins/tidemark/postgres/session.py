@@ -1,6 +1,6 @@
-"""What a session sets for itself, and the names that it locks.
+"""A session: what it sets for itself, the names that it locks, and the statements that it runs.
 
-The statements: one file each in sql/queries, named as the method that runs it, or after it.
+Statements are files of sql/queries, each named as the method that runs it, or after it.
 """
 
 from collections.abc import Mapping

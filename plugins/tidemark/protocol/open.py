@@ -3,9 +3,8 @@
 1 open        Kafka's facts first, then the ledger transaction of settle.py, in which this is
               `check` and `write`; then the mirror
 
-Histories: a partition that lost something ends its history; a new one begins where it can.
-
-Remarks: what an open finds that does not stop it, and that a person should know.
+A partition that lost something ends its history; a new one begins where it can. What an open finds
+that does not stop it, and that a person should know, is a remark.
 """
 
 from collections.abc import Iterator, Mapping

@@ -10,9 +10,8 @@
 that a person has withheld sends nothing, and `sent` passes it: see `withhold.py`.
 
 If it crashes: Kafka ends the transaction, or the next writer does; nothing of it was visible. Where
-its commit had no answer, the next writer compares `sent` with the topic's own records.
-
-Where an output begins: what was sent, as Kafka knows it, or as a person has to say it.
+its commit had no answer, the next writer compares `sent` with the topic's own records. Where an
+output begins, Kafka knows what was sent, or a person has to say it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

@@ -1,6 +1,6 @@
-"""What the steps ask of the ledger, of the target and of Kafka: the core's only ways out.
+"""What the steps ask of the ledger, of the target, of Kafka and of an output topic.
 
-What the mirror asks of an output topic, and of the ledger for it.
+They are the core's only ways out.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

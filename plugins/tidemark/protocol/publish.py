@@ -1,18 +1,17 @@
-"""Publish: a complete batch becomes visible, in the order of the batches.
-
-In one ledger transaction: move rows and dead letters, refuse too many dead letters, compare-and-set
-every partition, write the counts, advance the head from the batch before. COMMIT is the commit
-point. A batch that is complete before it is the lowest waits, and whoever looks next publishes it.
-
-Exactly once: contribute, and publish what that completes.
+"""Exactly once: contribute, and publish what that completes.
 
   3 plan        see plan.py
   4 drain       outside: one job reads exactly the planned spans
   5 stage       outside: rows, dead letters and read counts lie in the batch's own staging tables
   6 contribute  one ledger transaction: claim all spans or none; and if no span is left unclaimed,
-    + publish   and no lower batch unpublished, publish in the same transaction (publish.py). COMMIT
-                is the commit point
+    + publish   and no lower batch unpublished, publish in the same transaction. COMMIT is the
+                commit point
   7 mirror      see mirror.py
+
+Publish makes a complete batch visible, in the order of the batches: move rows and dead letters,
+refuse too many dead letters, compare-and-set every partition, write the counts, advance the head
+from the batch before. A batch that is complete before it is the lowest waits, and whoever looks
+next publishes it.
 
 | crash after      | what the next one finds                                                   |
 |------------------|---------------------------------------------------------------------------|

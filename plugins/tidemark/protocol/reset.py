@@ -1,7 +1,4 @@
-"""Resetting a region to its head, or rewinding it to an older checkpoint.
-
-Where a reset goes: to the head, or back to an older place.
-"""
+"""Resetting a region to its head, or rewinding it to an older checkpoint."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

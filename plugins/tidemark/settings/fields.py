@@ -1,10 +1,6 @@
 """Fields: the Arrow schema that a pipeline file declares.
 
 Every field may be null, because a record may lack it.
-
-The type names of a pipeline file: those of Spark SQL's DDL, in any case.
-
-What a pipeline declares is what its transform sees.
 """
 
 from collections.abc import Mapping

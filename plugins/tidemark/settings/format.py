@@ -1,6 +1,6 @@
 """A format with its settings: how one part of a record, its value or its key, is read.
 
-Where fields come from that the file does not declare, and what a new one does.
+Fields that the file does not declare come from a registry or from records seen.
 """
 
 from enum import StrEnum

@@ -1,6 +1,6 @@
-"""The section `output` of a pipeline file: the topic that published rows are sent to.
+"""The sections `output` and `dead_letters`: what published rows and dead letters are sent to.
 
-The section `dead_letters` of a pipeline file: how many, what is kept, and where they go.
+And how many dead letters a batch may have, and what is kept of them.
 """
 
 from collections.abc import Mapping

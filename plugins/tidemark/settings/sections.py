@@ -1,14 +1,6 @@
-"""A section of the pipeline file: what all sections have in common.
+"""What all sections of a pipeline file have in common, and the small ones.
 
-The section `batch` of a pipeline file: bounds of a batch and of a run.
-
-The sections `executors` and `readers` of a pipeline file: connections that may do less.
-
-The section `spark` of a pipeline file: where the job of a batch runs.
-
-What a pipeline file says of its transform.
-
-A pipeline's project: the folder from which its transforms and decoders are imported.
+`batch`, `executors`, `readers`, `spark`, `transform`, and the project whose code they name.
 """
 
 import os

@@ -1,7 +1,4 @@
-"""A YAML file: what it holds, and each fault by file, line and key.
-
-Fault words: what pydantic found wrong with a value, for the person who wrote the file.
-"""
+"""A YAML file: what it holds, and each fault by file, line and key."""
 
 from collections.abc import Iterator, Mapping
 from math import inf

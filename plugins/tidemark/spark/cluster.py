@@ -1,8 +1,7 @@
 """What a Spark that is not `local` is given: trust, a Python for its tasks, the project's code.
 
-No secret of a connection is among it: those travel to the tasks pickled in their functions.
-
-Where a project's modules are imported from, here and in Spark's workers.
+No secret of a connection is among it: those travel to the tasks pickled in their functions. A
+project's modules are imported from the same place here and in Spark's workers.
 """
 
 import os

@@ -1,11 +1,9 @@
 """The Spark executor: one job a batch, from the source through the transform into staging.
 
 With a DataFrame transform the rows pass through the JVM (frame.py). With an Arrow transform or
-none each task reads, transforms and stages in one Python process (direct.py).
-
-The jobs of an executor: one at a time, and another thread may stop it.
-
-Spark's first Python worker, started before the first batch, whose plan would wait for it.
+none each task reads, transforms and stages in one Python process (direct.py). Jobs run one at a
+time, and another thread may stop one. Spark's first Python worker starts before the first batch,
+whose plan would wait for it.
 """
 
 import logging

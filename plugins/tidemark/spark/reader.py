@@ -1,6 +1,6 @@
 """The reader: spans become Arrow batches; a plain function of (spans, attempt).
 
-What a reader records of its spans: their dead letters and reads, in one transaction.
+What it records of its spans, their dead letters and reads, is one transaction.
 """
 
 from collections import Counter

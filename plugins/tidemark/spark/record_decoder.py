@@ -1,8 +1,7 @@
 """RecordDecoder: records into rows, by their values, and by their keys where asked.
 
-A decoder of the user's own, whose answers are believed only as far as they can be checked.
-
-Decoders by their format: one of Tidemark's, or a class of the user's own by its name.
+The decoder is one of Tidemark's, or a class of the user's own by its name, whose answers are
+believed only as far as they can be checked.
 """
 
 import importlib

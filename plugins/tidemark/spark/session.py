@@ -1,11 +1,4 @@
-"""The Spark of a driver: what a submitter configured stands, the rest suits batches.
-
-Java's archive of Spark's classes: a JVM that maps it starts with half the CPU time.
-
-Most of what a start of Spark costs is the loading of some ten thousand classes. Java can map them
-as an earlier JVM had them (class data sharing, JEP 350). An archive belongs to one Java and one
-pyspark; a JVM to which it does not belong leaves it aside and loads as ever.
-"""
+"""The Spark of a driver: what a submitter configured stands, the rest suits batches."""
 
 import os
 import re

@@ -3,16 +3,12 @@
 It is mapInArrow over one number per task. Spark's Python DataSource does the same, but plans in
 Python processes of its own, which cost seconds at the first batch and hundreds of megabytes. What
 the tasks need travels pickled in their function: secrets stand neither in options nor in Spark's
-configuration or plans.
+configuration or plans. Spans are packed into about as many tasks as there are cores.
 
-Packing spans into tasks: about as many as there are cores, about equally wide.
-
-What a job took from its source, counted on Spark's side.
-
-A reader that ran to its end proves nothing: Python writes ahead, and rows that Spark does not take
-are dropped without an error. So the last row of each Arrow batch bears a mark, how many rows of
-each of its spans have come by then, and a node right behind the source collects the marks of the
-rows that pass it.
+What a job took from its source is counted on Spark's side. A reader that ran to its end proves
+nothing: Python writes ahead, and rows that Spark does not take are dropped without an error. So the
+last row of each Arrow batch bears a mark, how many rows of each of its spans have come by then, and
+a node right behind the source collects the marks of the rows that pass it.
 A mark names its task attempt, and marks are a set: a task, a stage or a cache that is computed
 again adds nothing, and failed attempts do not count. Each place where the plan uses the source has
 its own node and must have taken everything.
@@ -143,7 +139,7 @@ def source(
     """A DataFrame that reads the spans whenever a job runs over it; no job runs here.
 
     Inside, if it `keeps` them, Spark reads records once that are used twice. What a job takes can
-    be asked afterwards, see taken.py: it is counted behind what is kept, where that is used.
+    be asked afterwards, see `counted`: it is counted behind what is kept, where that is used.
     Errors of ours leave its tasks marked with the token. Without spans it has no rows and its plan
     is the same. At the end goes what is kept of the rows, also by a transform.
     """

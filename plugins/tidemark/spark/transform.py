@@ -1,14 +1,8 @@
-"""The user's transform, found by its name.
+"""The user's transform: found by its name, its kind told by the file or by its annotations.
 
-The kind of a transform: told by the pipeline file, or by the function's annotations.
-
-What a transform returns for several targets: a part for each, by its name.
-
-The columns of rows: one spelling for all, and the same in each batch as at the start.
-
-An Arrow transform: a function of one record batch, called where the rows are decoded.
-
-No row of it crosses the JVM, and nothing here needs Spark.
+An Arrow transform is a function of one record batch, called where the rows are decoded: no row of
+it crosses the JVM, and nothing here needs Spark. For several targets it returns a part for each, by
+its name. Columns have one spelling for all, and are the same in each batch as at the start.
 """
 
 import importlib

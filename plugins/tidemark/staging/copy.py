@@ -1,13 +1,11 @@
 """Stage rows and dead letters on an executor, keyed by member and task attempt.
 
-COPY BINARY of one batch after another: one encoded batch is in memory at a time.
+COPY BINARY takes one batch after another: one encoded batch is in memory at a time.
 
-Structs, maps and lists of them as JSON text, in which form they are staged.
-
-A struct becomes an object with all fields, also those that are null; a map becomes an object with
-texts as keys. Bytes become base64, dates and timestamps ISO 8601 (UTC ends in Z), decimals numbers
-with all their digits. NaN and the infinities, which JSON lacks, become the strings "NaN",
-"Infinity", "-Infinity".
+Structs, maps and lists of them are staged as JSON text. A struct becomes an object with all fields,
+also those that are null; a map becomes an object with texts as keys. Bytes become base64, dates and
+timestamps ISO 8601 (UTC ends in Z), decimals numbers with all their digits. NaN and the infinities,
+which JSON lacks, become the strings "NaN", "Infinity", "-Infinity".
 """
 
 from base64 import b64encode

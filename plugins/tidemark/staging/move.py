@@ -1,8 +1,7 @@
 """Move a batch's staged rows into the target, and its dead letters into the ledger.
 
-Append: every staged row of a batch goes into the target; inside the publish.
-
-One target's part of a publish: what every mode does, so that nobody else knows the modes.
+Appending puts every staged row in. What every mode does is the port here: nobody else knows the
+modes.
 """
 
 from collections.abc import Sequence

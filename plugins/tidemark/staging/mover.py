@@ -1,16 +1,10 @@
-"""The mover: what a publish uses to move the staged rows of one target.
+"""The movers of a batch: what a publish uses to move the staged rows of all targets together.
 
-New columns: what an existing target lacks of the rows, added where the pipeline consents.
-
-They may be null: older rows have no value. No type is changed, no column dropped.
-
-Left out: columns of the rows that the target lacks, where the pipeline passes over them.
-
-They are staged as all others and not published. What tells rows apart, orders them or says which
-record they are of is never left out: without it the table is refused, as where nothing would be
-left to publish.
-
-The movers of all targets of a batch: they move together, in the publishing transaction.
+Columns that an existing target lacks are added where the pipeline consents, or left out. Added ones
+may be null: older rows have no value. No type is changed, no column dropped. Left out ones are
+staged as all others and not published. What tells rows apart, orders them or says which record they
+are of is never left out: without it the table is refused, as where nothing would be left to
+publish.
 """
 
 from collections.abc import Collection, Sequence

@@ -1,7 +1,6 @@
 """What a published batch sends: rows of the target, or what the outbox keeps of an upsert.
 
-Rows as JSON objects, made by Postgres: a text of the columns' names and values, nulls included.
-
+Rows are JSON objects, made by Postgres: a text of the columns' names and values, nulls included.
 Tidemark reads each value back as it was:
 
   numeric            a text with all digits, for most readers take numbers as floats
@@ -11,10 +10,9 @@ Tidemark reads each value back as it was:
   json, jsonb        as they are
   arrays             lists
 
-The outbox: what a batch of an upsert sends, kept until it is read back as sent.
-
-The next batch may change a row, so rows can't be read from the target later. Publish keeps of each
-key that it changed the row as it is then, or that the key is deleted.
+The outbox keeps what a batch of an upsert sends until it is read back as sent. The next batch may
+change a row, so rows can't be read from the target later. Publish keeps of each key that it changed
+the row as it is then, or that the key is deleted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,12 +1,7 @@
-"""Records of which a target refused a row: they are left out of all targets, as dead letters.
+"""Find the records that targets refuse, by halving, inside the publish.
 
-Who refused them is noted in a table that lives as long as the publish.
-
-A slice of a batch that a target refuses: it is rolled back, and the refusal is named.
-
-Where the rows of each record lie, while the records that targets refuse are searched for.
-
-Find the rows that targets refuse, by halving, inside the publish.
+They are left out of all targets, as dead letters. Who refused them is noted in a table that lives
+as long as the publish.
 
 Postgres numbers the records by their coordinates, and they go in slice by slice, into all targets.
 A slice that a target refuses is rolled back and halved, down to a single record. If that is
@@ -16,7 +11,7 @@ records are tried again as long as that inserts more: a row may refer to one tha
 
 Where what went in depends on what is left out, as of an upsert, all is rolled back and begins anew
 without the refused records, until none is refused. A row that is refused because of other rows is
-tried again with what these become: in each round those are left out that rest on the fewest.
+tried again with what these become: each round drops the rows that depend on the fewest others.
 """
 
 import time

@@ -1,6 +1,7 @@
-"""What a replay moves: rows as every batch does, and dead letters that stay where they are.
+"""What replays move, in the publishing transaction.
 
-What replaces the rows and dead letters of a published batch, in the publishing transaction.
+Of dead letters: rows as every batch does, and dead letters that stay where they are. Of a batch
+that is read again: its rows and dead letters are replaced.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Remove published rows from the target, for a rewind.
-
-The published rows of all targets of a region: a rewind removes them together.
-"""
+"""Remove published rows from all targets of a region together, for a rewind."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,8 +1,7 @@
 """The target table: created from the rows' columns if absent, else checked against them.
 
-The number of rows in a target, and the number that the ledger counted.
-
-Rows that a region which is gone has left in a target: they bear its batches' seqs.
+And what it holds: the number of its rows beside the ledger's, and rows that a region which is gone
+has left.
 """
 
 from collections.abc import Sequence

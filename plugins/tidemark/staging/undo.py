@@ -2,8 +2,6 @@
 
 The oldest that the ledger keeps of a key after the checkpoint is what it was then; a key that
 changed since and of which it keeps nothing older was not there.
-
-The statements that take an upsert back.
 """
 
 from collections.abc import Iterable, Sequence

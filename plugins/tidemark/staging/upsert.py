@@ -11,15 +11,12 @@ finish
   6 deleted   the ledger knows which keys are deleted
   7 outbox    where rows are sent to a topic, keep what each key is now, or that it is gone
 
-How the last rows reach the target: where no key is there, without looking for each.
-
-Upsert a batch whose last rows stand in each other's way: in the order of its records.
-
-One record may free what a later one takes: a value of a unique column, or a row that others of the
-table refer to. What their batch is refused for as a whole, records do one after the other. So the
-rows go in slice by slice, each as if it were a batch, and a slice that is refused is halved, down
-to a single record. One that is refused alone waits: for a record of another partition, or for a
-later row of its key, which supersedes it. Pass follows pass as long as that brings any in.
+Where the last rows stand in each other's way, they go in by the order of their records. One record
+may free what a later one takes: a value of a unique column, or a row that others of the table refer
+to. What their batch is refused for as a whole, records do one after the other. So the rows go in
+slice by slice, each as if it were a batch, and a slice that is refused is halved, down to a single
+record. One that is refused alone waits: for a record of another partition, or for a later row of
+its key, which supersedes it. Pass follows pass as long as that brings any in.
 """
 
 from collections.abc import Sequence

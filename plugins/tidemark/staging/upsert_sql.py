@@ -1,7 +1,4 @@
-"""The statements of an upsert.
-
-The names in the statements of an upsert, and of taking it back.
-"""
+"""The statements of an upsert, and the names in them and in those that take it back."""
 
 from collections.abc import Iterable, Sequence
 

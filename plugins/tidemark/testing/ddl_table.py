@@ -1,6 +1,6 @@
-"""A table as its CREATE TABLE says it; what can't be judged without a server is refused.
+"""A table as its CREATE TABLE says it, in the words of Postgres' catalog.
 
-A column of a table as its CREATE TABLE says it, in the words of Postgres' catalog.
+What can't be judged without a server is refused.
 """
 
 import re

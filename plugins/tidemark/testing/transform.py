@@ -1,7 +1,4 @@
-"""What becomes of records: the pipeline's own decode and transform, in the process of the test.
-
-A record as a test writes it down.
-"""
+"""What becomes of records: the pipeline's own decode and transform, in the process of the test."""
 
 import json
 import os

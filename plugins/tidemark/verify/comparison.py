@@ -1,16 +1,13 @@
 """The comparison: spans are read again, and what comes of them is compared with what is there.
 
-Groups: consecutive batches that one job reads again, each partition's spans as one span.
-
-A job has a fixed cost, so small batches are proven together. That is as strict only where it proves
-each of them, so a group is equal only if
+Consecutive batches are proven in groups, each partition's spans as one span. A job has a fixed
+cost, so small batches are proven together. That is as strict only where it proves each of them, so
+a group is equal only if
   - each row is made of one record, whose coordinates it bears, however batches are cut;
   - the rows and dead letters of all its batches are, as multisets, those read again;
   - each of them lies in the span of its own batch;
   - each span's counts are those of its rows and letters, or it has a record at every offset.
 Any other group is halved, down to single batches: their proofs name what differs.
-
-The ledger's counts of a batch, compared with those of another place.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

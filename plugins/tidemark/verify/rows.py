@@ -1,8 +1,7 @@
 """The rows and dead letters of batches, and those that their spans give when read again.
 
-The keys that a batch of an upsert changed last: as read again, and as they are there now.
-
-Both sides are taken by one statement, for runs may go on meanwhile and change the same keys.
+Of an upsert: the keys that a batch changed last, as read again and as they are there now. Both
+sides are taken by one statement, for runs may go on meanwhile and change the same keys.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@
               batches in groups
   4 compare   rows and dead letters as multisets, both ways; the counts with the ledger's
 Only scratch tables are written, and they are dropped at the end.
-
-The proof of batches: counts are compared, then what reading them again gives.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

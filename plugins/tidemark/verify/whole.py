@@ -1,6 +1,6 @@
 """Checks of the whole target and ledger, not of one batch.
 
-Where rows and dead letters lie: each in the span of its own batch, and all are counted.
+Rows and dead letters lie in the span of their own batch, and all are counted.
 """
 
 from collections.abc import Iterator, Sequence
