@@ -24,8 +24,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from tidemark.member.job import JobExecutor
-    from tidemark.operations.region import Connections
+    from tidemark.runs.job import JobExecutor
+    from tidemark.runs.region import Connections
     from tidemark.settings.pipeline import Pipeline
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -69,8 +69,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def drain(path: str) -> dict[str, object]:
     """Run the member's loop of the run that the environment names; return what it did."""
-    from tidemark.operations.drain import drain_run
-    from tidemark.operations.errors import DriverHasNoRun
+    from tidemark.runs.errors import DriverHasNoRun
+    from tidemark.runs.member import drain_run
     from tidemark.settings.connections import Connection
     from tidemark.settings.pipeline import Pipeline
 
@@ -91,7 +91,7 @@ def drain(path: str) -> dict[str, object]:
 
 def _slot() -> int:
     """Which of the run's members this is, from 1: its static name in the group."""
-    from tidemark.operations.errors import DriverHasNoSlot
+    from tidemark.runs.errors import DriverHasNoSlot
 
     text = os.environ.get("TIDEMARK_MEMBER_SLOT", "1")
     if not text.isdecimal() or int(text) < 1:

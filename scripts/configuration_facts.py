@@ -10,9 +10,9 @@ from scripts.markdown_pieces import assigned, filled, spelled, table
 from tidemark.decode import registry
 from tidemark.decode.port import MAX_VALUE_BYTES
 from tidemark.kafka import admin, config
-from tidemark.member import retire, watch
 from tidemark.model import membership, table_name
 from tidemark.postgres import parameters, session, transaction
+from tidemark.runs import retire, watch
 from tidemark.settings import connections, field_types, fields
 from tidemark.settings.decode import Metadata
 from tidemark.settings.errors import ALLOWED

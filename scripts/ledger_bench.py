@@ -40,9 +40,9 @@ from tidemark.ledger.migrate import migrate
 from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
 from tidemark.model.batch import Contribution
-from tidemark.operations.health import health_of
-from tidemark.operations.status import in_ledger
 from tidemark.postgres.transaction import autocommit, connect
+from tidemark.views.health import health_of
+from tidemark.views.status import in_ledger
 
 ROOT = Path(__file__).resolve().parent.parent
 PLOT = ROOT / "docs" / "ledger.png"

@@ -12,13 +12,11 @@ from scripts.ledger_filling import CLUSTER, TOPIC, WIDTH, fill
 
 from tidemark.kafka.description import GroupState, Holder, client_id_of
 from tidemark.ledger.ledger import Ledger
-from tidemark.member import retire
 from tidemark.model.batch import ONLY, Attempt, Batch, Contribution, SpanRead
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.output import OutputRecord, Sent
 from tidemark.model.plan import Bounds
-from tidemark.operations.region import Region
 from tidemark.postgres.session import query
 from tidemark.postgres.transaction import autocommit, transaction
 from tidemark.protocol.close import close
@@ -27,6 +25,8 @@ from tidemark.protocol.plan import plan_batch
 from tidemark.protocol.publish import contribute_and_publish
 from tidemark.protocol.reset import ResetRequest, RewindRequest
 from tidemark.protocol.settle import rewind, settle
+from tidemark.runs import retire
+from tidemark.runs.region import Region
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.mover import Mover, Movers

@@ -12,6 +12,13 @@ from typing import Any
 
 from scripts.json_types import Schema, Types, closed
 
+from tidemark.admin.dead_letters import PurgeReport
+from tidemark.admin.importing import ImportReport
+from tidemark.admin.mirror import MirrorReport
+from tidemark.admin.naming import DropReport, MoveReport, RenameReport
+from tidemark.admin.replay import BatchReport, ReplayReport
+from tidemark.admin.reset import ResetReport
+from tidemark.admin.withhold import WithholdReport
 from tidemark.cli.findings import Finding
 from tidemark.cli.proposal import Field
 from tidemark.errors import by_code
@@ -22,18 +29,11 @@ from tidemark.model.batch import DeadLetter
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.output import Topics
 from tidemark.model.upsert import Upsert
-from tidemark.operations.dead_letters import PurgeReport
-from tidemark.operations.health import GroupHealth
-from tidemark.operations.importing import ImportReport
-from tidemark.operations.member_health import MemberHealth
-from tidemark.operations.mirror import MirrorReport
-from tidemark.operations.naming import DropReport, MoveReport, RenameReport
-from tidemark.operations.replay import BatchReport, ReplayReport
-from tidemark.operations.reset import ResetReport
-from tidemark.operations.status import OutputStatus, PartitionStatus, RegionStatus, TargetStatus
-from tidemark.operations.withhold import WithholdReport
 from tidemark.settings.exported import ExportedOffsets
 from tidemark.verify.report import BatchProof, Report
+from tidemark.views.health import GroupHealth
+from tidemark.views.member_health import MemberHealth
+from tidemark.views.status import OutputStatus, PartitionStatus, RegionStatus, TargetStatus
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
 

@@ -12,7 +12,7 @@ from scripts.markdown_pieces import filled, table
 
 from tidemark.cli.errors import exit_codes
 from tidemark.cli.main import app
-from tidemark.operations.metrics import metrics_of
+from tidemark.views.metrics import metrics_of
 
 PACKAGES = {
     "tidemark.airflow": "For DAG files.",

@@ -10,8 +10,8 @@ import sys
 from tidemark.cli.project import connection
 from tidemark.ledger.looks import Looks
 from tidemark.ledger.timeline import Timeline
-from tidemark.operations.region import ledger_of
 from tidemark.page.region import STYLE, drawn, newest
+from tidemark.runs.region import ledger_of
 from tidemark.settings.connections import Connection
 
 

@@ -22,11 +22,11 @@ from rich.console import Console
 from scripts.bench_stack import stack_of
 from scripts.flight_data import Record, produce, records
 
+from tidemark.admin.run import run
 from tidemark.cli.project import connections_of, find_pipeline
 from tidemark.cli.verify import executor_of
 from tidemark.local.stack import LocalStack
 from tidemark.model.plan import Bounds
-from tidemark.operations.run import run
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "dags" / "flights.yaml"

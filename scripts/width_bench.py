@@ -22,15 +22,15 @@ from scripts.bench_stack import stack_of
 from scripts.flight_data import records
 from scripts.usage import tree_cpu
 
+from tidemark.admin.run import close_run
 from tidemark.cli.project import connections_of, find_pipeline
 from tidemark.cli.verify import executor_of
 from tidemark.local.stack import LocalStack
 from tidemark.model.plan import Bounds
-from tidemark.operations.drain import drain_run
-from tidemark.operations.open import open_run
-from tidemark.operations.region import region_of
-from tidemark.operations.run import close_run
 from tidemark.protocol.mirror import mirror
+from tidemark.runs.member import drain_run
+from tidemark.runs.open import open_run
+from tidemark.runs.region import region_of
 from tidemark.settings.pipeline import Pipeline
 
 ROOT = Path(__file__).resolve().parent.parent

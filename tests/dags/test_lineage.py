@@ -139,8 +139,8 @@ def test_what_cannot_be_looked_up_fails_nothing(
 
 def test_names_of_servers() -> None:
     """B22: the first of several; with the port that is meant; without a protocol's name."""
-    from tidemark.operations.lineage import kafka_namespace, postgres_namespace
     from tidemark.settings.connections import Connection
+    from tidemark.views.lineage import kafka_namespace, postgres_namespace
 
     def kafka(servers: str) -> str:
         return kafka_namespace(Connection("k", "kafka", extra={"bootstrap.servers": servers}))

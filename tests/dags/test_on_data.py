@@ -18,14 +18,14 @@ from tests.support.region import kafka_connection, postgres_connection
 from tests.support.waiting import until
 from tests.support.world import World
 
+from tidemark.admin.naming import rename_region
+from tidemark.admin.replay import replay_letters
 from tidemark.errors import InvalidSettings
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.facts import Broker
 from tidemark.ledger.actions import Order
 from tidemark.ledger.letters import ALL_LETTERS
-from tidemark.operations.naming import rename_region
-from tidemark.operations.replay import replay_letters
-from tidemark.operations.status import unread
+from tidemark.views.status import unread
 
 if TYPE_CHECKING:
     from tidemark.airflow.on_data import Doorbell
@@ -233,7 +233,7 @@ with suppress(TimeoutError):
     asyncio.run(asyncio.wait_for(anext(bell.run()), 1))
 bundle = [name for name in sys.modules if name.partition(".")[0] in ("dags", "jobs", "flights")]
 bundle += [file for file in opened if file.startswith(tuple(folders))]
-print(json.dumps([type(bell).__name__, "tidemark.operations.status" in sys.modules, bundle]))
+print(json.dumps([type(bell).__name__, "tidemark.views.status" in sys.modules, bundle]))
 """
 
 

@@ -169,11 +169,11 @@ def test_a_statement_that_waits_is_given_up(
     """A locked table keeps none of the api-server's threads for longer."""
     from psycopg2.errorcodes import QUERY_CANCELED
 
-    from tidemark.operations.errors import ConnectionUnreachable
     from tidemark.page import ledgers
     from tidemark.page.region import region_view
     from tidemark.page.seen import SeenRegion
     from tidemark.postgres.cases import GAVE_UP
+    from tidemark.runs.errors import ConnectionUnreachable
     from tidemark.settings.described import Described, Role
     from tidemark.settings.pipeline import Pipeline
 

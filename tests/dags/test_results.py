@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tidemark.operations.reset import Removed, ResetReport
+from tidemark.admin.reset import Removed, ResetReport
 
 TABLE = "public.clicks"
 DRY = ResetReport("clicks", False, 4, 25, 20, (), {}, (), Removed(5, 12_490, 0, {}, {}))

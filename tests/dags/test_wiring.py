@@ -283,7 +283,7 @@ def test_an_open_is_told_whether_members_come(
     from airflow.sdk.exceptions import AirflowFailException
 
     from tidemark.airflow import tasks
-    from tidemark.operations import open as operation
+    from tidemark.runs import open as operation
 
     told = {f"{prefix}{name}": state for name, state in states.items()}
     ti = SimpleNamespace(

@@ -1,6 +1,6 @@
 """Runs the worked DAGs once per scenario and prints what became of them, as JSON.
 
-Airflow's own rules are under test, so the functions of tidemark.operations that tasks call are
+Airflow's own rules are under test, so the functions that tasks call are
 stand-ins that succeed or fail as the scenario says; everything else is real.
 """
 
@@ -17,17 +17,17 @@ from airflow.models.serialized_dag import SerializedDagModel
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.utils.db import initdb
 
+from tidemark.admin import reset as reset_module
+from tidemark.admin import run as run_module
+from tidemark.admin.reset import Removed, ResetReport
 from tidemark.airflow.operator import DrainOperator
 from tidemark.errors import Refused, RunNotDone, Superseded, TidemarkError, Unreachable
 from tidemark.ledger.looks import Counted
 from tidemark.model.batch import Checkpoint
 from tidemark.model.offsets import TopicPartition
-from tidemark.operations import open as open_module
-from tidemark.operations import reset as reset_module
-from tidemark.operations import run as run_module
-from tidemark.operations.open import Opened
-from tidemark.operations.reset import Removed, ResetReport
 from tidemark.protocol.close import Closed
+from tidemark.runs import open as open_module
+from tidemark.runs.open import Opened
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 
@@ -63,7 +63,7 @@ REMOVED = Removed(3, 2, 1, {FIRST: 70}, {FIRST: 5})
 
 @dataclass
 class StandIns:
-    """Functions of tidemark.operations that fail as told and note what they were called with."""
+    """Functions of the rooms below that fail as told and note what they were called with."""
 
     failing: dict[str, type[Exception]] = field(default_factory=dict)
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)

@@ -18,12 +18,12 @@ from tests.support.region import DrivenRegion
 from tests.support.sent import SentRecord, another_sends, sent_to
 from tests.support.topics import create_topic
 
+from tidemark.admin.replay import replay_batch, replay_letters
+from tidemark.admin.withhold import withhold_batch
 from tidemark.ledger.actions import Order
 from tidemark.model.dead_letters import LetterFilter
-from tidemark.operations.drain import ExecutorOf
-from tidemark.operations.replay import replay_batch, replay_letters
-from tidemark.operations.withhold import withhold_batch
 from tidemark.protocol.mirror import differences
+from tidemark.runs.member import ExecutorOf
 from tidemark.verify.verify import verify
 
 BATCH_RECORDS = 120

@@ -20,9 +20,6 @@ from tidemark.ledger.deciding import Deciding, Publishing
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.migrate import migrate
 from tidemark.ledger.settling import Settling
-from tidemark.member.drain import Drain
-from tidemark.member.member_run import MemberRun
-from tidemark.member.publisher import Publisher
 from tidemark.model import plan as model_plan
 from tidemark.model.batch import Batch, Tally
 from tidemark.model.offsets import Offsets, Span
@@ -31,6 +28,9 @@ from tidemark.postgres.cases import CommitRolledBack
 from tidemark.postgres.session import query
 from tidemark.protocol import close
 from tidemark.protocol import plan as protocol_plan
+from tidemark.runs.drain import Drain
+from tidemark.runs.member_run import MemberRun
+from tidemark.runs.publisher import Publisher
 from tidemark.spark.reader import StagedJournal
 
 NOT_PLANTED = 99

@@ -23,9 +23,9 @@ from tidemark.kafka.group import Group
 from tidemark.local.broker import Broker
 from tidemark.local.folder import Folder
 from tidemark.local.stack import LocalStack
-from tidemark.member import outage, stall
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
+from tidemark.runs import outage, stall
 
 POINTS = (
     "plan.before=stop@2",

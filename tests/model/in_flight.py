@@ -25,11 +25,11 @@ from tests.support.fake_ledger import Asleep
 from tests.support.fake_tables import TOPIC, Tables
 
 from tidemark.errors import ClaimsLost, Fenced, OutcomeUnknown, StagingLost
-from tidemark.member.work import InHand, Otherwise, Work, next_step
 from tidemark.model.batch import ONLY, Batch
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.plan import Bounds
 from tidemark.protocol.publish import Outcome, Result
+from tidemark.runs.work import InHand, Otherwise, Work, next_step
 
 Batches = tuple[Batch, ...]
 

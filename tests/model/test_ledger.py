@@ -40,13 +40,13 @@ from tidemark.errors import (
 )
 from tidemark.failpoints import FailpointHit
 from tidemark.ledger.migrate import migrate
-from tidemark.member.retire import prune, retire
 from tidemark.model.batch import Batch, Contribution
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.plan import Bounds
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.publish import Result
+from tidemark.runs.retire import prune, retire
 
 SOME, MANY = 10, 200
 SHRINK = "TIDEMARK_MODEL_SHRINK" in os.environ

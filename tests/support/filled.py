@@ -11,9 +11,9 @@ from tests.support.executor import BAD
 from tests.support.produce import numbered, produce, produce_transaction
 from tests.support.world import World
 
+from tidemark.admin.mirror import mirror_region
 from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
-from tidemark.operations.mirror import mirror_region
 
 
 def filled(world: World) -> World:

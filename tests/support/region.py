@@ -8,21 +8,21 @@ from typing import Any
 
 import psycopg2
 
+from tidemark.admin.reset import ResetReport, reset_region
+from tidemark.admin.run import close_run
 from tidemark.kafka import description
 from tidemark.kafka.admin import SECONDS
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.description import GroupState
 from tidemark.kafka.group import Group
 from tidemark.ledger.ledger import Ledger
-from tidemark.member.drain import Drained
 from tidemark.model.plan import Bounds
-from tidemark.operations.drain import ExecutorOf, drain_run
-from tidemark.operations.open import Opened, open_run
-from tidemark.operations.reset import ResetReport, reset_region
-from tidemark.operations.run import close_run
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.close import Closed
 from tidemark.protocol.reset import Destination
+from tidemark.runs.drain import Drained
+from tidemark.runs.member import ExecutorOf, drain_run
+from tidemark.runs.open import Opened, open_run
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
 

@@ -12,10 +12,10 @@ from tests.support.region import ONE_BROKER, DrivenRegion
 
 from tidemark.kafka import group as group_module
 from tidemark.kafka.sender import Sender
-from tidemark.member.publisher import turn_name
-from tidemark.operations.output import OutputSnapshot
 from tidemark.postgres.session import try_lock_name
 from tidemark.postgres.transaction import autocommit
+from tidemark.runs.output import OutputSnapshot
+from tidemark.runs.publisher import turn_name
 
 
 class SentRecord(NamedTuple):

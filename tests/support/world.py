@@ -13,14 +13,14 @@ from tests.support.produce import numbered, produce
 from tests.support.region import DrivenRegion, rows_of
 
 from tidemark.errors import JobFailed
-from tidemark.member.drain import Drained
-from tidemark.member.job import JobExecutor
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.plan import Bounds
-from tidemark.operations.open import Opened
-from tidemark.operations.region import Connections
 from tidemark.protocol.close import Closed
+from tidemark.runs.drain import Drained
+from tidemark.runs.job import JobExecutor
+from tidemark.runs.open import Opened
+from tidemark.runs.region import Connections
 from tidemark.settings.pipeline import Pipeline
 
 

@@ -97,7 +97,7 @@ def test_the_list_says_of_a_command_what_its_own_help_says(name: str) -> None:
 
 def test_a_run_without_a_backlog_needs_neither_spark_nor_arrow() -> None:
     """Each costs half a second: they are for a run that drains."""
-    code = "import sys, tidemark.operations.run; print(*sys.modules)"
+    code = "import sys, tidemark.admin.run; print(*sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"pyspark", "pyarrow"} & {*told.stdout.split()}
 

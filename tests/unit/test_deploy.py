@@ -18,8 +18,8 @@ from tests.support.promtool import promtool
 from tidemark.ledger.looks import Durations, Hidden, Published, ShownMember
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.output import Topics
-from tidemark.operations.metrics import InLedger, Measures, metrics_of
-from tidemark.operations.status import OutputStatus, PartitionStatus, RegionStatus, TargetStatus
+from tidemark.views.metrics import InLedger, Measures, metrics_of
+from tidemark.views.status import OutputStatus, PartitionStatus, RegionStatus, TargetStatus
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"

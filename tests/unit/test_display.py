@@ -4,8 +4,8 @@ from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tidemark.member.member_run import MemberRun
-from tidemark.member.watch import Display
+from tidemark.runs.member_run import MemberRun
+from tidemark.runs.watch import Display
 
 
 class SlowLedger:

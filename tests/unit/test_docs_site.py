@@ -12,7 +12,7 @@ from scripts.site_pages import ROOT, copy_pages
 
 from tidemark.cli.main import COMMANDS
 from tidemark.errors import by_code
-from tidemark.operations.metrics import metrics_of
+from tidemark.views.metrics import metrics_of
 
 
 @pytest.fixture(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from jobs import drain as job
 
-from tidemark.operations.errors import DriverHasNoSlot
+from tidemark.runs.errors import DriverHasNoSlot
 from tidemark.settings.errors import ConnectionNotKnown, PipelineFaults
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -133,7 +133,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
         found.update(arguments)
         return Nothing()
 
-    monkeypatch.setattr("tidemark.operations.drain.drain_run", drain_run)
+    monkeypatch.setattr("tidemark.runs.member.drain_run", drain_run)
     monkeypatch.setenv("TIDEMARK_RUN_ID", "flights/1")
     monkeypatch.delenv("TIDEMARK_MEMBER_SLOT", raising=False)
     for conn_id in CONNECTIONS:

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from tidemark.ledger.reader import Progress
-from tidemark.member.drain import LONGEST_WAIT_SECONDS, WAIT_SECONDS, Drain
-from tidemark.member.work import InHand, Otherwise, Work, next_step
 from tidemark.model.batch import Batch, Contribution, PlannedSpan, SpanRead
 from tidemark.model.offsets import Span, TopicPartition
+from tidemark.runs.drain import LONGEST_WAIT_SECONDS, WAIT_SECONDS, Drain
+from tidemark.runs.work import InHand, Otherwise, Work, next_step
 
 ZERO, ONE = (TopicPartition("t", number) for number in (0, 1))
 SPANS = tuple(PlannedSpan(Span("t", number, 0, 10), "id") for number in (0, 1))

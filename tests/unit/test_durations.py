@@ -8,7 +8,7 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tidemark.ledger.looks import Durations
-from tidemark.operations.metrics import durations_of
+from tidemark.views.metrics import durations_of
 
 
 class Told:

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from tidemark.kafka.description import GroupState, Holder
 from tidemark.ledger.looks import ShownMember
 from tidemark.model.offsets import TopicPartition
-from tidemark.operations.health import held_up
-from tidemark.operations.member_health import MemberHealth, members_of
+from tidemark.views.health import held_up
+from tidemark.views.member_health import MemberHealth, members_of
 
 NOW = datetime.now(UTC)
 FIRST, SECOND, THIRD = (TopicPartition("t", number) for number in range(3))

@@ -6,8 +6,8 @@ import pytest
 from tests.support.said import said
 
 from tidemark.errors import Unreachable
-from tidemark.member import outage as outage_module
-from tidemark.member.outage import Outage, waited_out
+from tidemark.runs import outage as outage_module
+from tidemark.runs.outage import Outage, waited_out
 
 
 @pytest.fixture(autouse=True)

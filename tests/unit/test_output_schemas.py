@@ -11,7 +11,7 @@ from tests.support.schemas import OPTIONS, schema_name, validate
 
 from tidemark.cli.main import app
 from tidemark.model.plain import plain
-from tidemark.operations.status import PartitionStatus, RegionStatus
+from tidemark.views.status import PartitionStatus, RegionStatus
 
 SCHEMAS = schemas()
 

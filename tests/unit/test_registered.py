@@ -11,7 +11,7 @@ from tidemark.decode.newest import Asked, Newest, newest
 from tidemark.decode.registry import Written
 from tidemark.errors import InvalidSettings
 from tidemark.model.state import RegionState
-from tidemark.operations.schemas import kept
+from tidemark.runs.schemas import kept
 from tidemark.settings.errors import (
     FieldReserved,
     FieldsOfOneName,

@@ -10,10 +10,10 @@ from tests.support.fakes import FakeGroup
 from tidemark.errors import NoProgress, Unreachable
 from tidemark.kafka.description import Holder
 from tidemark.ledger.reader import Progress
-from tidemark.member.errors import RunStalled
-from tidemark.member.stall import EXCUSED, FOREIGN_SECONDS, LOCKED_SECONDS, StallDetector
 from tidemark.model.batch import PlannedSpan
 from tidemark.model.offsets import Span
+from tidemark.runs.errors import RunStalled
+from tidemark.runs.stall import EXCUSED, FOREIGN_SECONDS, LOCKED_SECONDS, StallDetector
 
 SECONDS = 60
 

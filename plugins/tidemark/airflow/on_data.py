@@ -22,7 +22,7 @@ from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from tidemark.operations.status import Unread
+    from tidemark.views.status import Unread
 
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class Doorbell(BaseEventTrigger):  # type: ignore[misc]
             engine.dispose()
 
     def _asked(self, ledger: Any, broker: Any) -> "Unread | None":
-        from tidemark.operations.status import unread
+        from tidemark.views.status import unread
 
         try:
             return unread(ledger, broker, self.region, self.topics)

@@ -35,7 +35,7 @@ from tidemark.spark.errors import JvmEnded
 from tidemark.tracing.traced import for_child
 
 if TYPE_CHECKING:
-    from tidemark.operations.lineage import Dataset, Lineage
+    from tidemark.views.lineage import Dataset, Lineage
 
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ def seen(path: str, context: Context, *, counts: bool) -> "Lineage | None":
     """
     if not is_wanted():
         return None
-    from tidemark.operations.lineage import lineage_of
+    from tidemark.views.lineage import lineage_of
 
     pipeline, ti = Pipeline.load(path), context["ti"]
     try:

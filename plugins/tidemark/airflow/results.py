@@ -16,9 +16,9 @@ from tidemark.model.plain import amount, plain
 from tidemark.settings.described import ERROR
 
 if TYPE_CHECKING:
-    from tidemark.operations.open import Opened
-    from tidemark.operations.reset import Removed, ResetReport
+    from tidemark.admin.reset import Removed, ResetReport
     from tidemark.protocol.close import Closed
+    from tidemark.runs.open import Opened
 
 
 Result = dict[str, Any]

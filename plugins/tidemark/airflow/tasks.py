@@ -23,8 +23,8 @@ from tidemark.model.plan import Bounds
 from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
+    from tidemark.admin.reset import ResetReport
     from tidemark.ledger.looks import Counted
-    from tidemark.operations.reset import ResetReport
     from tidemark.protocol.close import Closed
 
 
@@ -110,7 +110,7 @@ def open_run(path: str) -> results.Result:
     Raises:
         AirflowFailException: drain is to come and the verdict is not: nobody would judge the run.
     """
-    from tidemark.operations import open as operation
+    from tidemark.runs import open as operation
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     params, run_id = context["params"], _run_id(context)
@@ -141,7 +141,7 @@ def close_run(path: str) -> results.Result:
     Only of checkpoints that they were not told of. A run that is not done fails without a retry: no
     member is left that could finish it.
     """
-    from tidemark.operations import run as operation
+    from tidemark.admin import run as operation
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     assets, connections = target_assets(pipeline), resolve(pipeline)
@@ -163,7 +163,7 @@ def tell_verdict(path: str, closed: results.Result | None) -> None:
 
     The ledger says it too: a task that was cleared may have opened the run again.
     """
-    from tidemark.operations import run as operation
+    from tidemark.admin import run as operation
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     with as_airflow_failure(RunNotDone):
@@ -174,7 +174,7 @@ def tell_verdict(path: str, closed: results.Result | None) -> None:
 
 def reset_failed_run(path: str) -> results.Result | None:
     """Restore the merged checkpoint; succeed as superseded if a newer epoch holds the region."""
-    from tidemark.operations.reset import reset_region
+    from tidemark.admin.reset import reset_region
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     run_id = _run_id(context)
@@ -201,7 +201,7 @@ def reset_by_hand(path: str) -> results.Result:
     `to` of the form is the last checkpoint, or an older place: then it is a rewind, which removes
     the rows and dead letters that were published after it.
     """
-    from tidemark.operations.reset import reset_region
+    from tidemark.admin.reset import reset_region
     from tidemark.protocol.reset import destination
 
     context, pipeline = get_current_context(), Pipeline.load(path)

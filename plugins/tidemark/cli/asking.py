@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 from tidemark.cli.errors import in_our_words, told
 from tidemark.cli.project import connections_of
 from tidemark.errors import TidemarkError
-from tidemark.operations.region import region_of
-from tidemark.operations.status import (
+from tidemark.runs.region import region_of
+from tidemark.views.status import (
     RegionStatus,
     counted,
     in_ledger,
@@ -18,7 +18,7 @@ from tidemark.operations.status import (
 )
 
 if TYPE_CHECKING:
-    from tidemark.operations.region import Region
+    from tidemark.runs.region import Region
     from tidemark.settings.pipeline import Pipeline
 
 Seen = TypeVar("Seen")

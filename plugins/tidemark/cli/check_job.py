@@ -14,17 +14,17 @@ from tidemark.decode.registry import registry_of
 from tidemark.errors import TidemarkError
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.owners import refuse_shared
-from tidemark.member.job import JobExecutor
 from tidemark.model.facts import backlog
 from tidemark.model.offsets import TopicPartition, in_ranges
 from tidemark.model.plain import amount
 from tidemark.model.state import Partition, RegionState
-from tidemark.operations.fit import known_schemas, with_columns_in_use, would_fit
-from tidemark.operations.open import open_request, opening_facts
-from tidemark.operations.region import Region, region_of
-from tidemark.operations.schemas import taken
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.transaction import connect
+from tidemark.runs.fit import known_schemas, with_columns_in_use, would_fit
+from tidemark.runs.job import JobExecutor
+from tidemark.runs.open import open_request, opening_facts
+from tidemark.runs.region import Region, region_of
+from tidemark.runs.schemas import taken
 from tidemark.settings.kafka import StartPosition
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.executor import spark_executor

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.admin.dead_letters import as_line, export_letters, purge_letters
 from tidemark.cli.faults import OptionsClash, OptionsWithout, PurgeWithoutAge
 from tidemark.cli.letter_filter import (
     Partition,
@@ -33,13 +34,12 @@ from tidemark.cli.output import (
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 from tidemark.ledger.looks import Looks
 from tidemark.model.plain import amount
-from tidemark.operations.dead_letters import as_line, export_letters, purge_letters
-from tidemark.operations.region import region_of
+from tidemark.runs.region import region_of
 
 if TYPE_CHECKING:
+    from tidemark.admin.dead_letters import PurgeReport
     from tidemark.ledger.letters import KeptLetter
     from tidemark.model.dead_letters import LetterFilter
-    from tidemark.operations.dead_letters import PurgeReport
     from tidemark.settings.pipeline import Pipeline
 
 

@@ -19,7 +19,7 @@ from tidemark.decode.port import Refusal
 from tidemark.kafka.facts import Broker
 from tidemark.model.plain import amount
 from tidemark.model.plan import plan
-from tidemark.operations.fit import with_columns_in_use
+from tidemark.runs.fit import with_columns_in_use
 from tidemark.settings.decode import DecodeSettings
 from tidemark.spark.reader import read
 from tidemark.spark.sample import transformed_sample

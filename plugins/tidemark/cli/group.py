@@ -15,14 +15,14 @@ from tidemark.cli.output import (
 )
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 from tidemark.model.plain import plain
-from tidemark.operations.health import health_of
-from tidemark.operations.member_health import ENDED
-from tidemark.operations.region import region_of
-from tidemark.operations.status import place
+from tidemark.runs.region import region_of
+from tidemark.views.health import health_of
+from tidemark.views.member_health import ENDED
+from tidemark.views.status import place
 
 if TYPE_CHECKING:
-    from tidemark.operations.health import GroupHealth, HeldUp
-    from tidemark.operations.member_health import MemberHealth
+    from tidemark.views.health import GroupHealth, HeldUp
+    from tidemark.views.member_health import MemberHealth
 
 
 def group(

@@ -11,7 +11,7 @@ from tidemark.cli.project import connections_of
 from tidemark.ledger.looks import Looks
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.offsets import TopicPartition
-from tidemark.operations.region import ledger_of
+from tidemark.runs.region import ledger_of
 
 if TYPE_CHECKING:
     from tidemark.settings.pipeline import Pipeline

@@ -13,10 +13,10 @@ from tidemark.cli.errors import tell
 from tidemark.cli.faults import AddressNotServed, AddressUnreadable
 from tidemark.cli.output import Verbose
 from tidemark.cli.project import DAGS, PipelinesDir, chosen_pipelines
-from tidemark.operations.metrics import Measures, measures_of, metrics_of
+from tidemark.views.metrics import Measures, measures_of, metrics_of
 
 if TYPE_CHECKING:
-    from tidemark.operations.region import Region
+    from tidemark.runs.region import Region
     from tidemark.settings.pipeline import Pipeline
 
 

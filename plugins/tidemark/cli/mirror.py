@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.admin.mirror import mirror_region
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, spinning
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 from tidemark.model.plain import amount
-from tidemark.operations.mirror import mirror_region
 
 if TYPE_CHECKING:
-    from tidemark.operations.mirror import MirrorReport
+    from tidemark.admin.mirror import MirrorReport
 
 
 def mirror(

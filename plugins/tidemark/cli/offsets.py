@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.admin.importing import import_offsets as give
 from tidemark.cli.faults import NoOffsetsAt, OffsetsNotReadable, OptionsClash
 from tidemark.cli.order import DRY, Apply
 from tidemark.cli.output import (
@@ -21,8 +22,7 @@ from tidemark.errors import Refused
 from tidemark.ledger.looks import Looks
 from tidemark.model.plain import plain
 from tidemark.model.plan import MOST
-from tidemark.operations.importing import import_offsets as give
-from tidemark.operations.region import facts_left, region_of
+from tidemark.runs.region import facts_left, region_of
 from tidemark.settings.exported import ExportedOffset, ExportedOffsets, read_exported
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from tidemark.model.offsets import Offsets, TopicPartition
     from tidemark.model.state import Partition, RegionState
-    from tidemark.operations.region import Region
+    from tidemark.runs.region import Region
 
 
 def offsets(

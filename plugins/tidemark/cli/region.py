@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.admin.naming import drop_region, move_region, rename_region
 from tidemark.cli.faults import NameOfAnotherFile
 from tidemark.cli.order import DRY, Apply, Why, order_of
 from tidemark.cli.output import (
@@ -29,8 +30,7 @@ from tidemark.cli.project import (
 )
 from tidemark.ledger.looks import Looks
 from tidemark.model.plain import amount, plain
-from tidemark.operations.naming import drop_region, move_region, rename_region
-from tidemark.operations.region import ledger_of
+from tidemark.runs.region import ledger_of
 
 if TYPE_CHECKING:
     from tidemark.settings.connections import Connection

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.admin.replay import replay_batch, replay_letters
 from tidemark.cli.faults import BatchIsReplayedWhole, NothingToReplay
 from tidemark.cli.letter_filter import (
     Partition,
@@ -26,11 +27,10 @@ from tidemark.cli.project import (
 )
 from tidemark.model.plain import amount
 from tidemark.model.plan import MOST
-from tidemark.operations.replay import replay_batch, replay_letters
 from tidemark.spark.executor import spark_executor
 
 if TYPE_CHECKING:
-    from tidemark.operations.replay import BatchReport, ReplayReport
+    from tidemark.admin.replay import BatchReport, ReplayReport
 
 
 def replay(

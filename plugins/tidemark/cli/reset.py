@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.admin.reset import reset_region
 from tidemark.cli.order import DRY, Apply, whoami
 from tidemark.cli.output import (
     Format,
@@ -24,19 +25,18 @@ from tidemark.cli.project import (
     find_pipeline,
 )
 from tidemark.model.plain import amount, plain
-from tidemark.operations.member_health import members_of
-from tidemark.operations.region import region_of
-from tidemark.operations.reset import reset_region
-from tidemark.operations.status import in_ledger
 from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
 from tidemark.protocol.reset import destination
 from tidemark.protocol.rewind_plan import ACCEPT_RESEND
+from tidemark.runs.region import region_of
+from tidemark.views.member_health import members_of
+from tidemark.views.status import in_ledger
 
 if TYPE_CHECKING:
-    from tidemark.operations.member_health import MemberHealth
-    from tidemark.operations.region import Connections
-    from tidemark.operations.reset import ResetReport
+    from tidemark.admin.reset import ResetReport
+    from tidemark.runs.region import Connections
     from tidemark.settings.pipeline import Pipeline
+    from tidemark.views.member_health import MemberHealth
 
 
 def print_reset(report: "ResetReport", members: "list[MemberHealth]", table: str) -> None:

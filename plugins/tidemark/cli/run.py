@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.admin.run import TAKE_OVER
+from tidemark.admin.run import run as run_to_its_end
 from tidemark.cli.order import whoami
 from tidemark.cli.output import Format, Move, Output, Verbose, moving, print_json, print_line
 from tidemark.cli.project import PipelineFile, connections_of, prepare_spark
@@ -18,18 +20,16 @@ from tidemark.errors import TidemarkError
 from tidemark.model.corruption import ACCEPT_CORRUPT
 from tidemark.model.facts import backlog
 from tidemark.model.plain import amount, plain
-from tidemark.operations.open import ADOPT_GROUP
-from tidemark.operations.region import region_of
-from tidemark.operations.run import TAKE_OVER
-from tidemark.operations.run import run as run_to_its_end
 from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
+from tidemark.runs.open import ADOPT_GROUP
+from tidemark.runs.region import region_of
 from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from tidemark.ledger.ledger import Ledger
-    from tidemark.member.job import JobExecutor
-    from tidemark.operations.region import Connections
     from tidemark.protocol.close import Closed
+    from tidemark.runs.job import JobExecutor
+    from tidemark.runs.region import Connections
 
 
 log = logging.getLogger(__name__)
@@ -168,7 +168,7 @@ def _run(
     limits = replace(pipeline.batch.bounds(), **bounds)
     prepare_spark(pipeline)
     if ACCEPT_CHANGES in overrides:
-        from tidemark.operations.fit import refuse_unfit  # Arrow takes half a second
+        from tidemark.runs.fit import refuse_unfit  # Arrow takes half a second
 
         refuse_unfit(pipeline, connections)
     with moving(f"opening {pipeline.region}") as move, followed(pipeline, connections, move):
@@ -199,7 +199,7 @@ def _remarks(pipeline: "Pipeline", connections: "Connections", closed: "Closed")
 def _log_batches() -> None:
     """Where no bar is shown each published batch is a line of the log."""
     if not sys.stderr.isatty():
-        logging.getLogger("tidemark.member").setLevel(logging.INFO)
+        logging.getLogger("tidemark.runs").setLevel(logging.INFO)
 
 
 def _print(

@@ -32,12 +32,12 @@ from tidemark.cli.output import (
 )
 from tidemark.cli.project import DAGS, PipelinesDir, chosen_pipelines
 from tidemark.model.plain import amount, plain
-from tidemark.operations.member_health import ENDED
-from tidemark.operations.status import RegionStatus, TargetStatus, place, total
+from tidemark.views.member_health import ENDED
+from tidemark.views.status import RegionStatus, TargetStatus, place, total
 
 if TYPE_CHECKING:
-    from tidemark.operations.status import OutputStatus
     from tidemark.settings.pipeline import Pipeline
+    from tidemark.views.status import OutputStatus
 
 
 SEQS_WIDTH = 60

@@ -18,7 +18,7 @@ from tidemark.spark.executor import spark_executor
 from tidemark.verify.verify import verify as proof_of_region
 
 if TYPE_CHECKING:
-    from tidemark.operations.drain import ExecutorOf
+    from tidemark.runs.member import ExecutorOf
     from tidemark.settings.pipeline import Pipeline
     from tidemark.verify.report import BatchProof, Difference, Report
 

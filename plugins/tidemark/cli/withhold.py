@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemark.admin.withhold import withhold_batch
 from tidemark.cli.order import DRY, Apply, Why, order_of
 from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, spinning
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 from tidemark.model.plain import amount
-from tidemark.operations.withhold import withhold_batch
 
 if TYPE_CHECKING:
-    from tidemark.operations.withhold import WithholdReport
+    from tidemark.admin.withhold import WithholdReport
 
 
 def withhold(

@@ -10,13 +10,10 @@ from collections.abc import Callable
 from time import time  # noqa: TID251 - an age is shown, nothing is decided by it
 from typing import Any
 
+from tidemark.admin.reset import ResetReport, RewindOrder, rewind_region, seq_of
+from tidemark.admin.reset import dry_run as dry_run_to_head
 from tidemark.errors import TidemarkError
 from tidemark.ledger.timeline import Timeline
-from tidemark.operations.health import health_of
-from tidemark.operations.region import ledger_of, region_of
-from tidemark.operations.reset import ResetReport, RewindOrder, rewind_region, seq_of
-from tidemark.operations.reset import dry_run as dry_run_to_head
-from tidemark.operations.status import oldest_age
 from tidemark.page.html import age, fitting, page, readable
 from tidemark.page.lags import charts, lags, past
 from tidemark.page.ledgers import impatient, next_offsets, standings
@@ -25,6 +22,9 @@ from tidemark.page.region import RegionView, region_view
 from tidemark.page.seen import SeenRegion
 from tidemark.page.verdict import verdict
 from tidemark.protocol.reset import destination
+from tidemark.runs.region import ledger_of, region_of
+from tidemark.views.health import health_of
+from tidemark.views.status import oldest_age
 
 STATEMENT_SECONDS = 20
 """Rows of the target are counted."""

@@ -21,11 +21,11 @@ from tidemark.ledger.timeline import Timeline
 from tidemark.model.facts import Facts, is_pattern
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import Run
-from tidemark.operations.region import facts_left
-from tidemark.operations.status import PartitionStatus, oldest_age, place, total
 from tidemark.page.question import PATIENCE, Given, connection
 from tidemark.page.seen import SeenRegion
+from tidemark.runs.region import facts_left
 from tidemark.settings.kafka import KafkaSettings, StartPosition
+from tidemark.views.status import PartitionStatus, oldest_age, place, total
 
 _SIDE_BY_SIDE = 8
 

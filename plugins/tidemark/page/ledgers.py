@@ -12,10 +12,10 @@ from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.past import Standing
 from tidemark.ledger.timeline import Timeline
 from tidemark.model.offsets import Offsets
-from tidemark.operations.region import ledger_of
 from tidemark.page.question import Given, connection
 from tidemark.page.seen import SeenRegion
 from tidemark.postgres.session import configure
+from tidemark.runs.region import ledger_of
 
 STATEMENT_SECONDS = 5
 """How long a page waits for one statement: a table may be locked."""

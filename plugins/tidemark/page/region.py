@@ -24,10 +24,10 @@ from tidemark.ledger.past import (
 from tidemark.ledger.timeline import Timeline
 from tidemark.model.plain import amount
 from tidemark.model.state import RegionState, Run
-from tidemark.operations.region import ledger_of
 from tidemark.page.ledgers import impatient
 from tidemark.page.question import Given, connection
 from tidemark.page.seen import SeenRegion
+from tidemark.runs.region import ledger_of
 
 EPOCHS = 4
 """As many as the demonstration makes: a run, its reset, a rewind, the next run."""

@@ -16,14 +16,14 @@ from dataclasses import dataclass, replace
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
+from tidemark.admin.held import compacted
 from tidemark.ledger.looks import Looks, Published, PublishedSpan
-from tidemark.member.job import JobExecutor
 from tidemark.model.batch import Attempt, Batch, SpanRead, Stored
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.offsets import TopicPartition
-from tidemark.operations.held import compacted
-from tidemark.operations.region import Region
 from tidemark.postgres.transaction import transaction
+from tidemark.runs.job import JobExecutor
+from tidemark.runs.region import Region
 from tidemark.staging import tables
 from tidemark.staging.column import Column
 from tidemark.staging.columns import columns_of

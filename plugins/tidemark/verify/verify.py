@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from tidemark.admin.held import missing
 from tidemark.errors import CorruptRecord, DataLost
 from tidemark.ledger.looks import Looks, Published, PublishedSpan
-from tidemark.member.job import JobExecutor
 from tidemark.model.batch import ONLY
 from tidemark.model.facts import Facts, check_cluster
 from tidemark.model.state import RegionState
-from tidemark.operations.drain import ExecutorOf
-from tidemark.operations.held import missing
-from tidemark.operations.region import Connections, Region, facts_left, region_of
 from tidemark.postgres.transaction import transaction
+from tidemark.runs.job import JobExecutor
+from tidemark.runs.member import ExecutorOf
+from tidemark.runs.region import Connections, Region, facts_left, region_of
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.errors import CutLetterNotWhole
 from tidemark.staging.target import Target

@@ -27,13 +27,13 @@ from tests.support.produce import numbered, produce, produce_transaction
 from tests.support.region import ask, kafka_connection, postgres_connection
 from tests.support.world import World, dump
 
+from tidemark.admin import run as run_module
 from tidemark.kafka.description import Holder
 from tidemark.kafka.group import Group
 from tidemark.ledger.migrate import newest
 from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
 from tidemark.model.offsets import TopicPartition
-from tidemark.operations import run as run_module
 
 
 def test_status_shows_ledger_kafka_end_lag_and_drift(region: World) -> None:

@@ -25,8 +25,8 @@ from tests.support.world import World
 from tidemark.cli.metrics import Shared
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.output import Topics
-from tidemark.operations.metrics import BOUNDS, MOST_REASONS, Measures, metrics_of
-from tidemark.operations.status import OutputStatus, RegionStatus
+from tidemark.views.metrics import BOUNDS, MOST_REASONS, Measures, metrics_of
+from tidemark.views.status import OutputStatus, RegionStatus
 
 PROJECT = Path(__file__).resolve().parents[3]
 Samples = dict[tuple[str, frozenset[str]], float]

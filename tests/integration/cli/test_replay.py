@@ -26,13 +26,13 @@ from tests.support.produce import produce
 from tests.support.two_tables import APPENDED, EVENS, NUMBERS, SETTINGS
 from tests.support.world import World, dump, staging
 
+from tidemark.admin import replay
+from tidemark.admin import replay as replay_module
 from tidemark.errors import Fenced, StagingLost, Superseded
 from tidemark.ledger.ledger import Ledger
-from tidemark.member.job import start_job
-from tidemark.operations import replay
-from tidemark.operations import replay as replay_module
 from tidemark.protocol.errors import BatchDied
 from tidemark.protocol.replay import publish_replay
+from tidemark.runs.job import start_job
 
 REPLAY = ("--dead-letters",)
 APPLY = ("--dead-letters", "--apply", "--why", "wider")

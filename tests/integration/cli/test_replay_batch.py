@@ -25,10 +25,10 @@ from tests.support.two_tables import APPENDED, EVENS, NUMBERS, SETTINGS
 from tests.support.waiting import until
 from tests.support.world import World, dump, staging
 
+from tidemark.admin import replay as operation
 from tidemark.errors import Fenced, StagingLost, TargetRefused
 from tidemark.ledger.actions import Order
 from tidemark.model.errors import TopicNotThatOfTheLedger
-from tidemark.operations import replay as operation
 from tidemark.protocol.replay import publish_again
 
 BATCH = ("--batch", "1")

@@ -39,10 +39,10 @@ from tidemark.kafka.spans import read_spans
 from tidemark.local.broker import Broker
 from tidemark.local.stack import LocalStack
 from tidemark.model.offsets import Span
-from tidemark.operations.health import health_of
-from tidemark.operations.region import region_of
-from tidemark.operations.status import unread
+from tidemark.runs.region import region_of
 from tidemark.settings.connections import Connection
+from tidemark.views.health import health_of
+from tidemark.views.status import unread
 
 pytestmark = pytest.mark.long
 

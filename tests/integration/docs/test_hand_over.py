@@ -8,11 +8,11 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from tests.support.documents import ROOT, blocks
 from tests.support.world import World
 
-from tidemark.operations import status
-from tidemark.operations.region import region_of
 from tidemark.protocol.reset import destination
+from tidemark.runs.region import region_of
 from tidemark.staging.errors import TargetDoesNotFit
 from tidemark.verify.verify import verify
+from tidemark.views import status
 
 OLD_TABLE = """
 CREATE TABLE public.records (kafka_topic text, kafka_partition int, kafka_offset bigint,

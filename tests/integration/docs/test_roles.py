@@ -12,22 +12,22 @@ from tests.support.produce import produce
 from tests.support.roles import REPLAYS, RoleWorld
 from tests.support.world import fail
 
+from tidemark.admin.replay import replay_letters
 from tidemark.cli import asking
 from tidemark.errors import JobFailed, Refused
 from tidemark.ledger.actions import Order
 from tidemark.ledger.letters import ALL_LETTERS
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
-from tidemark.operations.errors import ExecutorsLoginMissing
-from tidemark.operations.health import health_of
-from tidemark.operations.metrics import measures_of
-from tidemark.operations.region import region_of
-from tidemark.operations.replay import replay_letters
-from tidemark.operations.status import unread
 from tidemark.page.answers import answer
 from tidemark.page.question import Question
 from tidemark.page.seen import SeenRegion
+from tidemark.runs.errors import ExecutorsLoginMissing
+from tidemark.runs.region import region_of
 from tidemark.settings.described import Described, Role
+from tidemark.views.health import health_of
+from tidemark.views.metrics import measures_of
+from tidemark.views.status import unread
 
 
 @pytest.fixture

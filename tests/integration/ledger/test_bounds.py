@@ -7,10 +7,10 @@ from tests.support.desk import TOPIC, Desk
 from tests.support.world import dump
 
 from tidemark.ledger.looks import Looks
-from tidemark.member import retire
-from tidemark.member.retire import prune
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.plan import Bounds
+from tidemark.runs import retire
+from tidemark.runs.retire import prune
 
 FIRST, SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 

@@ -12,7 +12,6 @@ from tests.support.waiting import until
 
 from tidemark.errors import Fenced, TidemarkError, Unreachable
 from tidemark.ledger.errors import RegionNeverOpened
-from tidemark.member.retire import retire
 from tidemark.model.batch import ONLY, Batch, Contribution, SpanRead
 from tidemark.model.offsets import Span
 from tidemark.model.plan import Bounds
@@ -21,6 +20,7 @@ from tidemark.postgres.cases import PostgresUnreachable
 from tidemark.postgres.session import query
 from tidemark.postgres.transaction import TIMEOUTS_MS, connect, transaction
 from tidemark.protocol.publish import Result
+from tidemark.runs.retire import retire
 
 SECONDS = 120.0
 

@@ -10,8 +10,6 @@ from tests.support.world import World
 
 from tidemark.errors import Unreachable
 from tidemark.model.plan import Bounds
-from tidemark.operations.errors import ConnectionUnreachable
-from tidemark.operations.region import named, region_of
 from tidemark.postgres.cases import (
     GAVE_UP,
     LedgerConstraintViolated,
@@ -19,6 +17,8 @@ from tidemark.postgres.cases import (
     SpansOverlap,
 )
 from tidemark.postgres.transaction import TIMEOUTS_MS, connect, transaction
+from tidemark.runs.errors import ConnectionUnreachable
+from tidemark.runs.region import named, region_of
 
 
 def test_a_rewind_may_take_longer_than_any_other_transaction(desk: Desk) -> None:

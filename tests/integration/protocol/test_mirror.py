@@ -9,6 +9,7 @@ from tests.support.failpoint import failpoint
 from tests.support.waiting import until
 from tests.support.world import World
 
+from tidemark.admin.mirror import mirror_region
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka import group as group_module
 from tidemark.kafka.errors import MirrorWriterFenced
@@ -16,7 +17,6 @@ from tidemark.kafka.facts import Broker
 from tidemark.ledger.ledger import Ledger
 from tidemark.model.errors import LeftTopicsGone
 from tidemark.model.offsets import Offsets, TopicPartition
-from tidemark.operations.mirror import mirror_region
 from tidemark.protocol.errors import MirrorEpochPassed, MirrorReadBackDiffers
 from tidemark.protocol.mirror import differences, mirror
 

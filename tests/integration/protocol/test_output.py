@@ -17,6 +17,10 @@ from tests.support.sent import another_sends, sent_to, too_slow
 from tests.support.waiting import until
 from tests.support.world import World, dump
 
+from tidemark.admin.mirror import mirror_region
+from tidemark.admin.naming import drop_region, rename_region
+from tidemark.admin.replay import replay_letters
+from tidemark.admin.withhold import withhold_batch
 from tidemark.errors import Fenced
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka import group as group_module
@@ -26,12 +30,6 @@ from tidemark.kafka.sender import Sender
 from tidemark.ledger.actions import Order
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.output import NOTHING_SENT, OutputRecord, Sent
-from tidemark.operations.mirror import mirror_region
-from tidemark.operations.naming import drop_region, rename_region
-from tidemark.operations.output import OutputSnapshot
-from tidemark.operations.region import region_of
-from tidemark.operations.replay import replay_letters
-from tidemark.operations.withhold import withhold_batch
 from tidemark.protocol.errors import (
     ChangedSinceCheckpoint,
     MirrorEpochPassed,
@@ -46,6 +44,8 @@ from tidemark.protocol.errors import (
     SettingDiffers,
 )
 from tidemark.protocol.mirror import mirror
+from tidemark.runs.output import OutputSnapshot
+from tidemark.runs.region import region_of
 from tidemark.staging.errors import OutputKeyMissing, RowsToSendDiffer
 
 Hook = Callable[[], Any]
@@ -700,9 +700,7 @@ def test_planning_waits_while_too_much_is_unsent(
     with another_sends(region):
         member = region.member()
         until(
-            lambda: (
-                ("tidemark.member.publisher", (2,)) in [(r.name, r.args) for r in caplog.records]
-            )
+            lambda: ("tidemark.runs.publisher", (2,)) in [(r.name, r.args) for r in caplog.records]
         )
         assert (len(region.rows()), words(region)) == (4, [])
     member.result(120)

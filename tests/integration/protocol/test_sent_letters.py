@@ -20,6 +20,11 @@ from tests.support.produce import good, produce
 from tests.support.sent import SentRecord, another_sends, sent_to
 from tests.support.world import World, dump
 
+from tidemark.admin.dead_letters import purge_letters
+from tidemark.admin.errors import ReplayOfSent
+from tidemark.admin.mirror import mirror_region
+from tidemark.admin.replay import replay_batch, replay_letters
+from tidemark.admin.withhold import withhold_batch
 from tidemark.cli.check_kafka import output_findings
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka.errors import OutputRecordInvalid, OutputTopicMissing
@@ -28,13 +33,6 @@ from tidemark.ledger.errors import LettersToSendDiffer
 from tidemark.ledger.sending import DETAIL, sent_letters
 from tidemark.model.dead_letters import LetterFilter, record_hash
 from tidemark.model.output import Topics, Unsent
-from tidemark.operations.dead_letters import purge_letters
-from tidemark.operations.errors import ReplayOfSent
-from tidemark.operations.mirror import mirror_region
-from tidemark.operations.region import region_of
-from tidemark.operations.replay import replay_batch, replay_letters
-from tidemark.operations.status import in_ledger, output_status
-from tidemark.operations.withhold import withhold_batch
 from tidemark.protocol.errors import (
     ChangedSinceCheckpoint,
     OutputChangedSinceRun,
@@ -43,6 +41,8 @@ from tidemark.protocol.errors import (
     RunUnfinished,
     SettingDiffers,
 )
+from tidemark.runs.region import region_of
+from tidemark.views.status import in_ledger, output_status
 
 ORDER = Order("test", "a test")
 BAD = [b"bad 0", b"bad 1"]

@@ -10,19 +10,16 @@ from tests.support.failpoint import failpoint
 from tests.support.sent import another_sends, sent_to, too_slow
 from tests.support.world import World, dump
 
+from tidemark.admin import withhold as withhold_module
+from tidemark.admin.errors import MirrorDuringWithholding, NothingToWithhold
+from tidemark.admin.mirror import mirror_region
+from tidemark.admin.withhold import WithholdReport, withhold_batch
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka.errors import MirrorWriterFenced, OutputNotSentInTime
 from tidemark.kafka.group import Group
 from tidemark.ledger.actions import Order
 from tidemark.ledger.looks import Looks
 from tidemark.model.output import Topics
-from tidemark.operations import withhold as withhold_module
-from tidemark.operations.errors import MirrorDuringWithholding, NothingToWithhold
-from tidemark.operations.mirror import mirror_region
-from tidemark.operations.output import OutputSnapshot, RegionOutput
-from tidemark.operations.region import region_of, topics_gone
-from tidemark.operations.status import in_ledger, output_status
-from tidemark.operations.withhold import WithholdReport, withhold_batch
 from tidemark.protocol.errors import (
     BatchNotNextToSend,
     MirrorEpochPassed,
@@ -34,8 +31,11 @@ from tidemark.protocol.errors import (
 )
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.withhold_request import WithholdRequest
+from tidemark.runs.output import OutputSnapshot, RegionOutput
+from tidemark.runs.region import region_of, topics_gone
 from tidemark.staging.errors import RowsToSendDiffer
 from tidemark.verify.verify import verify
+from tidemark.views.status import in_ledger, output_status
 
 ORDER = Order("ada", "deleted on request")
 

@@ -35,8 +35,8 @@ from tidemark.kafka.errors import CorruptRange
 from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
-from tidemark.operations.region import Connections
 from tidemark.postgres.cases import StagingDiscarded
+from tidemark.runs.region import Connections
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.errors import (

@@ -24,12 +24,12 @@ from tidemark.errors import (
     Unreachable,
 )
 from tidemark.failpoints import FailpointHit
-from tidemark.member.job import start_job
 from tidemark.model.batch import ONLY, Batch
 from tidemark.model.dead_letters import Limits
 from tidemark.model.errors import DeadLettersOverLimit
 from tidemark.postgres.cases import PostgresRightMissing, StagedRowsGone
 from tidemark.protocol.publish import Result
+from tidemark.runs.job import start_job
 from tidemark.staging import refused, tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.errors import (

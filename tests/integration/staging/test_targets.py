@@ -8,7 +8,6 @@ from sqlalchemy import Engine
 from tests.support.counter import LINES, ORDERS, Counter, Parts, parts_of, rows_at
 
 from tidemark.ledger.errors import RegionHasOwners, TableIsAnother
-from tidemark.member.retire import retire
 from tidemark.model.batch import Moved
 from tidemark.model.upsert import Upsert
 from tidemark.postgres.cases import StagedRowsGone
@@ -20,6 +19,7 @@ from tidemark.protocol.errors import (
     TargetsChanged,
 )
 from tidemark.protocol.publish import Result
+from tidemark.runs.retire import retire
 from tidemark.staging.errors import (
     ForeignKeyActs,
     ForeignKeyNotDeferrable,

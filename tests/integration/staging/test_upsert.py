@@ -16,11 +16,11 @@ from tests.support.desk import TOPIC, Desk
 from tests.support.shop import SCHEMA, Shop
 
 from tidemark.ledger.errors import TableIsAnother
-from tidemark.member.retire import prune
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.upsert import Upsert
 from tidemark.postgres.transaction import connect, transaction
 from tidemark.protocol.errors import ChangedSinceCheckpoint, RemovalDiffers
+from tidemark.runs.retire import prune
 from tidemark.staging import upsert_sql
 from tidemark.staging.errors import (
     CollationNondeterministic,

@@ -20,14 +20,14 @@ from tests.support.world import World
 from tidemark.ledger.errors import RegionNeverOpened
 from tidemark.ledger.looks import Looks
 from tidemark.local.stack import LocalStack
-from tidemark.member.retire import prune, retire
 from tidemark.model.batch import ONLY
-from tidemark.operations.region import Region, region_of
-from tidemark.operations.status import TargetStatus, counted
 from tidemark.postgres.transaction import connect
+from tidemark.runs.region import Region, region_of
+from tidemark.runs.retire import prune, retire
 from tidemark.verify import multiset
 from tidemark.verify.report import Difference, Kind, Report
 from tidemark.verify.verify import verify
+from tidemark.views.status import TargetStatus, counted
 
 
 @pytest.fixture

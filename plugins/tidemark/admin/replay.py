@@ -1,0 +1,487 @@
+"""Replays from outside: dead letters become rows, or a batch's spans are read anew.
+
+A request is refused before anything is made; the work is an epoch, a job, and what it leaves; a
+report says what was done, or would be.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Literal
+from uuid import uuid4
+
+from tidemark.admin.errors import (
+    ReplayedRowRefused,
+    ReplayLacksRecords,
+    ReplayOfCompacted,
+    ReplayOfSent,
+    ReplayOfUpserts,
+)
+from tidemark.admin.held import missing
+from tidemark.errors import (
+    InvalidSettings,
+    Refused,
+    SchemaMismatch,
+    Superseded,
+    TargetRefused,
+    TidemarkError,
+    TransformFailed,
+)
+from tidemark.ledger import naming
+from tidemark.ledger.actions import Order
+from tidemark.ledger.deciding import refuse_again
+from tidemark.ledger.letters import KeptLetter, replayable
+from tidemark.ledger.looks import Looks, PublishedSpan
+from tidemark.model.batch import Batch, Contribution
+from tidemark.model.dead_letters import LetterFilter
+from tidemark.model.facts import check_topic_ids
+from tidemark.model.incomplete_read import refuse_unread
+from tidemark.model.state import NEVER_MIRRORED, Mirrored, RegionState
+from tidemark.postgres.transaction import autocommit, transaction
+from tidemark.protocol.mirror import mirror
+from tidemark.protocol.replay import (
+    Replayed,
+    ReplayRequest,
+    plan_again,
+    plan_replay,
+    publish_again,
+    publish_replay,
+)
+from tidemark.protocol.reset import ResetRequest
+from tidemark.protocol.settle import settle
+from tidemark.runs.fit import known_schemas, would_fit
+from tidemark.runs.job import Job, start_job
+from tidemark.runs.member import ExecutorOf
+from tidemark.runs.region import (
+    Connections,
+    Region,
+    facts_left,
+    mirror_seen,
+    region_of,
+    topics_gone,
+)
+from tidemark.runs.retire import retire
+from tidemark.settings.fingerprint import fingerprint
+from tidemark.settings.pipeline import Pipeline
+from tidemark.staging.mover import Movers
+from tidemark.staging.reads import complete_reads
+from tidemark.staging.replay import AgainMover, ReplayMover, refuse_referred
+from tidemark.staging.target import Target
+
+Decode = Callable[[list[KeptLetter]], tuple[int, Counter[str]]]
+"""Gives how many can be decoded, and why the others can't be."""
+
+BLOCK = 500
+"""Dead letters that a dry run decodes together."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayReport:
+    """What a replay did, or in a dry run (applied false) would do."""
+
+    region: str
+    applied: bool
+    epoch: int
+    head_seq: int
+    chosen: int
+    """Dead letters that are meant and can be replayed, at most the limit."""
+    replayed: int
+    """They are rows now; in a dry run: they can be decoded, and the transform was not asked."""
+    kept: dict[str, int]
+    """They fail again; by their reason."""
+    not_kept_raw: int
+    """They are meant too, but the ledger has no whole record: the target refused their rows, or the
+    client could not give their headers."""
+    rows: int | None = None
+    """That were published; None in a dry run."""
+    refused: str | None = None
+    """Of a dry run: why a replay would be refused now."""
+
+
+def dry_run(
+    region: Region, connections: Connections, meant: LetterFilter, limit: int
+) -> ReplayReport:
+    """Decode what would be chosen; the transform is not run."""
+    state, decode = region.state(), _decoding(region.pipeline, connections)
+    good, failing = 0, Counter[str]()
+    with replayable(region.ledger.engine, region.name, meant, limit) as (found, raw):
+        while some := list(islice(found.letters, BLOCK)):
+            rows, reasons = decode(some)
+            good, failing = good + rows, failing + reasons
+    return ReplayReport(
+        region.name, False, state.epoch, state.head_seq, found.count, good, dict(failing), raw
+    )
+
+
+def _decoding(pipeline: Pipeline, connections: Connections) -> Decode:
+    from tidemark.spark.record_decoder import RecordDecoder
+    from tidemark.spark.records import decode_block
+    from tidemark.spark.specs import read_spec
+    from tidemark.spark.stored import record_of
+
+    spec = read_spec(pipeline, connections)
+    decoder, schema = RecordDecoder(spec.decoding), spec.schema
+
+    def decoded(letters: list[KeptLetter]) -> tuple[int, Counter[str]]:
+        rows, rejected = decode_block(
+            decoder, [record_of(one, spec.kafka) for one in letters], schema
+        )
+        return rows.num_rows, Counter(str(one.reason) for one in rejected)
+
+    return decoded
+
+
+def replay_request(
+    region: Region,
+    state: RegionState,
+    who: str,
+    why: str,
+    mirrored: Mirrored = NEVER_MIRRORED,
+    gone: frozenset[str] = frozenset(),
+) -> ReplayRequest:
+    """A replay into the region's targets, of the region as it was looked at."""
+    return ReplayRequest(
+        who=who,
+        why=why,
+        epoch=state.epoch,
+        mirrored=mirrored,
+        gone=gone,
+        targets=region.pipeline.tables,
+        fingerprint=fingerprint(region.pipeline),
+    )
+
+
+def check(region: Region, state: RegionState, request: ReplayRequest) -> None:
+    """Refuse before anything is made or written; the replay's own transaction decides.
+
+    Raises:
+        Superseded, Refused: see `naming.at_rest` and `ReplayRequest.check`.
+    """
+    with region.ledger.settling(region.name, "look") as tx:
+        naming.at_rest(tx.cursor, state)
+        request.check(tx)
+
+
+def refusal(region: Region, connections: Connections) -> str | None:
+    """Why a replay would be refused now; None if nothing is known that would."""
+    state = region.state()
+    try:
+        check(region, state, replay_request(region, state, "", ""))
+        schemas = known_schemas(region.pipeline, connections)
+        if schemas is not None:
+            would_fit(region.pipeline, region.ledger.engine, schemas)
+    except (Refused, Superseded, InvalidSettings, SchemaMismatch, TransformFailed) as error:
+        return str(error)
+    return None
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A replay that holds the region: everybody else is fenced, and nothing is unpublished."""
+
+    region: Region
+    epoch: int
+    member: int
+    job: Job
+
+    @property
+    def movers(self) -> Movers:
+        """Of its rows: one that a target refuses ends the replay."""
+        return Movers(
+            tuple(replace(m, refused_become_dead_letters=False) for m in self.job.movers.movers)
+        )
+
+    def staged(self, batch: Batch) -> Contribution:
+        """Drain the batch into its staging tables.
+
+        Raises:
+            IncompleteRead: not all of its records were read.
+        """
+        ledger, region = self.region.ledger, self.region
+        with ledger.deciding(region.name, self.epoch, "staging") as tx:
+            self.movers.create_staging(tx.cursor, batch, region.writer)
+        spans = [planned.span for planned in batch.spans]
+        winners = self.job.executor.drain(batch, spans)
+        with transaction(ledger.engine, "reads") as cursor:
+            reads = complete_reads(cursor, batch.staging, self.member, spans)
+        refuse_unread(batch, spans, reads, region.pipeline.transform)
+        given = tuple(one for one in winners if any(one.rows.values()))
+        return Contribution(self.member, reads, given)
+
+
+def refuse_upserts(pipeline: Pipeline, of: Literal["dead letters", "batch"]) -> None:
+    """Refuse a replay into targets that are upserted.
+
+    Raises:
+        Refused: one of them is.
+    """
+    if any(one.upsert for one in pipeline.all_targets.values()):
+        raise ReplayOfUpserts(region=pipeline.region, of=of)
+
+
+@contextmanager
+def replaying(
+    region: Region, connections: Connections, order: Order, what: str, executor_of: ExecutorOf
+) -> Iterator[Replay]:
+    """A replay holds the region inside; afterwards the region is at rest, best effort.
+
+    Raises:
+        Refused: the region is not at rest, or rows would be made with other settings or go to other
+            targets than those of the checkpoint. Then nothing was made or written.
+        Superseded: another open or a reset came.
+    """
+    state, pipeline = region.state(), region.pipeline
+    seen = mirror_seen(region, region.ledger.merged_checkpoint(region.name).offsets)
+    gone = topics_gone(region, region.known_partitions())
+    why = f"replay of {what}: {order.why}"
+    request = replay_request(region, state, order.who, why, seen.mirrored, gone)
+    check(region, state, request)
+    number = region.ledger.register_member(region.name, state.epoch, uuid4(), "replay")
+    with _shown(region, number):
+        job = start_job(pipeline, region.ledger, lambda: executor_of(pipeline, connections, number))
+        try:
+            epoch = settle(region.ledger, region.group, region.name, request).epoch
+            region.ledger.finish_reset(region.name, epoch)
+            with _given_up(region, epoch):
+                yield Replay(region, epoch, number, job)
+        finally:
+            job.executor.close()
+    _tidied(region, epoch, gone)
+
+
+@contextmanager
+def _shown(region: Region, number: int) -> Iterator[None]:
+    """The member's state, for display."""
+    try:
+        yield
+    except BaseException:
+        with suppress(TidemarkError):
+            region.ledger.show_member(number, "failed")
+        raise
+    region.ledger.show_member(number, "done")
+
+
+@contextmanager
+def _given_up(region: Region, epoch: int) -> Iterator[None]:
+    """A replay that fails leaves the region at rest, if it can; else the next open does it."""
+    try:
+        yield
+    except BaseException:
+        with suppress(TidemarkError):
+            request = ResetRequest("replay", "the replay failed", epoch=epoch)
+            settled = settle(region.ledger, region.group, region.name, request)
+            region.ledger.finish_reset(region.name, settled.epoch)
+            retire(region.ledger.engine, region.name)
+        raise
+
+
+def _tidied(region: Region, epoch: int, gone: frozenset[str]) -> None:
+    """Kafka's metadata name the new head, best effort; staging that is done with goes."""
+    try:
+        mirror(region.ledger, region.group, region.name, epoch, gone=gone)
+    except TidemarkError as error:
+        log.warning("the mirror is behind; the next open writes it again: %s", error)
+    retire(region.ledger.engine, region.name)
+
+
+def replay_letters(
+    pipeline: Pipeline,
+    connections: Connections,
+    meant: LetterFilter,
+    limit: int,
+    order: Order | None,
+    executor_of: ExecutorOf,
+) -> ReplayReport:
+    """Dead letters that can be decoded now are rows; without an order the report says which.
+
+    If it crashes: the dead letters are as they were, or the batch is published whole.
+
+    Raises:
+        Refused: the target is upserted, the region is not at rest, or rows would be made with other
+            settings than those of the checkpoint.
+        Fenced, Superseded: another open or a reset came; nothing was published.
+        TargetRefused: a constraint of the target refuses a row; nothing was published.
+    """
+    refuse_upserts(pipeline, "dead letters")
+    with region_of(pipeline, connections) as found:
+        region = found.with_kept_columns()
+        report = dry_run(region, connections, meant, limit)
+        if order is None:
+            return replace(report, refused=refusal(region, connections))
+        if not report.chosen:
+            return report
+        return _replayed(region, connections, meant, limit, order, executor_of, report)
+
+
+def _replayed(
+    region: Region,
+    connections: Connections,
+    meant: LetterFilter,
+    limit: int,
+    order: Order,
+    executor_of: ExecutorOf,
+    report: ReplayReport,
+) -> ReplayReport:
+    try:
+        with replaying(region, connections, order, "dead letters", executor_of) as replay:
+            done = _published(replay, meant, limit)
+    except TargetRefused as error:
+        raise ReplayedRowRefused(cause=str(error)) from error
+    if done is None:
+        return replace(report, epoch=replay.epoch, chosen=0, replayed=0, kept={})
+    is_alike = sum(report.kept.values()) == done.kept
+    return replace(
+        report,
+        applied=True,
+        epoch=replay.epoch,
+        head_seq=done.seq,
+        chosen=done.replayed + done.kept,
+        replayed=done.replayed,
+        kept=report.kept if is_alike else {"(see dead-letters)": done.kept},
+        rows=done.rows,
+    )
+
+
+def _published(replay: Replay, meant: LetterFilter, limit: int) -> Replayed | None:
+    """Plan, drain and publish; None where nothing is left to replay."""
+    ledger = replay.region.ledger
+    batch = plan_replay(ledger, replay.region.name, replay.epoch, meant, limit)
+    if batch is None:
+        return None
+    return publish_replay(ledger, ReplayMover(replay.movers), batch, replay.staged(batch))
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """What the replay of a batch did, or in a dry run (applied false) would do."""
+
+    region: str
+    applied: bool
+    epoch: int
+    seq: int
+    spans: int
+    records: int
+    """That are read anew."""
+    rows_before: int
+    """Of all targets; they go."""
+    dead_letters_before: int
+    """They go too, but those among them that a replay has made rows of."""
+    rows: int | None = None
+    """That came in their place; None in a dry run."""
+    dead_letters: int | None = None
+    refused: str | None = None
+    """Of a dry run: why a replay would be refused now."""
+
+
+def replay_batch(
+    pipeline: Pipeline,
+    connections: Connections,
+    seq: int,
+    order: Order | None,
+    executor_of: ExecutorOf,
+) -> BatchReport:
+    """The batch's rows are those that its records make now; or the report says what would be read.
+
+    If it crashes: the batch is as it was, or replaced whole.
+
+    Raises:
+        Refused: a target is upserted, the region is not at rest, Kafka no longer holds the records,
+            or not exactly what was published is there.
+        DataLost: a topic was made anew meanwhile; nothing was changed.
+        Fenced, Superseded: another open or a reset came; nothing was changed.
+        TargetRefused: a constraint of the target refuses a row, or keeps one; nothing was changed.
+    """
+    refuse_upserts(pipeline, "batch")
+    if pipeline.sending:
+        raise ReplayOfSent(region=pipeline.region, output=pipeline.sent_to)
+    with region_of(pipeline, connections) as found:
+        region = found.with_kept_columns()
+        report, spans = _looked(region, seq)
+        if order is None:
+            return replace(report, refused=_refusal(region, connections, seq))
+        with replaying(region, connections, order, f"batch {seq}", executor_of) as replay:
+            batch = plan_again(region.ledger, region.name, replay.epoch, seq)
+            staged = replay.staged(batch)
+            _refuse_shrunk(region.name, report, staged)
+            _refuse_other_log(region, seq, spans, staged)
+            done = publish_again(region.ledger, AgainMover(replay.movers), batch, staged)
+        return replace(
+            report,
+            applied=True,
+            epoch=replay.epoch,
+            rows=done.rows,
+            dead_letters=done.dead_letters,
+        )
+
+
+def _looked(region: Region, seq: int) -> tuple[BatchReport, list[PublishedSpan]]:
+    """What a replay would read and replace, with the spans as they were read at first.
+
+    Raises:
+        Refused: there is no such batch, or its records can't be read again.
+    """
+    state, looks = region.state(), Looks(region.ledger.engine)
+    with autocommit(region.ledger.engine) as cursor:
+        refuse_again(cursor, region.name, seq)
+    spans = looks.published_spans(region.name, seq)
+    facts = facts_left(region.broker, {one.span.topic for one in spans})
+    if lost := tuple(missing(spans, facts)):
+        raise ReplayLacksRecords(region=region.name, seq=seq, faults=lost)
+    [published] = [one for one in looks.checkpoints(region.name) if one.seq == seq]
+    report = BatchReport(
+        region.name,
+        False,
+        state.epoch,
+        seq,
+        len(spans),
+        published.records,
+        published.rows,
+        published.dead_letters,
+    )
+    return report, spans
+
+
+def _refusal(region: Region, connections: Connections, seq: int) -> str | None:
+    """See `refusal`; rows that refer to the batch's may be another reason."""
+    if found := refusal(region, connections):
+        return found
+    try:
+        with autocommit(region.ledger.engine) as cursor:
+            for table in region.pipeline.tables.values():
+                refuse_referred(cursor, Target.parse(table), seq)
+    except TargetRefused as error:
+        return str(error)
+    return None
+
+
+def _refuse_shrunk(region: str, report: BatchReport, staged: Contribution) -> None:
+    found = sum(read.records for read in staged.reads)
+    if found != report.records:
+        raise ReplayOfCompacted(region=region, seq=report.seq, records=report.records, found=found)
+
+
+def _refuse_other_log(
+    region: Region, seq: int, spans: Sequence[PublishedSpan], staged: Contribution
+) -> None:
+    """Refuse as many records at the same offsets that are others.
+
+    Raises:
+        DataLost: a topic was deleted, or made anew, since it was looked at.
+        Refused: a log was rewritten, by an unclean election.
+    """
+    topics = {one.span.topic: one.topic_id for one in spans}
+    check_topic_ids(region.name, topics.items(), region.broker.topic_ids(sorted(topics)))
+    ends = {one.span: (one.record_end, one.leader_epoch) for one in spans}
+    if faults := tuple(
+        f"{read.span}: rewritten since, its last record ends at {read.record_end} with leader epoch"
+        f" {read.leader_epoch}, not at {ends[read.span][0]} with {ends[read.span][1]}"
+        for read in staged.reads
+        if ends[read.span] != (read.record_end, read.leader_epoch)
+    ):
+        raise ReplayLacksRecords(region=region.name, seq=seq, faults=faults)

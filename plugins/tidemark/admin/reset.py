@@ -1,0 +1,320 @@
+"""Resets from outside: to the head; a rewind to an older checkpoint, the initial state or a time.
+
+A report says what was done, or would be.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from tidemark.admin.errors import ResetOfNoRun, ResetOvertaken, RewindIntoOtherTable, RewindTooFar
+from tidemark.admin.held import Tell, held, refuse_losses
+from tidemark.errors import Fenced
+from tidemark.model.batch import Rows
+from tidemark.model.facts import Facts
+from tidemark.model.offsets import Offsets, TopicPartition
+from tidemark.model.state import RegionState
+from tidemark.postgres.transaction import autocommit
+from tidemark.protocol.changes import check_targets
+from tidemark.protocol.mirror import mirror
+from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
+from tidemark.protocol.output import refuse_other_output
+from tidemark.protocol.removal import Removal
+from tidemark.protocol.reset import Destination, ResetRequest, RewindRequest
+from tidemark.protocol.rewind_plan import RewindPlan
+from tidemark.protocol.settle import Settled, rewind, settle
+from tidemark.runs.region import (
+    Connections,
+    MirrorSeen,
+    Region,
+    facts_left,
+    mirror_seen,
+    region_of,
+    topics_gone,
+    unsubscribed,
+)
+from tidemark.runs.retire import retire
+from tidemark.settings.pipeline import Pipeline
+from tidemark.staging.rewind import RowsOfTargets
+from tidemark.staging.target import Target
+from tidemark.tracing.traced import traced_run
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What a rewind removes; a reset to the head removes nothing."""
+
+    batches: int
+    rows: int
+    dead_letters: int
+    offsets: Offsets
+    """Where each partition stood before."""
+    margins: dict[TopicPartition, int]
+    """Offsets between Kafka's log start and where reading begins again."""
+    lost: tuple[str, ...] = ()
+    """What of the records that made these rows nobody reads again, or Kafka no longer gives;
+    accepted."""
+    seconds: dict[TopicPartition, int | None] = field(default_factory=dict)
+    """Until the oldest record to be read again may be deleted; None if retention never does."""
+    replays: int = 0
+    """Dead letters that became rows later: they are dead letters again."""
+    by_target: Rows = field(default_factory=dict)
+    """The rows by the name of their target; empty in the report of a reset that is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResetReport:
+    """What a reset did, or in a dry run (applied false) would do."""
+
+    region: str
+    applied: bool
+    epoch: int
+    head_seq: int
+    to_seq: int
+    discarded_seqs: tuple[int, ...]
+    offsets: Offsets
+    """Where each partition stands afterwards."""
+    drift: tuple[str, ...]
+    removed: Removed | None = None
+
+
+def dry_run(region: Region) -> tuple[MirrorSeen, ResetReport]:
+    """What a reset to the head would do, and the mirror as it is now.
+
+    Raises:
+        Refused: the region never opened; or its mirror would be refused, see `refuse_other_output`.
+    """
+    state = region.state()
+    checkpoint = region.ledger.merged_checkpoint(region.name)
+    refuse_other_output(checkpoint, region.group.output)
+    seen = mirror_seen(region, checkpoint.offsets)
+    return seen, ResetReport(
+        region=region.name,
+        applied=False,
+        epoch=state.epoch,
+        head_seq=state.head_seq,
+        to_seq=state.head_seq,
+        discarded_seqs=tuple(region.ledger.unpublished_seqs(region.name)),
+        offsets=checkpoint.offsets,
+        drift=seen.drift,
+    )
+
+
+def reported_again(region: Region, request_id: str) -> ResetReport | None:
+    """What this request has done, if the region still stands where that put it; else None.
+
+    For a task that died between its reset and its answer. Nothing is changed: without a newer
+    epoch nobody can have worked in the region, so a second reset would find nothing to do.
+    """
+    done = region.ledger.finished_reset(region.name, request_id)
+    if done is None or not done.stands:
+        return None
+    log.info("%s was carried out before (%s): nothing is changed now", request_id, done)
+    retire(region.ledger.engine, region.name)
+    back = Removed(done.batches, done.rows, done.dead_letters, {}, {}) if done.batches else None
+    return ResetReport(
+        region=region.name,
+        applied=True,
+        epoch=done.epoch,
+        head_seq=done.from_seq,
+        to_seq=done.to_seq,
+        discarded_seqs=tuple(done.discarded_seqs),
+        offsets=region.ledger.merged_checkpoint(region.name, done.to_seq).offsets,
+        drift=(),
+        removed=back,
+    )
+
+
+def completed(region: Region, report: ResetReport, settled: Settled) -> ResetReport:
+    """Old staging is dropped; the report of what was done."""
+    retire(region.ledger.engine, region.name)
+    return replace(report, applied=True, epoch=settled.epoch, discarded_seqs=settled.discarded_seqs)
+
+
+@dataclass(frozen=True, slots=True)
+class RewindOrder:
+    """Who wants a rewind, and what it was told to accept."""
+
+    who: str
+    why: str
+    overrides: tuple[str, ...]
+    request_id: str | None
+    tell: Tell
+    is_look: bool = False
+    """A dry run by a reader: no record is read from Kafka, so what it still holds of them is not
+    known; and the role need not have the right to delete."""
+
+
+def rewind_region(region: Region, to_seq: int, order: RewindOrder, *, apply: bool) -> ResetReport:
+    """What was published after the checkpoint is removed, or the report says what would be.
+
+    Raises:
+        Superseded: another open or reset came between; nothing was removed.
+        Refused: it can't be undone or read again, or other rows are there than were published.
+    """
+    state = region.state()
+    facts = _facts(region)
+    (seen, report), plan = dry_run(region), region.ledger.rewind_plan(region.name, to_seq)
+    check_targets(state, region.pipeline.tables)
+    plan.check(state, facts)
+    topics = region.pipeline.sent_to
+    plan.check_sent(region.name, topics, order.overrides)
+    is_accepted = ACCEPT_DATA_LOSS in order.overrides
+    plan.check_left(region.name, facts.unsubscribed, is_accepted=is_accepted)
+    _refuse_other_table(region, state)
+    rows = published_rows(region.pipeline, deletes=not order.is_look)
+    found_rows = _count_rows(region, rows, to_seq)
+    removed = _removed(plan, found_rows, facts)
+    # Of a batch that was published while one counted, the second transaction judges.
+    if ACCEPT_CHANGES not in order.overrides and region.state().head_seq == state.head_seq:
+        plan.published.check(region.name, Removal(found_rows, plan.dead_letters, plan.replays))
+    found = held(region, plan, order.tell) if not order.is_look else {}
+    if not is_accepted:
+        refuse_losses(region.name, found)
+    removed = replace(
+        removed,
+        lost=(
+            *(
+                f"{span}, {records} records: the pipeline no longer reads the topic"
+                for span, records in plan.left(facts.unsubscribed).items()
+            ),
+            *(fault for one in found.values() for fault in one.faults),
+        ),
+        seconds={tp: one.seconds for tp, one in found.items()},
+    )
+    report = replace(report, to_seq=to_seq, offsets=plan.offsets, removed=removed)
+    if not apply:
+        return report
+    request = RewindRequest(
+        order.who,
+        order.why,
+        to_seq,
+        facts,
+        state.epoch,
+        region.pipeline.tables,
+        seen.mirrored,
+        topics_gone(region, plan.places),
+        order.overrides,
+        order.request_id,
+        topics,
+    )
+    return completed(
+        region, report, rewind(region.ledger, region.group, rows, region.name, request)
+    )
+
+
+def _facts(region: Region) -> Facts:
+    known = region.known_partitions()
+    facts = facts_left(region.broker, {partition.topic for partition in known})
+    return replace(facts, unsubscribed=unsubscribed(region, known))
+
+
+def _refuse_other_table(region: Region, state: RegionState) -> None:
+    for name, table in region.pipeline.tables.items():
+        found = region.ledger.target_oid(table)
+        oid = state.targets[name].oid if name in state.targets else None
+        if found is not None and found != (oid or found):
+            raise RewindIntoOtherTable(
+                region=region.name, table=table, published_oid=oid, oid=found
+            )
+
+
+def published_rows(pipeline: Pipeline, *, deletes: bool = True) -> RowsOfTargets:
+    """What the region has published, in each of its targets; see `RowsOfTargets.deletes`."""
+    targets = (Target.parse(table, name) for name, table in pipeline.tables.items())
+    return RowsOfTargets(pipeline.region, tuple(targets), deletes)
+
+
+def _count_rows(region: Region, rows: RowsOfTargets, to_seq: int) -> Rows:
+    with autocommit(region.ledger.engine) as cursor:
+        return rows.count_rows(cursor, to_seq)
+
+
+def _removed(plan: RewindPlan, rows: Rows, facts: Facts) -> Removed:
+    before = {tp: place.next_offset for tp, place in plan.places.items()}
+    counts = plan.batches, sum(rows.values()), plan.dead_letters
+    margins = plan.margins(facts)
+    return Removed(*counts, before, margins, replays=plan.replays, by_target=rows)
+
+
+def seq_of(region: Region, to: int | datetime) -> int:
+    """The checkpoint that a destination means."""
+    if isinstance(to, int):
+        return to
+    partitions = sorted(region.known_partitions())
+    moment = int(to.timestamp() * 1000)
+    offsets = region.broker.offsets_at(partitions, moment)
+    seq = region.ledger.checkpoint_before(region.name, offsets)
+    oldest = region.state().oldest_seq
+    if seq < oldest:
+        raise RewindTooFar(region=region.name, moment=to, oldest_seq=oldest)
+    return seq
+
+
+def reset_region(
+    pipeline: Pipeline,
+    connections: Connections,
+    *,
+    run_id: str | None,
+    apply: bool,
+    who: str,
+    why: str,
+    to: Destination = None,
+    overrides: Sequence[str] = (),
+    request_id: str | None = None,
+    is_cancelled: bool = False,
+    tell: Tell = log.info,
+) -> ResetReport:
+    """Everyone is fenced, nothing is unpublished, Kafka equals the ledger; or what that would do.
+
+    With run_id it resets to the head, and only if that run's epoch still holds the region. `to`
+    rewinds: what was published after it is removed. `overrides` of a rewind are kept with it:
+    accept_changes removes what is there, though it is not what the ledger published;
+    accept_data_loss goes on though Kafka no longer gives all records again. Under one request_id a
+    region is reset once; while no other epoch follows, asking again tells what that did. The reset
+    of a run that a person has cancelled is not counted among those of failed ones. A dry run
+    (apply=False) writes nothing to Postgres or Kafka.
+
+    Raises:
+        Superseded: another epoch holds the region; nothing was done.
+        Refused: there is no such checkpoint, or Kafka no longer holds what would be read again; or
+            the request was done before, and other epochs followed.
+    """
+    with (
+        traced_run("reset", pipeline.region, run_id),
+        region_of(pipeline, connections) as region,
+    ):
+        if apply and request_id and (report := reported_again(region, request_id)):
+            return report
+        if to is not None:
+            order = RewindOrder(who, why, tuple(overrides), request_id, tell)
+            return rewind_region(region, seq_of(region, to), order, apply=apply)
+        seen, report = dry_run(region)
+        if not apply:
+            return report
+        run = region.ledger.run_of(region.name, run_id) if run_id else None
+        if run_id and run is None:
+            raise ResetOfNoRun(region=region.name, run_id=run_id)
+        epoch = run.epoch if run else None
+        gone = topics_gone(region, report.offsets)
+        request = ResetRequest(
+            who, why, run_id, epoch, seen.mirrored, gone, request_id, is_cancelled
+        )
+        try:
+            settled = _reset(region, request)
+        except Fenced as error:
+            raise ResetOvertaken(cause=str(error)) from error
+        region.ledger.finish_reset(region.name, settled.epoch)
+        return completed(region, report, settled)
+
+
+def _reset(region: Region, request: ResetRequest) -> Settled:
+    """Settle; or where this run's reset has been decided and died before its mirror, mirror."""
+    decided = region.ledger.unfinished_reset(region.name, request.run_id)
+    if decided is None:
+        return settle(region.ledger, region.group, region.name, request)
+    mirror(region.ledger, region.group, region.name, decided, gone=request.gone)
+    return Settled(decided)

@@ -1,1 +1,0 @@
-"""One driver: the loop of a member and what surrounds it."""

@@ -1,0 +1,1 @@
+"""A run: its open, its members, and what it works with."""

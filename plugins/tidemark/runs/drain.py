@@ -1,0 +1,199 @@
+"""The loop of one member: plan, drain, stage, contribute, mirror, until the ledger says done."""
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from tidemark.errors import DataLost, Fenced, TidemarkError
+from tidemark.kafka.member import Partitions
+from tidemark.model.batch import Batch
+from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS
+from tidemark.protocol.plan import plan_batch
+from tidemark.runs.member_run import MemberRun
+from tidemark.runs.publisher import Publisher, Turn, may_plan
+from tidemark.runs.stall import KafkaFacts, StallDetector
+from tidemark.runs.watch import Display, watched
+from tidemark.runs.work import Otherwise, Work, next_step, own_work
+from tidemark.tracing.steps import Past
+from tidemark.tracing.traced import begun, record, remembered, traced
+
+if TYPE_CHECKING:
+    from tidemark.runs.stager import Stager
+
+
+log = logging.getLogger(__name__)
+
+WAIT_SECONDS = 0.2
+LONGEST_WAIT_SECONDS = 1.0
+"""A member that has nothing to do looks around ever more seldom, down to this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What one member did in a run."""
+
+    epoch: int
+    batches: int
+    rows: int
+    dead_letters: int
+    seconds: float
+
+
+class Drain:
+    """One member of one run. `work` returns when the ledger says that the run is done."""
+
+    def __init__(self, run: MemberRun, clock: Callable[[], float] = time.monotonic) -> None:
+        self._run = run
+        self._stall = StallDetector(run, clock)
+        self._kafka = KafkaFacts(run, self._stall)
+        self._display = Display(run)
+        self._stager: Stager | None = None
+        self._publisher = Publisher(run, self._stall, Turn(run, clock), self._cancel)
+
+    def work(self) -> Drained:
+        """Drain batch after batch until the ledger, under this epoch, says that the run is done.
+
+        Raises:
+            TidemarkError: see errors.py; its exit code says whether a retry may help.
+        """
+        started = time.monotonic()
+        try:
+            with watched(self._run, self._display, lambda: self._stager):
+                self._drain_batches()
+        except TidemarkError as error:
+            self._fail(error)
+        finally:
+            self._publisher.close()
+            if self._stager:
+                self._stager.executor.close()
+        return self._summary(time.monotonic() - started)
+
+    def _fail(self, error: TidemarkError) -> NoReturn:
+        """Raise what was first: a job that ends early ends for a reason."""
+        cause = self._publisher.error or error
+        is_fenced = isinstance(cause, Fenced) or self._run.is_fenced()
+        self._display.show("reset complete" if is_fenced else "failed")
+        if is_fenced and not isinstance(cause, Fenced):
+            # A cancelled job, or one whose staging was dropped, fails in its own words.
+            raise self._run.fenced() from cause
+        raise cause
+
+    def _cancel(self) -> None:
+        if self._stager:
+            self._stager.executor.cancel()
+
+    def is_done(self) -> bool:
+        """Whether the ledger says that the run is done; needs no member of the group.
+
+        Raises:
+            Fenced: the run's epoch has passed.
+            NoProgress, Unreachable: see `StallDetector.progress`.
+        """
+        progress = self._stall.progress()
+        if progress.epoch != self._run.epoch:
+            raise self._run.fenced()
+        return progress.is_done
+
+    def _drain_batches(self) -> None:
+        if self._run.is_expected and not self.is_done():
+            self._start()  # beside the join
+        pause = WAIT_SECONDS
+        while not self.is_done():
+            if self._drain_next() or self._publisher.wait():
+                pause = WAIT_SECONDS
+            else:
+                self._display.show("waiting")
+                self._run.member.wait(pause)
+                pause = min(2 * pause, LONGEST_WAIT_SECONDS)
+        self._publisher.wait()
+        self._display.show("done")
+
+    def _drain_next(self) -> bool:
+        """Drain, or publish, what is there for this member, planned if nobody has; else False."""
+        if not (owned := self._run.member.assigned()):
+            return False
+        stager, in_hand = self._stager or self._start(), self._publisher.in_hand
+        step, planning = next_step(self._planned(owned), owned, in_hand), None
+        if step is Otherwise.plan:
+            with remembered("plan") as planning:
+                step = next_step(self._plan(), owned, in_hand)
+        if isinstance(step, Work):
+            self._drain_batch(stager, step, planning)
+            return True
+        if step is not Otherwise.plan:
+            record(planning)  # for others
+        return step is Otherwise.publish and self._publisher.publish_complete(stager.movers)
+
+    def _start(self) -> "Stager":
+        from tidemark.runs.stager import Stager  # Arrow: a run without a backlog needs none
+
+        run = self._run
+        self._display.show("starting")
+        self._stager = Stager(run)
+        found = [*self._stager.executor.remarks(), *self._stager.movers.remarks()]
+        run.ledger.remark(run.region, run.epoch, found)
+        self._stall.renew()
+        return self._stager
+
+    def _planned(self, owned: Partitions) -> tuple[Batch, ...]:
+        """The epoch's batches as they are planned, with the spans that this member owns.
+
+        It needs neither Kafka nor the region lock: what is contributed to them is fenced.
+        """
+        found = self._run.ledger.unpublished_batches(self._run.region, owned)
+        return tuple(batch for batch in found if batch.epoch == self._run.epoch)
+
+    def _plan(self) -> tuple[Batch, ...]:
+        """The epoch's batches; what Kafka seems to have lost is looked at again for a while."""
+        if not may_plan(self._run, self._publisher.mirror):
+            return ()
+        run, deadline = self._run, time.monotonic() + RECHECK_SECONDS
+        while True:
+            try:
+                return plan_batch(run.ledger, run.region, run.epoch, self._kafka.now())
+            except DataLost as error:
+                if time.monotonic() > deadline:
+                    raise
+                log.warning("looking at Kafka again: %s", error)
+            time.sleep(RECHECK_PAUSE)
+
+    def _drain_batch(self, stager: "Stager", work: Work, planning: Past | None) -> None:
+        """Drain and stage; then contribute, publish and mirror."""
+        started, batch = time.monotonic(), work.batch
+        self._display.show("draining")
+        with begun("batch", work.told, planning) as step:
+            contribution = stager.staged(batch, work.spans)
+            if contribution is None:
+                self._stall.excuse()  # it worked, for others to go on
+                step.end()
+                return
+            self._publisher.wait()
+            self._kafka.check_topics(batch)
+            drained_ms = int((time.monotonic() - started) * 1000)
+            self._display.show("records fetched", drain_ms=drained_ms)
+            if self._run.in_flight > 1:
+                self._prepare_next(stager)
+            self._publisher.contribute(stager.movers, batch, contribution, step)
+
+    def _prepare_next(self, stager: "Stager") -> None:
+        """Plan the next batch and make its tables now: a publish holds the region's lock."""
+        if not may_plan(self._run, self._publisher.mirror):
+            return
+        run, facts = self._run, self._kafka.now()
+        with suppress(DataLost), traced("plan"):  # it is looked at again when the batch is due
+            for batch in plan_batch(run.ledger, run.region, run.epoch, facts):
+                if own_work([batch], run.member.assigned(), None):
+                    stager.make_tables(batch)
+
+    def _summary(self, seconds: float) -> Drained:
+        published = self._publisher.published
+        return Drained(
+            epoch=self._run.epoch,
+            batches=len(published),
+            rows=sum(outcome.rows for outcome in published),
+            dead_letters=sum(outcome.dead_letters for outcome in published),
+            seconds=round(seconds, 3),
+        )

@@ -1,0 +1,101 @@
+"""A drain: one member's work in a run, from outside."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from tidemark.kafka.description import client_id_of, static_name
+from tidemark.kafka.locate import located
+from tidemark.kafka.member import Member
+from tidemark.model.state import Run
+from tidemark.protocol.changes import check_member
+from tidemark.runs.drain import Drain, Drained
+from tidemark.runs.errors import RunNotOpen
+from tidemark.runs.member_run import MemberRun
+from tidemark.runs.region import Connections, Region, region_of
+from tidemark.runs.schemas import kept
+from tidemark.settings.fingerprint import fingerprint
+from tidemark.settings.pipeline import Pipeline
+from tidemark.tracing.traced import traced_run
+
+if TYPE_CHECKING:
+    from tidemark.runs.job import JobExecutor
+
+
+ExecutorOf = Callable[[Pipeline, Connections, int], "JobExecutor"]
+
+
+def drain_run(
+    pipeline: Pipeline,
+    connections: Connections,
+    *,
+    run_id: str,
+    member_name: str,
+    executor_of: ExecutorOf,
+    slot: int = 1,
+    clock: Callable[[], float] = time.monotonic,
+) -> Drained:
+    """One member has worked until the ledger says that the run is done.
+
+    `slot` (1..members) names it in the group where membership is static; by `clock`, in seconds, it
+    waits for others.
+
+    Raises:
+        RunNotDone: the run never opened.
+        Refused: the pipeline is not the one that the run was opened with.
+        TidemarkError: see errors.py; the exit code says whether a retry may help.
+    """
+    with (
+        traced_run("member", pipeline.region, run_id) as part,
+        region_of(pipeline, connections) as region,
+    ):
+        run = region.ledger.run_of(region.name, run_id)
+        if run is None:
+            raise RunNotOpen(region=region.name, run_id=run_id)
+        made_with = _as_opened(region, run)
+        number = region.ledger.register_member(region.name, run.epoch, uuid4(), member_name)
+        part.tell({"tidemark.epoch": run.epoch, "tidemark.member": number})
+        targets = region.ledger.target_offsets(region.name, run.epoch)
+        topics = sorted({partition.topic for partition in targets})
+        member = _member(region, topics, number, slot)
+        member_run = MemberRun(
+            made_with,
+            run.epoch,
+            number,
+            topics,
+            run.in_flight,
+            region.ledger,
+            region.broker,
+            region.group,
+            member,
+            pipeline.members <= len(targets),
+            lambda: executor_of(made_with, connections, number),
+            region.writer,
+        )
+        drain = Drain(member_run, clock)
+        with located(region.kafka), nullcontext() if drain.is_done() else member:
+            return drain.work()
+
+
+def _as_opened(region: Region, run: Run) -> Pipeline:
+    """The pipeline, with the columns that the run was opened with.
+
+    Of a run whose epoch has passed nothing is known any more: its member is fenced.
+
+    Raises:
+        Refused: its settings are others; see `check_member`.
+    """
+    state, pipeline = region.state(), region.pipeline
+    if state.epoch != run.epoch:
+        return pipeline
+    pipeline = kept(pipeline, state)
+    check_member(state, fingerprint(pipeline), pipeline.tables, pipeline.group)
+    return pipeline
+
+
+def _member(region: Region, topics: Sequence[str], number: int, slot: int) -> Member:
+    kafka, group = region.pipeline.kafka, region.pipeline.group
+    membership = kafka.membership(static_name(group, slot))
+    return Member(region.kafka, group, topics, client_id_of(region.name, number), membership)

@@ -1,0 +1,327 @@
+"""An open: a region's new run, with its epoch and its target offsets.
+
+It rests on Kafka's facts, on where partitions start when the region first opens, and, with an
+output, on how long it has rested: Kafka forgets what was sent together with the group's offsets.
+"""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from tidemark.errors import DataLost, Refused
+from tidemark.kafka.admin import offsets_kept_minutes
+from tidemark.kafka.facts import rewritten
+from tidemark.kafka.locate import confirm_corrupt
+from tidemark.ledger.looks import Looks
+from tidemark.ledger.migrate import is_current, migrate
+from tidemark.ledger.owners import refuse_shared
+from tidemark.model.corruption import accepted_ranges, still_due
+from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, Facts, backlog
+from tidemark.model.offsets import LogPosition, Offsets, TopicPartition
+from tidemark.model.plan import Bounds
+from tidemark.model.state import Partition
+from tidemark.postgres.transaction import autocommit
+from tidemark.protocol.changes import Tables
+from tidemark.protocol.open import ACCEPT_DATA_LOSS, UNKNOWN, OpenRequest
+from tidemark.protocol.settle import Settled, settle
+from tidemark.runs.errors import (
+    DataLostWithoutSpent,
+    NewRegionCommitsTooFar,
+    NewRegionHasCommits,
+    NewRegionLacksCommits,
+    RefusedWithoutSpent,
+)
+from tidemark.runs.region import Connections, Region, mirror_seen, region_of, unsubscribed
+from tidemark.runs.schemas import taken
+from tidemark.settings.fingerprint import fingerprint
+from tidemark.settings.kafka import FromTimestamp, StartPosition
+from tidemark.settings.pipeline import Pipeline
+from tidemark.staging.target import Target, refuse_leftovers
+from tidemark.tracing.traced import traced_run
+
+ADOPT_GROUP = "adopt_group"
+"""The override that lets a new region replace the commits of its group."""
+
+
+def opening_facts(region: Region, overrides: Sequence[str]) -> Facts:
+    """Kafka's facts for an open, with high watermarks; with start positions where it is the first.
+
+    Ends below the ledger's offsets are asked for again for a while: a leader that has just
+    been elected may not have its last stable offset yet.
+
+    Raises:
+        Refused: the group has commits that the start position would pass over; or lacks them, or
+            has them beyond the logs' ends.
+    """
+    facts = _facts_of_logs(region, overrides)
+    tops = region.broker.high_watermarks(sorted(facts.ends))
+    _refuse_starts_beyond(region, facts.starts, tops)
+    return replace(facts, high_watermarks=tops)
+
+
+def _refuse_starts_beyond(region: Region, starts: Offsets, tops: Offsets) -> None:
+    """What comes up to there would be passed over in silence.
+
+    Against the high watermarks: a consumer that reads uncommitted records may stand above the last
+    stable offset.
+    """
+    beyond = {tp: start for tp, start in starts.items() if start > tops[tp]}
+    if beyond:
+        raise NewRegionCommitsTooFar(
+            region=region.name,
+            group=region.group.group_id,
+            ends={tp: tops[tp] for tp in beyond},
+            committed=beyond,
+        )
+
+
+def _facts_of_logs(region: Region, overrides: Sequence[str]) -> Facts:
+    topics = region.broker.topics(region.pipeline.kafka.topics)
+    known = region.known_partitions()
+    if not known:
+        return _first_facts(region, region.broker.facts(topics), overrides)
+    facts = region.broker.facts(topics)
+    deadline = time.monotonic() + RECHECK_SECONDS
+    while _is_short(known, facts) and time.monotonic() < deadline:
+        time.sleep(RECHECK_PAUSE)
+        facts = region.broker.facts(topics)
+    left = unsubscribed(region, known)
+    facts = replace(facts, unsubscribed=left, gone=region.broker.gone(left))
+    if ACCEPT_DATA_LOSS not in overrides:
+        return facts
+    return replace(facts, rewritten=rewritten(region.kafka, _read_up_to(known, facts)))
+
+
+def _read_up_to(
+    known: Mapping[TopicPartition, Partition], facts: Facts
+) -> dict[TopicPartition, LogPosition]:
+    """Where the log goes on after the last record that was read, in partitions that hold it."""
+    found = {tp: position for tp, partition in known.items() if (position := partition.read_up_to)}
+    return {
+        tp: position
+        for tp, position in found.items()
+        if facts.topic_ids.get(tp.topic) == known[tp].topic_id
+        and tp in facts.ends
+        and facts.log_starts[tp] <= position.offset <= facts.ends[tp]
+    }
+
+
+def _is_short(known: Mapping[TopicPartition, Partition], facts: Facts) -> bool:
+    return any(facts.ends.get(tp, p.next_offset) < p.next_offset for tp, p in known.items())
+
+
+def _first_facts(region: Region, facts: Facts, overrides: Sequence[str]) -> Facts:
+    start = region.pipeline.kafka.start
+    committed = region.group.committed(facts.ends)
+    if committed and start is not StartPosition.committed and ADOPT_GROUP not in overrides:
+        raise NewRegionHasCommits(
+            region=region.name,
+            group=region.group.group_id,
+            committed=committed,
+            start=str(start),
+        )
+    return replace(facts, starts=_starts(region, facts, committed))
+
+
+def _starts(region: Region, facts: Facts, committed: Offsets) -> Offsets:
+    match region.pipeline.kafka.start:
+        case StartPosition.beginning:
+            return facts.log_starts
+        case StartPosition.end:
+            return facts.ends
+        case StartPosition.committed:
+            missing = tuple(sorted(facts.ends.keys() - committed.keys()))
+            if missing:
+                raise NewRegionLacksCommits(
+                    region=region.name, group=region.group.group_id, partitions=missing
+                )
+            return committed
+        case FromTimestamp() as moment:
+            return region.broker.offsets_at(sorted(facts.ends), moment.milliseconds)
+
+
+SHARE = 2
+"""A pause of half the time that Kafka keeps offsets may be too long the next time."""
+
+
+def pause_remarks(region: Region) -> list[str]:
+    """What a person should know of the pause that ends with this open; nothing if it was short."""
+    if region.group.output is None:
+        return []
+    looks = Looks(region.ledger.engine)
+    ended_at = looks.newest_end(region.name)
+    minutes = offsets_kept_minutes(region.kafka) if ended_at else None
+    if ended_at is None or minutes is None:
+        return []
+    pause = looks.now() - ended_at
+    if pause * SHARE < timedelta(minutes=minutes):
+        return []
+    return [
+        f"nobody was in the group for {pause.total_seconds() / 3600:.1f} h, and Kafka keeps the"
+        f" offsets of such a group for {minutes / 60:.1f} h (offsets.retention.minutes): what was"
+        " sent to the output topic is known by them. Raise it, or run more often; if they are lost,"
+        " a person has to set output.resume_after"
+    ]
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open run: its epoch and what there is to read, in offsets."""
+
+    epoch: int
+    backlog: int
+    targets: Offsets
+    remarks: tuple[str, ...] = ()
+    """What was found and did not stop it: what was accepted, and a restored ledger."""
+
+
+def open_run(
+    pipeline: Pipeline,
+    connections: Connections,
+    *,
+    run_id: str,
+    bounds: Bounds,
+    overrides: Sequence[str] = (),
+    members_come: bool = True,
+    who: str = UNKNOWN,
+) -> Opened:
+    """The region has a new epoch with this run, its target offsets, and Kafka equals the ledger.
+
+    The ledger's schema is brought up to date first. Running it again opens again: a new epoch.
+    The ledger keeps who gave the overrides. One goes to one open: one that an earlier open of this
+    run had is left out, and a remark says so. Corrupt ranges go to every open of the run until they
+    are passed.
+    Where no member comes after it, an earlier epoch of the run has done its work, or nobody does: a
+    run that is closed stays so, and one that has reached its targets is not given later ones.
+
+    Raises:
+        Refused: a person must decide (the group has commits, the configuration has changed, too
+            many resets in a row); see overrides.
+        DataLost: Kafka no longer holds what the ledger needs.
+        InvalidSettings, Unreachable: a schema registry says no columns; see `taken`.
+    """
+    with (
+        traced_run("open", pipeline.region, run_id) as part,
+        region_of(pipeline, connections) as found,
+    ):
+        region = found
+        if not is_current(region.ledger.engine):
+            migrate(region.ledger.engine)
+        before = None if members_come else region.ledger.run_of(region.name, run_id)
+        if before and before.state == "closed":
+            targets = region.ledger.target_offsets(region.name, before.epoch)
+            return Opened(before.epoch, 0, targets, (f"run {run_id} is done: nothing was opened",))
+        is_over = bool(before and region.ledger.progress(region.name, before.epoch).is_done)
+        refuse_shared(region.name, region.others())
+        epoch = region.ledger.epoch_before(region.name)
+        if output := region.group.output:
+            output.check()
+        given, used_up = _given(region, run_id, overrides)
+        facts = opening_facts(region, given)
+        columns = taken(pipeline, connections, region.ledger.region_state(region.name))
+        region = replace(region, pipeline=columns.pipeline)
+        region.ledger.create_region(
+            pipeline.region,
+            group_id=pipeline.group,
+            targets=pipeline.tables,
+            cluster_id=facts.cluster_id,
+        )
+        _refuse_leftovers(region)
+        confirm_corrupt(region.kafka, accepted_ranges(given), facts.ends)
+        offsets = region.ledger.merged_checkpoint(region.name).offsets
+        request = replace(
+            open_request(region, run_id, bounds, facts, epoch),
+            overrides=given,
+            who=who,
+            used_up=used_up,
+            mirrored=mirror_seen(region, offsets).mirrored,
+            added=columns.added,
+            tables=_tables(region, connections) if columns.added else None,
+            remarks=columns.remarks,
+            is_over=is_over,
+        )
+        pause = pause_remarks(region)
+        settled = _settle(region, request)
+        region.ledger.remark(region.name, settled.epoch, pause)
+        part.tell({"tidemark.epoch": settled.epoch})
+        return _opened(region, settled.epoch)
+
+
+def _given(
+    region: Region, run_id: str, overrides: Sequence[str]
+) -> tuple[tuple[str, ...], dict[str, int]]:
+    """The overrides that this open has, and those that earlier ones of the run have used up."""
+    used = region.ledger.used_overrides(region.name, run_id)
+    known = region.known_partitions() if used else {}
+    stand = {tp: partition.next_offset for tp, partition in known.items()}
+    left = {one: still_due(one, stand) if one in used else one for one in overrides}
+    used_up = {one: used[one] for one in overrides if left[one] is None}
+    return tuple(one for one in left.values() if one), used_up
+
+
+def _tables(region: Region, connections: Connections) -> Tables | None:
+    """For the columns of the rows; None where a user's code makes them, which an open never runs.
+
+    A member then gives the tables what they lack.
+    """
+    from tidemark.runs.fit import known_schemas
+    from tidemark.runs.job import NewColumns, movers_of  # Arrow: other opens need none
+
+    pipeline = region.pipeline
+    if pipeline.transform or pipeline.decode.has_own:
+        return None
+    schemas = known_schemas(pipeline, connections) or {}
+    return NewColumns(region.name, movers_of(pipeline, schemas))
+
+
+def _refuse_leftovers(region: Region) -> None:
+    """A region that has published nothing finds no rows of batches in its targets."""
+    if region.state().head_seq:
+        return
+    with autocommit(region.ledger.engine) as cursor:
+        for name, table in region.pipeline.tables.items():
+            refuse_leftovers(cursor, Target.parse(table, name))
+
+
+def _settle(region: Region, request: OpenRequest) -> Settled:
+    """Settle; a refusal says which overrides were left out, for the form still shows them."""
+    try:
+        return settle(region.ledger, region.group, region.name, request)
+    except (DataLost, Refused) as error:
+        spent = tuple(request.spent())
+        if not spent:
+            raise
+        case = DataLostWithoutSpent if isinstance(error, DataLost) else RefusedWithoutSpent
+        raise case(cause=str(error), spent=spent) from error
+
+
+def open_request(
+    region: Region, run_id: str, bounds: Bounds, facts: Facts, epoch: int
+) -> OpenRequest:
+    """An open of the region as its pipeline says it, nothing overridden."""
+    pipeline = region.pipeline
+    return OpenRequest(
+        run_id,
+        bounds,
+        facts,
+        epoch,
+        pipeline.tables,
+        fingerprint=fingerprint(pipeline),
+        max_consecutive_resets=pipeline.max_consecutive_resets,
+        limits=pipeline.dead_letters.limits(),
+    )
+
+
+def _opened(region: Region, epoch: int) -> Opened:
+    offsets = region.ledger.merged_checkpoint(region.name).offsets
+    targets = region.ledger.target_offsets(region.name, epoch)
+    run = region.ledger.run_at(region.name, epoch)
+    remarks = tuple(run.remarks) if run else ()
+    for remark in remarks:
+        log.warning("region %s: %s", region.name, remark)
+    return Opened(epoch, backlog(offsets, targets), targets, remarks)

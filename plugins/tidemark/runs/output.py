@@ -1,0 +1,178 @@
+"""A region's output: the ledger and the target in one snapshot, and the topics themselves."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from psycopg2.extensions import cursor as Cursor
+from sqlalchemy import Engine
+
+from tidemark.kafka.output_topic import OutputTopics
+from tidemark.ledger import sending
+from tidemark.ledger.sending import sent_letters
+from tidemark.model.batch import Checkpoint
+from tidemark.model.output import (
+    OutputHistory,
+    OutputRecord,
+    Parts,
+    Sent,
+    SentSeqs,
+    Topics,
+    Unsent,
+)
+from tidemark.postgres.transaction import autocommit, snapshot
+from tidemark.settings.connections import Connection
+from tidemark.settings.fingerprint import of_sending
+from tidemark.settings.output import OutputSettings
+from tidemark.settings.pipeline import Pipeline
+from tidemark.staging.output_rows import KeptRows, OutputRows, TargetRows, records_of, try_rows
+from tidemark.staging.target import Target
+
+if TYPE_CHECKING:
+    from tidemark.runs.output_avro import AvroOutput
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSnapshot:
+    """One moment of the ledger and of the target whose rows are sent."""
+
+    cursor: Cursor
+    region: str
+    topics: Topics
+    parts: Parts
+    rows: OutputRows | None
+    avro: "AvroOutput | None"
+
+    def checkpoint(self, at: int | None) -> Checkpoint:
+        """The merged checkpoint of the head, or as of a seq."""
+        return sending.checkpoint_at(self.cursor, self.region, at)
+
+    def knows(self, sent: Sent) -> bool:
+        """Whether it is a batch of this ledger, published or rewound; or none at all."""
+        return sending.knows(self.cursor, self.region, sent)
+
+    def newest_up_to(self, seq: int) -> Sent:
+        """The newest batch up to a seq, published or rewound."""
+        return sending.newest_up_to(self.cursor, self.region, seq)
+
+    def history(self) -> OutputHistory:
+        """What the ledger knows beside the batches."""
+        return sending.history(self.cursor, self.region)
+
+    def unsent(self, sent: Sent) -> Sequence[Unsent]:
+        """The batches that were published after it and count."""
+        return sending.unsent(self.cursor, self.region, self.parts, sent.seq)
+
+    def records(self, batch: Unsent) -> Iterator[OutputRecord]:
+        """What the batch sends, rows first; see `records_of` and `sent_letters`."""
+        if self.rows and self.topics.rows:
+            rows = records_of(self.rows, self.cursor, self.region, batch, self.topics.rows)
+            yield from self.avro.encoded(self.cursor, rows) if self.avro else rows
+        if self.topics.letters:
+            yield from sent_letters(self.cursor, self.region, batch, self.topics.letters)
+
+
+@dataclass(frozen=True, slots=True)
+class RegionOutput:
+    """The output topics of a pipeline."""
+
+    settings: OutputSettings
+    topics: Topics
+    sends: Mapping[str, str]
+    parts: Parts
+    engine: Engine
+    rows: OutputRows | None
+    avro: "AvroOutput | None"
+    log: OutputTopics
+
+    @property
+    def max_rows(self) -> int:
+        """Rows of several batches in one transaction."""
+        return self.settings.max_rows
+
+    @property
+    def max_seconds(self) -> int:
+        """How long one transaction may take."""
+        return self.settings.max_seconds
+
+    @property
+    def start(self) -> str | None:
+        """Beginning or end, where the region has published before."""
+        return self.settings.start
+
+    @property
+    def resume_after(self) -> int | None:
+        """The newest batch in the topic as a person says it."""
+        return self.settings.resume_after
+
+    @contextmanager
+    def snapshot(self, region: str) -> Iterator[OutputSnapshot]:
+        """A look at the ledger, for as long as its records are read."""
+        with snapshot(self.engine) as cursor:
+            yield OutputSnapshot(cursor, region, self.topics, self.parts, self.rows, self.avro)
+
+    def check(self) -> None:
+        """The topics are there, rows can be read, and a registry takes their schema."""
+        self.log.facts()
+        if self.rows and self.topics.rows:
+            with autocommit(self.engine) as cursor:
+                try_rows(cursor, self.rows.target)
+        if self.avro:
+            with autocommit(self.engine) as cursor:
+                self.avro.prepared(cursor)
+
+    def sent_seqs(self, region: str) -> SentSeqs:
+        """What the ledger knows as sent, and as begun to be sent."""
+        with autocommit(self.engine) as cursor:
+            return sending.sent_seqs(cursor, region)
+
+    def begin_sending(self, region: str, seq: int) -> None:
+        """A transaction may send batches up to this one from now on."""
+        with autocommit(self.engine) as cursor:
+            sending.write_sending(cursor, region, seq)
+
+    def newest_seq(self, region: str) -> int | None:
+        """The newest batch of the region that the topics' own records name."""
+        return self.log.newest_seq(region)
+
+    def raise_next_seq(self, region: str, seq: int) -> None:
+        """No batch gets a seq up to this one: the topics hold records of them."""
+        with autocommit(self.engine) as cursor:
+            sending.raise_next_seq(cursor, region, seq)
+
+    def confirm(self, region: str, sent: Sent) -> None:
+        """The ledger knows it; what the outbox kept of it, and of what was rewound before, goes."""
+        with autocommit(self.engine) as cursor:
+            sending.write_sent(cursor, region, sent)
+            if isinstance(self.rows, KeptRows):
+                sending.forget_sent(cursor, region, sent.seq)
+
+
+def output_of(
+    pipeline: Pipeline,
+    connections: Mapping[str, Connection],
+    engine: Engine,
+    kafka: Mapping[str, str],
+) -> RegionOutput | None:
+    """The pipeline's output; None if it has none."""
+    settings, topics = pipeline.sending, pipeline.sent_to
+    if settings is None:
+        return None
+    rows, avro = _rows_of(pipeline, settings), None
+    if rows and settings.topic and settings.registry:  # Arrow comes with the registry's client
+        from tidemark.runs.output_avro import avro_output
+
+        avro = avro_output(connections[settings.registry], settings.topic, rows.target)
+    log = OutputTopics(kafka, topics.names)
+    sends, parts = of_sending(pipeline), pipeline.sent_parts
+    return RegionOutput(settings, topics, sends, parts, engine, rows, avro, log)
+
+
+def _rows_of(pipeline: Pipeline, settings: OutputSettings) -> OutputRows | None:
+    name = pipeline.sent_target
+    if name is None:
+        return None
+    one = pipeline.all_targets[name]
+    target = Target.parse(one.table, name)
+    return KeptRows(target) if one.upsert else TargetRows(target, settings.key)

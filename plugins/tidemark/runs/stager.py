@@ -1,0 +1,127 @@
+"""Drain and stage: one job a batch, and what it has staged of the spans that a member owns.
+
+Partitions that went to another member while the job read them are not staged by this one.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+
+from tidemark import failpoints
+from tidemark.errors import JobFailed, TidemarkError
+from tidemark.kafka.member import Member
+from tidemark.model.batch import Attempt, Batch, Contribution, SpanRead
+from tidemark.model.incomplete_read import refuse_unread
+from tidemark.model.offsets import Span, TopicPartition, in_ranges
+from tidemark.postgres.transaction import transaction
+from tidemark.runs.job import JobExecutor, start_job
+from tidemark.runs.member_run import MemberRun
+from tidemark.staging.reads import complete_reads
+from tidemark.tracing.traced import traced
+
+
+class ActiveRead:
+    """Between the thread that runs jobs and the one that watches the assignment."""
+
+    def __init__(self, member: Member, executor: JobExecutor) -> None:
+        self._member = member
+        self._executor = executor
+        self._lock = Lock()
+        self._read: frozenset[TopicPartition] = frozenset()
+        self._lost: frozenset[TopicPartition] = frozenset()
+
+    @property
+    def lost(self) -> tuple[TopicPartition, ...]:
+        """What the newest job lost, though it may have come back before the job ended."""
+        return tuple(sorted(self._lost))
+
+    @contextmanager
+    def reading(self, spans: Iterable[Span]) -> Iterator[None]:
+        """Inside the block a job reads the spans."""
+        with self._lock:
+            self._lost = frozenset()
+            self._read = frozenset(span.topic_partition for span in spans)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._read = frozenset()
+
+    def interrupt_if_reassigned(self) -> None:
+        """End the job if another member has its partitions; the lock keeps it from the next job."""
+        with self._lock:
+            lost = self._member.taken_away(self._read)
+            if lost:
+                self._lost |= lost
+                self._executor.interrupt()
+
+
+log = logging.getLogger(__name__)
+
+
+class Stager:
+    """The executor of one member, from its start to its end, and its staging of each batch."""
+
+    def __init__(self, run: MemberRun) -> None:
+        """Start the executor; the target is there and fits, see `start_job` for what it raises."""
+        job = start_job(run.pipeline, run.ledger, run.executor_of)
+        self._run = run
+        self.executor = job.executor
+        self.movers = job.movers
+        self._made: set[int] = set()
+        self.active_read = ActiveRead(run.member, job.executor)
+
+    def staged(self, batch: Batch, spans: Sequence[Span]) -> Contribution | None:
+        """What the job has staged; None if it was for nothing, which is no failure.
+
+        Where the batch was published meanwhile, its staging may be gone under the job.
+        """
+        self.make_tables(batch)
+        try:
+            winners = self._run_job(batch, spans)
+            if winners is None:
+                return None
+            reads = self._complete_reads(batch, spans)
+            filled = tuple(winner for winner in winners if any(winner.rows.values()))
+            return Contribution(self._run.number, reads, filled)
+        except TidemarkError as error:
+            is_current = batch.seq in self._run.ledger.unpublished_seqs(batch.region)
+            if is_current or self._run.is_fenced():
+                raise
+            log.info("batch %s was published by another member meanwhile: %s", batch.seq, error)
+            return None
+
+    def make_tables(self, batch: Batch) -> None:
+        """The batch's staging tables are there.
+
+        Under the epoch: a zombie makes no tables that nobody would retire.
+        """
+        if batch.seq in self._made:
+            return
+        with self._run.ledger.deciding(batch.region, batch.epoch, "staging") as tx:
+            self.movers.create_staging(tx.cursor, batch, self._run.writer)
+        self._made.add(batch.seq)
+
+    def _run_job(self, batch: Batch, spans: Sequence[Span]) -> list[Attempt] | None:
+        """The winners; None if partitions went to another member meanwhile and the job was ended.
+
+        A revocation is no loss: what was claimed stands, the new owner drains the rest of the plan.
+        """
+        try:
+            with self.active_read.reading(spans), traced("drain"):
+                return self.executor.drain(batch, spans)
+        except JobFailed as error:
+            error.spans = tuple(spans)
+            lost = self.active_read.lost
+            if not lost or self._run.is_fenced():
+                raise
+            log.info("job ended: %s went to another member", in_ranges(lost))
+            return None
+
+    def _complete_reads(self, batch: Batch, spans: Sequence[Span]) -> tuple[SpanRead, ...]:
+        with traced("stage"), transaction(self._run.ledger.engine, "reads") as cursor:
+            reads = complete_reads(cursor, batch.staging, self._run.number, spans)
+        refuse_unread(batch, spans, reads, self._run.pipeline.transform)
+        failpoints.hit("drain.staged")
+        return reads

@@ -1,0 +1,231 @@
+"""How long a member waits for the others, and for Kafka's facts: bounded, by one clock.
+
+The ledger shows what counts as progress; an outage of Kafka is waited out.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tidemark.errors import Unreachable
+from tidemark.kafka.description import Holder
+from tidemark.ledger.reader import Progress
+from tidemark.model.batch import Batch
+from tidemark.model.facts import Facts, check_topic_ids
+from tidemark.model.offsets import Span
+from tidemark.postgres.transaction import TIMEOUTS_MS
+from tidemark.runs.errors import RunStalled
+from tidemark.runs.member_run import MemberRun
+from tidemark.runs.outage import Outage, waited_out
+
+T = TypeVar("T")
+
+
+class Patience:
+    """A wait, by a clock.
+
+    What moves begins it anew, and so does an excuse; but no excuse is one so long after the last
+    move: what comes and goes holds nobody for ever.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._seen: object = self
+        self._moved = self._since = clock()
+
+    @property
+    def waited(self) -> float:
+        """Seconds since the last move or excuse."""
+        return self._clock() - self._since
+
+    def look(self, at: object) -> None:
+        """What is waited for stands like this; if it did not before, it has moved."""
+        if at != self._seen:
+            self._seen = at
+            self.renew()
+
+    def renew(self) -> None:
+        """Something has moved."""
+        self._moved = self._since = self._clock()
+
+    def excuse(self, within: float) -> bool:
+        """Nobody could move; False, so many seconds after the last move, if that is no excuse."""
+        now = self._clock()
+        is_excused = now - self._moved < within
+        if is_excused:
+            self._since = now
+        return is_excused
+
+
+log = logging.getLogger(__name__)
+
+
+FOREIGN_SECONDS = 15.0
+"""For spans that a consumer holds which is no member of the region: it will never drain them."""
+
+JUDGE_PAUSE = 2.0
+"""Between two questions to Kafka about who holds what."""
+
+EXCUSED = 2
+"""So many times no_progress_seconds after the last progress, neither an outage nor a rebalance is
+an excuse any more: brokers and members that come and go hold no run for ever."""
+
+LOCKED_SECONDS = TIMEOUTS_MS["lock_timeout"] / 1000
+"""So much later the region's lock is none either: who waits for the lock itself gives up then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The batch of which no span was claimed, None where none was planned; and what waits."""
+
+    seq: int | None
+    spans: tuple[Span, ...]
+
+
+class StallDetector:
+    """How long nothing has moved in a run, and what to say when that is too long.
+
+    Progress is what the ledger shows: a plan, a claim, a publish, a batch that was sent. An outage
+    of Kafka, a job that a rebalance ended and a transaction that decides are excuses, see
+    `Patience`. The claims of a publish show at its COMMIT alone, which may come late.
+    """
+
+    def __init__(self, run: MemberRun, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._ledger = run.ledger
+        self._group = run.group
+        self._region = run.region
+        self._epoch = run.epoch
+        self._seconds = run.pipeline.no_progress_seconds
+        sending = run.pipeline.sending
+        # While a member sends, the others see nothing move until its transaction ends; if it never
+        # does, the next one begins its own then.
+        self._bound = max(self._seconds, 2 * sending.max_seconds if sending else 0)
+        self._patience = Patience(clock)
+        self._judged = clock()
+        self._outage = Outage(self._seconds, clock)
+
+    def renew(self) -> None:
+        """Something moved."""
+        self._patience.renew()
+
+    def excuse(self) -> bool:
+        """Kafka was away, or a rebalance ended the job; whether the wait begins anew for that."""
+        return self._patience.excuse(EXCUSED * self._seconds)
+
+    def progress(self) -> Progress:
+        """How far the run is; after a change the wait begins anew.
+
+        Raises:
+            NoProgress: nothing has changed for too long; names the spans and who holds them.
+            Unreachable: for as long, Kafka did not say who holds them.
+        """
+        progress = self._ledger.progress(self._region, self._epoch)
+        self._patience.look(progress)
+        now, waited = self._clock(), self._patience.waited
+        if waited > min(self._seconds, FOREIGN_SECONDS) and now > self._judged + JUDGE_PAUSE:
+            self._judged = now
+            self._judge(progress, waited)
+        return progress
+
+    def _judge(self, progress: Progress, waited: float) -> None:
+        if progress.is_done or progress.epoch != self._epoch or self._is_being_decided():
+            return
+        waiting = self._waiting()
+        partitions = {span.topic_partition for span in waiting.spans}
+        holders = self._holders()
+        if holders is None:
+            return
+        in_the_way = [one for one in holders if partitions & set(one.partitions)]
+        strangers = [one for one in in_the_way if not self._is_ours(one)]
+        is_too_long = bool(strangers) or waited > self._bound
+        if is_too_long and progress == self._ledger.progress(self._region, self._epoch):
+            raise RunStalled(
+                region=self._region,
+                epoch=self._epoch,
+                seq=waiting.seq,
+                seconds=waited,
+                spans=waiting.spans,
+                group=self._group.group_id,
+                holders=tuple(strangers or in_the_way),
+            )
+
+    def _is_being_decided(self) -> bool:
+        """Somebody has the region's lock and works: nobody else can move meanwhile."""
+        is_held = self._ledger.is_being_decided(self._region)
+        return is_held and self._patience.excuse(EXCUSED * self._seconds + LOCKED_SECONDS)
+
+    def _holders(self) -> list[Holder] | None:
+        """Who holds what; None while Kafka is away, and when it has just come back.
+
+        Nobody can move in an outage, and who was evicted by it needs time to come back.
+        """
+        try:
+            found = self._group.holders()
+        except Unreachable as error:
+            self._outage.bear(error)
+            return None
+        if self._outage.end() and self.excuse():
+            return None
+        return found
+
+    def _waiting(self) -> Waiting:
+        """The unclaimed spans of the lowest batch; without one, what the run has yet to plan."""
+        for batch in self._ledger.unpublished_batches(self._region)[:1]:
+            spans = tuple(planned.span for planned in batch.unclaimed)
+            return Waiting(batch.seq, spans)
+        targets = self._ledger.target_offsets(self._region, self._epoch)
+        known = self._ledger.merged_checkpoint(self._region).offsets
+        left = (
+            Span(*partition, known[partition], target)
+            for partition, target in sorted(targets.items())
+            if known.get(partition, target) < target
+        )
+        return Waiting(None, tuple(left))
+
+    def _is_ours(self, holder: Holder) -> bool:
+        """Whether it is a member of the region, of this run or of one before.
+
+        One that was killed stays in the group until its session ends. Kafka keeps a static
+        member's first client id: its name tells that it is ours.
+        """
+        return holder.number(self._region) is not None or holder.is_static(self._group.group_id)
+
+
+class KafkaFacts:
+    """Asked for anew each time.
+
+    Raises:
+        Unreachable: the outage lasts longer than no_progress_seconds.
+        Fenced: the epoch has passed meanwhile.
+    """
+
+    def __init__(self, run: MemberRun, stall: StallDetector) -> None:
+        self._run = run
+        self._stall = stall
+
+    def now(self) -> Facts:
+        """Facts of the run's topics."""
+        return self._asked(lambda: self._run.broker.facts(self._run.topics))
+
+    def check_topics(self, batch: Batch) -> None:
+        """The batch's topics are those that it was planned on.
+
+        Raises:
+            DataLost: a topic is gone or was created again.
+        """
+        planned = {(one.span.topic, one.topic_id) for one in batch.spans}
+        found = self._asked(lambda: self._run.broker.topic_ids(sorted({t for t, _ in planned})))
+        check_topic_ids(batch.region, planned, found)
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        outage = Outage(self._run.pipeline.no_progress_seconds)
+        return waited_out(ask, outage, self._bear_outage)
+
+    def _bear_outage(self) -> None:
+        """An outage is nobody's lack of progress; but who is fenced needs not wait for its end."""
+        self._stall.excuse()
+        if self._run.is_fenced():
+            raise self._run.fenced()

@@ -1,0 +1,1 @@
+"""What is read of regions: where they stand, who works, metrics, lineage. Nothing is decided."""

@@ -1,0 +1,111 @@
+"""Lineage: which topics a run reads and which tables it writes, as far as that is known."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tidemark.ledger.ledger import Ledger
+from tidemark.ledger.looks import Measured
+from tidemark.model.state import Run
+from tidemark.postgres.transaction import autocommit
+from tidemark.runs.region import Connections, ledger_of
+from tidemark.runs.schemas import kept
+from tidemark.settings.connections import Connection
+from tidemark.settings.decode import KEY_PREFIX
+from tidemark.settings.pipeline import Pipeline
+from tidemark.staging.catalog import find_columns
+from tidemark.staging.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A topic or a table, named as OpenLineage names such."""
+
+    namespace: str
+    name: str
+    columns: Mapping[str, str]
+    """With their types; empty where they are not known."""
+    count: int | None = None
+    """Records read or rows written by the run; None: not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """What a run reads and writes."""
+
+    topics: tuple[Dataset, ...]
+    tables: tuple[Dataset, ...]
+    made_of: tuple[str, ...]
+    """Columns of tables that hold the topics' fields of the same names, as they are; none are known
+    behind a transform or a decoder of one's own."""
+
+
+def lineage_of(
+    pipeline: Pipeline, connections: Connections, run_id: str, *, counts: bool
+) -> Lineage | None:
+    """The lineage of an open run, with counts if it is done; None if it never opened.
+
+    Raises:
+        TidemarkError: the ledger can't be asked.
+    """
+    with ledger_of(connections[pipeline.warehouse]) as ledger:
+        run, state = ledger.run_of(pipeline.region, run_id), ledger.region_state(pipeline.region)
+        if run is None or state is None:
+            return None
+        opened = kept(pipeline, state) if state.epoch == run.epoch else pipeline
+        fields = _fields(opened)
+        topics = tuple(_topics(opened, connections, ledger, run, fields, counts=counts))
+        tables = tuple(_tables(opened, connections, ledger, run, counts=counts))
+    is_plain = opened.transform is None and not opened.decode.has_own
+    found = {name for table in tables for name in table.columns} & fields.keys()
+    return Lineage(topics, tables, tuple(sorted(found)) if is_plain else ())
+
+
+def _fields(pipeline: Pipeline) -> dict[str, str]:
+    """What is declared of a record's value and key, as the columns are called."""
+    key = pipeline.decode.key.declared if pipeline.decode.key else {}
+    return pipeline.decode.declared | {f"{KEY_PREFIX}{name}": kind for name, kind in key.items()}
+
+
+def _topics(
+    pipeline: Pipeline,
+    connections: Connections,
+    ledger: Ledger,
+    run: Run,
+    fields: Mapping[str, str],
+    *,
+    counts: bool,
+) -> Iterator[Dataset]:
+    place = kafka_namespace(connections[pipeline.kafka.connection])
+    read = Measured(ledger.engine).published_records(pipeline.region, run.epoch) if counts else {}
+    targets = ledger.target_offsets(pipeline.region, run.epoch)
+    for topic in sorted({where.topic for where in targets}):
+        yield Dataset(place, topic, fields, read.get(topic, 0) if counts else None)
+
+
+def _tables(
+    pipeline: Pipeline, connections: Connections, ledger: Ledger, run: Run, *, counts: bool
+) -> Iterator[Dataset]:
+    warehouse = connections[pipeline.warehouse]
+    place = postgres_namespace(warehouse)
+    moved = Measured(ledger.engine).published_rows(pipeline.region, run.epoch) if counts else {}
+    for name, table in pipeline.tables.items():
+        target = Target.parse(table, name)
+        with autocommit(ledger.engine) as cursor:
+            found = find_columns(cursor, target.schema, target.table)
+        columns = {column.name: column.type_name for column in found}
+        full = f"{warehouse.schema}.{target.schema}.{target.table}"
+        yield Dataset(place, full, columns, moved.get(name, 0) if counts else None)
+
+
+def kafka_namespace(connection: Connection) -> str:
+    """`kafka://host:port` of the first of its brokers."""
+    first = str(connection.extra["bootstrap.servers"]).split(",")[0].strip()
+    address = first.rpartition("://")[2]
+    return f"kafka://{address if ':' in address else f'{address}:9092'}"
+
+
+def postgres_namespace(connection: Connection) -> str:
+    """`postgres://host:port` of the first of its servers."""
+    host = (connection.host or "").split(",")[0]
+    port = str(connection.extra.get("port") or connection.port or 5432).split(",")[0]
+    return f"postgres://{host}:{port}"

@@ -1,0 +1,304 @@
+"""Where a region stands in the ledger, in Kafka and in the target: what status and group show.
+
+With an output: what was sent to its topic, and what was not. What waits in Kafka is looked at to
+ring for a run, and decides nothing else.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tidemark.kafka.facts import Broker, oldest_unread
+from tidemark.ledger.ledger import Ledger
+from tidemark.ledger.looks import Looks
+from tidemark.ledger.sending import unsent, withheld_seqs
+from tidemark.model.offsets import TopicPartition
+from tidemark.model.output import Topics
+from tidemark.postgres.transaction import autocommit
+from tidemark.runs.region import Region
+
+if TYPE_CHECKING:
+    from tidemark.ledger.looks import Published, ShownMember
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """One partition: offsets are the next to read; None where it is not known."""
+
+    topic: str
+    partition: int
+    ledger: int
+    kafka: int | None
+    end: int | None
+
+    @property
+    def lag(self) -> int | None:
+        """Offsets that the ledger has not passed."""
+        return None if self.end is None else self.end - self.ledger
+
+    @property
+    def kafka_lag(self) -> int | None:
+        """Offsets that the group has not passed, as Kafka's own tools tell it."""
+        return None if self.end is None or self.kafka is None else self.end - self.kafka
+
+    @property
+    def drift(self) -> int | None:
+        """Kafka's group offset less the ledger's: 0 at rest, below while a mirror is due."""
+        return None if self.kafka is None else self.kafka - self.ledger
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStatus:
+    """A target's rows, over the checkpoints that the ledger retains."""
+
+    name: str
+    """Empty if there are no others."""
+    table: str
+    since_seq: int
+    """The oldest checkpoint whose rows are counted; 0 is the first."""
+    ledger: int
+    """Rows that the ledger moved there."""
+    counted: int | None = None
+    """Rows that are there now; None if that was not asked."""
+
+    @property
+    def drift(self) -> int | None:
+        """Rows in the table less the ledger's; 0 is right."""
+        return None if self.counted is None else self.counted - self.ledger
+
+
+@dataclass(frozen=True, slots=True)
+class RegionStatus:
+    """Where a region stands."""
+
+    region: str
+    state: str
+    """never opened, open, closed, failed, superseded, reset; unknown if it could not be asked."""
+    epoch: int | None = None
+    head_seq: int | None = None
+    oldest_seq: int | None = None
+    """The oldest checkpoint that can be restored; 0 while none was pruned."""
+    unpublished_seq: int | None = None
+    """The lowest batch that is planned and not published."""
+    consecutive_resets: int | None = None
+    dead_letters: int | None = None
+    """That are there: those that were purged or replayed are not."""
+    run_id: str | None = None
+    reason: str | None = None
+    remarks: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+    partitions: tuple[PartitionStatus, ...] = ()
+    targets: tuple[TargetStatus, ...] = ()
+    members: "tuple[ShownMember, ...]" = ()
+    newest: "Published | None" = None
+    """The newest checkpoint."""
+    output: "OutputStatus | None" = None
+    """What was sent to the output topic; None without one, or if Kafka could not be asked."""
+    problem: str | None = None
+    """What could not be asked."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a run is at work, as far as the ledger knows."""
+        return self.state == "open"
+
+    @property
+    def lag(self) -> int | None:
+        """Offsets over all partitions that the ledger has not passed."""
+        return total(partition.lag for partition in self.partitions)
+
+    @property
+    def drifting(self) -> int:
+        """Partitions whose offset in Kafka is not the ledger's."""
+        return sum(partition.drift != 0 for partition in self.partitions)
+
+
+def total(numbers: Iterable[int | None]) -> int | None:
+    """Their sum; None if one is not known, or there is none."""
+    known = list(numbers)
+    return None if None in known or not known else sum(n for n in known if n is not None)
+
+
+def in_ledger(region: "Region") -> RegionStatus:
+    """What the ledger says of the region."""
+    from tidemark.ledger.looks import Looks
+
+    ledger, looks = region.ledger, Looks(region.ledger.engine)
+    if not looks.ledger_is_there():
+        return RegionStatus(region.name, "never opened")
+    state, others = ledger.region_state(region.name), tuple(map(str, region.others()))
+    if state is None:
+        return RegionStatus(region.name, "never opened", remarks=others)
+    run = ledger.run_at(region.name, state.epoch)
+    published = looks.checkpoints(region.name, last=1)
+    return RegionStatus(
+        region.name,
+        run.state if run else "reset",
+        state.epoch,
+        state.head_seq,
+        state.oldest_seq,
+        min(ledger.unpublished_seqs(region.name), default=None),
+        state.consecutive_resets,
+        looks.open_letters(region.name),
+        run.run_id if run else None,
+        run.reason if run else None,
+        tuple(run.remarks) if run else (),
+        tuple(run.overrides) if run else (),
+        tuple(
+            PartitionStatus(*where, offset, None, None)
+            for where, offset in ledger.merged_checkpoint(region.name).offsets.items()
+        ),
+        tuple(_targets(region, looks.retained_rows(region.name), state.oldest_seq)),
+        tuple(looks.members_at(region.name, state.epoch)),
+        published[0] if published else None,
+    )
+
+
+def with_kafka(
+    region: "Region", partitions: Iterable[PartitionStatus], patience: float | None = None
+) -> list[PartitionStatus]:
+    """The same partitions with the group's offsets and the ends; a topic that is gone has none.
+
+    A broker that gives no sign of life for `patience` seconds is not asked.
+
+    Raises:
+        TidemarkError: Kafka can't be asked.
+    """
+    from tidemark.model.offsets import TopicPartition
+    from tidemark.runs.region import facts_left
+
+    asked = {TopicPartition(one.topic, one.partition): one for one in partitions}
+    if not asked:
+        return []
+    if patience is not None:
+        region.broker.ping(patience)
+    ends = facts_left(region.broker, {at.topic for at in asked}).ends
+    committed = region.group.committed(asked)
+    return [replace(one, kafka=committed.get(at), end=ends.get(at)) for at, one in asked.items()]
+
+
+def with_group(region: "Region", found: RegionStatus) -> RegionStatus:
+    """The same; members of a run that is over are gone if Kafka's group has them no more.
+
+    Raises:
+        TidemarkError: Kafka can't be asked.
+    """
+    from tidemark.views.member_health import ENDED, members_of
+
+    if found.is_open or all(one.state in ENDED for one in found.members):
+        return found
+    group, name = region.group.describe(), region.group.group_id
+    known = members_of(group, found.members, region.name, name, is_open=False)
+    states = {one.number: one.state for one in known if one.kind == "member"}
+    members = (replace(one, state=states[one.number] or one.state) for one in found.members)
+    return replace(found, members=tuple(members))
+
+
+def place(one: "PartitionStatus | TopicPartition") -> str:
+    """The partition as logs and errors name it."""
+    return f"{one.topic}[{one.partition}]"
+
+
+def _targets(region: "Region", rows: dict[str, int], since: int) -> "Iterator[TargetStatus]":
+    for name, table in region.pipeline.tables.items():
+        yield TargetStatus(name, table, since, rows.get(name, 0))
+
+
+def counted(region: "Region", target: TargetStatus) -> TargetStatus:
+    """The same with the rows that are in the table now; ledger and table in one snapshot."""
+    from tidemark.postgres.transaction import autocommit
+    from tidemark.staging.catalog import find_relation
+    from tidemark.staging.target import Target, count_beside_ledger
+
+    table, since = Target.parse(target.table, target.name), target.since_seq
+    with autocommit(region.ledger.engine) as cursor:
+        if find_relation(cursor, table.schema, table.table) is None:
+            return replace(target, counted=0)
+        ledger, rows = count_beside_ledger(cursor, table, region.name, since)
+    return replace(target, ledger=ledger, counted=rows)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputStatus:
+    """Where the output of a region stands."""
+
+    topics: Topics
+    sent_seq: int | None
+    """The newest batch in the topic; None: the group's offsets do not say it."""
+    unsent_batches: int | None = None
+    """Published and not sent."""
+    unsent_records: int | None = None
+    """What these will send."""
+    withheld_seqs: tuple[int, ...] = ()
+    """Batches that a person has withheld: the topic has none of their rows."""
+
+
+def output_status(region: Region, partitions: Iterable[PartitionStatus]) -> OutputStatus | None:
+    """What was sent as Kafka tells it, and what the ledger published after it; None if it has none.
+
+    Raises:
+        TidemarkError: Kafka can't be asked.
+    """
+    output = region.group.output
+    asked = [TopicPartition(one.topic, one.partition) for one in partitions]
+    if output is None or not asked:
+        return None
+    marks = region.group.sent(asked)
+    if len(marks) != 1:
+        return OutputStatus(output.topics, None)
+    [sent] = marks
+    with autocommit(region.ledger.engine) as cursor:
+        found = unsent(cursor, region.name, region.pipeline.sent_parts, sent.seq)
+        withheld = withheld_seqs(cursor, region.name)
+    records = sum(one.records for one in found)
+    left = sum(not one.is_withheld for one in found)
+    return OutputStatus(output.topics, sent.seq, left, records, tuple(withheld))
+
+
+OLDEST_SECONDS = 1.0
+"""How long the oldest unread records of a region are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """How many offsets a region has not passed, and whether a run should come for them."""
+
+    epoch: int
+    """The region's; 0 before its first open."""
+    offsets: int
+    """Between the ledger's offsets and the last stable offsets."""
+    is_at_rest: bool
+    """It never opened, or nobody is at work in it, and its newest run did not fail."""
+
+
+def unread(ledger: Ledger, broker: Broker, region: str, topics: Sequence[str]) -> Unread:
+    """What waits in these topics, or in those that a pattern matches.
+
+    Raises:
+        TidemarkError: ledger or Kafka can't be asked, or a topic does not exist.
+    """
+    state = ledger.known_region(region)
+    read = ledger.merged_checkpoint(region).offsets if state else {}
+    facts = broker.facts(broker.topics(topics))
+    waiting = sum(
+        max(0, end - read.get(partition, facts.log_starts[partition]))
+        for partition, end in facts.ends.items()
+    )
+    is_at_rest = state is None or Looks(ledger.engine).awaits_run(region)
+    return Unread(state.epoch if state else 0, waiting, is_at_rest)
+
+
+def oldest_times(
+    broker: Broker, partitions: Iterable[PartitionStatus], now_ms: int
+) -> dict[TopicPartition, int]:
+    """Where there is a lag, the time (ms) of the first unread record, if it is known."""
+    behind = {TopicPartition(one.topic, one.partition): one.ledger for one in partitions if one.lag}
+    return oldest_unread(
+        lambda times: broker.first_since(times, OLDEST_SECONDS), behind, now_ms, OLDEST_SECONDS
+    )
+
+
+def oldest_age(broker: Broker, partitions: Iterable[PartitionStatus], now_ms: int) -> float | None:
+    """Seconds since the oldest unread record was produced; None if there is none, or not known."""
+    found = oldest_times(broker, partitions, now_ms)
+    return max(0, now_ms - min(found.values())) / 1000 if found else None
