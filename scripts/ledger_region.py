@@ -30,7 +30,7 @@ from tidemark.runs.region import Region
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.mover import Mover, Movers
-from tidemark.staging.reads import complete_reads, record_reads
+from tidemark.staging.tables import complete_reads, record_reads
 from tidemark.staging.target import Target, ensure
 
 COLUMNS = columns_of(pa.schema([("number", pa.int64())]))

@@ -32,8 +32,13 @@ from tidemark.model.upsert import Upsert
 from tidemark.settings.exported import ExportedOffsets
 from tidemark.verify.report import BatchProof, Report
 from tidemark.views.health import GroupHealth
-from tidemark.views.member_health import MemberHealth
-from tidemark.views.status import OutputStatus, PartitionStatus, RegionStatus, TargetStatus
+from tidemark.views.status import (
+    MemberHealth,
+    OutputStatus,
+    PartitionStatus,
+    RegionStatus,
+    TargetStatus,
+)
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
 

@@ -31,8 +31,8 @@ from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_dead_letters, copy_rows
 from tidemark.staging.mover import Mover, Movers
-from tidemark.staging.reads import record_reads
 from tidemark.staging.rewind import RowsOfTargets
+from tidemark.staging.tables import record_reads
 from tidemark.staging.target import Target
 
 SCHEMA = pa.schema([("kafka_partition", pa.int32()), ("kafka_offset", pa.int64())])

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from tests.support.region import ONE_BROKER, DrivenRegion
 
 from tidemark.kafka import group as group_module
-from tidemark.kafka.sender import Sender
+from tidemark.kafka.group import Sender
 from tidemark.postgres.session import try_lock_name
 from tidemark.postgres.transaction import autocommit
 from tidemark.runs.output import OutputSnapshot

@@ -6,7 +6,7 @@ from tidemark.kafka.description import GroupState, Holder
 from tidemark.ledger.looks import ShownMember
 from tidemark.model.offsets import TopicPartition
 from tidemark.views.health import held_up
-from tidemark.views.member_health import MemberHealth, members_of
+from tidemark.views.status import MemberHealth, members_of
 
 NOW = datetime.now(UTC)
 FIRST, SECOND, THIRD = (TopicPartition("t", number) for number in range(3))

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from tidemark.errors import CorruptRecord
 from tidemark.kafka import client as client_module
-from tidemark.kafka import reading as reading_module
+from tidemark.kafka import spans as reading_module
 from tidemark.kafka.config import fetching
 from tidemark.kafka.errors import BatchUnreadable, OffsetNotHeld, SpanNotRead
 from tidemark.kafka.spans import read_spans

@@ -21,7 +21,7 @@ import psycopg2
 
 from tidemark.admin.errors import ExportFileExists, ExportFileUnwritable, LettersMiscounted
 from tidemark.errors import TidemarkError
-from tidemark.ledger import purging
+from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
 from tidemark.ledger.letters import KeptLetter, export
 from tidemark.ledger.looks import Looks
@@ -161,10 +161,10 @@ def purge_letters(
         engine = region.ledger.engine
         until = Looks(engine).now() - age
         meant = replace(meant, until=min(until, meant.until or until))
-        found, left, unsent = purging.purgeable(engine, region.name, meant)
+        found, left, unsent = naming.purgeable(engine, region.name, meant)
         if order:
             expected, found = found, Counter[str]()
-            while gone := purging.purge(engine, region.name, meant, order):
+            while gone := naming.purge(engine, region.name, meant, order):
                 found += gone
                 move(found.total(), expected.total())
         by_reason = dict(found.most_common())
@@ -188,7 +188,7 @@ def purge_old(region: Region) -> None:
     order = Order("retention", f"dead_letters.retain_days: {days}")
     try:
         meant = LetterFilter(until=Looks(engine).now() - timedelta(days=days))
-        while purging.purge(engine, region.name, meant, order) and time.monotonic() < deadline:
+        while naming.purge(engine, region.name, meant, order) and time.monotonic() < deadline:
             pass
     except (TidemarkError, psycopg2.Error) as error:
         log.warning("old dead letters were not purged: %s", error)

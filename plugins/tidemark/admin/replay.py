@@ -67,8 +67,8 @@ from tidemark.runs.retire import retire
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.mover import Movers
-from tidemark.staging.reads import complete_reads
 from tidemark.staging.replay import AgainMover, ReplayMover, refuse_referred
+from tidemark.staging.tables import complete_reads
 from tidemark.staging.target import Target
 
 Decode = Callable[[list[KeptLetter]], tuple[int, Counter[str]]]

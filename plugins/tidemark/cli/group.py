@@ -17,12 +17,11 @@ from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of,
 from tidemark.model.plain import plain
 from tidemark.runs.region import region_of
 from tidemark.views.health import health_of
-from tidemark.views.member_health import ENDED
-from tidemark.views.status import place
+from tidemark.views.status import ENDED, place
 
 if TYPE_CHECKING:
     from tidemark.views.health import GroupHealth, HeldUp
-    from tidemark.views.member_health import MemberHealth
+    from tidemark.views.status import MemberHealth
 
 
 def group(

@@ -29,14 +29,13 @@ from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
 from tidemark.protocol.reset import destination
 from tidemark.protocol.rewind_plan import ACCEPT_RESEND
 from tidemark.runs.region import region_of
-from tidemark.views.member_health import members_of
-from tidemark.views.status import in_ledger
+from tidemark.views.status import in_ledger, members_of
 
 if TYPE_CHECKING:
     from tidemark.admin.reset import ResetReport
     from tidemark.runs.region import Connections
     from tidemark.settings.pipeline import Pipeline
-    from tidemark.views.member_health import MemberHealth
+    from tidemark.views.status import MemberHealth
 
 
 def print_reset(report: "ResetReport", members: "list[MemberHealth]", table: str) -> None:

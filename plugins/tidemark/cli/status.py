@@ -32,8 +32,7 @@ from tidemark.cli.output import (
 )
 from tidemark.cli.project import DAGS, PipelinesDir, chosen_pipelines
 from tidemark.model.plain import amount, plain
-from tidemark.views.member_health import ENDED
-from tidemark.views.status import RegionStatus, TargetStatus, place, total
+from tidemark.views.status import ENDED, RegionStatus, TargetStatus, place, total
 
 if TYPE_CHECKING:
     from tidemark.settings.pipeline import Pipeline

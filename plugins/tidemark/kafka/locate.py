@@ -23,8 +23,7 @@ from tidemark.kafka.config import BATCH_BY_BATCH
 from tidemark.kafka.corrupt import DIED, UNTOLD, extent
 from tidemark.kafka.errors import BatchUnreadable, CorruptRange, RangeNotLeftOut
 from tidemark.kafka.facts import Broker
-from tidemark.kafka.reading import span_of_one
-from tidemark.kafka.spans import met_in
+from tidemark.kafka.spans import met_in, span_of_one
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 
 HANG_SECONDS = 30

@@ -10,7 +10,7 @@ from typing import Any
 
 from tidemark.ledger import letters
 from tidemark.ledger.letters import ALL_LETTERS, KeptLetter
-from tidemark.ledger.lookup import Lookup
+from tidemark.ledger.reader import Lookup
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.offsets import Span, TopicPartition
 

@@ -1,20 +1,42 @@
-"""Reads of the ledger without the region lock: results may be stale, so they decide nothing."""
+"""Reads of the ledger without the region lock: results may be stale, so they decide nothing.
+
+Each is one statement in its own transaction.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Engine
 
 from tidemark.ledger import owners, regions, rewinds
 from tidemark.ledger.deciding import Planning
 from tidemark.ledger.errors import RunIsPruned
-from tidemark.ledger.lookup import Lookup
 from tidemark.ledger.owner import Owner
 from tidemark.ledger.rewinds import ReadAgain
 from tidemark.ledger.sending import checkpoint_at
 from tidemark.model.batch import Batch, Checkpoint
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.state import FinishedReset, Partition, RegionState, Run
+from tidemark.postgres.session import query
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.rewind_plan import RewindPlan
+
+
+class Lookup:
+    """Reads the ledger through an engine; no decision uses the result."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def ledger_is_there(self) -> bool:
+        """Whether the database has a ledger."""
+        return bool(self._rows("ledger_is_there")[0][0])
+
+    def _rows(self, name: str, **values: Any) -> list[tuple[Any, ...]]:
+        with autocommit(self.engine) as cursor:
+            cursor.execute(query(name), values)
+            return list(cursor.fetchall())
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ A region's past as the ledger keeps it: what the pages show.
 from dataclasses import replace
 from typing import Any
 
-from tidemark.ledger.lookup import Lookup
 from tidemark.ledger.past import (
     Driver,
     PastReset,
@@ -16,6 +15,7 @@ from tidemark.ledger.past import (
     Standing,
     TimedBatch,
 )
+from tidemark.ledger.reader import Lookup
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import Run
 

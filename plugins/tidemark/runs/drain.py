@@ -17,8 +17,7 @@ from tidemark.runs.publisher import Publisher, Turn, may_plan
 from tidemark.runs.stall import KafkaFacts, StallDetector
 from tidemark.runs.watch import Display, watched
 from tidemark.runs.work import Otherwise, Work, next_step, own_work
-from tidemark.tracing.steps import Past
-from tidemark.tracing.traced import begun, record, remembered, traced
+from tidemark.tracing.traced import Past, begun, record, remembered, traced
 
 if TYPE_CHECKING:
     from tidemark.runs.stager import Stager

@@ -23,8 +23,7 @@ from tidemark.runs.member_run import MemberRun
 from tidemark.runs.retire import retire
 from tidemark.runs.stall import Patience, StallDetector
 from tidemark.runs.work import InHand
-from tidemark.tracing.steps import Attributes, Step
-from tidemark.tracing.traced import ending, record, remembered, traced
+from tidemark.tracing.traced import Attributes, Step, ending, record, remembered, traced
 
 if TYPE_CHECKING:
     from tidemark.staging.mover import Movers

@@ -17,7 +17,7 @@ from tidemark.model.offsets import Span, TopicPartition, in_ranges
 from tidemark.postgres.transaction import transaction
 from tidemark.runs.job import JobExecutor, start_job
 from tidemark.runs.member_run import MemberRun
-from tidemark.staging.reads import complete_reads
+from tidemark.staging.tables import complete_reads
 from tidemark.tracing.traced import traced
 
 

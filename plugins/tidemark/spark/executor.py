@@ -44,7 +44,7 @@ from tidemark.spark.source import (
 )
 from tidemark.spark.specs import read_spec, specs_of_batch
 from tidemark.spark.transform import ArrowTransform, Transform, transform_of
-from tidemark.staging.reads import rows_read
+from tidemark.staging.tables import rows_read
 
 # ruff: noqa: TID253 -- imported only once there is something to read
 

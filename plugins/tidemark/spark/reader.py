@@ -15,8 +15,7 @@ from psycopg2.extensions import connection as Connection
 
 from tidemark import failpoints
 from tidemark.decode import Decoding
-from tidemark.kafka.reading import position_after
-from tidemark.kafka.spans import read_spans
+from tidemark.kafka.spans import position_after, read_spans
 from tidemark.model.batch import DeadLetter, SpanRead, Staging, Stored, Tally
 from tidemark.model.dead_letters import Room, size_of
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
@@ -24,7 +23,7 @@ from tidemark.spark.postgres import connected, postgres_errors
 from tidemark.spark.record_decoder import RecordDecoder
 from tidemark.spark.records import blocks, decode_block, parted, row_schema
 from tidemark.staging.copy import copy_dead_letters
-from tidemark.staging.reads import record_reads
+from tidemark.staging.tables import record_reads
 
 BUFFER_BYTES = 8 << 20
 

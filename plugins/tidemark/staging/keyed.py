@@ -25,9 +25,8 @@ from tidemark.staging.errors import (
     UpsertColumnsMissing,
     UpsertColumnsReserved,
 )
-from tidemark.staging.ports import Deciding
 from tidemark.staging.refused import refuse_without_coordinates
-from tidemark.staging.target import Target, ensure
+from tidemark.staging.target import Deciding, Target, ensure
 
 _OWN = "tidemark "
 """Begins the names of columns that an upsert adds to find the last rows."""

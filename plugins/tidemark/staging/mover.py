@@ -34,11 +34,10 @@ from tidemark.staging.move import (
     move_dead_letters,
     refuse_kept_out,
 )
-from tidemark.staging.ports import Deciding
 from tidemark.staging.references import parents_first, refuse_unfit
 from tidemark.staging.refusal import all_deferred, naming_refusals
 from tidemark.staging.refused import COORDINATES, Search, refuse_without_coordinates
-from tidemark.staging.target import Target, ensure, keep
+from tidemark.staging.target import Deciding, Target, ensure, keep
 from tidemark.staging.upsert import Upserting
 
 _ALTER = sql.SQL("ALTER TABLE {target} {columns}")

@@ -13,11 +13,10 @@ from tidemark.model.batch import SET_ASIDE, Batch, Contribution, Moved, Rows
 from tidemark.staging.errors import ReplacedRowsReferred
 from tidemark.staging.move import move_dead_letters
 from tidemark.staging.mover import Movers
-from tidemark.staging.ports import Deciding
 from tidemark.staging.references import find_acting_keys, parents_first
 from tidemark.staging.refusal import all_deferred
 from tidemark.staging.rewind import PublishedRows
-from tidemark.staging.target import Target
+from tidemark.staging.target import Deciding, Target
 
 # chosen no longer: what is left of the choice became rows
 _KEEP = sql.SQL("""

@@ -1,16 +1,17 @@
 """The target table: created from the rows' columns if absent, else checked against them.
 
 And what it holds: the number of its rows beside the ledger's, and rows that a region which is gone
-has left.
+has left. What is asked of the ledger's deciding transaction stands in the ports here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.model.batch import ONLY
+from tidemark.model.batch import ONLY, Batch
 from tidemark.model.table_name import parse_table
 from tidemark.postgres.session import lock_name
 from tidemark.staging.catalog import (
@@ -36,7 +37,20 @@ from tidemark.staging.errors import (
     TargetSchemaMissing,
 )
 from tidemark.staging.fit import differences, quoted
-from tidemark.staging.ports import Deciding
+
+# ruff: noqa: D102 -- the ledger's methods have the docstrings
+
+
+class Deciding(Protocol):
+    """A ledger transaction that holds the region lock and the current epoch."""
+
+    @property
+    def cursor(self) -> Cursor: ...
+    def winners(self, batch: Batch) -> list[tuple[int, int]]: ...
+    def contributed_rows(self, batch: Batch, target: str) -> int: ...
+    def keep_target(self, target: str, schema: str, table: str) -> None: ...
+    def keep_key(self, target: str, table: str, forms: Mapping[str, str]) -> None: ...
+
 
 _TABLE_KINDS = "rp"
 _CREATE = sql.SQL("CREATE TABLE {target} ({columns}, {batch_seq} bigint NOT NULL{key})")

@@ -1,23 +1,46 @@
 """Traces: spans of what a run does. Off, and no library imported, unless OTEL_* says where they go.
 
-The loop of a member and the operations around it say where their steps begin and end. The protocol
-knows nothing of it. otel.py tells the library.
+A run's members, and what surrounds them, say where their steps begin and end. The protocol knows
+nothing of it. otel.py tells the library.
 """
 
 import logging
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from tidemark import DISTRIBUTION
-from tidemark.tracing.steps import Attributes, Past, Step
 
 if TYPE_CHECKING:
     from tidemark.tracing.otel import Tracer
+
+
+Attributes = Mapping[str, str | int | float | bool]
+
+
+@dataclass(slots=True)
+class Past:
+    """A step that is over, of which it was not known what it would belong to."""
+
+    name: str
+    begin_ns: int
+    end_ns: int = 0
+
+
+class Step:
+    """A step that has begun; here one that nobody traces."""
+
+    def tell(self, attributes: Attributes) -> None:
+        """More is known of it now."""
+
+    def end(self, error: BaseException | None = None) -> None:
+        """It is over, or failed; the first end counts."""
+
 
 log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from tidemark.staging import tables
 from tidemark.staging.column import Column
 from tidemark.staging.columns import columns_of
 from tidemark.staging.mover import published
-from tidemark.staging.reads import complete_reads
+from tidemark.staging.tables import complete_reads
 from tidemark.staging.target import Target
 from tidemark.verify.multiset import Multisets
 from tidemark.verify.report import BatchProof, Difference, Kind

@@ -5,8 +5,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tidemark.model.offsets import TopicPartition
-from tidemark.views.member_health import MemberHealth, members_of
-from tidemark.views.status import PartitionStatus, in_ledger, place, total, with_kafka
+from tidemark.views.status import (
+    MemberHealth,
+    PartitionStatus,
+    in_ledger,
+    members_of,
+    place,
+    total,
+    with_kafka,
+)
 
 if TYPE_CHECKING:
     from tidemark.runs.region import Region

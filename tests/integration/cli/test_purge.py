@@ -12,7 +12,7 @@ from tests.support.commands import (
 )
 from tests.support.world import World, dump
 
-from tidemark.ledger import purging
+from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
 from tidemark.ledger.errors import RegionNeverOpened
 from tidemark.ledger.letters import ALL_LETTERS
@@ -121,7 +121,7 @@ def test_rows_that_the_target_refused_are_left(region: World) -> None:
 
 
 def test_a_purge_goes_in_steps(region: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(purging, "STEP", 1)
+    monkeypatch.setattr(naming, "STEP", 1)
     region.sql("UPDATE tidemark.batches SET published_at = '2026-01-31'")
     assert answer("dead-letters", region.region, *PURGE, "--apply")["dead_letters"] == 2
     assert region.sql("SELECT details->'dead_letters' FROM tidemark.actions") == [(1,), (1,)]
@@ -142,7 +142,7 @@ def test_a_purge_beside_a_proof_is_no_loss(region: World, monkeypatch: pytest.Mo
         found = purged_of(*values)
         if not done:
             done.append(found)
-            purging.purge(region.ledger().engine, region.region, ALL_LETTERS, Order("x", "x"))
+            naming.purge(region.ledger().engine, region.region, ALL_LETTERS, Order("x", "x"))
         return found
 
     monkeypatch.setattr(comparison, "purged_of", purging_meanwhile)
@@ -154,4 +154,4 @@ def test_a_region_that_never_opened_has_nothing_to_purge(world: World) -> None:
     engine = world.ledger().engine
     migrate(engine)
     with pytest.raises(RegionNeverOpened):
-        purging.purge(engine, "nobody", ALL_LETTERS, Order("x", "x"))
+        naming.purge(engine, "nobody", ALL_LETTERS, Order("x", "x"))

@@ -25,8 +25,7 @@ from tidemark.errors import Fenced
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka import group as group_module
 from tidemark.kafka.errors import MirrorWriterFenced, OutputNotSentInTime
-from tidemark.kafka.group import Group
-from tidemark.kafka.sender import Sender
+from tidemark.kafka.group import Group, Sender
 from tidemark.ledger.actions import Order
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.output import NOTHING_SENT, OutputRecord, Sent

@@ -30,7 +30,7 @@ from tidemark.runs.errors import MemberFenced, RunStalled
 from tidemark.runs.job import movers_of
 from tidemark.runs.retire import retire
 from tidemark.runs.stall import FOREIGN_SECONDS
-from tidemark.staging.reads import complete_reads
+from tidemark.staging.tables import complete_reads
 
 SECONDS = 120
 PARTITIONS = 4

@@ -26,9 +26,8 @@ from tidemark.staging.errors import (
     TargetIsInherited,
     TargetIsUnlogged,
 )
-from tidemark.staging.rewind import PublishedRows
+from tidemark.staging.rewind import PublishedRows, UpsertedRows
 from tidemark.staging.target import ensure
-from tidemark.staging.undo import UpsertedRows
 
 VERSIONS = ("18", "15")
 Database = tuple[Engine, dict[str, Any]]

@@ -20,7 +20,7 @@ from tidemark.model.offsets import LogPosition, Span
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_dead_letters
-from tidemark.staging.reads import complete_reads, record_reads
+from tidemark.staging.tables import complete_reads, record_reads
 
 NUMBERS = pa.schema([("n", pa.int64())])
 
