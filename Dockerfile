@@ -25,7 +25,7 @@ COPY docs/schemas ./docs/schemas
 RUN sed -n '/^uv==/,/[^\\]$/p' requirements.lock >/tmp/uv.txt \
     && pip install --no-cache-dir --require-hashes --requirement /tmp/uv.txt \
     && uv pip install --system --no-cache --constraint requirements.lock ".[airflow,spark,registry]" \
-    && python -m tidemark.spark.session
+    && python -m tidemark.spark.archive
 
 USER 50000
 ENTRYPOINT ["airflow"]

@@ -147,10 +147,6 @@ def _heard(pipe: int, deadline: float) -> tuple[bytes, bool]:
     return said, False
 
 
-if __name__ == "__main__":
-    _main()
-
-
 log = logging.getLogger(__name__)
 
 TRIES = 3
@@ -268,3 +264,7 @@ def _fault(config: Mapping[str, Any], span: Span, log_end: int) -> RangeNotLeftO
     if last != first and last not in (UNTOLD, DIED):
         return RangeNotLeftOut(span=span, second=last)
     return None
+
+
+if __name__ == "__main__":
+    _main()

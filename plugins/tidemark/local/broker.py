@@ -1,9 +1,4 @@
-"""A real Kafka broker on this machine: KRaft, broker and controller in one process.
-
-It starts with less CPU time from Java's archive of its classes (class data sharing, JEP 350). The
-archive stands beside the jars and belongs to them and to one Java; a broker to which it does not
-belong leaves it aside and loads as ever.
-"""
+"""A real Kafka broker on this machine: KRaft, broker and controller in one process."""
 
 import base64
 import signal
@@ -11,9 +6,7 @@ import socket
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-import psutil
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
@@ -22,7 +15,6 @@ from tidemark.local.errors import ServiceNotReady
 from tidemark.local.folder import Folder
 from tidemark.local.jars import kafka_jars
 from tidemark.local.watch import Watch
-from tidemark.spark.archive import is_current, keep
 
 HEAP = ("-Xms256m", "-Xmx512m")
 MACHINE = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -206,49 +198,3 @@ def _cluster_id() -> str:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         if not text.startswith("-"):  # the format tool would take it for an option
             return text
-
-
-WRITING_SECONDS = 120
-"""A JVM writes the archive as its last act."""
-
-
-def make_archive(path: Path) -> Path:
-    """The archive exists, as a broker left it, and another one has started from it.
-
-    Raises:
-        NotStarted: the broker did not start; there is no new archive.
-    """
-    new = path.with_suffix(".new")
-    with TemporaryDirectory() as place:
-        folder = Folder(Path(place))
-        folder.create()
-        _lived(Broker(folder, machine=[f"-XX:ArchiveClassesAtExit={new}"]), leaves=new)
-        _lived(Broker(folder, machine=[f"-XX:SharedArchiveFile={new}"]))
-    return keep(new, path)
-
-
-def _lived(broker: Broker, leaves: Path | None = None) -> None:
-    broker.start()
-    try:
-        if leaves:
-            leaves.unlink(missing_ok=True)  # the tool that formats has left one, of its own classes
-        process = psutil.Process(broker.pid)
-        process.terminate()
-        process.wait(WRITING_SECONDS)
-    finally:
-        broker.stop()
-
-
-def main() -> None:
-    """Kafka's jars and the archive are there, fetched and made now if they have to be."""
-    path = archive_of(kafka_jars(Watch(lambda _, text: print(f"tidemark: {text}", flush=True))))
-    if is_current(path):
-        return
-    print(
-        "tidemark: making Java's archive of Kafka's classes, 50 MB (once for each Java)", flush=True
-    )
-    print(f"tidemark: Kafka will start from {make_archive(path)}")
-
-
-if __name__ == "__main__":
-    main()

@@ -4,24 +4,15 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from tidemark.errors import TidemarkError
-from tidemark.spark.archive import OPTIONS, main, with_archive
+from tidemark.spark.archive import OPTIONS, with_archive
 from tidemark.spark.cluster import Cluster, is_elsewhere, zip_project
 from tidemark.spark.errors import SparkNotStarted
 from tidemark.spark.words import own_folder, start_jvm, told_file
-
-if TYPE_CHECKING:
-    pass
-
-
-if __name__ == "__main__":
-    main()
-
 
 # ruff: noqa: TID253 -- imported only once there is something to read
 

@@ -52,7 +52,7 @@ def test_up_again_starts_nothing(stack: LocalStack) -> None:
 def test_the_broker_maps_the_archive_that_the_installation_made(stack: LocalStack) -> None:
     archive = archive_of(kafka_jars(Watch()))
     assert archive.exists(), "scripts/bootstrap makes it"
-    again = "made by another Java: python -m tidemark.local.broker"
+    again = "made by another Java: python -m tidemark.local.broker_archive"
     assert str(archive) in Path(f"/proc/{stack.kafka.pid}/maps").read_text(), again
 
 
