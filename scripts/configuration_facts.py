@@ -12,12 +12,12 @@ from tidemark.decode.port import MAX_VALUE_BYTES
 from tidemark.kafka import admin, config
 from tidemark.model import membership, table_name
 from tidemark.postgres import parameters, session, transaction
-from tidemark.runs import retire, watch
+from tidemark.runs import _watch, retire
 from tidemark.settings import connections, field_types, fields
 from tidemark.settings.decode import Metadata
 from tidemark.settings.errors import ALLOWED
+from tidemark.spark import _postgres as task_sessions
 from tidemark.spark import cluster
-from tidemark.spark import postgres as task_sessions
 from tidemark.spark.records import row_schema
 from tidemark.staging import refused, tables
 from tidemark.staging.columns import columns_of
@@ -283,7 +283,7 @@ def _timeouts() -> str:
         ),
         ("a question to Kafka", _seconds(admin.SECONDS)),
         ("Kafka misses a killed driver", "`kafka.session_timeout_seconds`"),
-        ("a driver looks whether it is fenced, every", _seconds(watch.WATCH_SECONDS)),
+        ("a driver looks whether it is fenced, every", _seconds(_watch.WATCH_SECONDS)),
         (
             "a read without progress fails, and a batch that nobody works on",
             "`no_progress_seconds`",

@@ -21,8 +21,8 @@ from scripts.flight_data import records
 from scripts.flight_formats import in_avro, in_protobuf
 
 from tidemark.decode import JsonDecoder
-from tidemark.decode.check import Check
-from tidemark.decode.columns import wire_schema
+from tidemark.decode._check import Check
+from tidemark.decode._columns import wire_schema
 from tidemark.decode.port import MAX_VALUE_BYTES
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline

@@ -17,9 +17,9 @@ from google.protobuf.descriptor_pb2 import (
 )
 
 from tidemark.decode import Decoder
-from tidemark.decode.avro import AvroDecoder
-from tidemark.decode.protobuf import Described, Messages, ProtobufDecoder
-from tidemark.decode.protobuf_schema import message_of_set
+from tidemark.decode._avro import AvroDecoder
+from tidemark.decode._protobuf import Described, Messages, ProtobufDecoder
+from tidemark.decode._protobuf_schema import message_of_set
 from tidemark.decode.registry import Written
 
 NUMBER = 1

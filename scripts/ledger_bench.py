@@ -37,7 +37,7 @@ from sqlalchemy import Engine
 
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.migrate import migrate
-from tidemark.local.postgres import ADMIN
+from tidemark.local._postgres import ADMIN
 from tidemark.local.stack import LocalStack
 from tidemark.model.batch import Contribution
 from tidemark.postgres.transaction import autocommit, connect

@@ -24,8 +24,8 @@ from tests.support.quick import QuickSession
 from tests.support.sharing import worker
 from tests.support.topics import create_topic
 
-from tidemark.local.airflow import Airflow
-from tidemark.local.postgres import Postgres
+from tidemark.local._airflow import Airflow
+from tidemark.local._postgres import Postgres
 from tidemark.local.stack import KAFKA, SPARK, LocalStack
 from tidemark.spark.archive import OPTIONS, with_archive
 

@@ -15,7 +15,7 @@ from tests.support.rest import AirflowApi
 from tests.support.topics import create_topic
 from tests.support.waiting import until
 
-from tidemark.local.airflow import Airflow
+from tidemark.local._airflow import Airflow
 from tidemark.local.stack import LocalStack
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from tests.support.registry import KnownRegistry, framed, registry
 from tests.unit.test_avro import record, written
 
 from tidemark.decode import Reason
-from tidemark.decode.avro import AvroDecoder
+from tidemark.decode._avro import AvroDecoder
+from tidemark.decode._protobuf import Messages, ProtobufDecoder, Registered
 from tidemark.decode.errors import RegistryGaveNoSchema, SubjectNotKnown
 from tidemark.decode.newest import Asked, newest
 from tidemark.decode.port import Refusal
-from tidemark.decode.protobuf import Messages, ProtobufDecoder, Registered
 from tidemark.decode.registry import SERIALIZED, Registry, registry_config
 from tidemark.encode.avro_rows import AvroRows
 from tidemark.local.stack import LocalStack

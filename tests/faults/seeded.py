@@ -28,9 +28,9 @@ from tidemark.postgres.cases import CommitRolledBack
 from tidemark.postgres.session import query
 from tidemark.protocol import close
 from tidemark.protocol import plan as protocol_plan
-from tidemark.runs.drain import Drain
-from tidemark.runs.member_run import MemberRun
-from tidemark.runs.publisher import Publisher
+from tidemark.runs._drain import Drain
+from tidemark.runs._member_run import MemberRun
+from tidemark.runs._publisher import Publisher
 from tidemark.spark.reader import StagedJournal
 
 NOT_PLANTED = 99

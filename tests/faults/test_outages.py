@@ -20,12 +20,12 @@ from tests.support.world import World
 from tidemark.errors import Unreachable
 from tidemark.kafka import description, facts
 from tidemark.kafka.group import Group
-from tidemark.local.broker import Broker
-from tidemark.local.folder import Folder
+from tidemark.local._broker import Broker
+from tidemark.local._folder import Folder
 from tidemark.local.stack import LocalStack
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
-from tidemark.runs import outage, stall
+from tidemark.runs import _stall, outage
 
 POINTS = (
     "plan.before=stop@2",
@@ -68,8 +68,8 @@ def hasten(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     for module in (facts, description):
         monkeypatch.setattr(module, "SECONDS", 1)
-    monkeypatch.setattr(stall, "FOREIGN_SECONDS", 0.5)
-    monkeypatch.setattr(stall, "JUDGE_PAUSE", 0.2)
+    monkeypatch.setattr(_stall, "FOREIGN_SECONDS", 0.5)
+    monkeypatch.setattr(_stall, "JUDGE_PAUSE", 0.2)
     monkeypatch.setattr(outage, "PAUSE_SECONDS", 0.2)
 
 

@@ -29,7 +29,7 @@ from tidemark.model.batch import ONLY, Batch
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.plan import Bounds
 from tidemark.protocol.publish import Outcome, Result
-from tidemark.runs.work import InHand, Otherwise, Work, next_step
+from tidemark.runs._work import InHand, Otherwise, Work, next_step
 
 Batches = tuple[Batch, ...]
 

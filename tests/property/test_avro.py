@@ -10,8 +10,8 @@ from tests.support.fates import assert_one_fate
 from tests.support.registry import framed
 from tests.unit.test_avro import Known, record, written
 
-from tidemark.decode import Decoded, avro
-from tidemark.decode.avro import AvroDecoder
+from tidemark.decode import Decoded, _avro
+from tidemark.decode._avro import AvroDecoder
 from tidemark.settings.fields import arrow_schema
 
 INNER = record(("k", "string"), ("m", ["null", "double"]), name="Inner")
@@ -176,7 +176,7 @@ def _told(decoded: Decoded) -> object:
 @given(st.lists(PLAIN_VALUES, max_size=8), st.sampled_from([100, 1000]))
 def test_the_fast_way_makes_what_the_slow_one_makes(values: list[bytes | None], piece: int) -> None:
     """B12: of sound values and of damaged ones."""
-    with patch.object(avro, "FEW", 1), patch.object(avro, "PIECE_BYTES", piece):
+    with patch.object(_avro, "FEW", 1), patch.object(_avro, "PIECE_BYTES", piece):
         fast = PLAIN_DECODER.decode(values)
     assert PLAIN_DECODER._plans.of(1).columns
     assert _told(fast) == _told(PLAIN_DECODER.decode(values))

@@ -11,7 +11,7 @@ from tests.support.protobuf import FIRST, entry, enum, field, file, made, messag
 from tests.support.registry import framed
 from tests.unit.test_protobuf import Known
 
-from tidemark.decode.protobuf import Messages, ProtobufDecoder, Registered
+from tidemark.decode._protobuf import Messages, ProtobufDecoder, Registered
 from tidemark.settings.fields import arrow_schema
 
 INNER = message("In", field("k", "string"), field("m", "double", optional=True))

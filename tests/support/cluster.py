@@ -10,9 +10,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.topics import create_topic
 from tests.support.waiting import until
 
-from tidemark.local.broker import Broker
+from tidemark.local._broker import Broker
+from tidemark.local._folder import Folder
 from tidemark.local.daemon import end, marked, serve
-from tidemark.local.folder import Folder
 from tidemark.local.watch import Watch
 from tidemark.model.offsets import TopicPartition
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 import psycopg2
 from psycopg2 import sql
 
-from tidemark.local.postgres import ADMIN, Postgres
+from tidemark.local._postgres import ADMIN, Postgres
 
 
 def database_of(server: Postgres) -> Iterator[dict[str, Any]]:

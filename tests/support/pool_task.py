@@ -9,10 +9,10 @@ from tidemark.failpoints import VARIABLE
 from tidemark.model.batch import Attempt
 from tidemark.model.offsets import Span
 from tidemark.settings.pipeline import Pipeline
-from tidemark.spark.direct import Direct
+from tidemark.spark._direct import Direct
+from tidemark.spark._writer import WriteSpec
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.transform import ArrowTransform, transform_of
-from tidemark.spark.writer import WriteSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from google.protobuf.descriptor_pb2 import (
     FileDescriptorSet,
 )
 
-from tidemark.decode.protobuf_schema import message_of_set
+from tidemark.decode._protobuf_schema import message_of_set
 
 Field = FieldDescriptorProto
 FIRST = b"\0"

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from tidemark.local.airflow import Airflow
-from tidemark.local.broker import Broker
-from tidemark.local.postgres import Postgres
-from tidemark.local.spark import Spark
+from tidemark.local._airflow import Airflow
+from tidemark.local._broker import Broker
+from tidemark.local._postgres import Postgres
+from tidemark.local._spark import Spark
 
 SERVERS = (Broker, Postgres, Spark, Airflow)
 

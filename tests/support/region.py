@@ -20,7 +20,7 @@ from tidemark.model.plan import Bounds
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.close import Closed
 from tidemark.protocol.reset import Destination
-from tidemark.runs.drain import Drained
+from tidemark.runs._drain import Drained
 from tidemark.runs.member import ExecutorOf, drain_run
 from tidemark.runs.open import Opened, open_run
 from tidemark.settings.connections import Connection

@@ -14,8 +14,8 @@ from tidemark.kafka import group as group_module
 from tidemark.kafka.group import Sender
 from tidemark.postgres.session import try_lock_name
 from tidemark.postgres.transaction import autocommit
-from tidemark.runs.output import OutputSnapshot
-from tidemark.runs.publisher import turn_name
+from tidemark.runs._output import OutputSnapshot
+from tidemark.runs._publisher import turn_name
 
 
 class SentRecord(NamedTuple):

@@ -17,7 +17,7 @@ from tidemark.model.batch import Batch
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.plan import Bounds
 from tidemark.protocol.close import Closed
-from tidemark.runs.drain import Drained
+from tidemark.runs._drain import Drained
 from tidemark.runs.job import JobExecutor
 from tidemark.runs.open import Opened
 from tidemark.runs.region import Connections

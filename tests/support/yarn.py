@@ -12,11 +12,11 @@ from xml.sax.saxutils import escape
 import httpx
 import psutil
 
+from tidemark.local._folder import Folder
+from tidemark.local._jars import fetched, named_in
+from tidemark.local._spark import spark_home
 from tidemark.local.daemon import Daemon, family, java, serve
 from tidemark.local.errors import ServiceNotReady
-from tidemark.local.folder import Folder
-from tidemark.local.jars import fetched, named_in
-from tidemark.local.spark import spark_home
 from tidemark.local.watch import Watch
 
 JARS = Path(__file__).with_name("yarn.jars")

@@ -12,8 +12,8 @@ import pytest
 from tidemark.errors import TidemarkError
 from tidemark.model.batch import ONLY, Attempt
 from tidemark.model.offsets import Span
-from tidemark.spark import direct
-from tidemark.spark.direct import Direct, Done, refuse_untransformed
+from tidemark.spark import _direct
+from tidemark.spark._direct import Direct, Done, refuse_untransformed
 from tidemark.spark.errors import (
     RowsNotTransformed,
     TransformColumnsVary,
@@ -187,13 +187,13 @@ def test_a_block_that_was_not_dealt_with_is_not_counted(monkeypatch: pytest.Monk
     def stage(_: object, batches: Any, attempt: int) -> Attempt:
         return Attempt(1, attempt, {ONLY: next(iter(batches))[ONLY].num_rows})
 
-    monkeypatch.setattr(direct, "read", read)
-    monkeypatch.setattr(direct, "stage", stage)
+    monkeypatch.setattr(_direct, "read", read)
+    monkeypatch.setattr(_direct, "stage", stage)
     spec: Any = type("Spec", (), {"schema": GIVEN, "schemas": {ONLY: GIVEN}})
     for transform in (ArrowTransform(only_odd), None):
         task = Direct(spec, spec, GIVEN, transform, "batch 3")
         assert task.run(SPANS, 4).taken == 0
-    monkeypatch.setattr(direct, "stage", lambda _, batches, attempt: list(batches))
+    monkeypatch.setattr(_direct, "stage", lambda _, batches, attempt: list(batches))
     assert task.run(SPANS, 4).taken == 3
 
 

@@ -11,8 +11,8 @@ import pytest
 from tests.support.registry import framed
 
 from tidemark.decode import Reason
-from tidemark.decode.avro import FEW, AvroDecoder
-from tidemark.decode.plans import MOST_UNKNOWN
+from tidemark.decode._avro import FEW, AvroDecoder
+from tidemark.decode._plans import MOST_UNKNOWN
 from tidemark.decode.port import Refusal
 from tidemark.decode.registry import Written
 from tidemark.settings.fields import arrow_schema

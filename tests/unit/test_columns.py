@@ -7,9 +7,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from tidemark.staging._row_errors import ColumnsUnwritable
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import json_text
-from tidemark.staging.row_errors import ColumnsUnwritable
 
 UTC = "timestamp with time zone"
 

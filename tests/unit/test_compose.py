@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tidemark.local import airflow, stack
-from tidemark.local.broker import DEVELOPMENT
-from tidemark.local.jars import KAFKA_VERSION
-from tidemark.local.postgres import ADMIN, OWNERS
+from tidemark.local import _airflow, stack
+from tidemark.local._broker import DEVELOPMENT
+from tidemark.local._jars import KAFKA_VERSION
+from tidemark.local._postgres import ADMIN, OWNERS
 from tidemark.settings.pipeline import Pipeline
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -78,7 +78,7 @@ def test_every_long_running_service_says_whether_it_is_well(name: str) -> None:
 
 
 def test_the_local_stack_and_compose_run_the_same_processes() -> None:
-    for name, words in airflow.COMMANDS.items():
+    for name, words in _airflow.COMMANDS.items():
         assert SERVICES[name]["command"] == words
 
 
@@ -111,9 +111,9 @@ def test_connections_have_the_names_and_shapes_of_the_local_stack() -> None:
     }
 
 
-@pytest.mark.parametrize("setting", sorted(set(airflow.SETTINGS) - {"API__HOST"}))
+@pytest.mark.parametrize("setting", sorted(set(_airflow.SETTINGS) - {"API__HOST"}))
 def test_airflow_settings_are_those_of_the_local_stack(setting: str) -> None:
-    assert AIRFLOW[f"AIRFLOW__{setting}"] == airflow.SETTINGS[setting]
+    assert AIRFLOW[f"AIRFLOW__{setting}"] == _airflow.SETTINGS[setting]
 
 
 @pytest.mark.parametrize("setting", sorted(DEVELOPMENT))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tidemark.kafka.corrupt import DIED, SAMPLES, UNTOLD, extent
+from tidemark.kafka._corrupt import DIED, SAMPLES, UNTOLD, extent
 
 LOG_END = 2000
 

@@ -12,8 +12,8 @@ from tests.support.registry import framed
 from tests.unit.test_avro import Known, record, written
 
 from tidemark.decode import Decoding, JsonDecoder, Reason
-from tidemark.decode.avro import AvroDecoder
-from tidemark.decode.debezium import DebeziumDecoder, Unavailable, UnavailableDecoder
+from tidemark.decode._avro import AvroDecoder
+from tidemark.decode._debezium import DebeziumDecoder, Unavailable, UnavailableDecoder
 from tidemark.settings.fields import arrow_schema
 from tidemark.spark.record_decoder import decoder_of
 

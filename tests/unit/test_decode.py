@@ -8,7 +8,7 @@ import pytest
 from pyarrow import json as arrow_json
 
 from tidemark.decode import JsonDecoder, RawDecoder, Reason
-from tidemark.decode import json as json_module
+from tidemark.decode import _json as json_module
 from tidemark.decode.port import Refusal
 from tidemark.settings.fields import arrow_schema
 

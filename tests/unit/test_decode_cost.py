@@ -14,7 +14,7 @@ from tests.support.registry import framed
 from tests.unit.test_avro import Known, record
 
 from tidemark.decode import Decoded, Decoding, JsonDecoder, Reason
-from tidemark.decode.avro import AvroDecoder
+from tidemark.decode._avro import AvroDecoder
 from tidemark.decode.port import Decoder
 from tidemark.settings.fields import arrow_schema
 from tidemark.spark.record_decoder import decoder_of
@@ -226,9 +226,9 @@ def test_a_block_is_read_in_pieces_to_the_same_rows(
     """So not all of its values are parts in memory at a time."""
     values = [value, b"", value, value, b"\0", value] * 3
     whole = decoder.decode(values)
-    monkeypatch.setattr("tidemark.decode.avro.ROWS_BYTES", 600)
-    monkeypatch.setattr("tidemark.decode.protobuf.PIECE_BYTES", 600)
-    monkeypatch.setattr("tidemark.decode.check.MOST_MEMBERS", 25_000)
+    monkeypatch.setattr("tidemark.decode._avro.ROWS_BYTES", 600)
+    monkeypatch.setattr("tidemark.decode._protobuf.PIECE_BYTES", 600)
+    monkeypatch.setattr("tidemark.decode._check.MOST_MEMBERS", 25_000)
     pieces = decoder.decode(values)
     assert pieces.rows.equals(whole.rows)
     assert (pieces.kept, pieces.rejected) == (whole.kept, whole.rejected)
@@ -236,7 +236,7 @@ def test_a_block_is_read_in_pieces_to_the_same_rows(
 
 def test_a_block_takes_in_memory_what_a_piece_of_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     value = avro_of(b"\1")(2000)
-    monkeypatch.setattr("tidemark.decode.avro.ROWS_BYTES", 2000)
+    monkeypatch.setattr("tidemark.decode._avro.ROWS_BYTES", 2000)
 
     def peak(count: int) -> int:
         tracemalloc.start()
@@ -253,8 +253,8 @@ def test_too_little_memory_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> Non
     """Another worker may have more, and would make a row of it."""
     from google.protobuf.message import DecodeError
 
-    from tidemark.decode.protobuf import Messages
-    from tidemark.decode.protobuf_schema import message_of_set
+    from tidemark.decode._protobuf import Messages
+    from tidemark.decode._protobuf_schema import message_of_set
 
     schema = as_set(file(message("M", field("n", "int32"))))
     made = Messages(message_of_set(schema, "t.M"), arrow_schema({"n": "int"}))

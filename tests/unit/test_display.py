@@ -4,8 +4,8 @@ from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tidemark.runs.member_run import MemberRun
-from tidemark.runs.watch import Display
+from tidemark.runs._member_run import MemberRun
+from tidemark.runs._watch import Display
 
 
 class SlowLedger:

@@ -7,8 +7,8 @@ from typing import Any
 from tidemark.ledger.reader import Progress
 from tidemark.model.batch import Batch, Contribution, PlannedSpan, SpanRead
 from tidemark.model.offsets import Span, TopicPartition
-from tidemark.runs.drain import LONGEST_WAIT_SECONDS, WAIT_SECONDS, Drain
-from tidemark.runs.work import InHand, Otherwise, Work, next_step
+from tidemark.runs._drain import LONGEST_WAIT_SECONDS, WAIT_SECONDS, Drain
+from tidemark.runs._work import InHand, Otherwise, Work, next_step
 
 ZERO, ONE = (TopicPartition("t", number) for number in (0, 1))
 SPANS = tuple(PlannedSpan(Span("t", number, 0, 10), "id") for number in (0, 1))

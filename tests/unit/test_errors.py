@@ -81,7 +81,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it() -> None:
 
 def test_a_task_learns_that_postgres_is_gone_without_an_orm() -> None:
     """Spark starts a Python process for each task."""
-    asked = "import sys, tidemark.spark.writer, tidemark.spark.reader; print(*sys.modules)"
+    asked = "import sys, tidemark.spark._writer, tidemark.spark.reader; print(*sys.modules)"
     found = subprocess.run(
         [sys.executable, "-c", asked], capture_output=True, text=True, check=True
     )

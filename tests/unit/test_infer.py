@@ -12,7 +12,7 @@ from tests.unit.test_pipeline import MINIMAL
 
 from tidemark.cli.first_records import Inferred
 from tidemark.decode import Decoding, JsonDecoder, Reason
-from tidemark.decode.avro import AvroDecoder
+from tidemark.decode._avro import AvroDecoder
 from tidemark.decode.infer import inferred
 from tidemark.decode.newest import of_avro, unions_of_avro
 from tidemark.decode.registry import Written

@@ -57,7 +57,7 @@ def test_tidemarks_own_decoders_are_guarded(monkeypatch: pytest.MonkeyPatch) -> 
     def fails(_: object, values: Sequence[bytes]) -> set[int]:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("tidemark.decode.check.Check.suspects", fails)
+    monkeypatch.setattr("tidemark.decode._check.Check.suspects", fails)
     [rejected] = made.decode([b'{"a":1,"q":"poison"}']).rejected
     assert rejected.reason is Reason.UNREADABLE
 

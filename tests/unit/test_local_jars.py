@@ -9,23 +9,23 @@ from threading import Thread
 
 import pytest
 
-from tidemark.local import daemon, jars
+from tidemark.local import _jars, daemon
 from tidemark.local.errors import JarNotFetched, JavaMissing
 from tidemark.local.watch import Watch
 
 
 def test_the_manifest_names_the_broker_of_the_pinned_version() -> None:
-    names = [str(jar) for jar in jars.manifest()]
-    assert f"org.apache.kafka:kafka_2.13:{jars.KAFKA_VERSION}" in names
+    names = [str(jar) for jar in _jars.manifest()]
+    assert f"org.apache.kafka:kafka_2.13:{_jars.KAFKA_VERSION}" in names
     assert len(set(names)) == len(names)
-    assert all(len(jar.sha256) == 64 for jar in jars.manifest())
+    assert all(len(jar.sha256) == 64 for jar in _jars.manifest())
 
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A Maven repository with one jar, served on loopback, and a cache that holds nothing."""
     content = b"a jar"
-    jar = jars.Jar(hashlib.sha256(content).hexdigest(), "org.example", "thing", "1.0")
+    jar = _jars.Jar(hashlib.sha256(content).hexdigest(), "org.example", "thing", "1.0")
     served = tmp_path / "served" / jar.path
     served.parent.mkdir(parents=True)
     served.write_bytes(content)
@@ -34,8 +34,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
         Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv("TIDEMARK_MAVEN", f"http://127.0.0.1:{server.server_port}")
         monkeypatch.setenv("TIDEMARK_CACHE", str(tmp_path / "cache"))
-        monkeypatch.setattr(jars, "manifest", lambda: [jar])
-        monkeypatch.setattr(jars, "RETRIES", 0)
+        monkeypatch.setattr(_jars, "manifest", lambda: [jar])
+        monkeypatch.setattr(_jars, "RETRIES", 0)
         yield served
         server.shutdown()
 
@@ -43,15 +43,17 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
 def test_what_is_fetched_is_told_with_its_size(repository: Path) -> None:
     told: list[str] = []
     for _ in range(2):
-        jars.kafka_jars(Watch(lambda _, text: told.append(text)))
+        _jars.kafka_jars(Watch(lambda _, text: told.append(text)))
     [text] = told
-    assert text.startswith(f"fetching kafka-{jars.KAFKA_VERSION}, 1 files of 44 MB from http://127")
+    assert text.startswith(
+        f"fetching kafka-{_jars.KAFKA_VERSION}, 1 files of 44 MB from http://127"
+    )
 
 
 def test_what_is_cached_is_not_fetched_again(repository: Path) -> None:
-    folder = jars.kafka_jars(Watch())
+    folder = _jars.kafka_jars(Watch())
     repository.unlink()
-    assert jars.kafka_jars(Watch()) == folder
+    assert _jars.kafka_jars(Watch()) == folder
     assert [path.name for path in folder.iterdir()] == ["thing-1.0.jar"]
 
 
@@ -59,15 +61,15 @@ def test_what_is_cached_is_not_fetched_again(repository: Path) -> None:
 def test_an_artifact_that_cannot_be_had_is_named(repository: Path, fault: str) -> None:
     repository.unlink() if fault == "absent" else repository.write_bytes(b"damaged")
     with pytest.raises(JarNotFetched) as refused:
-        jars.kafka_jars(Watch())
+        _jars.kafka_jars(Watch())
     assert refused.value.jar == "org.example:thing:1.0"
-    assert not [*jars.cache_folder().rglob("*.jar")]
+    assert not [*_jars.cache_folder().rglob("*.jar")]
 
 
 def test_a_damaged_jar_is_fetched_anew(repository: Path) -> None:
-    jar = jars.kafka_jars(Watch()) / "thing-1.0.jar"
+    jar = _jars.kafka_jars(Watch()) / "thing-1.0.jar"
     jar.write_bytes(b"damaged")
-    jars.kafka_jars(Watch())
+    _jars.kafka_jars(Watch())
     assert jar.read_bytes() == repository.read_bytes()
 
 

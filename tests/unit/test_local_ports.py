@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tidemark.local import daemon
-from tidemark.local.airflow import Airflow
+from tidemark.local._airflow import Airflow
+from tidemark.local._folder import Folder, candidates, reserved, unused
 from tidemark.local.daemon import Daemon
 from tidemark.local.errors import PortTaken, ServiceEnded, ServiceNotReady
-from tidemark.local.folder import Folder, candidates, reserved, unused
 from tidemark.local.stack import LocalStack
 from tidemark.local.watch import Watch
 

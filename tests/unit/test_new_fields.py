@@ -10,8 +10,8 @@ from tests.unit.test_avro import Known, record, written
 from tests.unit.test_protobuf import Known as KnownMessages
 
 from tidemark.decode import Decoder, Decoding, JsonDecoder, Reason
-from tidemark.decode.avro import AvroDecoder
-from tidemark.decode.protobuf import Messages, ProtobufDecoder, Registered
+from tidemark.decode._avro import AvroDecoder
+from tidemark.decode._protobuf import Messages, ProtobufDecoder, Registered
 from tidemark.settings.decode import DecodeSettings
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.fingerprint import fingerprint

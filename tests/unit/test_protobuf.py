@@ -26,10 +26,10 @@ from tests.support.protobuf import (
 from tests.support.registry import framed
 
 from tidemark.decode import Decoding, Reason
+from tidemark.decode._plans import MOST, MOST_UNKNOWN, Plans
+from tidemark.decode._protobuf import Messages, ProtobufDecoder, Registered
 from tidemark.decode.errors import DescriptorUnfit
-from tidemark.decode.plans import MOST, MOST_UNKNOWN, Plans
 from tidemark.decode.port import Refusal
-from tidemark.decode.protobuf import Messages, ProtobufDecoder, Registered
 from tidemark.decode.registry import Written
 from tidemark.settings.connections import Connection
 from tidemark.settings.decode import DecodeSettings

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from tidemark.errors import CorruptRecord
-from tidemark.kafka import client as client_module
+from tidemark.kafka import _client as client_module
 from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import LogPosition, Span
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from tidemark.errors import CorruptRecord
-from tidemark.kafka import client as client_module
+from tidemark.kafka import _client as client_module
 from tidemark.kafka import spans as reading_module
 from tidemark.kafka.config import fetching
 from tidemark.kafka.errors import BatchUnreadable, OffsetNotHeld, SpanNotRead

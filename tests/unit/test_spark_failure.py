@@ -4,8 +4,8 @@ import pytest
 from tests.support.said import said
 
 from tidemark.errors import DataLost, JobFailed, TransformFailed
-from tidemark.spark.cause import cause
-from tidemark.spark.failure import WorkerError, failed, marked, new_token
+from tidemark.spark._cause import cause
+from tidemark.spark._failure import WorkerError, failed, marked, new_token
 
 
 @pytest.mark.parametrize(

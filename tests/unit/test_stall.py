@@ -12,8 +12,8 @@ from tidemark.kafka.description import Holder
 from tidemark.ledger.reader import Progress
 from tidemark.model.batch import PlannedSpan
 from tidemark.model.offsets import Span
+from tidemark.runs._stall import EXCUSED, FOREIGN_SECONDS, LOCKED_SECONDS, StallDetector
 from tidemark.runs.errors import RunStalled
-from tidemark.runs.stall import EXCUSED, FOREIGN_SECONDS, LOCKED_SECONDS, StallDetector
 
 SECONDS = 60
 

@@ -127,7 +127,7 @@ def test_no_spark_is_imported_for_an_arrow_transform(monkeypatch: pytest.MonkeyP
     root = Path(__file__).resolve().parents[2]
     code = (
         "import sys; import tidemark.spark.transform, tidemark.spark.testing,"
-        " tidemark.spark.direct, jobs.flights_arrow; assert 'pyspark' not in sys.modules"
+        " tidemark.spark._direct, jobs.flights_arrow; assert 'pyspark' not in sys.modules"
     )
     environment = {"PYTHONPATH": f"{root}:{root / 'plugins'}"}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)

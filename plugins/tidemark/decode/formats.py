@@ -5,11 +5,11 @@ from functools import partial
 
 import pyarrow as pa
 
-from tidemark.decode.debezium import DebeziumDecoder, Unavailable, UnavailableDecoder
+from tidemark.decode._debezium import DebeziumDecoder, Unavailable, UnavailableDecoder
+from tidemark.decode._json import JsonDecoder
+from tidemark.decode._raw import RawDecoder
 from tidemark.decode.framing import FramedDecoder
-from tidemark.decode.json import JsonDecoder
 from tidemark.decode.port import Decoder, Decoding
-from tidemark.decode.raw import RawDecoder
 from tidemark.decode.registry import registry_of
 from tidemark.settings.format import Format
 
@@ -25,7 +25,7 @@ def _json(decoding: Decoding) -> Decoder:
 
 
 def _avro(decoding: Decoding) -> Decoder:
-    from tidemark.decode.avro import AvroDecoder  # with numpy, which only it needs
+    from tidemark.decode._avro import AvroDecoder  # with numpy, which only it needs
 
     registry = registry_of(decoding.registry)
     return _enveloped(
@@ -37,7 +37,7 @@ def _avro(decoding: Decoding) -> Decoder:
 
 
 def _protobuf(decoding: Decoding) -> Decoder:
-    from tidemark.decode.protobuf import Described, Kinds, Messages, ProtobufDecoder, Registered
+    from tidemark.decode._protobuf import Described, Kinds, Messages, ProtobufDecoder, Registered
 
     def kinds(columns: pa.Schema) -> Kinds:
         reading = partial(Messages, schema=columns, refuses_new=decoding.refuses_new)

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from tidemark.decode.check import MAX_DEPTH
-from tidemark.decode.columns import INSTANT, is_read
+from tidemark.decode._check import MAX_DEPTH
+from tidemark.decode._columns import INSTANT, is_read
 from tidemark.decode.framing import SchemaId, message_path, unframed
 from tidemark.decode.newest import Fields, of_avro, of_protobuf, unions_of_avro
 from tidemark.decode.port import Decoding, Refusal
@@ -179,7 +179,7 @@ def _written_avro(decoding: Decoding, values: Values) -> tuple[Written, str | No
 
 
 def _of_protobuf(decoding: Decoding, values: Values) -> Fields:
-    from tidemark.decode.protobuf_schema import Schema, message_of_set
+    from tidemark.decode._protobuf_schema import Schema, message_of_set
 
     if not decoding.registry:
         message = message_of_set(decoding.descriptors, decoding.message)

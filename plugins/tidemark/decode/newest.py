@@ -90,7 +90,7 @@ def _name_of(branch: Any) -> str:
 
 def _read_avro(kind: Any, named: dict[str, Any]) -> str | None:
     """The type, if values are read so."""
-    from tidemark.decode.avro_reader import Readers
+    from tidemark.decode._avro_reader import Readers
 
     if found := _of_avro(kind, named, _Place()):
         try:
@@ -104,7 +104,7 @@ def types_of_avro(
     written: "Written", within: str | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The same fields with their types as fastavro's parser gives them; and all named types."""
-    from tidemark.decode.avro import parsed
+    from tidemark.decode._avro import parsed
 
     schema, named = parsed(written)
     found = _members(schema, named)
@@ -188,7 +188,7 @@ def _of_field(field: "FieldDescriptor", at: _Place) -> str | None:
 
 
 def _of_message(message: "Descriptor", at: _Place) -> str | None:
-    from tidemark.decode.protobuf_schema import WRAPPERS, is_builtin
+    from tidemark.decode._protobuf_schema import WRAPPERS, is_builtin
 
     if is_builtin(message, message.full_name):
         if message.full_name in _KNOWN:
@@ -199,7 +199,7 @@ def _of_message(message: "Descriptor", at: _Place) -> str | None:
 
 
 def _of_plain(field: "FieldDescriptor") -> str:
-    from tidemark.decode.protobuf_reader import NAMES
+    from tidemark.decode._protobuf_reader import NAMES
 
     return _PROTOBUF.get(NAMES[field.type], "bigint")
 
@@ -265,7 +265,7 @@ def newest(registry: Registry, format_name: str, subject: str, asked: Asked) -> 
 
 
 def _avro_columns(written: Written, asked: Asked) -> Found:
-    from tidemark.decode.avro_reader import Readers
+    from tidemark.decode._avro_reader import Readers
 
     types, named = types_of_avro(written, asked.within)
 
@@ -276,8 +276,8 @@ def _avro_columns(written: Written, asked: Asked) -> Found:
 
 
 def _of_protobuf(written: Written, asked: Asked) -> Found:
-    from tidemark.decode.protobuf_reader import Reader
-    from tidemark.decode.protobuf_schema import Schema
+    from tidemark.decode._protobuf_reader import Reader
+    from tidemark.decode._protobuf_schema import Schema
 
     written.refuse_other_than(PROTOBUF)
     message = Schema(flattened(written)).named(asked.message)

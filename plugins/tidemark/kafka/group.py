@@ -15,8 +15,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidemark import failpoints
 from tidemark.errors import TidemarkError
+from tidemark.kafka._client import taken
 from tidemark.kafka.admin import SECONDS, request, translated
-from tidemark.kafka.client import taken
 from tidemark.kafka.config import Settings, quiet
 from tidemark.kafka.description import GroupState, Holder, describe_group
 from tidemark.kafka.errors import (

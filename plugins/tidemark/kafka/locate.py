@@ -18,9 +18,9 @@ from time import monotonic
 from typing import Any
 
 from tidemark.errors import CorruptRecord, JobFailed
+from tidemark.kafka._corrupt import DIED, UNTOLD, extent
 from tidemark.kafka.child import environment
 from tidemark.kafka.config import BATCH_BY_BATCH
-from tidemark.kafka.corrupt import DIED, UNTOLD, extent
 from tidemark.kafka.errors import BatchUnreadable, CorruptRange, RangeNotLeftOut
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.spans import met_in, span_of_one

@@ -17,9 +17,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidemark.errors import DataLost, Unreachable
-from tidemark.kafka.client import Client, client_for
+from tidemark.kafka._client import Client, client_for
+from tidemark.kafka._corrupt import PASSING, UNTOLD, Unreadable, disorder
 from tidemark.kafka.config import BATCH_BY_BATCH, fetching, reader_config
-from tidemark.kafka.corrupt import PASSING, UNTOLD, Unreadable, disorder
 from tidemark.kafka.errors import BatchUnreadable, OffsetNotHeld, PartitionGone, SpanNotRead
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
 

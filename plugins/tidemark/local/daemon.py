@@ -19,8 +19,8 @@ import httpx
 import psutil
 
 from tidemark.errors import NotStarted
+from tidemark.local._folder import Folder, is_free, reserved, write_private
 from tidemark.local.errors import JavaMissing, PortTaken, ServiceEnded
-from tidemark.local.folder import Folder, is_free, reserved, write_private
 from tidemark.local.watch import Watch, reason, start_logged
 
 MARK = "TIDEMARK_LOCAL_STACK"

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from tidemark.local.airflow import Airflow
-from tidemark.local.broker import Broker
+from tidemark.local._airflow import Airflow
+from tidemark.local._broker import Broker
+from tidemark.local._folder import Folder, write_private
+from tidemark.local._postgres import Postgres
+from tidemark.local._registry import LocalRegistry
+from tidemark.local._spark import Spark
 from tidemark.local.daemon import end, marked
-from tidemark.local.folder import Folder, write_private
-from tidemark.local.postgres import Postgres
-from tidemark.local.registry import LocalRegistry
 from tidemark.local.services import DEFAULT, SERVICES
-from tidemark.local.spark import Spark
 from tidemark.local.watch import Tell, Watch, silent
 
 KAFKA = "AIRFLOW_CONN_TIDEMARK_KAFKA"

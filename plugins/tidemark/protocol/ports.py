@@ -3,6 +3,8 @@
 They are the core's only ways out.
 """
 
+# ruff: noqa: D102 -- what a method does stands where it is done: in the ledger, in staging, in kafka
+
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -99,9 +101,6 @@ class Output(Protocol):
 
     def confirm(self, region: str, sent: Sent) -> None:
         """It was read back as sent: the ledger keeps that, and what was kept to send it may go."""
-
-
-# ruff: noqa: D102 -- what a method does stands where it is done: in the ledger, in staging, in kafka
 
 
 class NewRun(Protocol):

@@ -35,6 +35,8 @@ No partition moves, no checkpoint comes or goes. A rewind past the batch removes
 | 4 after COMMIT   | the batch with its new rows                                          |
 """
 
+# ruff: noqa: D102 -- what a method does stands where it is done: in the ledger, in staging
+
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -145,9 +147,6 @@ def _publish(
         if tx.advance_head(batch) != 1:
             raise BatchNotNextHead(region=batch.region, seq=batch.seq)
         return Replayed(batch.seq, replayed, kept, sum(one.rows for one in moved.values()))
-
-
-# ruff: noqa: D102 -- what a method does stands where it is done: in the ledger, in staging
 
 
 class Again(Protocol):

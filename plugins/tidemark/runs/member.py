@@ -11,9 +11,9 @@ from tidemark.kafka.locate import located
 from tidemark.kafka.member import Member
 from tidemark.model.state import Run
 from tidemark.protocol.changes import check_member
-from tidemark.runs.drain import Drain, Drained
+from tidemark.runs._drain import Drain, Drained
+from tidemark.runs._member_run import MemberRun
 from tidemark.runs.errors import RunNotOpen
-from tidemark.runs.member_run import MemberRun
 from tidemark.runs.region import Connections, Region, region_of
 from tidemark.runs.schemas import kept
 from tidemark.settings.fingerprint import fingerprint

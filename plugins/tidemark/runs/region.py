@@ -21,8 +21,8 @@ from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionStat
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.mirror import differences
+from tidemark.runs._output import output_of
 from tidemark.runs.errors import ConnectionUnreachable, ExecutorsLoginMissing
-from tidemark.runs.output import output_of
 from tidemark.runs.schemas import kept
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline

@@ -17,7 +17,7 @@ from pydantic import (
 from tidemark.model.batch import ONLY
 from tidemark.model.membership import MOST_MEMBERS
 from tidemark.model.output import Parts, Topics
-from tidemark.settings import yaml_file
+from tidemark.settings import _yaml_file
 from tidemark.settings.decode import DecodeSettings, refuse_unnamed
 from tidemark.settings.errors import FieldsNotInferred, PipelineFaults
 from tidemark.settings.format import FOLDER, FORMAT, MESSAGE, Format
@@ -227,11 +227,11 @@ class Pipeline(Strict):
             InvalidSettings: every fault at once, each with file, line and key.
         """
         path = Path(path)
-        root, found = yaml_file.read(path)
+        root, found = _yaml_file.read(path)
         try:
             loaded = cls.model_validate(found, context={FOLDER: path.parent})
         except ValidationError as error:
-            faults = yaml_file.faults(root, error, cls, MATCHES)
+            faults = _yaml_file.faults(root, error, cls, MATCHES)
             raise PipelineFaults(file=path, faults=faults) from error
         loaded._file = path
         if loaded.decode.infers_any and not may_infer:

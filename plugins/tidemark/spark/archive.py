@@ -124,7 +124,7 @@ def _run_spark() -> None:
 def _transform(spark: "SparkSession") -> None:
     from pyspark.sql import functions as F
 
-    from tidemark.spark.plans import as_source, refuse_cuts
+    from tidemark.spark._plans import as_source, refuse_cuts
 
     numbers = spark.range(0, 4, 1, 2).mapInArrow(_same, "id long")
     rows = as_source(numbers, F.collect_set("id").alias("marks")).withColumn(

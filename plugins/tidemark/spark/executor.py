@@ -1,10 +1,12 @@
 """The Spark executor: one job a batch, from the source through the transform into staging.
 
-With a DataFrame transform the rows pass through the JVM (frame.py). With an Arrow transform or
-none each task reads, transforms and stages in one Python process (direct.py). Jobs run one at a
+With a DataFrame transform the rows pass through the JVM (_frame.py). With an Arrow transform or
+none each task reads, transforms and stages in one Python process (_direct.py). Jobs run one at a
 time, and another thread may stop one. Spark's first Python worker starts before the first batch,
 whose plan would wait for it.
 """
+
+# ruff: noqa: TID253 -- imported only once there is something to read
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,13 +26,13 @@ from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.session import open_session
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
+from tidemark.spark._direct import Direct, Done, Rows, refuse_untransformed
+from tidemark.spark._failure import answers, failed, marked, new_token
+from tidemark.spark._frame import Shape, attempts, shape_of, staged, transformed
+from tidemark.spark._plans import refuse_cuts
+from tidemark.spark._postgres import postgres_errors
 from tidemark.spark.cluster import Cluster
-from tidemark.spark.direct import Direct, Done, Rows, refuse_untransformed
 from tidemark.spark.errors import SparkJobCancelled
-from tidemark.spark.failure import answers, failed, marked, new_token
-from tidemark.spark.frame import Shape, attempts, shape_of, staged, transformed
-from tidemark.spark.plans import refuse_cuts
-from tidemark.spark.postgres import postgres_errors
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.session import context
 from tidemark.spark.source import (
@@ -45,9 +47,6 @@ from tidemark.spark.source import (
 from tidemark.spark.specs import read_spec, specs_of_batch
 from tidemark.spark.transform import ArrowTransform, Transform, transform_of
 from tidemark.staging.tables import rows_read
-
-# ruff: noqa: TID253 -- imported only once there is something to read
-
 
 CANCEL_SECONDS = 0.2
 
@@ -107,9 +106,6 @@ class Jobs:
                 self._spark.cancelJobGroup(self._group)
 
 
-# ruff: noqa: TID253 -- imported only once there is something to read
-
-
 log = logging.getLogger(__name__)
 
 WARM_SECONDS = 10.0
@@ -142,9 +138,6 @@ def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _nothing(_: int) -> None:
     """A task that does nothing."""
-
-
-# ruff: noqa: TID253 -- imported only once there is something to read
 
 
 class SparkExecutor:

@@ -19,7 +19,7 @@ from tidemark.kafka.spans import position_after, read_spans
 from tidemark.model.batch import DeadLetter, SpanRead, Staging, Stored, Tally
 from tidemark.model.dead_letters import Room, size_of
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
-from tidemark.spark.postgres import connected, postgres_errors
+from tidemark.spark._postgres import connected, postgres_errors
 from tidemark.spark.record_decoder import RecordDecoder
 from tidemark.spark.records import blocks, decode_block, parted, row_schema
 from tidemark.staging.copy import copy_dead_letters

@@ -29,7 +29,7 @@ from tidemark.kafka.headers import HeadersOf
 from tidemark.settings.decode import KEY_PREFIX
 from tidemark.settings.field_types import check_names
 from tidemark.settings.format import Format, Framing
-from tidemark.spark.cause import cause
+from tidemark.spark._cause import cause
 from tidemark.spark.errors import (
     AnswerPart,
     OwnDecoderColumnsDiffer,

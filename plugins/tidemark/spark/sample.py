@@ -48,9 +48,9 @@ def _of_arrow(transform: ArrowTransform, rows: pa.Table) -> dict[str, pa.Table]:
 def _of_frames(
     transform: FrameTransform, rows: pa.Table, targets: tuple[str, ...], spark: "SparkSession"
 ) -> dict[str, pa.Table]:
-    from tidemark.spark.failure import failed, new_token
-    from tidemark.spark.frame import transformed
-    from tidemark.spark.plans import as_source, refuse_cuts
+    from tidemark.spark._failure import failed, new_token
+    from tidemark.spark._frame import transformed
+    from tidemark.spark._plans import as_source, refuse_cuts
 
     try:
         given = as_source(spark.createDataFrame(rows))

@@ -1,5 +1,7 @@
 """The Spark of a driver: what a submitter configured stands, the rest suits batches."""
 
+# ruff: noqa: TID253 -- imported only once there is something to read
+
 import os
 import re
 import sys
@@ -9,13 +11,10 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from tidemark.errors import TidemarkError
+from tidemark.spark._words import own_folder, start_jvm, told_file
 from tidemark.spark.archive import OPTIONS, with_archive
 from tidemark.spark.cluster import Cluster, is_elsewhere, zip_project
 from tidemark.spark.errors import SparkNotStarted
-from tidemark.spark.words import own_folder, start_jvm, told_file
-
-# ruff: noqa: TID253 -- imported only once there is something to read
-
 
 DEFAULTS = {
     "spark.ui.enabled": "false",

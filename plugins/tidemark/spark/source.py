@@ -14,6 +14,8 @@ again adds nothing, and failed attempts do not count. Each place where the plan 
 its own node and must have taken everything.
 """
 
+# ruff: noqa: TID253 -- imported only once there is something to read
+
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,9 +31,9 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from tidemark.model.batch import ONLY, Batch
 from tidemark.model.errors import RowsNotTaken
 from tidemark.model.offsets import Span
-from tidemark.spark.direct import Rows
-from tidemark.spark.failure import marked
-from tidemark.spark.plans import as_source, is_source, nodes
+from tidemark.spark._direct import Rows
+from tidemark.spark._failure import marked
+from tidemark.spark._plans import as_source, is_source, nodes
 from tidemark.spark.reader import ReadSpec, read
 from tidemark.spark.transform import ArrowTransform, spelled
 
@@ -55,9 +57,6 @@ def pack(spans: Iterable[Span], tasks: int) -> list[tuple[Span, ...]]:
         packed[task].append(span)
         heapreplace(load, (width + span.width, task))
     return [tuple(sorted(task)) for task in packed if task]
-
-
-# ruff: noqa: TID253 -- imported only once there is something to read
 
 
 MARK = pa.field("tidemark_mark", pa.string())
@@ -124,9 +123,6 @@ def _rows(observed: str) -> Rows:
             key = topic, partition, attempt
             rows[key] = max(count, rows.get(key, 0))
     return rows
-
-
-# ruff: noqa: TID253 -- imported only once there is something to read
 
 
 Arrow = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]

@@ -15,10 +15,10 @@ from tidemark.settings.decode import DecodeSettings, Metadata
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.format import FormatSettings, OnNewField
 from tidemark.settings.pipeline import Pipeline
+from tidemark.spark._writer import WriteSpec
 from tidemark.spark.reader import ReadSpec
 from tidemark.spark.record_decoder import RecordDecoder
 from tidemark.spark.records import row_schema
-from tidemark.spark.writer import WriteSpec
 
 NOWHERE = "http://registry.invalid"
 """A name that nobody can have (RFC 2606)."""

@@ -18,8 +18,8 @@ from tidemark.model.batch import Stored
 from tidemark.model.dead_letters import record_hash
 from tidemark.model.offsets import Span
 from tidemark.postgres.session import query
+from tidemark.spark._postgres import connected, postgres_errors
 from tidemark.spark.errors import CutLetterNotWhole
-from tidemark.spark.postgres import connected, postgres_errors
 
 RECORDS = 500
 """Records that are in memory at a time."""

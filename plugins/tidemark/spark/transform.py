@@ -19,7 +19,7 @@ import pyarrow as pa
 from tidemark.model.batch import ONLY
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.sections import TransformKind
-from tidemark.spark.cause import cause
+from tidemark.spark._cause import cause
 from tidemark.spark.errors import (
     RowsKind,
     TransformAnnotatedOtherwise,

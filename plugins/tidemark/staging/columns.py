@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from tidemark.model.table_name import NAME_BYTES
+from tidemark.staging._row_errors import ColumnsUnwritable
 from tidemark.staging.column import BATCH_SEQ, TIMESTAMP, TIMESTAMPTZ, Column
-from tidemark.staging.row_errors import ColumnsUnwritable
 
 _SYSTEM_NAMES = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
 _PLAIN = {

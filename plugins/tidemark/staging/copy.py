@@ -29,9 +29,9 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import DeadLetter, Staging
 from tidemark.postgres.cases import StagingDiscarded
+from tidemark.staging._row_errors import CopyFellShort, DateHasNoJson, ValueUnstorable
 from tidemark.staging.column import KEYS, Column
 from tidemark.staging.columns import columns_of
-from tidemark.staging.row_errors import CopyFellShort, DateHasNoJson, ValueUnstorable
 
 _PIECE_BYTES = 64 << 20
 

@@ -8,14 +8,14 @@ from enum import StrEnum
 
 from tidemark.errors import InvalidSettings, Refused, SchemaMismatch, TargetRefused
 from tidemark.model.plain import amount
-from tidemark.staging.column import BATCH_SEQ
-from tidemark.staging.fit import Difference, quoted
 
 # Apart from these, a worker need not import what is here. Named again: all cases are found here.
-from tidemark.staging.row_errors import ColumnsUnwritable as ColumnsUnwritable
-from tidemark.staging.row_errors import CopyFellShort as CopyFellShort
-from tidemark.staging.row_errors import DateHasNoJson as DateHasNoJson
-from tidemark.staging.row_errors import ValueUnstorable as ValueUnstorable
+from tidemark.staging._row_errors import ColumnsUnwritable as ColumnsUnwritable
+from tidemark.staging._row_errors import CopyFellShort as CopyFellShort
+from tidemark.staging._row_errors import DateHasNoJson as DateHasNoJson
+from tidemark.staging._row_errors import ValueUnstorable as ValueUnstorable
+from tidemark.staging.column import BATCH_SEQ
+from tidemark.staging.fit import Difference, quoted
 
 COORDINATES = "kafka_topic, kafka_partition, kafka_offset"
 

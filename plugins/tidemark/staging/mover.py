@@ -20,6 +20,8 @@ from tidemark.model.upsert import Upsert
 from tidemark.postgres.session import lock_name
 from tidemark.settings.target import OnNewColumn, TargetSettings
 from tidemark.staging import tables
+from tidemark.staging._references import parents_first, refuse_unfit
+from tidemark.staging._upsert import Upserting
 from tidemark.staging.catalog import find_columns, find_relation
 from tidemark.staging.column import Column
 from tidemark.staging.errors import ColumnsMayNotBeAdded, TargetsDoNotFit
@@ -34,11 +36,9 @@ from tidemark.staging.move import (
     move_dead_letters,
     refuse_kept_out,
 )
-from tidemark.staging.references import parents_first, refuse_unfit
 from tidemark.staging.refusal import all_deferred, naming_refusals
 from tidemark.staging.refused import COORDINATES, Search, refuse_without_coordinates
 from tidemark.staging.target import Deciding, Target, ensure, keep
-from tidemark.staging.upsert import Upserting
 
 _ALTER = sql.SQL("ALTER TABLE {target} {columns}")
 

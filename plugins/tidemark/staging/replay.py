@@ -10,10 +10,10 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import SET_ASIDE, Batch, Contribution, Moved, Rows
+from tidemark.staging._references import find_acting_keys, parents_first
 from tidemark.staging.errors import ReplacedRowsReferred
 from tidemark.staging.move import move_dead_letters
 from tidemark.staging.mover import Movers
-from tidemark.staging.references import find_acting_keys, parents_first
 from tidemark.staging.refusal import all_deferred
 from tidemark.staging.rewind import PublishedRows
 from tidemark.staging.target import Deciding, Target

@@ -14,6 +14,7 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.plan import MOST
 from tidemark.postgres.session import query
+from tidemark.staging._references import find_acting_keys, parents_first
 from tidemark.staging.catalog import (
     TableColumn,
     find_columns,
@@ -36,7 +37,6 @@ from tidemark.staging.errors import (
     UpsertTargetLacksColumns,
 )
 from tidemark.staging.keyed import refuse_without_index
-from tidemark.staging.references import find_acting_keys, parents_first
 from tidemark.staging.refusal import all_deferred, naming_refusals, rests_on_others, target_refused
 from tidemark.staging.target import Deciding, Target, keep, refuse_unfit_table
 from tidemark.staging.upsert_sql import (

@@ -4,6 +4,8 @@ And what it holds: the number of its rows beside the ledger's, and rows that a r
 has left. What is asked of the ledger's deciding transaction stands in the ports here.
 """
 
+# ruff: noqa: D102 -- the ledger's methods have the docstrings
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -37,8 +39,6 @@ from tidemark.staging.errors import (
     TargetSchemaMissing,
 )
 from tidemark.staging.fit import differences, quoted
-
-# ruff: noqa: D102 -- the ledger's methods have the docstrings
 
 
 class Deciding(Protocol):

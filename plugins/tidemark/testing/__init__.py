@@ -3,8 +3,8 @@
 No Kafka, no Postgres and no ledger is needed. See docs/testing-pipelines.md.
 """
 
-from tidemark.testing.dags import dag_faults
-from tidemark.testing.ddl import ddl_faults
-from tidemark.testing.transform import Made, Record, run_transform
+from tidemark.testing._dags import dag_faults
+from tidemark.testing._ddl import ddl_faults
+from tidemark.testing._transform import Made, Record, run_transform
 
 __all__ = ["Made", "Record", "dag_faults", "ddl_faults", "run_transform"]

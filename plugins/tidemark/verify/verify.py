@@ -25,7 +25,7 @@ from tidemark.runs.region import Connections, Region, facts_left, region_of
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.errors import CutLetterNotWhole
 from tidemark.staging.target import Target
-from tidemark.verify.comparison import (
+from tidemark.verify._comparison import (
     MEMBER,
     Begun,
     Comparison,
@@ -35,9 +35,9 @@ from tidemark.verify.comparison import (
     joined,
     with_found,
 )
+from tidemark.verify._scratch import Scratch, scratch_of
+from tidemark.verify._whole import Whole, are_in_place, whole_of
 from tidemark.verify.report import BatchProof, Difference, Kind, Report
-from tidemark.verify.scratch import Scratch, scratch_of
-from tidemark.verify.whole import Whole, are_in_place, whole_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from tests.support.topics import create_topic
 from tests.support.waiting import until
 from tests.support.world import dump
 
-from tidemark.local.airflow import Airflow
+from tidemark.local._airflow import Airflow
 from tidemark.local.stack import LocalStack
 
 pytestmark = [

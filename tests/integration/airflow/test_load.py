@@ -16,7 +16,7 @@ from tests.support.rest import AirflowApi
 from tests.support.waiting import until
 
 from tidemark.ledger.migrate import migrate
-from tidemark.local.airflow import Airflow
+from tidemark.local._airflow import Airflow
 from tidemark.postgres.transaction import connect
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(900), pytest.mark.xdist_group("airflow")]

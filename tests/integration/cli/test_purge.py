@@ -17,8 +17,8 @@ from tidemark.ledger.actions import Order
 from tidemark.ledger.errors import RegionNeverOpened
 from tidemark.ledger.letters import ALL_LETTERS
 from tidemark.ledger.migrate import migrate
-from tidemark.verify import comparison
-from tidemark.verify.rows import purged_of
+from tidemark.verify import _comparison
+from tidemark.verify._rows import purged_of
 
 PURGE = ("--purge", "--older-than", "30d")
 
@@ -145,7 +145,7 @@ def test_a_purge_beside_a_proof_is_no_loss(region: World, monkeypatch: pytest.Mo
             naming.purge(region.ledger().engine, region.region, ALL_LETTERS, Order("x", "x"))
         return found
 
-    monkeypatch.setattr(comparison, "purged_of", purging_meanwhile)
+    monkeypatch.setattr(_comparison, "purged_of", purging_meanwhile)
     assert answer("verify", region.region, "--last", "1")["clean"]
     assert region.dead_letters() == []
 

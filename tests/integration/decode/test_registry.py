@@ -20,7 +20,8 @@ from tests.support.registry import TestRegistry, basic, framed, registry
 from tests.unit.test_avro import record, written
 
 from tidemark.decode import Decoding, Reason
-from tidemark.decode.avro import AvroDecoder
+from tidemark.decode._avro import AvroDecoder
+from tidemark.decode._protobuf import Messages, ProtobufDecoder, Registered
 from tidemark.decode.errors import (
     RegistryClientRefused,
     RegistryExtraNested,
@@ -32,7 +33,6 @@ from tidemark.decode.errors import (
     RegistryWithoutAddress,
 )
 from tidemark.decode.port import Refusal
-from tidemark.decode.protobuf import Messages, ProtobufDecoder, Registered
 from tidemark.decode.registry import Registry, flattened, registry_config
 from tidemark.errors import InvalidSettings, Unreachable
 from tidemark.kafka.headers import headers_of

@@ -36,7 +36,7 @@ from tests.support.world import World
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.errors import BrokersSilent, KafkaForbids, SpanNotRead
 from tidemark.kafka.spans import read_spans
-from tidemark.local.broker import Broker
+from tidemark.local._broker import Broker
 from tidemark.local.stack import LocalStack
 from tidemark.model.offsets import Span
 from tidemark.runs.region import region_of

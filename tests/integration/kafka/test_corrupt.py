@@ -20,7 +20,7 @@ from tests.support.world import World
 
 from tidemark.errors import Fenced, JobFailed
 from tidemark.failpoints import FailpointHit
-from tidemark.kafka.corrupt import DIED, UNTOLD
+from tidemark.kafka._corrupt import DIED, UNTOLD
 from tidemark.kafka.errors import BatchUnreadable, CorruptRange, RangeNotLeftOut
 from tidemark.kafka.locate import located, looking, probing
 from tidemark.kafka.spans import read_spans

@@ -15,7 +15,7 @@ from tests.support.topics import create_again, led
 from tests.support.waiting import until
 
 from tidemark.errors import CorruptRecord
-from tidemark.kafka import client as client_module
+from tidemark.kafka import _client as client_module
 from tidemark.kafka.errors import OffsetNotHeld, PartitionGone
 from tidemark.kafka.spans import read_spans
 from tidemark.local.stack import LocalStack

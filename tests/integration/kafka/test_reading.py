@@ -13,7 +13,7 @@ from tests.support.produce import produce, produce_transaction
 from tests.support.reading import read_apart
 
 from tidemark.errors import CorruptRecord
-from tidemark.kafka import client as client_module
+from tidemark.kafka import _client as client_module
 from tidemark.kafka.errors import OffsetNotHeld
 from tidemark.kafka.spans import read_spans
 from tidemark.local.stack import LocalStack

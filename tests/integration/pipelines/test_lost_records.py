@@ -25,7 +25,7 @@ from tidemark.protocol.errors import (
     SettingDiffers,
 )
 from tidemark.protocol.open import ACCEPT_DATA_LOSS
-from tidemark.runs import drain as drain_module
+from tidemark.runs import _drain as drain_module
 from tidemark.runs import open
 from tidemark.runs.errors import DataLostWithoutSpent
 from tidemark.runs.region import region_of

@@ -34,8 +34,8 @@ from tidemark.protocol.errors import (
     RunUnfinished,
     SettleDidNotHappen,
 )
-from tidemark.runs import publisher as publisher_module
-from tidemark.runs import watch as watch_module
+from tidemark.runs import _publisher as publisher_module
+from tidemark.runs import _watch as watch_module
 from tidemark.runs.errors import MemberFenced, RunNotOpen
 from tidemark.runs.open import Opened, open_run
 

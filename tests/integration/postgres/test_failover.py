@@ -13,7 +13,7 @@ from tidemark.ledger.ledger import Ledger
 from tidemark.local.stack import LocalStack
 from tidemark.postgres.cases import PostgresUnreachable
 from tidemark.postgres.transaction import connect
-from tidemark.spark.postgres import connected, postgres_errors
+from tidemark.spark._postgres import connected, postgres_errors
 
 
 @pytest.fixture

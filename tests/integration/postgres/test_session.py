@@ -10,7 +10,7 @@ from tests.conftest import Parameters
 
 from tidemark.postgres.session import lock_name, open_session, try_lock_name
 from tidemark.postgres.transaction import autocommit, connect, snapshot, transaction
-from tidemark.spark.postgres import connected
+from tidemark.spark._postgres import connected
 
 PLANTED = """
 CREATE TABLE public.called (by text);

@@ -12,8 +12,8 @@ from tests.support.produce import produce
 from tests.support.sharing import worker
 from tests.support.world import World
 
-from tidemark.local.folder import Folder
-from tidemark.local.postgres import Postgres, packaged
+from tidemark.local._folder import Folder
+from tidemark.local._postgres import Postgres, packaged
 from tidemark.local.stack import LocalStack
 
 pytestmark = pytest.mark.long  # with 18 and 15 all tests of Postgres run

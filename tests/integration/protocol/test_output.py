@@ -43,7 +43,7 @@ from tidemark.protocol.errors import (
     SettingDiffers,
 )
 from tidemark.protocol.mirror import mirror
-from tidemark.runs.output import OutputSnapshot
+from tidemark.runs._output import OutputSnapshot
 from tidemark.runs.region import region_of
 from tidemark.staging.errors import OutputKeyMissing, RowsToSendDiffer
 
@@ -699,7 +699,7 @@ def test_planning_waits_while_too_much_is_unsent(
     with another_sends(region):
         member = region.member()
         until(
-            lambda: ("tidemark.runs.publisher", (2,)) in [(r.name, r.args) for r in caplog.records]
+            lambda: ("tidemark.runs._publisher", (2,)) in [(r.name, r.args) for r in caplog.records]
         )
         assert (len(region.rows()), words(region)) == (4, [])
     member.result(120)

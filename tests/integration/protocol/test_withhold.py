@@ -31,7 +31,7 @@ from tidemark.protocol.errors import (
 )
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.withhold_request import WithholdRequest
-from tidemark.runs.output import OutputSnapshot, RegionOutput
+from tidemark.runs._output import OutputSnapshot, RegionOutput
 from tidemark.runs.region import region_of, topics_gone
 from tidemark.staging.errors import RowsToSendDiffer
 from tidemark.verify.verify import verify

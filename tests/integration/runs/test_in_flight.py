@@ -16,10 +16,10 @@ from tidemark.errors import Fenced, TargetRefused
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
 from tidemark.model.plan import Bounds
-from tidemark.runs import drain as drain_module
-from tidemark.runs import watch as watch_module
-from tidemark.runs.drain import Drained
-from tidemark.runs.publisher import Publisher
+from tidemark.runs import _drain as drain_module
+from tidemark.runs import _watch as watch_module
+from tidemark.runs._drain import Drained
+from tidemark.runs._publisher import Publisher
 
 SECONDS = 120
 COUNTS = (30, 30)

@@ -18,14 +18,14 @@ from tests.support.world import World
 
 from tidemark.errors import Unreachable
 from tidemark.ledger.deciding import Deciding
-from tidemark.local.postgres import ADMIN
+from tidemark.local._postgres import ADMIN
 from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY, Batch, Staging
 from tidemark.model.offsets import Span
 from tidemark.postgres.transaction import SHORTER_MS, connect
 from tidemark.runs import retire as retire_module
 from tidemark.runs.retire import retire
-from tidemark.spark.writer import WriteSpec, stage
+from tidemark.spark._writer import WriteSpec, stage
 from tidemark.staging import copy
 
 SECONDS = 120

@@ -10,7 +10,7 @@ from tests.support.sent import another_sends, sent_to
 from tests.support.waiting import until
 from tests.support.world import World
 
-from tidemark.runs import drain as drain_module
+from tidemark.runs import _drain as drain_module
 
 SECONDS = 120
 MOST = 300

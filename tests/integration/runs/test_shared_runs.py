@@ -24,12 +24,12 @@ from tidemark.model.batch import Batch, Contribution
 from tidemark.model.offsets import Span
 from tidemark.postgres.transaction import transaction
 from tidemark.protocol.publish import Result, contribute_and_publish
-from tidemark.runs import drain as drain_module
-from tidemark.runs import watch as watch_module
+from tidemark.runs import _drain as drain_module
+from tidemark.runs import _watch as watch_module
+from tidemark.runs._stall import FOREIGN_SECONDS
 from tidemark.runs.errors import MemberFenced, RunStalled
 from tidemark.runs.job import movers_of
 from tidemark.runs.retire import retire
-from tidemark.runs.stall import FOREIGN_SECONDS
 from tidemark.staging.tables import complete_reads
 
 SECONDS = 120

@@ -13,9 +13,9 @@ from tests.support.world import World
 
 from tidemark.kafka.description import client_id_of
 from tidemark.model.offsets import Span
-from tidemark.runs import drain as drain_module
+from tidemark.runs import _drain as drain_module
+from tidemark.runs._stall import EXCUSED, FOREIGN_SECONDS, LOCKED_SECONDS
 from tidemark.runs.errors import RunStalled
-from tidemark.runs.stall import EXCUSED, FOREIGN_SECONDS, LOCKED_SECONDS
 
 SECONDS = 120
 PATIENCE = 600

@@ -22,10 +22,10 @@ from tests.support.spark_cluster import (
 from tests.support.waiting import until
 from tests.support.world import dump
 
-from tidemark.local import spark as standalone
+from tidemark.local import _spark as standalone
+from tidemark.local._folder import Folder
+from tidemark.local._spark import Spark
 from tidemark.local.daemon import Daemon, end, marked
-from tidemark.local.folder import Folder
-from tidemark.local.spark import Spark
 
 pytestmark = pytest.mark.spark
 

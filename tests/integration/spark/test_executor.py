@@ -52,7 +52,7 @@ from tidemark.spark.session import retrying
 from tidemark.spark.source import source
 from tidemark.spark.specs import read_spec
 from tidemark.spark.transform import ArrowTransform, Transform
-from tidemark.staging.row_errors import ValueUnstorable
+from tidemark.staging._row_errors import ValueUnstorable
 
 pytestmark = pytest.mark.spark
 

@@ -14,8 +14,9 @@ from tidemark.errors import IncompleteRead, TidemarkError
 from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.errors import RowsNotTaken
 from tidemark.model.offsets import Span
+from tidemark.spark import _frame as frames
 from tidemark.spark import executor as executors
-from tidemark.spark import frame as frames
+from tidemark.spark._plans import as_source
 from tidemark.spark.errors import (
     TransformColumnsVary,
     TransformCutsRows,
@@ -26,7 +27,6 @@ from tidemark.spark.errors import (
     TransformRowsVary,
 )
 from tidemark.spark.executor import SparkExecutor
-from tidemark.spark.plans import as_source
 
 pytestmark = pytest.mark.spark
 

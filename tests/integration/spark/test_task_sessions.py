@@ -15,9 +15,9 @@ from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY, DeadLetter, Staging, Tally
 from tidemark.model.offsets import Span
 from tidemark.spark import reader as journal_module
-from tidemark.spark.postgres import TASK_TIMEOUTS, connected
+from tidemark.spark._postgres import TASK_TIMEOUTS, connected
+from tidemark.spark._writer import Parts, WriteSpec, stage
 from tidemark.spark.reader import StagedJournal
-from tidemark.spark.writer import Parts, WriteSpec, stage
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 

@@ -29,8 +29,8 @@ from tidemark.model.batch import ONLY
 from tidemark.model.errors import RowsNotTaken
 from tidemark.model.offsets import Span
 from tidemark.settings.pipeline import Pipeline
+from tidemark.spark import _frame
 from tidemark.spark import executor as executors
-from tidemark.spark import frame
 from tidemark.spark.errors import TransformCutsRows, TransformLeftSource, TransformReturnedOther
 from tidemark.spark.executor import SparkExecutor
 from tidemark.spark.transform import FrameTransform, Transform
@@ -193,7 +193,7 @@ def test_rows_that_spark_did_not_take_are_missed_whatever_the_plan_says(
     transform: Transform, drain: Drain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B16: ten rows of a span that Python has written whole."""
-    for module in (executors, frame):
+    for module in (executors, _frame):
         monkeypatch.setattr(module, "refuse_cuts", lambda rows: ())
     with pytest.raises(RowsNotTaken):
         drain(transform)

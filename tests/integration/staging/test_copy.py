@@ -22,10 +22,10 @@ from tidemark.errors import SchemaMismatch
 from tidemark.model.batch import DeadLetter
 from tidemark.postgres.cases import StagingDiscarded
 from tidemark.staging import tables
+from tidemark.staging._row_errors import DateHasNoJson, ValueUnstorable
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_dead_letters
 from tidemark.staging.move import move_rows
-from tidemark.staging.row_errors import DateHasNoJson, ValueUnstorable
 from tidemark.staging.target import Target, ensure
 
 NUMBERS = pa.schema([("n", pa.int64())])

@@ -11,7 +11,7 @@ from tidemark.errors import InvalidSettings
 from tidemark.staging.catalog import find_columns, find_unique_keys
 from tidemark.staging.target import Target
 from tidemark.testing import ddl_faults
-from tidemark.testing.ddl import PARSES_TEXT, DdlTable, statements_of, table_of
+from tidemark.testing._ddl import PARSES_TEXT, DdlTable, statements_of, table_of
 from tidemark.testing.errors import DdlTypesUnknown
 
 ROOT = Path(__file__).resolve().parents[3]

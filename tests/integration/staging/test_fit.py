@@ -25,7 +25,7 @@ from tidemark.staging.columns import columns_of
 from tidemark.staging.errors import TargetDoesNotFit
 from tidemark.staging.move import move_rows
 from tidemark.staging.target import ensure
-from tidemark.verify.rows import comparable
+from tidemark.verify._rows import comparable
 
 VERSIONS = ("18", "15")
 

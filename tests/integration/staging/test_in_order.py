@@ -7,7 +7,7 @@ from sqlalchemy import Engine
 from tests.support.shop import Change, Shop
 
 from tidemark.postgres.transaction import transaction
-from tidemark.staging import upsert
+from tidemark.staging import _upsert
 from tidemark.staging.errors import (
     ForeignKeyActs,
     KeysInTheWay,
@@ -147,7 +147,7 @@ def test_a_record_that_is_refused_alone_is_the_only_dead_letter(ledger_database:
 
 def test_the_tries_are_bounded(ledger_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """B8: what is refused again and again holds the region's lock."""
-    monkeypatch.setattr(upsert, "TRIES", 1)
+    monkeypatch.setattr(_upsert, "TRIES", 1)
     shop = shop_of(ledger_database, "stop")
     shop.publish([(1, "a"), (2, "b"), (9, "x")])
     unique_words(shop)

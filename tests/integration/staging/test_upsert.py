@@ -22,6 +22,7 @@ from tidemark.postgres.transaction import connect, transaction
 from tidemark.protocol.errors import ChangedSinceCheckpoint, RemovalDiffers
 from tidemark.runs.retire import prune
 from tidemark.staging import upsert_sql
+from tidemark.staging._upsert import Upserting
 from tidemark.staging.errors import (
     CollationNondeterministic,
     DeletedIsNoBoolean,
@@ -43,7 +44,6 @@ from tidemark.staging.errors import (
     UpsertColumnsMissing,
     UpsertColumnsReserved,
 )
-from tidemark.staging.upsert import Upserting
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from tidemark.model.batch import ONLY
 from tidemark.postgres.transaction import connect
 from tidemark.runs.region import Region, region_of
 from tidemark.runs.retire import prune, retire
-from tidemark.verify import multiset
+from tidemark.verify import _multiset
 from tidemark.verify.report import Difference, Kind, Report
 from tidemark.verify.verify import verify
 from tidemark.views.status import TargetStatus, counted
@@ -148,7 +148,7 @@ def test_rows_that_are_altered_count_once_however_many_they_are(
     proven: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B5: also those beyond the ones that are looked at one by one."""
-    monkeypatch.setattr(multiset, "SAMPLE", 3)
+    monkeypatch.setattr(_multiset, "SAMPLE", 3)
     proven.sql("UPDATE public.records SET value = 'other'")
     proven.sql("DELETE FROM public.records WHERE kafka_partition = 1 AND kafka_offset = 6")
     report = verified(proven)

@@ -19,7 +19,7 @@ from tidemark.errors import DataLost
 from tidemark.local.stack import LocalStack
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
-from tidemark.verify import comparison
+from tidemark.verify import _comparison
 from tidemark.verify.report import Kind, Report
 from tidemark.verify.verify import verify
 
@@ -67,7 +67,7 @@ def proven(world: World, monkeypatch: pytest.MonkeyPatch, *, alone: bool = False
     world.executors.clear()
     with monkeypatch.context() as patch:
         if alone:
-            patch.setattr(comparison, "RECORDS", 0)
+            patch.setattr(_comparison, "RECORDS", 0)
         return verify(world.pipeline, world.connections, executor_of=world.executor_of)
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
     from airflow.sdk import DAG
 
+
 PARSE_SECONDS = 10.0
 """Of CPU, for the whole folder: Airflow parses it again and again."""
 

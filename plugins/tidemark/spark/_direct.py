@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from tidemark.model.batch import ONLY, Attempt
 from tidemark.model.offsets import Span
+from tidemark.spark._writer import Parts, WriteSpec, stage
 from tidemark.spark.errors import RowsNotTransformed
 from tidemark.spark.reader import ReadSpec, read
 from tidemark.spark.transform import ArrowTransform, spelled
-from tidemark.spark.writer import Parts, WriteSpec, stage
 
 Rows = Mapping[tuple[str, int, int], int]
 """Rows by topic, partition and task attempt."""

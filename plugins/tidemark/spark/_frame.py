@@ -3,7 +3,6 @@
 The DataFrames of several targets are one union, so one job: Spark plans and computes them together,
 each task is of one of them, and a moment that they all ask for is the same.
 """
-# ruff: noqa: TID253 -- imported only once there is something to read
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +15,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from tidemark.model.batch import ONLY, Attempt
+from tidemark.spark._failure import marked
+from tidemark.spark._plans import is_by_record, refuse_cuts, varying
+from tidemark.spark._writer import Parts, WriteSpec, stage
 from tidemark.spark.errors import TransformReturnedOther, TransformRowsVary
-from tidemark.spark.failure import marked
-from tidemark.spark.plans import is_by_record, refuse_cuts, varying
 from tidemark.spark.source import Arrow, attempt_id
 from tidemark.spark.transform import FrameTransform, by_target, refuse_other_columns
-from tidemark.spark.writer import Parts, WriteSpec, stage
+
+# ruff: noqa: TID253 -- imported only once there is something to read
+
 
 _WINNER = pa.schema(
     [("member", pa.int64()), ("attempt", pa.int64()), ("target", pa.string()), ("rows", pa.int64())]

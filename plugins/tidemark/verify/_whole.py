@@ -16,9 +16,9 @@ from tidemark.postgres.transaction import autocommit
 from tidemark.staging.catalog import TableColumn, find_columns, find_relation
 from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.target import Target
-from tidemark.verify.multiset import FIRST
+from tidemark.verify._multiset import FIRST
+from tidemark.verify._scratch import Again
 from tidemark.verify.report import Difference, Kind
-from tidemark.verify.scratch import Again
 
 # One statement is one snapshot: a publish, prune or rewind meanwhile shows in both rows and ledger,
 # or in neither.

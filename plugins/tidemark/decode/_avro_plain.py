@@ -14,8 +14,8 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from tidemark.decode import exact
-from tidemark.decode.exact import Convert, same
+from tidemark.decode import _exact
+from tidemark.decode._exact import Convert, same
 from tidemark.decode.port import Reason, Refusal
 
 _BITS = {"int": 32, "long": 64}
@@ -28,11 +28,11 @@ def conversion(schema: Any, to: pa.DataType) -> Convert | None:
     if logical and (found := _of_logical(logical, schema, to)):
         return found
     if pa.types.is_integer(to) and kind in ("int", "long"):
-        return exact.integer(to) if to.bit_width < _BITS[kind] else same
+        return _exact.integer(to) if to.bit_width < _BITS[kind] else same
     if pa.types.is_floating(to) and kind in ("int", "long"):
         return float
     if pa.types.is_floating(to) and kind in ("float", "double"):
-        return exact.float32 if pa.types.is_float32(to) and kind == "double" else same
+        return _exact.float32 if pa.types.is_float32(to) and kind == "double" else same
     if pa.types.is_binary(to):
         return _BINARY.get(kind)
     if pa.types.is_string(to) and not (logical and kind == "bytes"):
@@ -45,30 +45,30 @@ def _of_logical(logical: str, schema: Any, to: pa.DataType) -> Convert | None:
     if logical == "decimal" and pa.types.is_decimal(to) and kind in ("bytes", "fixed"):
         return _decimal(schema.get("scale", 0), to)
     if logical == "date" and pa.types.is_date(to) and kind == "int":
-        return exact.days
+        return _exact.days
     if logical == "uuid" and pa.types.is_string(to) and schema.get("size") == 16:
         return lambda value: str(UUID(bytes=value))
     name, _, unit = logical.removeprefix("local-").partition("-")
     if name == "timestamp" and pa.types.is_timestamp(to) and kind == "long":
-        return exact.nanoseconds if unit == "nanos" else _instant(_PARTS.get(unit))
+        return _exact.nanoseconds if unit == "nanos" else _instant(_PARTS.get(unit))
     return None
 
 
 def _instant(parts: int | None) -> Convert | None:
     if parts is None:
         return None
-    return lambda value: exact.microseconds(value * parts)
+    return lambda value: _exact.microseconds(value * parts)
 
 
 def _decimal(scale: Any, to: pa.DataType) -> Convert | None:
-    if scale not in exact.SCALES:
+    if scale not in _exact.SCALES:
         return None
-    fits = exact.decimal(to)
-    return lambda value: fits(exact.unscaled(value, scale))
+    fits = _exact.decimal(to)
+    return lambda value: fits(_exact.unscaled(value, scale))
 
 
 _BINARY: dict[str, Convert] = {"bytes": same, "fixed": same, "string": str.encode}
-_STRING: dict[str, Convert] = {"string": exact.text, "bytes": exact.utf8, "enum": same}
+_STRING: dict[str, Convert] = {"string": _exact.text, "bytes": _exact.utf8, "enum": same}
 
 
 _FLOAT, _DOUBLE = Struct("<f").unpack_from, Struct("<d").unpack_from

@@ -15,8 +15,8 @@ from tidemark.model.batch import Attempt, Batch, Contribution, SpanRead
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.offsets import Span, TopicPartition, in_ranges
 from tidemark.postgres.transaction import transaction
+from tidemark.runs._member_run import MemberRun
 from tidemark.runs.job import JobExecutor, start_job
-from tidemark.runs.member_run import MemberRun
 from tidemark.staging.tables import complete_reads
 from tidemark.tracing.traced import traced
 

@@ -19,10 +19,10 @@ from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.ports import Output
 from tidemark.protocol.publish import Outcome, Result, contribute_and_publish, publish_complete
-from tidemark.runs.member_run import MemberRun
+from tidemark.runs._member_run import MemberRun
+from tidemark.runs._stall import Patience, StallDetector
+from tidemark.runs._work import InHand
 from tidemark.runs.retire import retire
-from tidemark.runs.stall import Patience, StallDetector
-from tidemark.runs.work import InHand
 from tidemark.tracing.traced import Attributes, Step, ending, record, remembered, traced
 
 if TYPE_CHECKING:

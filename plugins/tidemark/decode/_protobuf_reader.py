@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tidemark.decode import exact
-from tidemark.decode.exact import Convert, same
+from tidemark.decode import _exact
+from tidemark.decode._exact import Convert, same
+from tidemark.decode._protobuf_schema import WRAPPERS, is_builtin
 from tidemark.decode.port import Reason, Refusal
-from tidemark.decode.protobuf_schema import WRAPPERS, is_builtin
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -45,13 +45,13 @@ def conversion(field: "FieldDescriptor", to: pa.DataType) -> Convert | None:
     if kind in _BITS:
         return _integer(_BITS[kind], to)
     if kind in ("float", "double") and pa.types.is_floating(to):
-        return exact.float32 if pa.types.is_float32(to) and kind == "double" else same
+        return _exact.float32 if pa.types.is_float32(to) and kind == "double" else same
     if kind == "bool":
         return same if pa.types.is_boolean(to) else None
     if kind == "enum":
         return _enum(field, to)
     if pa.types.is_string(to):
-        return {"string": _text, "bytes": exact.utf8}.get(kind)
+        return {"string": _text, "bytes": _exact.utf8}.get(kind)
     if pa.types.is_binary(to):
         return {"string": _encoded, "bytes": same}.get(kind)
     return None
@@ -67,11 +67,11 @@ def known(message: "Descriptor", to: pa.DataType) -> Convert | None:
 
 def _integer(bits: int, to: pa.DataType) -> Convert | None:
     if pa.types.is_integer(to):
-        return exact.integer(to) if to.bit_width < bits else same
+        return _exact.integer(to) if to.bit_width < bits else same
     if pa.types.is_floating(to):
         return float
     if pa.types.is_decimal(to):
-        fits = exact.decimal(to)
+        fits = _exact.decimal(to)
         return lambda value: fits(Decimal(value))
     return None
 
@@ -96,7 +96,7 @@ def _enum(field: "FieldDescriptor", to: pa.DataType) -> Convert | None:
 def _text(value: str | bytes) -> str:
     if isinstance(value, bytes):  # proto2 lets them pass
         raise Refusal(Reason.INVALID_UTF8, "a string is not valid UTF-8")
-    return exact.text(value)
+    return _exact.text(value)
 
 
 def _encoded(value: str | bytes) -> bytes:
@@ -110,7 +110,7 @@ def _timestamp(_: "Descriptor", to: pa.DataType) -> Convert | None:
     def instant(value: Any) -> int:
         if value.nanos not in _NANOS:
             raise Refusal(Reason.OUT_OF_RANGE, f"a timestamp has {value.nanos} nanoseconds")
-        return exact.nanoseconds(value.seconds * 1_000_000_000 + value.nanos)
+        return _exact.nanoseconds(value.seconds * 1_000_000_000 + value.nanos)
 
     return instant
 
@@ -118,7 +118,7 @@ def _timestamp(_: "Descriptor", to: pa.DataType) -> Convert | None:
 def _duration(_: "Descriptor", to: pa.DataType) -> Convert | None:
     if not pa.types.is_decimal(to):
         return None
-    fits = exact.decimal(to)
+    fits = _exact.decimal(to)
 
     def seconds(value: Any) -> Decimal:
         if abs(value.nanos) not in _NANOS or value.seconds * value.nanos < 0:
@@ -131,12 +131,12 @@ def _duration(_: "Descriptor", to: pa.DataType) -> Convert | None:
 def _decimal(_: "Descriptor", to: pa.DataType) -> Convert | None:
     if not pa.types.is_decimal(to):
         return None
-    fits = exact.decimal(to)
+    fits = _exact.decimal(to)
 
     def number(value: Any) -> Decimal:
-        if value.scale not in exact.SCALES:
+        if value.scale not in _exact.SCALES:
             raise Refusal(Reason.OUT_OF_RANGE, f"a decimal has the scale {value.scale}")
-        return fits(exact.unscaled(value.value or b"\0", value.scale))
+        return fits(_exact.unscaled(value.value or b"\0", value.scale))
 
     return number
 

@@ -22,9 +22,9 @@ from tidemark.staging.refusal import naming_refusals
 from tidemark.staging.refused import HASH, missing_coordinates, rows_of_records
 from tidemark.staging.target import Target
 from tidemark.staging.upsert_sql import Names, commas, exact_texts, names_of
+from tidemark.verify._multiset import Multisets
+from tidemark.verify._scratch import Again
 from tidemark.verify.errors import TransformIsAnother
-from tidemark.verify.multiset import Multisets
-from tidemark.verify.scratch import Again
 
 COORDINATES = ("kafka_topic", "kafka_partition", "kafka_offset")
 _TEXTS = ("text", "character varying", "citext")

@@ -15,8 +15,8 @@ from datetime import UTC, date, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemark.decode import check
-from tidemark.decode.exact import same
+from tidemark.decode import _check
+from tidemark.decode._exact import same
 from tidemark.decode.port import Reason, Refusal
 
 Rows = Callable[[list[int]], list[int]]
@@ -62,7 +62,7 @@ def _wire(of: pa.DataType) -> pa.DataType:
     if pa.types.is_list(of):
         return pa.list_(_wire(of.value_type))
     if pa.types.is_decimal(of):
-        return check.WIRE
+        return _check.WIRE
     return pa.string() if pa.types.is_binary(of) or _is_time(of) else of
 
 

@@ -10,10 +10,10 @@ from threading import Event, RLock, Thread
 from typing import TYPE_CHECKING
 
 from tidemark.errors import TidemarkError
-from tidemark.runs.member_run import MemberRun
+from tidemark.runs._member_run import MemberRun
 
 if TYPE_CHECKING:
-    from tidemark.runs.stager import Stager
+    from tidemark.runs._stager import Stager
 
 
 log = logging.getLogger(__name__)

@@ -5,8 +5,6 @@ ours travels as one line of JSON behind a mark that nobody else can know: a toke
 executor. No other text decides anything.
 """
 
-# ruff: noqa: TID253 -- imported only once there is something to read
-
 import json
 import re
 from collections.abc import Iterator
@@ -18,9 +16,12 @@ from pyspark import SparkContext
 from pyspark.errors import QueryExecutionException, UnknownException
 
 from tidemark.errors import TidemarkError, retold, told
-from tidemark.spark.cause import cause
+from tidemark.spark._cause import cause
+from tidemark.spark._words import told_file
 from tidemark.spark.errors import JvmEnded, SparkJobFailed, TaskRaised, TransformRaised
-from tidemark.spark.words import told_file
+
+# ruff: noqa: TID253 -- imported only once there is something to read
+
 
 _MAY_PASS = (OSError, MemoryError, Py4JError, QueryExecutionException, UnknownException)
 """What Spark, the machine or the network raises. Everything else that ends a job is an exception

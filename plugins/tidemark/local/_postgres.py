@@ -21,9 +21,9 @@ import psycopg2
 from psycopg2 import sql
 
 from tidemark.errors import MissingExtra
+from tidemark.local._folder import Folder, write_private
 from tidemark.local.daemon import Daemon, end, serve
 from tidemark.local.errors import AccountNotMade, ServiceNotReady
-from tidemark.local.folder import Folder, write_private
 from tidemark.local.watch import Watch
 
 NAME = "pgserver"

@@ -16,8 +16,8 @@ from tidemark.model.batch import Batch
 from tidemark.model.facts import Facts, check_topic_ids
 from tidemark.model.offsets import Span
 from tidemark.postgres.transaction import TIMEOUTS_MS
+from tidemark.runs._member_run import MemberRun
 from tidemark.runs.errors import RunStalled
-from tidemark.runs.member_run import MemberRun
 from tidemark.runs.outage import Outage, waited_out
 
 T = TypeVar("T")

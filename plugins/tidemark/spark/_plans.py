@@ -2,7 +2,6 @@
 
 A plan is walked by the classes of its nodes, in the JVM; no job runs.
 """
-# ruff: noqa: TID253 -- imported only once there is something to read
 
 from collections.abc import Iterator
 from functools import reduce
@@ -13,6 +12,9 @@ from pyspark.sql import functions as F
 
 from tidemark.spark.errors import TransformCutsRows, TransformLeftSource
 from tidemark.staging.refused import COORDINATES
+
+# ruff: noqa: TID253 -- imported only once there is something to read
+
 
 SOURCE = "tidemark"
 """The name of the node that stands right behind the source."""

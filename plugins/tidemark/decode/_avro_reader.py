@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemark.decode import avro_plain as raw
-from tidemark.decode.avro_plain import (
+from tidemark.decode import _avro_plain as raw
+from tidemark.decode._avro_plain import (
     PLAIN,
     Read,
     index_at,
@@ -23,7 +23,7 @@ from tidemark.decode.avro_plain import (
     plain,
     text_at,
 )
-from tidemark.decode.exact import text
+from tidemark.decode._exact import text
 from tidemark.decode.port import Reason, Refusal
 
 MAX_DEPTH = 64

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from tidemark.decode._plans import MOST_UNKNOWN, Plans
+from tidemark.decode._protobuf_reader import Read, Reader
+from tidemark.decode._protobuf_schema import Schema, message_of_set, parts, path_of
 from tidemark.decode.errors import DescriptorUnfit
 from tidemark.decode.framing import SchemaId, commonest, message_path, unframed
-from tidemark.decode.plans import MOST_UNKNOWN, Plans
 from tidemark.decode.port import (
     MAX_VALUE_BYTES,
     Decoded,
@@ -25,8 +27,6 @@ from tidemark.decode.port import (
     in_order,
     within,
 )
-from tidemark.decode.protobuf_reader import Read, Reader
-from tidemark.decode.protobuf_schema import Schema, message_of_set, parts, path_of
 from tidemark.decode.registry import Registry, flattened
 
 if TYPE_CHECKING:

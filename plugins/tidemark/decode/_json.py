@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
-from tidemark.decode.check import CHECK_ERRORS, Check
-from tidemark.decode.columns import convert, wire_schema
+from tidemark.decode._check import CHECK_ERRORS, Check
+from tidemark.decode._columns import convert, wire_schema
 from tidemark.decode.port import MAX_VALUE_BYTES, Decoded, Reason, Refusal, Rejected
 
 _ROW = re.compile(r" in row (\d+)$")

@@ -30,10 +30,10 @@ from tidemark.staging.columns import columns_of
 from tidemark.staging.mover import published
 from tidemark.staging.tables import complete_reads
 from tidemark.staging.target import Target
-from tidemark.verify.multiset import Multisets
+from tidemark.verify._multiset import Multisets
+from tidemark.verify._rows import letters_of, purged_of, refused_of, rows_of, upserts_of
+from tidemark.verify._scratch import Again, Scratch
 from tidemark.verify.report import BatchProof, Difference, Kind
-from tidemark.verify.rows import letters_of, purged_of, refused_of, rows_of, upserts_of
-from tidemark.verify.scratch import Again, Scratch
 
 RECORDS = 100_000
 """Records of a group: enough to make a job's fixed cost small, few enough to see progress."""

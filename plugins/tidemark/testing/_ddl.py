@@ -28,6 +28,7 @@ from tidemark.staging.keyed import refuse_unfit, refuse_unfit_types, stored
 from tidemark.staging.mover import Mover, but
 from tidemark.staging.refused import COORDINATES, refuse_without_coordinates
 from tidemark.staging.target import Target
+from tidemark.testing._transform import refuse_registered, spark_session
 from tidemark.testing.errors import (
     DdlNotJudged,
     DdlPartNotJudged,
@@ -35,7 +36,6 @@ from tidemark.testing.errors import (
     DdlUnreadable,
     DdlWithoutTable,
 )
-from tidemark.testing.transform import refuse_registered, spark_session
 
 if TYPE_CHECKING:
     from sqlglot import exp

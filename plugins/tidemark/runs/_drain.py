@@ -12,15 +12,15 @@ from tidemark.kafka.member import Partitions
 from tidemark.model.batch import Batch
 from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS
 from tidemark.protocol.plan import plan_batch
-from tidemark.runs.member_run import MemberRun
-from tidemark.runs.publisher import Publisher, Turn, may_plan
-from tidemark.runs.stall import KafkaFacts, StallDetector
-from tidemark.runs.watch import Display, watched
-from tidemark.runs.work import Otherwise, Work, next_step, own_work
+from tidemark.runs._member_run import MemberRun
+from tidemark.runs._publisher import Publisher, Turn, may_plan
+from tidemark.runs._stall import KafkaFacts, StallDetector
+from tidemark.runs._watch import Display, watched
+from tidemark.runs._work import Otherwise, Work, next_step, own_work
 from tidemark.tracing.traced import Past, begun, record, remembered, traced
 
 if TYPE_CHECKING:
-    from tidemark.runs.stager import Stager
+    from tidemark.runs._stager import Stager
 
 
 log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ class Drain:
         return step is Otherwise.publish and self._publisher.publish_complete(stager.movers)
 
     def _start(self) -> "Stager":
-        from tidemark.runs.stager import Stager  # Arrow: a run without a backlog needs none
+        from tidemark.runs._stager import Stager  # Arrow: a run without a backlog needs none
 
         run = self._run
         self._display.show("starting")

@@ -7,10 +7,10 @@ from tempfile import TemporaryDirectory
 
 from filelock import FileLock
 
+from tidemark.local._folder import Folder
+from tidemark.local._jars import LOCK_SECONDS, Jar, fetched
 from tidemark.local.daemon import Daemon, answer_of, java, serve
 from tidemark.local.errors import ServiceNotReady
-from tidemark.local.folder import Folder
-from tidemark.local.jars import LOCK_SECONDS, Jar, fetched
 from tidemark.local.watch import Watch
 
 ARCHIVE = Jar(

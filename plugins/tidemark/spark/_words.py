@@ -3,7 +3,6 @@
 What Spark's JVM and its Python workers write is for a developer of Spark: a worker whose pipe was
 closed early prints a traceback in a run where all is well.
 """
-# ruff: noqa: TID253 -- imported only once there is something to read
 
 import atexit
 import logging
@@ -17,6 +16,9 @@ from typing import IO, Any
 from pyspark import SparkContext, accumulators
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
+
+# ruff: noqa: TID253 -- imported only once there is something to read
+
 
 VARIABLE = "TIDEMARK_SPARK_LOG"
 FOLDER = "TIDEMARK_SPARK_LOGS"

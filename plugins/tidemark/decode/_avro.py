@@ -20,11 +20,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemark.decode.avro_columns import Columns, columns
-from tidemark.decode.avro_plain import Read, invalid
-from tidemark.decode.avro_reader import Readers
+from tidemark.decode._avro_columns import Columns, columns
+from tidemark.decode._avro_plain import Read, invalid
+from tidemark.decode._avro_reader import Readers
+from tidemark.decode._plans import MOST_UNKNOWN, Plans
 from tidemark.decode.framing import SchemaId, commonest, unframed
-from tidemark.decode.plans import MOST_UNKNOWN, Plans
 from tidemark.decode.port import (
     MAX_VALUE_BYTES,
     Decoded,

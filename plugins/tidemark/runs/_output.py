@@ -30,7 +30,7 @@ from tidemark.staging.output_rows import KeptRows, OutputRows, TargetRows, recor
 from tidemark.staging.target import Target
 
 if TYPE_CHECKING:
-    from tidemark.runs.output_avro import AvroOutput
+    from tidemark.runs._output_avro import AvroOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def output_of(
         return None
     rows, avro = _rows_of(pipeline, settings), None
     if rows and settings.topic and settings.registry:  # Arrow comes with the registry's client
-        from tidemark.runs.output_avro import avro_output
+        from tidemark.runs._output_avro import avro_output
 
         avro = avro_output(connections[settings.registry], settings.topic, rows.target)
     log = OutputTopics(kafka, topics.names)

@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 
 import psutil
 
-from tidemark.local.broker import Broker, archive_of
-from tidemark.local.folder import Folder
-from tidemark.local.jars import kafka_jars
+from tidemark.local._broker import Broker, archive_of
+from tidemark.local._folder import Folder
+from tidemark.local._jars import kafka_jars
 from tidemark.local.watch import Watch
 from tidemark.spark.archive import is_current, keep
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from tidemark.local._folder import Folder
+from tidemark.local._jars import kafka_jars
 from tidemark.local.daemon import Daemon, java, serve
 from tidemark.local.errors import ServiceNotReady
-from tidemark.local.folder import Folder
-from tidemark.local.jars import kafka_jars
 from tidemark.local.watch import Watch
 
 HEAP = ("-Xms256m", "-Xmx512m")

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tidemark import failpoints
 from tidemark.model.batch import Attempt, Staging
-from tidemark.spark.postgres import connected, postgres_errors
+from tidemark.spark._postgres import connected, postgres_errors
 from tidemark.staging.copy import copy_rows
 
 
