@@ -61,12 +61,13 @@ check: $(READY) ## Check format, lint, types, imports, images, the compose file 
 	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@$(BIN)/zizmor --quiet --offline .github/workflows
 
-generated: $(READY) ## Write what is made from the code: configuration.md, errors, schemas, guards
+generated: $(READY) ## Write what is made from the code: configuration.md, errors, schemas, guards, rooms
 	@$(BIN)/python -m scripts.configuration_docs --write
 	@$(BIN)/python -m scripts.error_docs --write
 	@$(BIN)/python -m scripts.wrong_files --write
 	@$(BIN)/python -m scripts.output_schemas --write
 	@$(BIN)/python -m scripts.guards --write
+	@$(BIN)/python -m scripts.rooms --write
 	@$(BIN)/python -m scripts.model_seeds --write
 
 REPOSITORY :=

@@ -1,4 +1,9 @@
-"""Airflow: the operator, the task group and the DAG factories."""
+"""Airflow: the operator, the task group and the DAG factories.
+
+Doors: none; DAG files import what stands in `__all__`.
+
+Nothing of it runs in the scheduler, and parsing a DAG file imports no client and no Spark.
+"""
 
 from tidemark.airflow.by_hand import replay_dag, reset_dag
 from tidemark.airflow.dag import run_params

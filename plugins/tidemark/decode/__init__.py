@@ -1,4 +1,9 @@
-"""Decoding: Kafka values into Arrow rows; what cannot be a row is rejected with its reason."""
+"""Decoding: Kafka values into Arrow rows; what cannot be a row is rejected with its reason.
+
+Doors: formats, framing, infer, newest, port, registry.
+
+It never raises over a value, opens no file that a value names, and asks nobody but the registry.
+"""
 
 from tidemark.decode._json import JsonDecoder
 from tidemark.decode._raw import RawDecoder

@@ -1,1 +1,8 @@
-"""The ledger: the Postgres tables that are the source of truth."""
+"""The ledger: the Postgres tables that are the source of truth.
+
+Doors: actions, deciding, errors, ledger, letters, looks, migrate, naming, owner, owners, past,
+reader, rewinds, sending, settling, timeline.
+
+A deciding transaction holds the region's lock, compares the epoch and asks Kafka nothing. Reads
+without the lock decide nothing.
+"""

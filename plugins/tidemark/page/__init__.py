@@ -1,1 +1,6 @@
-"""The region's page in Airflow's UI: it reads the ledger and Kafka, and never writes."""
+"""The pages of regions in Airflow's UI.
+
+Doors: none; Airflow loads plugin.py and provider.py.
+
+They never write, and Airflow's api-server never waits for them: see asking.py.
+"""

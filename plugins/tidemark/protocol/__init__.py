@@ -1,1 +1,7 @@
-"""The steps: plan, publish, mirror, close, reset, settle. No library, no I/O."""
+"""The steps: open, plan, contribute, publish, mirror, close, reset, rewind, replay.
+
+Doors: changes, close, errors, mirror, open, output, plan, ports, publish, removal, replay, reset,
+rewind_plan, settle, withhold, withhold_request.
+
+It knows no library and does no I/O: what it needs from outside stands in ports.py.
+"""

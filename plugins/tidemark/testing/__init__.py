@@ -1,6 +1,8 @@
 """For the tests of your own pipelines: what becomes of records, do DAGs load, do rows fit.
 
-No Kafka, no Postgres and no ledger is needed. See docs/testing-pipelines.md.
+Doors: none; tests import what stands in `__all__`. See docs/testing-pipelines.md.
+
+It needs no Kafka, no Postgres and no ledger.
 """
 
 from tidemark.testing._dags import dag_faults

@@ -1,1 +1,6 @@
-"""What is read of regions: where they stand, who works, metrics, lineage. Nothing is decided."""
+"""What is read of regions: where they stand, who works, metrics, lineage.
+
+Doors: health, lineage, metrics, status.
+
+It takes no lock and writes nothing, and no decision uses it.
+"""

@@ -1,0 +1,94 @@
+"""The table of rooms in CONTRIBUTING.md: what each is for, its doors, and what it may not do.
+
+`python -m scripts.rooms --write` makes it of the docstrings of the rooms' packages, from the ground
+up, as the linter's layers are. A door is a module that another room imports.
+"""
+
+import sys
+import tomllib
+from ast import get_docstring, parse
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import grimp
+from scripts.markdown_pieces import table
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "CONTRIBUTING.md"
+PACKAGE = ROOT / "plugins" / "tidemark"
+MARKS = ("<!-- rooms:start -->\n", "<!-- rooms:end -->")
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What the docstring of a room's package says."""
+
+    name: str
+    what: str
+    doors: str
+    may_not: str
+
+    @property
+    def doors_named(self) -> set[str]:
+        """The modules that it names as its doors; none of a room that no other imports."""
+        return set() if self.doors.startswith("none;") else {*self.doors.split(", ")}
+
+
+def rooms() -> list[Room]:
+    """All rooms that are packages, from the ground up."""
+    layers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    names = [
+        name.strip()
+        for layer in reversed(layers["contracts"][0]["layers"])
+        for name in layer.split("|")
+    ]
+    return [_room(name) for name in names if (PACKAGE / name / "__init__.py").exists()]
+
+
+def _room(name: str) -> Room:
+    text = get_docstring(parse((PACKAGE / name / "__init__.py").read_text())) or ""
+    what, doors, may_not = (" ".join(part.split()) for part in text.split("\n\n"))
+    return Room(name, what, doors.removeprefix("Doors: ").removesuffix("."), may_not)
+
+
+def modules_of(room: str) -> set[str]:
+    """The modules of a room, by their names in it."""
+    start = f"tidemark.{room}."
+    return {one.removeprefix(start) for one in _graph().modules if one.startswith(start)}
+
+
+def doors_of(room: str) -> set[str]:
+    """The modules of a room that another room imports."""
+    inside = f"tidemark.{room}"
+    return {
+        name
+        for name in modules_of(room)
+        if any(
+            not f"{one}.".startswith(f"{inside}.")
+            for one in _graph().find_modules_that_directly_import(f"{inside}.{name}")
+        )
+    }
+
+
+@cache
+def _graph() -> grimp.ImportGraph:
+    return grimp.build_graph("tidemark", cache_dir=None)
+
+
+def with_table(text: str) -> str:
+    """The page with the table as it is now."""
+    before, rest = text.split(MARKS[0])
+    found = table(
+        ("room", "what it is for", "doors", "what it may not do"),
+        ((f"`{one.name}`", one.what, one.doors, one.may_not) for one in rooms()),
+    )
+    return f"{before}{MARKS[0]}{found}{rest[rest.index(MARKS[1]) :]}"
+
+
+if __name__ == "__main__":
+    page = with_table(PAGE.read_text())
+    if "--write" in sys.argv:
+        PAGE.write_text(page)
+    else:
+        print(page)

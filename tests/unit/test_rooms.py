@@ -1,0 +1,27 @@
+"""The rooms of the library: what their packages say is what the imports say."""
+
+import pytest
+from scripts import rooms
+from scripts.rooms import Room, doors_of, modules_of
+
+ALL = rooms.rooms()
+ENTRIES = {"errors", "daemon", "testing", "otel", "migrations"}
+"""Named from outside of the code: by a table of errors, by Spark, by users, by Alembic."""
+
+
+def test_the_table_of_rooms_is_what_their_packages_say() -> None:
+    page = rooms.PAGE.read_text()
+    assert page == rooms.with_table(page), "run: make generated"
+
+
+@pytest.mark.parametrize("room", ALL, ids=lambda room: room.name)
+def test_the_doors_of_a_room_are_what_others_import(room: Room) -> None:
+    assert room.doors_named == doors_of(room.name)
+
+
+@pytest.mark.parametrize("room", [one for one in ALL if one.doors_named], ids=lambda one: one.name)
+def test_what_only_its_room_imports_begins_with_an_underscore(room: Room) -> None:
+    """A command is named as it is typed."""
+    inside = {one for one in modules_of(room.name) if one.partition(".")[0] not in ENTRIES}
+    if room.name != "cli":
+        assert {one for one in inside if not one.startswith("_")} == room.doors_named - ENTRIES
