@@ -44,14 +44,14 @@ class Run:
             is_being_decided=lambda *_: self.is_locked(self.now),
             unpublished_batches=lambda *_: (SimpleNamespace(seq=1, unclaimed=(WAITING,)),),
         )
-        pipeline = SimpleNamespace(no_progress_seconds=SECONDS, sending=self.sending)
         group = Distant(self)
         return SimpleNamespace(
             ledger=ledger,
             group=group,
             region="r",
             epoch=1,
-            pipeline=pipeline,
+            no_progress_seconds=SECONDS,
+            sending=self.sending,
             in_flight=1,
             is_fenced=lambda: False,
         )

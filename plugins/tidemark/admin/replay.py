@@ -53,8 +53,8 @@ from tidemark.protocol.replay import (
 from tidemark.protocol.reset import ResetRequest
 from tidemark.protocol.settle import settle
 from tidemark.runs.fit import known_schemas, would_fit
-from tidemark.runs.job import Job, start_job
-from tidemark.runs.member import ExecutorOf
+from tidemark.runs.job import Job
+from tidemark.runs.member import ExecutorOf, job_of
 from tidemark.runs.region import (
     Connections,
     Region,
@@ -244,7 +244,7 @@ def replaying(
     check(region, state, request)
     number = region.ledger.register_member(region.name, state.epoch, uuid4(), "replay")
     with _shown(region, number):
-        job = start_job(pipeline, region.ledger, lambda: executor_of(pipeline, connections, number))
+        job = job_of(pipeline, region.ledger, lambda: executor_of(pipeline, connections, number))
         try:
             epoch = settle(region.ledger, region.group, region.name, request).epoch
             region.ledger.finish_reset(region.name, epoch)

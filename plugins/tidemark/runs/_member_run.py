@@ -10,21 +10,32 @@ from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.kafka.member import Member
 from tidemark.ledger.ledger import Ledger
+from tidemark.model.output import Parts
 from tidemark.runs.errors import MemberFenced
-from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from tidemark.runs.job import JobExecutor
+    from tidemark.runs.job import Job
 
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class Sending:
+    """What a run is bound by that sends to an output topic."""
+
+    parts: Parts
+    max_unsent: int
+    """Batches that are published and not sent, above which none is planned."""
+    max_seconds: int
+    """How long one transaction may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRun:
     """A registered member of a run under its epoch."""
 
-    pipeline: Pipeline
+    region: str
     epoch: int
     number: int
     """The member's number in the ledger: it keys what the member stages."""
@@ -38,15 +49,15 @@ class MemberRun:
     member: Member
     is_expected: bool
     """Whether there is a partition for each member of the run."""
-    executor_of: "Callable[[], JobExecutor]"
-    """Starts the executor."""
-    writer: str | None = None
+    no_progress_seconds: int
+    """How long the run may stand still."""
+    sending: Sending | None
+    start_job: "Callable[[], Job]"
+    """Starts the executor; the targets are there and fit."""
+    transform: str | None
+    """Its name, for errors."""
+    writer: str | None
     """The role of its tasks, where that is not the member's own."""
-
-    @property
-    def region(self) -> str:
-        """The region's name."""
-        return self.pipeline.region
 
     def is_fenced(self) -> bool:
         """Whether the ledger holds another epoch; unknown is no."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tidemark.errors import MirrorFailed, OutputTooLarge, Unreachable
 from tidemark.ledger.sending import unsent
 from tidemark.model.batch import Batch, Contribution
+from tidemark.model.output import Parts
 from tidemark.postgres.session import try_lock_name, unlock_name
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.mirror import mirror
@@ -82,17 +83,17 @@ def may_plan(run: MemberRun, send: Callable[[], None]) -> bool:
 
     What Kafka does not tell keeps nobody from planning: the close counts exactly.
     """
-    output = run.pipeline.sending
-    if output is None or _unsent(run) < output.max_unsent:
+    sending = run.sending
+    if sending is None or _unsent(run, sending.parts) < sending.max_unsent:
         return True
     send()
-    left = _unsent(run)
-    if left >= output.max_unsent:
+    left = _unsent(run, sending.parts)
+    if left >= sending.max_unsent:
         log.warning("no batch is planned: %d are published and not sent yet", left)
-    return left < output.max_unsent
+    return left < sending.max_unsent
 
 
-def _unsent(run: MemberRun) -> int:
+def _unsent(run: MemberRun, parts: Parts) -> int:
     """Batches that are published and not sent, as far as Kafka tells what was sent."""
     try:
         marks = run.group.sent(run.ledger.merged_checkpoint(run.region).offsets)
@@ -101,7 +102,7 @@ def _unsent(run: MemberRun) -> int:
         return 0
     newest = max((one.seq for one in marks), default=0)
     with autocommit(run.ledger.engine) as cursor:
-        return len(unsent(cursor, run.region, run.pipeline.sent_parts, newest)) if marks else 0
+        return len(unsent(cursor, run.region, parts, newest)) if marks else 0
 
 
 RETIRE_WAIT_MS = 100

@@ -16,7 +16,7 @@ from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.offsets import Span, TopicPartition, in_ranges
 from tidemark.postgres.transaction import transaction
 from tidemark.runs._member_run import MemberRun
-from tidemark.runs.job import JobExecutor, start_job
+from tidemark.runs.job import JobExecutor
 from tidemark.staging.tables import complete_reads
 from tidemark.tracing.traced import traced
 
@@ -65,7 +65,7 @@ class Stager:
 
     def __init__(self, run: MemberRun) -> None:
         """Start the executor; the target is there and fits, see `start_job` for what it raises."""
-        job = start_job(run.pipeline, run.ledger, run.executor_of)
+        job = run.start_job()
         self._run = run
         self.executor = job.executor
         self.movers = job.movers
@@ -122,6 +122,6 @@ class Stager:
     def _complete_reads(self, batch: Batch, spans: Sequence[Span]) -> tuple[SpanRead, ...]:
         with traced("stage"), transaction(self._run.ledger.engine, "reads") as cursor:
             reads = complete_reads(cursor, batch.staging, self._run.number, spans)
-        refuse_unread(batch, spans, reads, self._run.pipeline.transform)
+        refuse_unread(batch, spans, reads, self._run.transform)
         failpoints.hit("drain.staged")
         return reads

@@ -98,11 +98,10 @@ class StallDetector:
         self._group = run.group
         self._region = run.region
         self._epoch = run.epoch
-        self._seconds = run.pipeline.no_progress_seconds
-        sending = run.pipeline.sending
+        self._seconds = run.no_progress_seconds
         # While a member sends, the others see nothing move until its transaction ends; if it never
         # does, the next one begins its own then.
-        self._bound = max(self._seconds, 2 * sending.max_seconds if sending else 0)
+        self._bound = max(self._seconds, 2 * run.sending.max_seconds if run.sending else 0)
         self._patience = Patience(clock)
         self._judged = clock()
         self._outage = Outage(self._seconds, clock)
@@ -221,7 +220,7 @@ class KafkaFacts:
         check_topic_ids(batch.region, planned, found)
 
     def _asked(self, ask: Callable[[], T]) -> T:
-        outage = Outage(self._run.pipeline.no_progress_seconds)
+        outage = Outage(self._run.no_progress_seconds)
         return waited_out(ask, outage, self._bear_outage)
 
     def _bear_outage(self) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Engine
 
 from tidemark.postgres.transaction import autocommit
-from tidemark.runs.job import movers_of
 from tidemark.runs.region import Connections, ledger_of
 from tidemark.runs.schemas import in_use, would_take
+from tidemark.runs.targets import movers_of
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.registered import registered
 from tidemark.staging.mover import Mover

@@ -1,7 +1,4 @@
-"""What a member starts once there is something to drain.
-
-One member's part of a run: who it is, and what it works with.
-"""
+"""What a member starts once there is something to drain."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -16,11 +13,7 @@ from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.settling import Settling
 from tidemark.model.batch import Executor
 from tidemark.postgres.transaction import transaction
-from tidemark.settings.pipeline import Pipeline
-from tidemark.settings.target import OnNewColumn, OnRefused
-from tidemark.staging.columns import columns_of
-from tidemark.staging.mover import Mover, Movers
-from tidemark.staging.target import Target
+from tidemark.staging.mover import Movers
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +47,12 @@ class Job:
     movers: Movers
 
 
-def start_job(pipeline: Pipeline, ledger: Ledger, executor_of: Callable[[], JobExecutor]) -> Job:
+def start_job(
+    region: str,
+    ledger: Ledger,
+    executor_of: Callable[[], JobExecutor],
+    movers_of: Callable[[Mapping[str, pa.Schema]], Movers],
+) -> Job:
     """Start the executor and its worker; the target is there and fits, before a batch is planned.
 
     Raises:
@@ -63,9 +61,9 @@ def start_job(pipeline: Pipeline, ledger: Ledger, executor_of: Callable[[], JobE
     """
     executor = executor_of()
     try:
-        movers = movers_of(pipeline, executor.output_schemas())
+        movers = movers_of(executor.output_schemas())
         with transaction(ledger.engine, "target") as cursor:
-            movers = fit_targets(cursor, pipeline.region, movers, "a driver")
+            movers = fit_targets(cursor, region, movers, "a driver")
         executor.warm()
     except BaseException:
         executor.close()
@@ -97,33 +95,3 @@ class NewColumns:
     def fit(self, tx: Settling) -> None:
         """The targets take the rows, or the open is refused; raises as `fit_targets`."""
         fit_targets(tx.cursor, self.region, self.movers, "an open")
-
-
-def movers_of(pipeline: Pipeline, schemas: Mapping[str, pa.Schema]) -> Movers:
-    """The movers of rows with these columns into the pipeline's targets, each in its mode.
-
-    Raises:
-        SchemaMismatch: Postgres can't hold a column.
-    """
-    return Movers(
-        tuple(
-            Mover(
-                Target.parse(settings.table, name),
-                columns_of(schemas[name]),
-                settings.on_refused is OnRefused.dead_letter,
-                settings.upsert,
-                settings.on_new_column is OnNewColumn.add,
-                settings.on_new_column is OnNewColumn.ignore,
-                needed_of(pipeline, name),
-                is_sent=name == pipeline.sent_target,
-            )
-            for name, settings in pipeline.all_targets.items()
-        ),
-        pipeline.dead_letters.kept_bytes,
-    )
-
-
-def needed_of(pipeline: Pipeline, name: str) -> frozenset[str]:
-    """Columns that a target must have for the output topic, if its rows are sent there."""
-    output = pipeline.output
-    return frozenset(output.key if output and name == pipeline.sent_target else ())

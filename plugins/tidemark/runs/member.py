@@ -9,10 +9,11 @@ from uuid import uuid4
 from tidemark.kafka.description import client_id_of, static_name
 from tidemark.kafka.locate import located
 from tidemark.kafka.member import Member
+from tidemark.ledger.ledger import Ledger
 from tidemark.model.state import Run
 from tidemark.protocol.changes import check_member
 from tidemark.runs._drain import Drain, Drained
-from tidemark.runs._member_run import MemberRun
+from tidemark.runs._member_run import MemberRun, Sending
 from tidemark.runs.errors import RunNotOpen
 from tidemark.runs.region import Connections, Region, region_of
 from tidemark.runs.schemas import kept
@@ -21,7 +22,7 @@ from tidemark.settings.pipeline import Pipeline
 from tidemark.tracing.traced import traced_run
 
 if TYPE_CHECKING:
-    from tidemark.runs.job import JobExecutor
+    from tidemark.runs.job import Job, JobExecutor
 
 
 ExecutorOf = Callable[[Pipeline, Connections, int], "JobExecutor"]
@@ -61,18 +62,23 @@ def drain_run(
         topics = sorted({partition.topic for partition in targets})
         member = _member(region, topics, number, slot)
         member_run = MemberRun(
-            made_with,
-            run.epoch,
-            number,
-            topics,
-            run.in_flight,
-            region.ledger,
-            region.broker,
-            region.group,
-            member,
-            pipeline.members <= len(targets),
-            lambda: executor_of(made_with, connections, number),
-            region.writer,
+            region=region.name,
+            epoch=run.epoch,
+            number=number,
+            topics=topics,
+            in_flight=run.in_flight,
+            ledger=region.ledger,
+            broker=region.broker,
+            group=region.group,
+            member=member,
+            is_expected=pipeline.members <= len(targets),
+            no_progress_seconds=pipeline.no_progress_seconds,
+            sending=_sending(made_with),
+            start_job=lambda: job_of(
+                made_with, region.ledger, lambda: executor_of(made_with, connections, number)
+            ),
+            transform=made_with.transform,
+            writer=region.writer,
         )
         drain = Drain(member_run, clock)
         with located(region.kafka), nullcontext() if drain.is_done() else member:
@@ -93,6 +99,26 @@ def _as_opened(region: Region, run: Run) -> Pipeline:
     pipeline = kept(pipeline, state)
     check_member(state, fingerprint(pipeline), pipeline.tables, pipeline.group)
     return pipeline
+
+
+def _sending(pipeline: Pipeline) -> Sending | None:
+    if (output := pipeline.sending) is None:
+        return None
+    return Sending(pipeline.sent_parts, output.max_unsent, output.max_seconds)
+
+
+def job_of(pipeline: Pipeline, ledger: Ledger, executor_of: "Callable[[], JobExecutor]") -> "Job":
+    """The pipeline's job, started.
+
+    Raises:
+        Refused, InvalidSettings: see `start_job`.
+    """
+    from tidemark.runs.job import start_job  # Arrow: a run without a backlog needs none
+    from tidemark.runs.targets import movers_of
+
+    return start_job(
+        pipeline.region, ledger, executor_of, lambda schemas: movers_of(pipeline, schemas)
+    )
 
 
 def _member(region: Region, topics: Sequence[str], number: int, slot: int) -> Member:

@@ -270,7 +270,8 @@ def _tables(region: Region, connections: Connections) -> Tables | None:
     A member then gives the tables what they lack.
     """
     from tidemark.runs.fit import known_schemas
-    from tidemark.runs.job import NewColumns, movers_of  # Arrow: other opens need none
+    from tidemark.runs.job import NewColumns  # Arrow: other opens need none
+    from tidemark.runs.targets import movers_of
 
     pipeline = region.pipeline
     if pipeline.transform or pipeline.decode.has_own:

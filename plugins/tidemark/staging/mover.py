@@ -18,7 +18,6 @@ from tidemark.errors import SchemaMismatch
 from tidemark.model.batch import Batch, Contribution, Moved
 from tidemark.model.upsert import Upsert
 from tidemark.postgres.session import lock_name
-from tidemark.settings.target import OnNewColumn, TargetSettings
 from tidemark.staging import tables
 from tidemark.staging._references import parents_first, refuse_unfit
 from tidemark.staging._upsert import Upserting
@@ -92,15 +91,6 @@ def left_out(
 def but(columns: Sequence[Column], names: Collection[str]) -> tuple[Column, ...]:
     """The columns without those of these names."""
     return tuple(column for column in columns if column.name not in names)
-
-
-def published(
-    cursor: Cursor, target: Target, columns: Sequence[Column], settings: TargetSettings
-) -> Sequence[Column]:
-    """Those of the rows' columns that a run with these settings publishes."""
-    if settings.on_new_column is not OnNewColumn.ignore:
-        return columns
-    return but(columns, left_out(cursor, target, columns, settings.upsert))
 
 
 @dataclass(frozen=True, slots=True)

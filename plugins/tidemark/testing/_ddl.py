@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tidemark.errors import InvalidSettings, SchemaMismatch, packages_of
 from tidemark.model.upsert import Upsert
-from tidemark.runs.job import movers_of, needed_of
+from tidemark.runs.targets import movers_of, needed_of
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.target import OnNewColumn
 from tidemark.spark.cluster import find_project

@@ -24,10 +24,11 @@ from tidemark.model.offsets import TopicPartition
 from tidemark.postgres.transaction import transaction
 from tidemark.runs.job import JobExecutor
 from tidemark.runs.region import Region
+from tidemark.settings.target import OnNewColumn, TargetSettings
 from tidemark.staging import tables
 from tidemark.staging.column import Column
 from tidemark.staging.columns import columns_of
-from tidemark.staging.mover import published
+from tidemark.staging.mover import but, left_out
 from tidemark.staging.tables import complete_reads
 from tidemark.staging.target import Target
 from tidemark.verify._multiset import Multisets
@@ -183,7 +184,7 @@ class Comparison:
         with transaction(self.region.ledger.engine, "verify") as cursor:
             for target in self.targets:
                 settings = self.region.pipeline.all_targets[target.name]
-                own = published(cursor, target, columns[target.name], settings)
+                own = _published(cursor, target, columns[target.name], settings)
                 rows = rows_of(cursor, again, target, own, winners)
                 wrong, first = rows.differences(cursor, seq, is_whole=True)
                 proof = with_found(proof, *first, wrong=wrong)
@@ -240,7 +241,7 @@ class Comparison:
     ) -> Iterator[Multisets]:
         """What became of the rows that were read again, as the target's mode says."""
         settings, name = self.region.pipeline.all_targets[target.name], self.region.name
-        upsert, columns = settings.upsert, published(cursor, target, columns, settings)
+        upsert, columns = settings.upsert, _published(cursor, target, columns, settings)
         if upsert:
             yield from upserts_of(cursor, name, again, target, columns, upsert, winners)
         else:
@@ -277,3 +278,12 @@ def with_found(proof: BatchProof, *found: Difference, wrong: int | None = None) 
         differences=(*proof.differences, *found),
         wrong=proof.wrong + (len(found) if wrong is None else wrong),
     )
+
+
+def _published(
+    cursor: Cursor, target: Target, columns: Sequence[Column], settings: TargetSettings
+) -> Sequence[Column]:
+    """Those of the rows' columns that a run with these settings publishes."""
+    if settings.on_new_column is not OnNewColumn.ignore:
+        return columns
+    return but(columns, left_out(cursor, target, columns, settings.upsert))

@@ -32,7 +32,7 @@ from tidemark.errors import Fenced, StagingLost, Superseded
 from tidemark.ledger.ledger import Ledger
 from tidemark.protocol.errors import BatchDied
 from tidemark.protocol.replay import publish_replay
-from tidemark.runs.job import start_job
+from tidemark.runs.member import job_of
 
 REPLAY = ("--dead-letters",)
 APPLY = ("--dead-letters", "--apply", "--why", "wider")
@@ -436,9 +436,9 @@ def test_a_run_that_opens_while_the_job_starts_supersedes_a_replay(
 
     def overtaken(*values: Any) -> Any:
         tidemark("run", "dags/pipeline.yaml", "--take-over")
-        return start_job(*values)
+        return job_of(*values)
 
-    monkeypatch.setattr(replay, "start_job", overtaken)
+    monkeypatch.setattr(replay, "job_of", overtaken)
     epoch = "SELECT epoch FROM tidemark.regions"
     tidemark("replay", region.region, *APPLY, exits=Superseded.exit_code)
     assert region.sql(epoch) == [(3,)]  # of the run

@@ -28,8 +28,8 @@ from tidemark.runs import _drain as drain_module
 from tidemark.runs import _watch as watch_module
 from tidemark.runs._stall import FOREIGN_SECONDS
 from tidemark.runs.errors import MemberFenced, RunStalled
-from tidemark.runs.job import movers_of
 from tidemark.runs.retire import retire
+from tidemark.runs.targets import movers_of
 from tidemark.staging.tables import complete_reads
 
 SECONDS = 120

@@ -29,7 +29,7 @@ from tidemark.model.dead_letters import Limits
 from tidemark.model.errors import DeadLettersOverLimit
 from tidemark.postgres.cases import PostgresRightMissing, StagedRowsGone
 from tidemark.protocol.publish import Result
-from tidemark.runs.job import start_job
+from tidemark.runs.member import job_of
 from tidemark.staging import refused, tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.errors import (
@@ -544,6 +544,6 @@ def test_without_coordinates_the_setting_is_refused_at_the_start(
 
     world.settings = {"target": {"on_refused": "dead_letter"}}
     with pytest.raises(RowsLackCoordinates) as caught:
-        start_job(world.pipeline, world.ledger(), Executor)  # type: ignore[arg-type]
+        job_of(world.pipeline, world.ledger(), Executor)  # type: ignore[arg-type]
     assert [*map(str, caught.value.missing)] == ["kafka_offset"]
     assert missing_coordinates(columns_of(SCHEMA)) == []
