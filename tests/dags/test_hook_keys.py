@@ -7,7 +7,7 @@ import pytest
 
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.errors import KafkaKeysRefused, OAuthMethodMissing
-from tidemark.postgres.cases import PostgresKeysRefused
+from tidemark.postgres.errors import PostgresKeysRefused
 from tidemark.postgres.parameters import TAKEN, WITHOUT_MEANING, postgres_parameters
 from tidemark.settings.connections import Connection
 

@@ -172,7 +172,7 @@ def test_a_statement_that_waits_is_given_up(
     from tidemark.page import ledgers
     from tidemark.page.region import region_view
     from tidemark.page.seen import SeenRegion
-    from tidemark.postgres.cases import GAVE_UP
+    from tidemark.postgres.errors import GAVE_UP
     from tidemark.runs.errors import ConnectionUnreachable
     from tidemark.settings.described import Described, Role
     from tidemark.settings.pipeline import Pipeline

@@ -24,7 +24,7 @@ from tidemark.model import plan as model_plan
 from tidemark.model.batch import Batch, Tally
 from tidemark.model.offsets import Offsets, Span
 from tidemark.postgres import transaction
-from tidemark.postgres.cases import CommitRolledBack
+from tidemark.postgres.errors import CommitRolledBack
 from tidemark.postgres.session import query
 from tidemark.protocol import close
 from tidemark.protocol import plan as protocol_plan

@@ -15,7 +15,7 @@ from tests.faults.seeded import Seed
 
 from tidemark.errors import Fenced, IncompleteRead
 from tidemark.local._postgres import Postgres
-from tidemark.postgres.cases import CommitRolledBack, PartitionStandsElsewhere
+from tidemark.postgres.errors import CommitRolledBack, PartitionStandsElsewhere
 
 Found = Callable[[Seed, str], None]
 Planted = Callable[[Seed], Seed]

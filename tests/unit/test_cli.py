@@ -22,7 +22,7 @@ from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY, Attempt
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.plain import plain
-from tidemark.postgres.cases import PostgresUnreachable
+from tidemark.postgres.errors import PostgresUnreachable
 from tidemark.settings.errors import ConnectionUnreadable
 from tidemark.settings.pipeline import Pipeline
 

@@ -15,7 +15,7 @@ from tidemark.kafka.errors import (
     KafkaKeysRefused,
     KerberosLoginRefused,
 )
-from tidemark.postgres.cases import PostgresConnectionIncomplete, PostgresKeysRefused
+from tidemark.postgres.errors import PostgresConnectionIncomplete, PostgresKeysRefused
 from tidemark.postgres.parameters import TAKEN, postgres_parameters
 from tidemark.settings.connections import Connection
 from tidemark.settings.errors import ConnectionNotKnown, ConnectionUnreadable

@@ -14,7 +14,7 @@ from tidemark.admin.errors import (
     ImportTooLate,
     ImportUnfit,
 )
-from tidemark.ledger.owners import refuse_shared
+from tidemark.ledger.regions import refuse_shared
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.protocol.mirror import differences

@@ -13,7 +13,7 @@ from tidemark.cli.project import connections_of, prepare_spark
 from tidemark.decode.registry import registry_of
 from tidemark.errors import TidemarkError
 from tidemark.ledger.ledger import Ledger
-from tidemark.ledger.owners import refuse_shared
+from tidemark.ledger.regions import refuse_shared
 from tidemark.model.facts import backlog
 from tidemark.model.offsets import TopicPartition, in_ranges
 from tidemark.model.plain import amount

@@ -11,7 +11,7 @@ from typing import Any
 from psycopg2.extensions import cursor as Cursor
 from psycopg2.extras import Json
 
-from tidemark.ledger import _regions, rewinds
+from tidemark.ledger import regions, rewinds
 from tidemark.ledger.actions import Order, write_action
 from tidemark.ledger.errors import (
     BatchNotReplayable,
@@ -133,12 +133,12 @@ class Planning(Decision):
 
     def next_offsets(self) -> Offsets:
         """The merged checkpoint, under the lock."""
-        found = _regions.partitions(self.cursor, self.region)
+        found = regions.partitions(self.cursor, self.region)
         return {where: partition.next_offset for where, partition in found.items()}
 
     def target_offsets(self) -> Offsets:
         """Where the run stops."""
-        return _regions.target_offsets(self.cursor, self.region, self.epoch)
+        return regions.target_offsets(self.cursor, self.region, self.epoch)
 
     def bound_reached(self) -> str | None:
         """The run's bound that is reached, or None; a time bound counts after the first batch."""

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from tidemark.errors import Fenced, Refused, StagingLost, Superseded, TargetRefused
-from tidemark.ledger.owner import Owner
+from tidemark.model.state import Owner
 
 
 class LedgerIsNewer(Refused):

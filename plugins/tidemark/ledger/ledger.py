@@ -7,11 +7,11 @@ from uuid import UUID
 
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.ledger import _regions
+from tidemark.ledger import regions
 from tidemark.ledger.deciding import Deciding
 from tidemark.ledger.errors import EpochHasPassed, RegionKeepsGroup, RegionNeverOpened
-from tidemark.ledger.owners import others_of, refuse_shared
 from tidemark.ledger.reader import Reader
+from tidemark.ledger.regions import others_of, refuse_shared
 from tidemark.ledger.settling import Settling
 from tidemark.model.batch import Batch, Contribution
 from tidemark.model.state import RegionState
@@ -178,4 +178,4 @@ def lock_region(cursor: Cursor, region: str) -> RegionState:
     found = cursor.fetchone()
     if found is None:
         raise RegionNeverOpened(region=region)
-    return _regions.state(region, found)
+    return regions.state(region, found)

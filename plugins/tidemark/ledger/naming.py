@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
-from tidemark.ledger import _regions, letters, rewinds
+from tidemark.ledger import letters, regions, rewinds
 from tidemark.ledger.actions import Order, write_action
 from tidemark.ledger.errors import (
     LettersAreRewound,
@@ -23,7 +23,7 @@ from tidemark.ledger.errors import (
     TableMovesWithItsRows,
 )
 from tidemark.ledger.ledger import lock_region
-from tidemark.ledger.owners import others_of, refuse_shared
+from tidemark.ledger.regions import others_of, refuse_shared
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.state import Mirrored, RegionState
 from tidemark.postgres.session import query
@@ -164,7 +164,7 @@ def _refuse_other_tables(cursor: Cursor, found: RegionState, to: Place) -> None:
             region=found.region, targets=tuple(found.targets), asked=tuple(to.tables)
         )
     for name, table in to.tables.items():
-        known, oid = found.targets[name], _regions.target_oid(cursor, table)
+        known, oid = found.targets[name], regions.target_oid(cursor, table)
         if known.oid is not None and oid != known.oid:
             raise TableMovesWithItsRows(
                 region=found.region, table=known.table, oid=known.oid, asked=table, asked_oid=oid

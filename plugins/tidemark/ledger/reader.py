@@ -9,15 +9,14 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from tidemark.ledger import _regions, owners, rewinds
+from tidemark.ledger import regions, rewinds
 from tidemark.ledger.deciding import Planning
 from tidemark.ledger.errors import RunIsPruned
-from tidemark.ledger.owner import Owner
 from tidemark.ledger.rewinds import ReadAgain
 from tidemark.ledger.sending import checkpoint_at
 from tidemark.model.batch import Batch, Checkpoint
 from tidemark.model.offsets import Offsets, TopicPartition
-from tidemark.model.state import FinishedReset, Partition, RegionState, Run
+from tidemark.model.state import FinishedReset, Owner, Partition, RegionState, Run
 from tidemark.postgres.session import query
 from tidemark.postgres.transaction import autocommit
 from tidemark.protocol.rewind_plan import RewindPlan
@@ -71,17 +70,17 @@ class Reader(Lookup):
     def others_of(self, region: str, group_id: str, tables: Collection[str]) -> tuple[Owner, ...]:
         """Other regions that have this group or one of these tables."""
         with autocommit(self.engine) as cursor:
-            return owners.others_of(cursor, region, group_id, tables)
+            return regions.others_of(cursor, region, group_id, tables)
 
     def target_oid(self, target: str) -> int | None:
         """The OID of the table that has this name now; None if there is none."""
         with autocommit(self.engine) as cursor:
-            return _regions.target_oid(cursor, target)
+            return regions.target_oid(cursor, target)
 
     def key_forms(self, target: str, columns: Collection[str]) -> Mapping[str, str]:
         """The form of the texts of each of these columns that the table of this name has now."""
         with autocommit(self.engine) as cursor:
-            return _regions.key_forms(cursor, target, columns)
+            return regions.key_forms(cursor, target, columns)
 
     def rewind_plan(self, region: str, to_seq: int) -> RewindPlan:
         """What a rewind to a checkpoint would remove and restore."""
@@ -125,7 +124,7 @@ class Reader(Lookup):
     def region_state(self, region: str) -> RegionState | None:
         """The region as it is now; None before its first open."""
         rows = self._rows("region_state", region=region)
-        return _regions.state(region, rows[0]) if rows else None
+        return regions.state(region, rows[0]) if rows else None
 
     def known_region(self, region: str) -> RegionState | None:
         """The same; None also in a database that has no ledger."""
@@ -152,7 +151,7 @@ class Reader(Lookup):
     def partitions(self, region: str) -> dict[TopicPartition, Partition]:
         """Every partition of the region as the ledger knows it."""
         with autocommit(self.engine) as cursor:
-            return _regions.partitions(cursor, region)
+            return regions.partitions(cursor, region)
 
     def run_of(self, region: str, run_id: str) -> Run | None:
         """The newest run with this run id; None if there is none."""
@@ -176,7 +175,7 @@ class Reader(Lookup):
     def target_offsets(self, region: str, epoch: int) -> Offsets:
         """Where the run of this epoch stops."""
         with autocommit(self.engine) as cursor:
-            return _regions.target_offsets(cursor, region, epoch)
+            return regions.target_offsets(cursor, region, epoch)
 
     def unpublished_batches(
         self, region: str, owned: Collection[TopicPartition] | None = None

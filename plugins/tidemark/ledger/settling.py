@@ -8,7 +8,7 @@ from typing import Any
 from psycopg2.extensions import cursor as Cursor
 from psycopg2.extras import Json
 
-from tidemark.ledger import _regions, rewinds
+from tidemark.ledger import regions, rewinds
 from tidemark.ledger.actions import Order, write_action
 from tidemark.model.facts import Facts, LogEnd
 from tidemark.model.offsets import Offsets, TopicPartition
@@ -50,7 +50,7 @@ class Settling:
 
     def partitions(self) -> dict[TopicPartition, Partition]:
         """Every partition of the region as the ledger knows it."""
-        return _regions.partitions(self.cursor, self.region)
+        return regions.partitions(self.cursor, self.region)
 
     def write_initial_offsets(self, initial: Offsets, topic_ids: Mapping[str, str]) -> None:
         """Write the initial offsets of new partitions; known partitions keep theirs."""
@@ -73,11 +73,11 @@ class Settling:
 
     def target_oid(self, target: str) -> int | None:
         """The OID of the table that has this name now; None if there is none."""
-        return _regions.target_oid(self.cursor, target)
+        return regions.target_oid(self.cursor, target)
 
     def key_forms(self, target: str, columns: Collection[str]) -> Mapping[str, str]:
         """The form of the texts of each of these columns that the table of this name has now."""
-        return _regions.key_forms(self.cursor, target, columns)
+        return regions.key_forms(self.cursor, target, columns)
 
     def write_made_with(
         self, fingerprint: Mapping[str, Any], cluster_id: str, targets: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""What the ledger says of a region, its partitions, its runs and its resets."""
+"""What the ledger says of a region, its partitions, its runs and its resets, and who owns what."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -135,3 +135,17 @@ class FinishedReset:
             f"epoch {self.epoch}, batch {self.from_seq} -> {self.to_seq}, {self.rows} rows"
             f" removed, {self.at:%Y-%m-%d %H:%M:%S %Z}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Another region, with what it has of a region's own."""
+
+    region: str
+    group_id: str | None
+    tables: tuple[str, ...]
+
+    def __str__(self) -> str:
+        group = [f"consumer group {self.group_id!r}"] if self.group_id else []
+        targets = [f"target {table}" for table in self.tables]
+        return f"region {self.region} has {' and '.join([*group, *targets])}"

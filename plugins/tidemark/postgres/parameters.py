@@ -1,6 +1,6 @@
 """The arguments of a Postgres client, from its connection."""
 
-from tidemark.postgres.cases import PostgresConnectionIncomplete, PostgresKeysRefused
+from tidemark.postgres.errors import PostgresConnectionIncomplete, PostgresKeysRefused
 from tidemark.settings.connections import Connection
 
 TAKEN = (

@@ -13,8 +13,13 @@ from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine, create_engine, event
 
 from tidemark import failpoints
-from tidemark.postgres.cases import CommitRolledBack, CommitUnanswered
-from tidemark.postgres.errors import NO_ANSWER, refusal, unreachable
+from tidemark.postgres.errors import (
+    NO_ANSWER,
+    CommitRolledBack,
+    CommitUnanswered,
+    refusal,
+    unreachable,
+)
 from tidemark.postgres.session import configure, open_session
 
 TIMEOUTS_MS = {

@@ -16,7 +16,7 @@ from tidemark.kafka.facts import rewritten
 from tidemark.kafka.locate import confirm_corrupt
 from tidemark.ledger.looks import Looks
 from tidemark.ledger.migrate import is_current, migrate
-from tidemark.ledger.owners import refuse_shared
+from tidemark.ledger.regions import refuse_shared
 from tidemark.model.corruption import accepted_ranges, still_due
 from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, Facts, backlog
 from tidemark.model.offsets import LogPosition, Offsets, TopicPartition

@@ -14,10 +14,9 @@ from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
 from tidemark.ledger.errors import RegionNeverOpened
 from tidemark.ledger.ledger import Ledger
-from tidemark.ledger.owner import Owner
 from tidemark.model.facts import Facts, takes_in
 from tidemark.model.offsets import Offsets, TopicPartition, without
-from tidemark.model.state import NEVER_MIRRORED, Mirrored, Partition, RegionState
+from tidemark.model.state import NEVER_MIRRORED, Mirrored, Owner, Partition, RegionState
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.transaction import connect
 from tidemark.protocol.mirror import differences

@@ -7,8 +7,7 @@ from typing import Any
 import psycopg2.errors
 from psycopg2.extensions import connection as Connection
 
-from tidemark.postgres.cases import StagingDiscarded
-from tidemark.postgres.errors import NO_ANSWER, unreachable
+from tidemark.postgres.errors import NO_ANSWER, StagingDiscarded, unreachable
 from tidemark.postgres.session import configure, open_session
 
 TASK_TIMEOUTS = {

@@ -28,7 +28,7 @@ from psycopg2.extensions import connection as Connection
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import DeadLetter, Staging
-from tidemark.postgres.cases import StagingDiscarded
+from tidemark.postgres.errors import StagingDiscarded
 from tidemark.staging._row_errors import CopyFellShort, DateHasNoJson, ValueUnstorable
 from tidemark.staging.column import KEYS, Column
 from tidemark.staging.columns import columns_of

@@ -16,7 +16,7 @@ from tidemark.model.batch import ONLY, Batch, Contribution, SpanRead
 from tidemark.model.offsets import Span
 from tidemark.model.plan import Bounds
 from tidemark.model.state import NEVER_MIRRORED
-from tidemark.postgres.cases import PostgresUnreachable
+from tidemark.postgres.errors import PostgresUnreachable
 from tidemark.postgres.session import query
 from tidemark.postgres.transaction import TIMEOUTS_MS, connect, transaction
 from tidemark.protocol.publish import Result

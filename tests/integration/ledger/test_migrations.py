@@ -14,7 +14,7 @@ from tests.support.region import ask, rows_of
 import tidemark
 from tidemark.ledger.errors import LedgerIsNewer
 from tidemark.ledger.migrate import is_current, migrate, migration_sql, newest, present
-from tidemark.postgres.cases import LedgerTablesDiffer
+from tidemark.postgres.errors import LedgerTablesDiffer
 from tidemark.postgres.session import query
 from tidemark.postgres.transaction import connect
 

@@ -26,7 +26,7 @@ from tidemark.model.errors import (
     OtherCluster,
     TopicNotThatOfTheLedger,
 )
-from tidemark.postgres.cases import PostgresRightMissing
+from tidemark.postgres.errors import PostgresRightMissing
 from tidemark.runs import open
 from tidemark.settings.connections import Connection
 from tidemark.staging.errors import RowRefused, TargetDoesNotFit, TargetMayNotBeWritten

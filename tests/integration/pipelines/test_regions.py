@@ -14,8 +14,8 @@ from tidemark.errors import TargetRefused, Unreachable
 from tidemark.kafka.group import Group, MirrorWriter
 from tidemark.ledger.actions import Order
 from tidemark.ledger.errors import RegionHasOwners, RegionKeepsGroup, RegionNotReadBack
-from tidemark.ledger.owner import Owner
 from tidemark.model.batch import ONLY
+from tidemark.model.state import Owner
 from tidemark.protocol.errors import TargetsChanged
 
 ONE_TABLE = "public.records"

@@ -26,7 +26,7 @@ from tidemark.model.batch import Batch
 from tidemark.model.errors import SpansNotReadToTheEnd
 from tidemark.model.offsets import Span
 from tidemark.model.plan import Bounds
-from tidemark.postgres.cases import StagedRowsGone
+from tidemark.postgres.errors import StagedRowsGone
 from tidemark.protocol import close as close_module
 from tidemark.protocol.errors import (
     MirrorReadBackDiffers,

@@ -10,7 +10,7 @@ from tests.support.world import World
 
 from tidemark.errors import Unreachable
 from tidemark.model.plan import Bounds
-from tidemark.postgres.cases import (
+from tidemark.postgres.errors import (
     GAVE_UP,
     LedgerConstraintViolated,
     PostgresUnreachable,

@@ -11,7 +11,7 @@ from tests.support.world import World
 
 from tidemark.ledger.ledger import Ledger
 from tidemark.local.stack import LocalStack
-from tidemark.postgres.cases import PostgresUnreachable
+from tidemark.postgres.errors import PostgresUnreachable
 from tidemark.postgres.transaction import connect
 from tidemark.spark._postgres import connected, postgres_errors
 

@@ -17,7 +17,7 @@ from tidemark.ledger.looks import Looks
 from tidemark.model.batch import Attempt, Batch, Contribution
 from tidemark.model.offsets import LogPosition
 from tidemark.model.plan import Bounds
-from tidemark.postgres.cases import CommitRolledBack, PartitionStandsElsewhere, StagedRowsGone
+from tidemark.postgres.errors import CommitRolledBack, PartitionStandsElsewhere, StagedRowsGone
 from tidemark.postgres.transaction import transaction
 from tidemark.protocol.errors import BatchDied, BatchNotNextHead, ClaimedRowsLost, OwnRowsLost
 from tidemark.protocol.publish import Result

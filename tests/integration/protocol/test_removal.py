@@ -6,7 +6,7 @@ from tests.support.desk import Desk
 from tidemark.ledger.errors import TableIsAnother
 from tidemark.model.batch import ONLY
 from tidemark.model.plan import Bounds
-from tidemark.postgres.cases import RemovalUnequal
+from tidemark.postgres.errors import RemovalUnequal
 from tidemark.postgres.transaction import transaction
 from tidemark.protocol.errors import ChangedSinceCheckpoint, RemovalDiffers, TableDiffers
 from tidemark.protocol.removal import Removal

@@ -35,7 +35,7 @@ from tidemark.kafka.errors import CorruptRange
 from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
-from tidemark.postgres.cases import StagingDiscarded
+from tidemark.postgres.errors import StagingDiscarded
 from tidemark.runs.region import Connections
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline

@@ -22,7 +22,7 @@ from tidemark.kafka.errors import BatchUnreadable, OffsetNotHeld, PartitionGone,
 from tidemark.kafka.spans import read_spans
 from tidemark.model.batch import ONLY, DeadLetter
 from tidemark.model.offsets import LogPosition, Span
-from tidemark.postgres.cases import PostgresUnreachable, StagingDiscarded
+from tidemark.postgres.errors import PostgresUnreachable, StagingDiscarded
 from tidemark.spark import reader, records
 from tidemark.spark.reader import read
 

@@ -20,7 +20,7 @@ from tests.support.only import copy_only
 
 from tidemark.errors import SchemaMismatch
 from tidemark.model.batch import DeadLetter
-from tidemark.postgres.cases import StagingDiscarded
+from tidemark.postgres.errors import StagingDiscarded
 from tidemark.staging import tables
 from tidemark.staging._row_errors import DateHasNoJson, ValueUnstorable
 from tidemark.staging.columns import columns_of

@@ -27,7 +27,7 @@ from tidemark.failpoints import FailpointHit
 from tidemark.model.batch import ONLY, Batch
 from tidemark.model.dead_letters import Limits
 from tidemark.model.errors import DeadLettersOverLimit
-from tidemark.postgres.cases import PostgresRightMissing, StagedRowsGone
+from tidemark.postgres.errors import PostgresRightMissing, StagedRowsGone
 from tidemark.protocol.publish import Result
 from tidemark.runs.member import job_of
 from tidemark.staging import refused, tables

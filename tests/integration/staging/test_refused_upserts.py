@@ -13,7 +13,7 @@ from tests.support.shop import SCHEMA, Shop
 from tidemark.failpoints import FailpointHit
 from tidemark.model.dead_letters import Limits
 from tidemark.model.errors import DeadLettersOverLimit
-from tidemark.postgres.cases import StagedRowsGone
+from tidemark.postgres.errors import StagedRowsGone
 from tidemark.staging import refused
 from tidemark.staging.errors import RefusedRowsNotAllFound, RowRefused, RowUnplaced
 from tidemark.staging.refused import Places

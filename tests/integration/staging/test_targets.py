@@ -10,7 +10,7 @@ from tests.support.counter import LINES, ORDERS, Counter, Parts, parts_of, rows_
 from tidemark.ledger.errors import RegionHasOwners, TableIsAnother
 from tidemark.model.batch import Moved
 from tidemark.model.upsert import Upsert
-from tidemark.postgres.cases import StagedRowsGone
+from tidemark.postgres.errors import StagedRowsGone
 from tidemark.postgres.transaction import transaction
 from tidemark.protocol.errors import (
     ChangedSinceCheckpoint,

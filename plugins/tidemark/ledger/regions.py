@@ -1,4 +1,7 @@
-"""Reads of a region through a cursor, with the region lock or without it."""
+"""Reads of a region through a cursor, with the region lock or without it.
+
+A consumer group and a table each belong to one region.
+"""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -6,8 +9,9 @@ from typing import Any
 
 from psycopg2.extensions import cursor as Cursor
 
+from tidemark.ledger.errors import RegionHasOwners
 from tidemark.model.offsets import Offsets, TopicPartition
-from tidemark.model.state import KnownTarget, Partition, RegionState
+from tidemark.model.state import KnownTarget, Owner, Partition, RegionState
 from tidemark.model.table_name import parse_table
 from tidemark.model.upsert import text_form
 from tidemark.postgres.session import query
@@ -48,3 +52,25 @@ def key_forms(cursor: Cursor, target: str, columns: Collection[str]) -> dict[str
     schema, table = parse_table(target)
     cursor.execute(query("find_columns"), {"schema": schema, "table": table})
     return {name: text_form(kind) for name, kind, *_ in cursor.fetchall() if name in columns}
+
+
+def others_of(
+    cursor: Cursor, region: str, group_id: str, tables: Collection[str]
+) -> tuple[Owner, ...]:
+    """Other regions that have this group or one of these tables."""
+    values = {"region": region, "group_id": group_id, "tables": list(tables)}
+    cursor.execute(query("others_of"), values)
+    return tuple(
+        Owner(name, group_id if has_group else None, tuple(shared))
+        for name, has_group, shared in cursor.fetchall()
+    )
+
+
+def refuse_shared(region: str, others: Collection[Owner]) -> None:
+    """Refuse a region whose group or table is another's.
+
+    Raises:
+        Refused: names each owner.
+    """
+    if others:
+        raise RegionHasOwners(region=region, owners=tuple(others))
