@@ -84,7 +84,7 @@ def _types() -> str:
 The names are those of Spark SQL, in any case. Every field may be null: a missing field is null,
 an undeclared one is ignored (but for a number beyond the range of 64 bits, such as `1e400`, which
 is `OUT_OF_RANGE`). A value that does not fit makes its record a
-[dead letter](operating.md#dead-letters), never a guess: text is not read as a number, a number
+[dead letter](dead-letters.md#dead-letters), never a guess: text is not read as a number, a number
 not as text, `1.0` not as a whole number.
 
 {types}
@@ -113,7 +113,7 @@ First the declared fields in their order (format `raw`: one column `value` of by
 A transform that keeps `kafka_topic`, `kafka_partition` and `kafka_offset` stores with every row
 where it came from. It may not make a column `batch_seq`: Tidemark adds that one.
 
-An [Arrow transform](how-it-works.md#an-arrow-transform) is given the declared fields as `bool`,
+An [Arrow transform](transforms.md#an-arrow-transform) is given the declared fields as `bool`,
 `int16` to `int64`, `float`, `double`, `decimal128`, `string`, `binary`, `date32`,
 `timestamp[us, tz=UTC]`, `list` and `struct`. It may return these, `int8`, `map`, other zones, and
 the large and view types of texts and bytes.
@@ -151,7 +151,7 @@ def _kafka() -> str:
 
 Connection type `kafka`; its `extra` is a librdkafka configuration with at least
 `bootstrap.servers`, and SASL and TLS keys as librdkafka names them. Which rights the login needs
-stands in [operating.md](operating.md#kafka-acls).
+stands in [administration.md](administration.md#kafka-acls).
 
 Tidemark sets these keys itself; what the connection says about them is not used. A dash means
 that the key is left to librdkafka or to the client that needs it.
@@ -187,7 +187,7 @@ def _postgres() -> str:
         is one block of rows, so no time-out of the role ends a long COPY, and an executor that has
         stopped holds no table for ever. Those of ledger transactions stand under
         [Time-outs](#time-outs). The rights that the login needs stand in
-        [operating.md](operating.md#postgres-grants)."""
+        [administration.md](administration.md#postgres-grants)."""
     )
     return f"## The Postgres connection\n\n{paragraph}\n"
 

@@ -1,4 +1,4 @@
-"""What is written of the errors: their table in docs/operating.md, and the text of each case.
+"""What is written of the errors: their table in docs/errors.md, and the text of each case.
 
 `python -m scripts.error_docs --write` writes both; without it the texts go to stdout.
 """
@@ -23,7 +23,7 @@ from tidemark.errors import TidemarkError, by_code, cases
 from tidemark.protocol.removal import Removal
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "operating.md"
+PAGE = ROOT / "docs" / "errors.md"
 TEXTS = ROOT / "tests" / "unit" / "error_texts.txt"
 MARKS = ("<!-- errors:start -->\n", "<!-- errors:end -->")
 PLAIN = {
@@ -38,15 +38,15 @@ PLAIN = {
 NUMBERS = {"start": 10, "end": 20, "start_offset": 10, "end_offset": 20}
 
 
-def errors_table(page: str = "") -> str:
-    """Every code with its exit code, what it means and what to do; `page` holds its links."""
+def errors_table() -> str:
+    """Every code with its exit code, what it means and what to do."""
     head = ("code", "exit", "retry", "what it means", "what to do")
-    return table(head, (_row(kind, page) for kind in by_code().values()))
+    return table(head, (_row(kind) for kind in by_code().values()))
 
 
-def _row(kind: type[TidemarkError], page: str) -> tuple[str, ...]:
+def _row(kind: type[TidemarkError]) -> tuple[str, ...]:
     retry = "yes" if kind.retry_may_help else "no"
-    more = f" [More]({page}#{kind.see})" if kind.see else ""
+    more = f" [More]({kind.see})" if kind.see else ""
     meaning = cleandoc(kind.__doc__ or "")
     return f"`{kind.code}`", str(kind.exit_code), retry, meaning, kind.hint + more
 

@@ -1,4 +1,4 @@
-"""The table of guards in docs/how-it-works.md: in which tier its tests and seeded bugs stand.
+"""The table of guards in docs/guards.md: in which tier its tests and seeded bugs stand.
 
 `python -m scripts.guards --write` writes the tiers as the tests' marks say. Nothing is imported:
 the tests' source is read.
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "how-it-works.md"
+PAGE = ROOT / "docs" / "guards.md"
 SEEDED = ROOT / "tests" / "faults" / "test_seeded_bugs.py"
 ROW = re.compile(r"^\| G\d+ \|")
 TEST, REST = "`test`", "`test-rest`"

@@ -80,7 +80,7 @@ def _errors() -> str:
     return (
         "# Errors\n\nEvery error has a code, an exit code and a remedy. [When a run is red]"
         "(operating.md#when-a-run-is-red) says where to look first.\n\n"
-        f"{errors_table('operating.md')}"
+        f"{errors_table()}"
     )
 
 
@@ -92,7 +92,7 @@ def _metrics() -> str:
     text = filled(
         """`tidemark metrics` prints them, `tidemark metrics --serve` answers scrapes. Those of an
         output topic are there only where a pipeline has one: [observing](observing.md) has all of
-        them, and [operating](operating.md#alerts) the alerts."""
+        them, and [operating](observing.md#alerts) the alerts."""
     )
     return f"# Metrics\n\n{text}\n\n{table(('metric', 'labels', 'kind', 'meaning'), rows)}"
 

@@ -1,7 +1,7 @@
 """Errors as data: a code says what a retry can do, a case says what happened, in typed fields.
 
 The classes of this file are the codes. Each has its facts in its class line: the table in
-docs/operating.md, the page's remedies and the exit codes of `--help` are made from them. What a
+docs/errors.md, the page's remedies and the exit codes of `--help` are made from them. What a
 room can meet are its cases: subclasses in the room's errors.py, whose fields are annotations and
 whose text is `__str__`, fact first, then the remedy.
 
@@ -37,7 +37,7 @@ class TidemarkError(Exception):
     hint: ClassVar[str] = ""
     """What a person does about it, whatever the case: a sentence or two."""
     see: ClassVar[str] = ""
-    """The heading of docs/operating.md that tells more, as an anchor."""
+    """The heading in docs/ that tells more, as a link."""
     _fields: ClassVar[tuple[str, ...]] = ()
     _told: Mapping[str, Any] | None = None
     """What another process told of it, where it happened."""
@@ -232,7 +232,7 @@ class TargetRefused(
     exit_code=11,
     hint="Correct the rows in the transform, or change the table or its trigger. Until then every"
     " run stops at this batch, unless `on_refused` says otherwise.",
-    see="rows-that-the-target-refuses",
+    see="dead-letters.md#rows-that-the-target-refuses",
 ):
     """A constraint, trigger or type of the target refuses a row, or a trigger drops it silently.
 
@@ -260,7 +260,7 @@ class DataLost(
     exit_code=13,
     hint="A person decides: the text names the ranges that Kafka no longer holds. To go on without"
     " them, start a run with Accept data loss. Tidemark never skips records by itself.",
-    see="when-kafka-has-lost-records",
+    see="recovery.md#when-kafka-has-lost-records",
 ):
     """Kafka no longer holds a needed offset, or holds other data there.
 
@@ -291,7 +291,10 @@ class Superseded(
 
 
 class Refused(
-    TidemarkError, exit_code=16, hint="The text says what would allow it.", see="overrides"
+    TidemarkError,
+    exit_code=16,
+    hint="The text says what would allow it.",
+    see="recovery.md#overrides",
 ):
     """An action is not allowed in this state.
 
@@ -308,7 +311,7 @@ class LedgerInconsistent(
     exit_code=17,
     hint="Nothing of it was written. `tidemark verify` names gaps and overlaps; restore ledger and"
     " target from one backup.",
-    see="backups",
+    see="administration.md#backups",
 ):
     """A constraint of the ledger was violated: it was edited by hand, or restored in part."""
 
@@ -328,7 +331,7 @@ class CorruptRecord(
     retry=True,
     hint="Restore the records, or leave out exactly the offsets that the text names by Accept"
     " corrupt records.",
-    see="when-kafka-holds-a-corrupt-batch",
+    see="recovery.md#when-kafka-holds-a-corrupt-batch",
 ):
     """Kafka holds a record batch that can't be read.
 
@@ -358,7 +361,7 @@ class TooManyDeadLetters(
     exit_code=21,
     hint="Look at the reasons: correct the producer, `decode.schema` or the topic, or raise the"
     " limit under `dead_letters` in the pipeline file.",
-    see="too-many-dead-letters",
+    see="dead-letters.md#too-many-dead-letters",
 ):
     """More records of a batch could not become rows than its run allows.
 

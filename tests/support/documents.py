@@ -103,7 +103,7 @@ def _lines(block: Block) -> list[str]:
 
 
 def documented(part: str) -> str:
-    """The document's one SQL statement that holds this part."""
-    page = blocks(ROOT / "docs" / "operating.md")
-    [found] = [one.text for one in page if one.language == "sql" and part in one.text]
+    """The one SQL statement of the documents that holds this part."""
+    every = [block for page in documents() for block in blocks(page)]
+    [found] = {one.text for one in every if one.language == "sql" and part in one.text}
     return found

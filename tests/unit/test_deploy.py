@@ -112,9 +112,9 @@ def test_every_secret_of_composes_example_is_looked_at() -> None:
 
 def test_every_alert_is_in_the_runbook() -> None:
     """B22: and no other."""
-    rows = table_rows(ROOT / "docs" / "operating.md", "alert", "what to do")
+    rows = table_rows(ROOT / "docs" / "observing.md", "alert", "what to do")
     assert [row[0].strip("`") for row in rows] == [rule["alert"] for rule in alerts()]
-    assert {rule["annotations"]["runbook"] for rule in alerts()} == {"docs/operating.md#alerts"}
+    assert {rule["annotations"]["runbook"] for rule in alerts()} == {"docs/observing.md#alerts"}
 
 
 def test_alerts_fire_when_they_should() -> None:

@@ -11,7 +11,6 @@ from scripts.guards import named, with_tiers, written_at, written_in
 from tests.faults import seeded
 from tests.faults.seeded import Seed
 from tests.support.documents import (
-    OPERATING,
     ROOT,
     Block,
     anchors,
@@ -112,7 +111,10 @@ def test_every_error_that_is_named_exists() -> None:
 
 
 def test_every_reason_of_a_dead_letter_is_described() -> None:
-    described = [row[0].strip("`") for row in table_rows(OPERATING, "reason", "the record")]
+    described = [
+        row[0].strip("`")
+        for row in table_rows(ROOT / "docs" / "dead-letters.md", "reason", "the record")
+    ]
     assert described == [*map(str, Reason), refused.REASON]
 
 

@@ -146,7 +146,7 @@ def test_each_postgres_that_is_promised_is_tested() -> None:
     text = (ROOT / "tests/integration/postgres/test_versions.py").read_text()
     assert re.findall(r'^    "(\d+)": ', text, re.MULTILINE) == between
     assert "apt-get install -y postgresql-15 postgresql-17\n" in NIGHTLY  # a package has the others
-    assert f"PostgreSQL {oldest} to {newest}" in (ROOT / "docs/operating.md").read_text()
+    assert f"PostgreSQL {oldest} to {newest}" in (ROOT / "docs/administration.md").read_text()
 
 
 def test_the_image_copies_what_its_wheel_is_made_of() -> None:

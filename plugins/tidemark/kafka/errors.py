@@ -71,7 +71,7 @@ class KafkaForbids(Refused):
     def __str__(self) -> str:
         return (
             f"{self.what}: Kafka answers {self.answer}; grant READ and DESCRIBE on the topics, READ"
-            " on the group, WRITE and DESCRIBE on the transactional id (docs/operating.md)"
+            " on the group, WRITE and DESCRIBE on the transactional id (docs/administration.md)"
         )
 
 

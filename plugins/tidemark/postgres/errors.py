@@ -31,7 +31,7 @@ STANDBY = (
 GAVE_UP = {
     errorcodes.QUERY_CANCELED: "it took longer than statement_timeout, or somebody cancelled it;"
     " nothing of it was kept. Postgres' log names the slow statement; a large rewind needs an"
-    " index on batch_seq (docs/operating.md)",
+    " index on batch_seq (docs/administration.md)",
     errorcodes.LOCK_NOT_AVAILABLE: "another session held the lock for longer than lock_timeout;"
     " nothing of it was kept. Find the holder in pg_locks and pg_stat_activity, then try again",
     errorcodes.DEADLOCK_DETECTED: "another session and this one waited for each other; nothing of"
@@ -82,7 +82,7 @@ class PostgresRightMissing(Refused):
     def __str__(self) -> str:
         return (
             f"Postgres: {self.cause}; `tidemark check PIPELINE` names what to grant"
-            " (docs/operating.md)"
+            " (docs/administration.md)"
         )
 
 

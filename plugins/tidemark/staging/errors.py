@@ -650,7 +650,7 @@ class RowsMayNotBeDeleted(Refused):
     def __str__(self) -> str:
         return (
             f"{self.target}: this role may not delete rows, but a rewind has to; grant"
-            " DELETE on the table (docs/operating.md)"
+            " DELETE on the table (docs/administration.md)"
         )
 
 

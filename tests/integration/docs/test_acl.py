@@ -50,7 +50,7 @@ LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 TOPIC_FORBIDDEN = "TOPIC_AUTHORIZATION_FAILED"
 GRANTS = re.findall(
     r"^\$A (.*) --(topic|group|transactional-id) ([\w-]+)$",
-    "\n".join(block.text for block in blocks(ROOT / "docs" / "operating.md")),
+    "\n".join(block.text for block in blocks(ROOT / "docs" / "administration.md")),
     re.MULTILINE,
 )
 SELF_SIGNED = (

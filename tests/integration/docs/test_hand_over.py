@@ -99,7 +99,7 @@ def documented(fragment: str, live: World, older: World) -> str:
     """The document's SQL with this fragment, for these regions and their tables."""
     [text] = [
         block.text
-        for block in blocks(ROOT / "docs" / "operating.md")
+        for block in blocks(ROOT / "docs" / "moving-in.md")
         if block.language == "sql" and fragment in block.text
     ]
     names = {

@@ -31,7 +31,9 @@ STATEMENTS = [
 ]
 SELECTS = [(where, text) for where, text in STATEMENTS if text.startswith("SELECT")]
 OWN_SCHEMAS, READY_SCHEMAS = (
-    block.text for block in blocks(ROOT / "docs" / "operating.md") if "CREATE ROLE" in block.text
+    block.text
+    for block in blocks(ROOT / "docs" / "administration.md")
+    if "CREATE ROLE" in block.text
 )
 TARGET = (
     "CREATE TABLE public.flights (kafka_topic text, kafka_partition int, kafka_offset bigint,"
