@@ -1,8 +1,9 @@
 """A session: what it sets for itself, the names that it locks, and the statements that it runs.
 
-Statements are files of sql/queries, each named as the method that runs it, or after it.
+Statements stand in sql/queries, each named as the method that runs it, or after it.
 """
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -12,11 +13,25 @@ import psycopg2
 from psycopg2.extensions import connection as Connection
 from psycopg2.extensions import cursor as Cursor
 
+_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+
 
 @cache
+def queries() -> dict[str, str]:
+    """The statements of sql/queries by their names: a file for each noun, a name above each."""
+    found: dict[str, str] = {}
+    for file in files("tidemark").joinpath("sql", "queries").iterdir():
+        _, *named = _NAME.split(file.read_text())
+        for name, text in zip(named[::2], named[1::2], strict=True):
+            if name in found:
+                raise ValueError(f"{file.name}: two statements are named {name}")
+            found[name] = text.rstrip("\n")
+    return found
+
+
 def query(name: str) -> str:
-    """The text of sql/queries/<name>.sql; parameters are named, `%(region)s`."""
-    return files("tidemark").joinpath("sql", "queries", f"{name}.sql").read_text()
+    """The text of a statement; its parameters are named, `%(region)s`."""
+    return queries()[name]
 
 
 SETTINGS = {

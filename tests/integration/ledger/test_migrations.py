@@ -3,7 +3,6 @@
 import re
 import threading
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import psycopg2
@@ -11,15 +10,13 @@ import pytest
 from tests.support.desk import Desk
 from tests.support.region import ask, rows_of
 
-import tidemark
 from tidemark.ledger.errors import LedgerIsNewer
 from tidemark.ledger.migrate import is_current, migrate, migration_sql, newest, present
 from tidemark.postgres.errors import LedgerTablesDiffer
-from tidemark.postgres.session import query
+from tidemark.postgres.session import queries, query
 from tidemark.postgres.transaction import connect
 
-LIBRARY = Path(tidemark.__file__).parent
-QUERIES = sorted(path.stem for path in (LIBRARY / "sql" / "queries").iterdir())
+QUERIES = sorted(queries())
 
 
 def schema_of(parameters: dict[str, Any]) -> list[tuple[Any, ...]]:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -15,14 +14,12 @@ from tests.support.databases import database_of
 from tidemark.ledger.migrate import migrate
 from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY
-from tidemark.postgres.session import query
+from tidemark.postgres.session import queries, query
 from tidemark.postgres.transaction import autocommit, connect
 
 REGION = "flights"
 LARGE = {"spans", "contributions", "dead_letters", "batches", "batch_targets"}
-QUERIES = sorted(
-    path.stem for path in (Path(__file__).resolve().parents[3] / "sql" / "queries").glob("*.sql")
-)
+QUERIES = sorted(queries())
 WHOLE = {
     "broken_chains": "verify proves that all retained spans join: it has to read them",
     "drop_region": "everything of a region goes",

@@ -8,6 +8,7 @@ import yaml
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import InvalidSettings
+from tidemark.postgres.session import query
 from tidemark.staging.catalog import find_columns, find_unique_keys
 from tidemark.staging.target import Target
 from tidemark.testing import ddl_faults
@@ -80,8 +81,7 @@ def test_what_only_a_server_can_judge_is_refused(ddl: str) -> None:
 
 def test_the_types_that_parse_texts_are_those_of_the_query() -> None:
     """B11"""
-    query = (ROOT / "sql" / "queries" / "find_columns.sql").read_text()
-    [listed] = re.findall(r"typname IN\s*\((.*?)\)", query, re.DOTALL)
+    [listed] = re.findall(r"typname IN\s*\((.*?)\)", query("find_columns"), re.DOTALL)
     assert set(re.findall(r"'(\w+)'", listed)) == set(PARSES_TEXT)
 
 

@@ -1,2 +1,0 @@
--- A look, without lock.
-SELECT epoch FROM tidemark.regions WHERE region = %(region)s

@@ -1,2 +1,0 @@
--- Did the reset whose COMMIT had no answer happen?
-SELECT epoch FROM tidemark.resets WHERE resetting = %(uuid)s

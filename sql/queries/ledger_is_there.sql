@@ -1,2 +1,0 @@
--- Whether any ledger was ever made in this database.
-SELECT to_regclass('tidemark.regions') IS NOT NULL

@@ -1,2 +1,0 @@
--- The counts of the rows that went.
-DELETE FROM tidemark.batch_targets WHERE region = %(region)s AND seq = %(seq)s

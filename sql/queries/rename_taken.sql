@@ -1,2 +1,0 @@
--- Whether a region has the name.
-SELECT EXISTS (SELECT FROM tidemark.regions WHERE region = %(new)s)

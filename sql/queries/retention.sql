@@ -1,0 +1,107 @@
+-- What is pruned, and which tables of batches are in use.
+
+-- name: end_writers
+-- Sessions of tasks that still write to tables which nobody needs. No time-out ends a COPY that waits for its client.
+SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+WHERE l.relation = to_regclass(%(table)s) AND l.database = a.datid AND l.granted AND l.mode = 'RowExclusiveLock'
+  AND a.datname = current_database() AND pg_has_role(a.usesysid, 'USAGE') AND a.application_name = 'tidemark'
+  AND l.pid <> pg_backend_pid()
+
+-- name: find_rows_tables
+-- The tables of a batch's rows, one for each target.
+SELECT relname FROM pg_catalog.pg_class
+WHERE relnamespace = to_regnamespace(%(schema)s) AND relkind = 'r'
+  AND (relname = %(rows)s OR starts_with(relname, %(rows)s || '.'))
+ORDER BY 1
+
+-- name: prune_batches
+-- Dead letters are kept, and the batches that they came with.
+DELETE FROM tidemark.batches b
+WHERE b.region = %(region)s AND b.seq < %(oldest)s AND b.state <> 'planned'
+  AND NOT EXISTS (SELECT FROM tidemark.spans s
+                  WHERE s.region = %(region)s AND s.seq < %(oldest)s AND s.seq = b.seq)
+  AND NOT EXISTS (SELECT FROM tidemark.dead_letters d
+                  WHERE d.region = %(region)s AND d.seq < %(oldest)s AND d.seq = b.seq)
+
+-- name: prune_contributions
+-- Contributions without spans tell nothing more.
+DELETE FROM tidemark.contributions c
+WHERE c.region = %(region)s AND c.seq < %(oldest)s
+  AND NOT EXISTS (SELECT FROM tidemark.spans s WHERE s.region = %(region)s AND s.seq < %(oldest)s
+                  AND s.contribution = c.contribution)
+
+-- name: prune_members
+-- Members of forgotten runs; one that contributed to a kept batch stays.
+DELETE FROM tidemark.members WHERE member IN (
+    SELECT m.member FROM tidemark.members m
+    WHERE m.region = %(region)s
+      AND m.epoch <= (SELECT n.epoch - %(retain)s FROM tidemark.regions n WHERE n.region = %(region)s)
+      AND NOT EXISTS (SELECT FROM tidemark.contributions c WHERE c.member = m.member)
+    ORDER BY m.epoch LIMIT %(step)s)
+
+-- name: prune_oldest_seq
+-- Older checkpoints can no longer be restored.
+UPDATE tidemark.regions SET oldest_seq = %(oldest)s
+WHERE region = %(region)s AND oldest_seq < %(oldest)s AND head_seq >= %(oldest)s
+
+-- name: prune_runs
+-- As many runs as checkpoints are kept, and every run of a kept checkpoint or a newer one. A run that was given
+-- overrides is kept for ever: cleared, it must not have them again.
+DELETE FROM tidemark.runs WHERE region = %(region)s AND epoch IN (
+    SELECT r.epoch FROM tidemark.runs r
+    WHERE r.region = %(region)s AND r.state <> 'open' AND r.overrides = '{}'
+      AND r.epoch <= (SELECT n.epoch - %(retain)s FROM tidemark.regions n WHERE n.region = %(region)s)
+      AND NOT EXISTS (SELECT FROM tidemark.batches b
+                      WHERE b.region = r.region AND b.epoch = r.epoch AND b.seq >= %(oldest)s)
+    ORDER BY r.epoch LIMIT %(step)s)
+
+-- name: prune_spans
+-- Of checkpoints older than the retained ones only each partition's newest boundary is kept.
+DELETE FROM tidemark.spans s
+WHERE s.region = %(region)s AND s.seq < %(oldest)s AND (NOT s.live OR s.seq < (
+    SELECT max(n.seq) FROM tidemark.spans n
+    WHERE n.partition_id = s.partition_id AND n.live AND n.seq <= %(oldest)s))
+
+-- name: prune_undo
+-- What keys were before checkpoints that can no longer be restored.
+WITH columns AS (
+    DELETE FROM tidemark.undo_columns WHERE region = %(region)s AND seq <= %(oldest)s RETURNING target, seq
+), targets AS (
+    UPDATE tidemark.targets t SET undo_pruned_seq = c.seq
+    FROM (SELECT target, max(seq) AS seq FROM columns GROUP BY target) c
+    WHERE t.region = %(region)s AND t.target = c.target
+)
+DELETE FROM tidemark.undo WHERE region = %(region)s AND seq <= %(oldest)s
+
+-- name: prune_up_to
+-- The oldest of the newest checkpoints, and how far a step of pruning goes towards it; nothing while there are fewer.
+-- Where rows are sent to a topic, of those that were: what is sent is counted by the batch, and the newest is named.
+SELECT b.seq, (SELECT max(s.seq) FROM (
+    SELECT n.seq FROM tidemark.batches n JOIN tidemark.regions r USING (region)
+    WHERE n.region = %(region)s AND n.state = 'published' AND n.seq > r.oldest_seq AND n.seq <= b.seq
+    ORDER BY n.seq LIMIT %(step)s) s)
+FROM tidemark.batches b JOIN tidemark.regions g USING (region)
+WHERE b.region = %(region)s AND b.state = 'published'
+  AND (coalesce(g.fingerprint->>'output.topic', g.fingerprint->>'dead_letters.topic') IS NULL
+       OR b.seq <= coalesce(g.sent_seq, 0))
+ORDER BY b.seq DESC OFFSET %(retain)s - 1 LIMIT 1
+
+-- name: scratch_tables
+-- Scratch tables of every verify in this database. Their names begin with a character that no
+-- region's name has, so that retiring a region never meets them.
+SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'tidemark_staging' AND c.relkind = 'r' AND c.relname ~ '^#verify_[0-9a-f]{8}_'
+ORDER BY 1
+
+-- name: seqs_in_use
+-- What retire must leave alone: unpublished batches, and seqs not given out yet.
+SELECT r.next_seq, array_remove(array_agg(b.seq), NULL) FROM tidemark.regions r
+LEFT JOIN tidemark.batches b ON b.region = r.region AND b.state = 'planned'
+WHERE r.region = %(region)s GROUP BY r.next_seq
+
+-- name: staged_batches
+-- The seq of each batch of a region that still has a staging table.
+SELECT DISTINCT substring(relname FROM %(pattern)s)::bigint
+FROM pg_catalog.pg_class
+WHERE relnamespace = to_regnamespace(%(schema)s) AND relkind = 'r' AND relname ~ %(pattern)s
+ORDER BY 1

@@ -1,2 +1,0 @@
--- Dead letters are read again with their batches.
-DELETE FROM tidemark.dead_letters WHERE region = %(region)s AND seq > %(seq)s

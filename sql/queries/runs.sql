@@ -1,0 +1,98 @@
+-- Runs and their members.
+
+-- name: awaits_run
+-- Whether nobody is at work under the region's epoch, and no run has failed there: neither its own, nor one before it
+-- that the epoch was taken to clean up after. What a person does takes an epoch without a run.
+SELECT NOT EXISTS (SELECT FROM tidemark.runs n JOIN tidemark.regions r USING (region, epoch)
+                   WHERE n.region = %(region)s AND n.state <> 'closed')
+   AND NOT EXISTS (SELECT FROM tidemark.resets s JOIN tidemark.regions r USING (region, epoch)
+                   WHERE s.region = %(region)s AND (s.state = 'started' OR s.run_id IS NOT NULL))
+   AND NOT EXISTS (SELECT FROM tidemark.batches b WHERE b.region = %(region)s AND b.state = 'planned')
+
+-- name: checkpoint_before
+-- The newest checkpoint at or below these offsets in every partition; 0 is the initial state.
+-- Offsets of a history that an open ended, and of those before it, name other records.
+WITH above AS (
+    SELECT min(n.seq) AS seq
+    FROM unnest(%(topics)s::text[], %(partitions)s::int[], %(offsets)s::bigint[]) AS t (topic, partition, at)
+    JOIN tidemark.partitions p ON p.region = %(region)s AND p.topic = t.topic AND p.partition = t.partition
+        AND NOT EXISTS (SELECT FROM tidemark.partitions e
+            WHERE e.region = p.region AND e.topic = p.topic AND e.partition = p.partition
+              AND e.partition_id >= p.partition_id AND e.ended_epoch IS NOT NULL AND e.ended_seq IS NULL)
+    CROSS JOIN LATERAL (SELECT s.seq FROM tidemark.spans s
+        WHERE s.partition_id = p.partition_id AND s.live AND s.contribution IS NOT NULL AND s.end_offset > t.at
+        ORDER BY s.seq LIMIT 1) n
+)
+SELECT coalesce((SELECT max(b.seq) FROM tidemark.batches b
+                 WHERE b.region = %(region)s AND b.state = 'published'
+                   AND b.seq < coalesce(above.seq, 9223372036854775807)), 0)
+FROM above
+
+-- name: close_run
+-- The ledger's word on how a run ended.
+UPDATE tidemark.runs SET state = %(state)s, reason = %(reason)s, closed_at = clock_timestamp()
+WHERE region = %(region)s AND epoch = %(epoch)s AND state IN ('open', 'failed', 'closed')
+
+-- name: lockable
+-- The region, unless a transaction that decides has it at this moment; two that look are not in each other's way.
+SELECT region FROM tidemark.regions WHERE region = %(region)s FOR SHARE SKIP LOCKED
+
+-- name: members_at
+-- The members of an epoch as they last told, for display; age in seconds, by the server's clock.
+SELECT member, name, state, partitions, drain_ms, drain_ms_max, joined_at, seen_at,
+       extract(epoch FROM clock_timestamp() - seen_at)::float8
+FROM tidemark.members WHERE region = %(region)s AND epoch = %(epoch)s ORDER BY member
+
+-- name: progress
+-- How far a run has come: one snapshot, no lock. Partitions are compared while nothing is unpublished alone.
+SELECT r.epoch, r.head_seq,
+       coalesce(b.claimed, 0),
+       b.seqs IS NULL AND (n.bound IS NOT NULL OR NOT EXISTS (
+           SELECT FROM tidemark.run_targets t JOIN tidemark.partitions p
+               ON p.region = t.region AND p.topic = t.topic AND p.partition = t.partition
+               AND p.ended_epoch IS NULL
+           WHERE t.region = r.region AND t.epoch = n.epoch AND p.next_offset < t.target_offset)),
+       coalesce(b.seqs, '{}'),
+       r.sent_seq
+FROM tidemark.regions r JOIN tidemark.runs n ON n.region = r.region AND n.epoch = %(epoch)s
+CROSS JOIN LATERAL (SELECT sum(u.claimed)::bigint AS claimed, array_agg(u.seq ORDER BY u.seq) AS seqs
+                    FROM tidemark.batches u WHERE u.region = r.region AND u.state = 'planned') b
+WHERE r.region = %(region)s
+
+-- name: register_member
+-- A member's number keys its staged rows; it is never given twice.
+INSERT INTO tidemark.members (region, epoch, uuid, name)
+VALUES (%(region)s, %(epoch)s, %(uuid)s, %(name)s) RETURNING member
+
+-- name: remark
+-- What a member found that does not stop its run; said once, whoever finds it.
+UPDATE tidemark.runs
+SET remarks = remarks || ARRAY(
+    SELECT DISTINCT found FROM unnest(%(remarks)s::text[]) AS found WHERE found <> ALL (remarks)
+)
+WHERE region = %(region)s AND epoch = %(epoch)s
+
+-- name: run_at
+-- The run of an epoch.
+SELECT epoch, run_id, state, max_records, max_bytes, max_batches, max_seconds, in_flight, backlog, bound, reason,
+       opened_at, closed_at, overrides, remarks
+FROM tidemark.runs WHERE region = %(region)s AND epoch = %(epoch)s
+
+-- name: run_of
+-- The newest epoch of an Airflow run: clearing a task opens again under the same run id.
+SELECT epoch, run_id, state, max_records, max_bytes, max_batches, max_seconds, in_flight, backlog, bound, reason,
+       opened_at, closed_at, overrides, remarks
+FROM tidemark.runs WHERE region = %(region)s AND run_id = %(run_id)s ORDER BY epoch DESC LIMIT 1
+
+-- name: show_member
+-- For display only.
+UPDATE tidemark.members
+SET state = %(state)s, partitions = coalesce(%(partitions)s, partitions),
+    drain_ms = coalesce(%(drain_ms)s, drain_ms),
+    drain_ms_max = greatest(drain_ms_max, %(drain_ms)s), seen_at = clock_timestamp()
+WHERE member = %(member)s
+
+-- name: used_overrides
+-- Overrides that earlier opens of the same run were given, with the epoch that used each.
+SELECT override, max(epoch) FROM tidemark.runs, unnest(overrides) AS override
+WHERE region = %(region)s AND run_id = %(run_id)s GROUP BY override
