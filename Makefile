@@ -1,8 +1,6 @@
 .DEFAULT_GOAL := help
 .PHONY: audit bill help demo test test-rest test-airflow test-all test-yarn servers flakes generated quick check docs faults \
-	up down lock release-check clean \
-	bench bench-decode bench-in-flight bench-ledger bench-small bench-start bench-width \
-	bench-upsert bench-workers
+	up down lock release-check clean bench
 
 # Hundreds of processes import the package: each would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -77,32 +75,11 @@ docs: $(READY) ## Build the docs site; any link or anchor that leads nowhere is 
 release-check: $(READY) ## Install the built packages in clean environments and try them: half an hour
 	@$(BIN)/python -m scripts.release_check
 
-bench: $(READY) ## Measure Tidemark beside what one would write instead: 25 minutes
-	@$(BIN)/python -m scripts.peers_bench
-
-bench-decode: $(READY) ## Measure what decoding a record takes, also with bad ones among them
-	@$(BIN)/python -m scripts.decode_bench
-
-bench-in-flight: $(READY) ## Measure one batch in flight beside two, also with a distant Postgres
-	@$(BIN)/python -m scripts.in_flight_bench
-
-bench-ledger: $(READY) ## Measure the ledger's own work by partitions and members: ten minutes
-	@$(BIN)/python -m scripts.ledger_bench
-
-bench-width: $(READY) ## Measure a run and an open of thousands of partitions on the real broker
-	@$(BIN)/python -m scripts.width_bench
-
-bench-upsert: $(READY) ## Measure upserts beside appends of the same rows
-	@$(BIN)/python -m scripts.upsert_bench
-
-bench-workers: $(READY) ## Measure two workers of a standalone cluster beside one
-	@$(BIN)/python -m scripts.workers_bench
-
-bench-small: $(READY) ## Measure batches of 1,000 and 50,000 records beside batches of 1,000,000
-	@$(BIN)/python -m scripts.small_batches_bench
-
-bench-start: $(READY) ## Measure runs that have little or nothing to read
-	@$(BIN)/python -m scripts.start_bench
+WHAT := peers
+BENCHES := peers decode in_flight ledger width upsert workers small_batches start verify
+bench: $(READY) ## Measure Tidemark beside what one would write: 25 minutes; WHAT=decode, ledger, upsert, ...
+	@case " $(BENCHES) " in *" $(WHAT) "*) ;; *) echo "WHAT is one of: $(BENCHES)" >&2; exit 2 ;; esac
+	@$(BIN)/python -m scripts.$(WHAT)_bench
 
 faults: $(READY) ## Break every step in every way and print the whole table of results
 	@$(PYTEST) --tier all tests/faults

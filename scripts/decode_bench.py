@@ -1,4 +1,4 @@
-"""What decoding takes: `make bench-decode`. CPU microseconds a record, of the flights as JSON.
+"""What decoding takes: `make bench WHAT=decode`. CPU microseconds a record, of the flights as JSON.
 
 Beside it the two libraries that it rests on, on the same blocks: neither refuses all that must be
 refused. Then the same flights in Avro and in Protobuf, and what one bad record in a thousand adds,

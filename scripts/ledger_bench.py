@@ -1,4 +1,4 @@
-"""What the ledger's own work takes: `make bench-ledger`.
+"""What the ledger's own work takes: `make bench WHAT=ledger`.
 
 By width: regions of 100 to 50,000 partitions, drained by 1 to 5,000 members, each step with its
 time and with the rows and index entries that it touched. By length (`--past`): one region with

@@ -1,4 +1,4 @@
-"""What a run costs that has little or nothing to read: `make bench-start`.
+"""What a run costs that has little or nothing to read: `make bench WHAT=start`.
 
 Three runs of 3 records, each its own batch, and three without a backlog. Options of Java stand in
 for what can be switched: the second table is measured without the archive of Spark's classes.

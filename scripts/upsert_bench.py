@@ -1,4 +1,4 @@
-"""Upserts beside appends of the same rows: `make bench-upsert`.
+"""Upserts beside appends of the same rows: `make bench WHAT=upsert`.
 
 A million flights in batches of 250,000 through one member, with 100,000 keys and with 1,000,000,
 in turns. The first batch is left out. Both tables get the same columns; only the upserted one has

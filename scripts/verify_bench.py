@@ -1,4 +1,4 @@
-"""How fast `tidemark verify` proves what was drained: `python -m scripts.verify_bench`.
+"""How fast `tidemark verify` proves what was drained: `make bench WHAT=verify`.
 
 The same flights are drained by regions with batches of several sizes, with and without the worked
 example's transform, and each region is proven. Spark's start is in the CPU seconds, not in the

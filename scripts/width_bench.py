@@ -1,4 +1,4 @@
-"""What partitions take on the real broker: `make bench-width`.
+"""What partitions take on the real broker: `make bench WHAT=width`.
 
 A run of 50,000 records in 2,000 partitions, by its steps, and the run without a backlog after it.
 Then the open and the mirror of 5,000 partitions. Spark's start is shown and belongs to no step.

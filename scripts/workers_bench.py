@@ -1,4 +1,4 @@
-"""Two workers of a standalone cluster beside one: `make bench-workers`.
+"""Two workers of a standalone cluster beside one: `make bench WHAT=workers`.
 
 This machine has fewer cores than two workers, Postgres, Kafka and the driver need. So each worker
 is given the same share of a core by its control group (cgroup v1, which needs root), and the others
