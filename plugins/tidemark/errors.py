@@ -218,8 +218,8 @@ def packages_of(extra: str, feature: str) -> Iterator[None]:
 class Fenced(
     TidemarkError,
     exit_code=10,
-    hint="Nothing, if the newer run or the reset was meant. If not, `tidemark.runs` and"
-    " `tidemark.resets` say who started it.",
+    hint="No action is needed if the newer run or the reset was intended. If not, `tidemark.runs`"
+    " and `tidemark.resets` say who started it.",
 ):
     """A newer epoch holds the region: this process may write nothing more.
 

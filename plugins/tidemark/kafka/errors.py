@@ -358,7 +358,7 @@ class BatchUnreadable(CorruptRecord):
     def __str__(self) -> str:
         cause = self.cause
         if cause is None:
-            cause = "a worker died, and reading there ends the process or gives no record"
+            cause = "a worker crashed here, and the offset cannot be read in isolation either"
         where = f"{TopicPartition(self.topic, self.partition)}@{self.offset}"
         if self.is_packed:
             return (

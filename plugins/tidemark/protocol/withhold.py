@@ -1,4 +1,4 @@
-"""Withholding a batch: it is published, and never sent to the output topic. Only a person wants it.
+"""Skip a published batch on the output topic. Only a person starts this.
 
   1 settle      epoch+1, then a mirror that sends nothing: whoever could still send is fenced, in
                 the ledger and in Kafka, and what was sent is read back

@@ -30,7 +30,7 @@ class JobExecutor(Executor, Protocol):
         """What a person should know about the transformed rows; found without running a job."""
 
     def warm(self) -> None:
-        """What every batch needs has started, or too long has passed; nothing fails here."""
+        """Start what every batch needs; wait a bounded time for it, and never raise."""
 
     def is_by_record(self) -> bool:
         """Whether each row is made of one record and bears its coordinates, as far as is known.

@@ -111,7 +111,7 @@ def green(region: str) -> Iterator[None]:
         raise
     except BaseException as error:
         log.warning(
-            "region %s: the run is done; tidying up ended early, the next run continues it: %s: %s",
+            "region %s: the run is done; cleanup was interrupted, the next run goes on: %s: %s",
             region,
             type(error).__name__,
             error,

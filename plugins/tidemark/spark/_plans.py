@@ -102,7 +102,7 @@ def is_by_record(rows: DataFrame, source: DataFrame) -> bool:
 
 
 def varying(rows: DataFrame) -> bool:
-    """Whether a node above the source has values that are others each time, as Spark knows it."""
+    """Whether a node above the source is non-deterministic, as far as Spark knows."""
     return _varies(rows._jdf.queryExecution().analyzed())
 
 

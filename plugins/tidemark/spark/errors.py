@@ -296,17 +296,17 @@ class TransformColumnsVary(SchemaMismatch):
 
 
 class TransformRowsVary(InvalidSettings):
-    """The rows of several targets have values that are others each time they are computed."""
+    """The rows of several targets have values of non-deterministic functions."""
 
     targets: tuple[str, ...]
 
     def __str__(self) -> str:
         return (
-            "the transform asks for values that are others each time (rand, uuid and the like) in"
+            "the transform uses non-deterministic functions (rand, uuid and the like) in"
             f" the rows of {' and '.join(self.targets)}: Spark computes each DataFrame by itself,"
-            " so what one record gets need not agree from table to table. Make such a value of the"
-            " record: of its coordinates, say; or write the transform as a function of"
-            " pyarrow.RecordBatch (docs/targets.md)"
+            " so what one record gets need not agree from table to table. Derive the value from the"
+            " record instead, such as from topic, partition and offset; or write the transform as a"
+            " function of pyarrow.RecordBatch (docs/targets.md)"
         )
 
 

@@ -586,9 +586,9 @@ class TargetKeptRowsOut(TargetRefused):
 
     def __str__(self) -> str:
         return (
-            f"{self.target} kept rows out: {self.staged} were staged and {self.moved} went in,"
-            f" because of {_named(self.by)}; nothing of the batch is published. Filter such rows in"
-            " the transform, or change the trigger (RETURN NEW lets a row in), then run again"
+            f"{self.staged - self.moved} of {self.staged} staged rows did not reach {self.target}:"
+            f" {_named(self.by)} dropped them; nothing of the batch is published. Filter such rows"
+            " in the transform, or change the trigger (RETURN NEW lets a row in), then run again"
         )
 
 

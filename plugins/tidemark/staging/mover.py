@@ -106,7 +106,7 @@ class Mover:
     adds_columns: bool = False
     """Whether a table that lacks columns is given them."""
     ignores_columns: bool = False
-    """Whether what a table lacks is left out; see left_out.py."""
+    """Whether columns that the table lacks are skipped."""
     needed: frozenset[str] = frozenset()
     """What is never left out, besides: the key of what is sent to an output topic."""
     left_out: frozenset[str] = frozenset()
