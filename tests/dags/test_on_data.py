@@ -28,7 +28,7 @@ from tidemark.ledger.letters import ALL_LETTERS
 from tidemark.views.status import unread
 
 if TYPE_CHECKING:
-    from tidemark.airflow.on_data import Doorbell
+    from tidemark.airflow.doorbell import Doorbell
 
 Rings = Callable[[], Any]
 SECONDS = 0.05
@@ -48,7 +48,7 @@ def bell(world: World, monkeypatch: pytest.MonkeyPatch) -> "Doorbell":
 
 
 def bell_of(world: World, topics: list[str] | None = None) -> "Doorbell":
-    from tidemark.airflow.on_data import Doorbell
+    from tidemark.airflow.doorbell import Doorbell
 
     return Doorbell(
         region=world.region,
@@ -154,7 +154,7 @@ def test_a_ring_that_nobody_answered_is_repeated(
     async def story() -> None:
         async with listening(bell) as heard:
             assert await heard() == 3
-            monkeypatch.setattr("tidemark.airflow.on_data.AGAIN_SECONDS", 0)
+            monkeypatch.setattr("tidemark.airflow.doorbell.AGAIN_SECONDS", 0)
             assert await heard() == 3
 
     asyncio.run(story())
@@ -176,7 +176,7 @@ def test_what_can_not_be_asked_is_waited_for(
 
 def test_airflow_keeps_ids_and_no_secret(world: World, bell: "Doorbell") -> None:
     path, kept = bell.serialize()
-    assert path == "tidemark.airflow.on_data.Doorbell"
+    assert path == "tidemark.airflow.doorbell.Doorbell"
     assert type(bell)(**kept).serialize() == (path, kept)
     assert world.warehouse["password"] not in str(kept)
 

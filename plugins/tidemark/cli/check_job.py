@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tidemark.cli.findings import Doubtful, Finding, State, Unknown, Wrong, finding
 from tidemark.cli.first_records import inferred_of
-from tidemark.cli.project import connections_of, prepare_spark
+from tidemark.cli.project import connections_of, prepare_spark, started_spark
 from tidemark.decode.registry import registry_of
 from tidemark.errors import TidemarkError
 from tidemark.ledger.ledger import Ledger
@@ -27,7 +27,6 @@ from tidemark.runs.region import Region, region_of
 from tidemark.runs.schemas import taken
 from tidemark.settings.kafka import StartPosition
 from tidemark.settings.pipeline import Pipeline
-from tidemark.spark.executor import spark_executor
 from tidemark.spark.record_decoder import RecordDecoder
 from tidemark.spark.specs import decoding_of
 from tidemark.spark.transform import ArrowTransform, transform_of
@@ -104,7 +103,7 @@ def _output(pipeline: Pipeline, remarks: list[str], *, with_spark: bool) -> str:
     connections = connections_of(pipeline)
     schemas = None if with_spark else known_schemas(pipeline, connections)
     if schemas is None:
-        schemas = _schemas(lambda: spark_executor(pipeline, connections, 0), remarks)
+        schemas = _schemas(lambda: started_spark(pipeline, connections, 0), remarks)
     engine = connect(postgres_parameters(connections[pipeline.warehouse]))
     try:
         found = would_fit(pipeline, engine, schemas)

@@ -19,6 +19,8 @@ from tidemark.cli.faults import (
 from tidemark.errors import InvalidSettings, Unreachable
 
 if TYPE_CHECKING:
+    from tidemark.runs.job import JobExecutor
+    from tidemark.runs.region import Connections
     from tidemark.settings.connections import Connection
     from tidemark.settings.pipeline import Pipeline
 
@@ -165,6 +167,16 @@ def _pairs(lines: Iterable[list[str]]) -> Iterator[tuple[str, str]]:
     for line in lines:
         name, _, value = line[1].partition("=")
         yield name, value
+
+
+def started_spark(pipeline: "Pipeline", connections: "Connections", member: int) -> "JobExecutor":
+    """The executor of a member's batches.
+
+    Spark costs a second to import: it is only once there is something to read.
+    """
+    from tidemark.spark.executor import spark_executor
+
+    return spark_executor(pipeline, connections, member)
 
 
 def prepare_spark(pipeline: "Pipeline") -> None:

@@ -24,10 +24,10 @@ from tidemark.cli.project import (
     connections_of,
     find_pipeline,
     prepare_spark,
+    started_spark,
 )
 from tidemark.model.plain import amount
 from tidemark.model.plan import MOST
-from tidemark.spark.executor import spark_executor
 
 if TYPE_CHECKING:
     from tidemark.admin.replay import BatchReport, ReplayReport
@@ -95,11 +95,11 @@ def replay(
     with spinning("replaying" if apply else "looking at what a replay would read"):
         report: ReplayReport | BatchReport
         if batch is not None:
-            report = replay_batch(pipeline, connections, batch, order, spark_executor)
+            report = replay_batch(pipeline, connections, batch, order, started_spark)
             lines = _lines_of_batch(report)
         else:
             most = limit or pipeline.batch.max_records
-            report = replay_letters(pipeline, connections, meant, most, order, spark_executor)
+            report = replay_letters(pipeline, connections, meant, most, order, started_spark)
             lines = _lines(report)
     if output is Output.json:
         print_json(report)

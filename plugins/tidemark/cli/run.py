@@ -15,7 +15,7 @@ from tidemark.admin.run import TAKE_OVER
 from tidemark.admin.run import run as run_to_its_end
 from tidemark.cli.order import whoami
 from tidemark.cli.output import Format, Move, Output, Verbose, moving, print_json, print_line
-from tidemark.cli.project import PipelineFile, connections_of, prepare_spark
+from tidemark.cli.project import PipelineFile, connections_of, prepare_spark, started_spark
 from tidemark.errors import TidemarkError
 from tidemark.model.corruption import ACCEPT_CORRUPT
 from tidemark.model.facts import backlog
@@ -28,7 +28,6 @@ from tidemark.settings.pipeline import Pipeline
 if TYPE_CHECKING:
     from tidemark.ledger.ledger import Ledger
     from tidemark.protocol.close import Closed
-    from tidemark.runs.job import JobExecutor
     from tidemark.runs.region import Connections
 
 
@@ -176,17 +175,10 @@ def _run(
             pipeline,
             connections,
             bounds=limits,
-            executor_of=_spark,
+            executor_of=started_spark,
             overrides=overrides,
             who=whoami(),
         )
-
-
-def _spark(pipeline: "Pipeline", connections: "Connections", member: int) -> "JobExecutor":
-    """Spark costs a second to import: only once there is something to read."""
-    from tidemark.spark.executor import spark_executor
-
-    return spark_executor(pipeline, connections, member)
 
 
 def _remarks(pipeline: "Pipeline", connections: "Connections", closed: "Closed") -> list[str]:

@@ -12,9 +12,9 @@ from tidemark.cli.project import (
     connections_of,
     find_pipeline,
     prepare_spark,
+    started_spark,
 )
 from tidemark.model.plain import amount, plain
-from tidemark.spark.executor import spark_executor
 from tidemark.verify.verify import verify as proof_of_region
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def verify(
 def executor_of(pipeline: "Pipeline") -> "ExecutorOf":
     """What reads batches again: Spark, with the project's transform."""
     prepare_spark(pipeline)
-    return spark_executor
+    return started_spark
 
 
 def _verified(pipeline: "Pipeline", last: int | None) -> "Report":

@@ -11,7 +11,7 @@ def get_provider_info() -> dict[str, Any]:
         "description": "Kafka to Postgres with exactly-once offsets: bounded Spark batches.",
         "integrations": [{"integration-name": "Tidemark", "tags": ["software"]}],
         "operators": [_modules("tidemark.airflow.operator")],
-        "triggers": [_modules("tidemark.airflow.on_data")],
+        "triggers": [_modules("tidemark.airflow.doorbell")],
     }
 
 

@@ -3,7 +3,6 @@
 The ledger shows what counts as progress; an outage of Kafka is waited out.
 """
 
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,9 +56,6 @@ class Patience:
         if is_excused:
             self._since = now
         return is_excused
-
-
-log = logging.getLogger(__name__)
 
 
 FOREIGN_SECONDS = 15.0
