@@ -18,7 +18,7 @@ from google.protobuf.descriptor_pb2 import (
 
 from tidemark.decode import Decoder
 from tidemark.decode._avro import AvroDecoder
-from tidemark.decode._protobuf import Described, Messages, ProtobufDecoder
+from tidemark.decode._protobuf import DescribedMessage, Messages, ProtobufDecoder
 from tidemark.decode._protobuf_schema import message_of_set
 from tidemark.decode.registry import Written
 
@@ -83,7 +83,7 @@ def in_protobuf(flights: Iterable[bytes], schema: pa.Schema) -> tuple[Decoder, l
     kind_of: Any = message_of_set(descriptors, "Flight")
     values: list[bytes | None] = [kind_of(**_read(one)).SerializeToString() for one in flights]
     return ProtobufDecoder(
-        schema, Described(descriptors, "Flight", partial(Messages, schema=schema))
+        schema, DescribedMessage(descriptors, "Flight", partial(Messages, schema=schema))
     ), values
 
 

@@ -195,7 +195,7 @@ def test_one_that_waited_too_long_is_sent_away(monkeypatch: pytest.MonkeyPatch) 
 
 def test_all_who_ask_the_same_share_one_answer() -> None:
     """G115."""
-    from tidemark.page.asking import Shared
+    from tidemark.page.asking import SharedAnswers
 
     begun: list[Future[str]] = []
 
@@ -203,7 +203,7 @@ def test_all_who_ask_the_same_share_one_answer() -> None:
         begun.append(Future())
         return begun[-1]
 
-    shared = Shared()
+    shared = SharedAnswers()
     asked = [shared.get("this", begin) for _ in range(40)]
     assert shared.get("that", begin) is begun[1]
     begun[0].set_result("told")
@@ -222,7 +222,7 @@ def test_an_answer_is_shared_for_some_seconds_and_that_all_are_busy_never_is(
         future.set_exception(error) if error else future.set_result("told")
         return lambda: future
 
-    shared = asking.Shared()
+    shared = asking.SharedAnswers()
     first = shared.get("refused", begin(said(Refused, "no")))
     assert shared.get("refused", begin()) is first
     shared.get("busy", begin(asking.Busy()))
@@ -238,7 +238,7 @@ def test_a_region_has_one_dry_run_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
     from tidemark.page.question import Question
 
     begun: list[Future[Any]] = []
-    monkeypatch.setattr(asking, "_SHARED", asking.Shared())
+    monkeypatch.setattr(asking, "_SHARED", asking.SharedAnswers())
 
     def begin(*_: Any) -> "Future[Any]":
         begun.append(Future())

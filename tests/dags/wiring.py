@@ -22,7 +22,7 @@ from tidemark.admin import run as run_module
 from tidemark.admin.reset import Removed, ResetReport
 from tidemark.airflow.operator import DrainOperator
 from tidemark.errors import Refused, RunNotDone, Superseded, TidemarkError, Unreachable
-from tidemark.ledger.looks import Counted
+from tidemark.ledger.looks import PublishedCounts
 from tidemark.model.batch import Checkpoint
 from tidemark.model.offsets import TopicPartition
 from tidemark.protocol.close import Closed
@@ -177,7 +177,7 @@ def _install(stand_ins: StandIns) -> None:
     open_module.open_run = stand_ins.named("open", opened)
     run_module.close_run = stand_ins.close
     run_module.check_closed = stand_ins.named("verdict")
-    run_module.counted_after = lambda *_: Counted(2, 30, 4)
+    run_module.counted_after = lambda *_: PublishedCounts(2, 30, 4)
     reset_module.reset_region = stand_ins.reset
     DrainOperator.execute = lambda *_, **__: stand_ins.fail("drain")  # type: ignore[method-assign]
 

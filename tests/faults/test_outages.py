@@ -20,7 +20,7 @@ from tests.support.world import World
 from tidemark.errors import Unreachable
 from tidemark.kafka import description, facts
 from tidemark.kafka.group import Group
-from tidemark.local._broker import Broker
+from tidemark.local._broker import LocalBroker
 from tidemark.local._folder import Folder
 from tidemark.local.stack import LocalStack
 from tidemark.model.batch import Batch
@@ -39,12 +39,12 @@ OUTAGES = [(5 + 55 * n // 19, POINTS[n % len(POINTS)]) for n in range(20)]
 
 
 @pytest.fixture(scope="module")
-def broker(stack: LocalStack) -> Iterator[Broker]:
+def broker(stack: LocalStack) -> Iterator[LocalBroker]:
     """A broker that a test may stop: no other test has it."""
     state = stack.folder.root
     folder = Folder(state.with_name(f"{state.name}-outages{worker()}"))
     folder.create()
-    broker = Broker(folder)
+    broker = LocalBroker(folder)
     broker.start()
     yield broker
     broker.stop()
@@ -52,7 +52,7 @@ def broker(stack: LocalStack) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def new_topic(broker: Broker) -> str:
+def new_topic(broker: LocalBroker) -> str:
     """A topic of three partitions on that broker, which runs whatever the test before did."""
     broker.start()
     name = f"t-{uuid4().hex[:12]}"
@@ -91,7 +91,7 @@ def ask_round_and_round(bootstrap: str, group_id: str, away: Event) -> None:
 
 
 def test_a_driver_that_works_and_one_that_waits_outlive_an_outage(
-    broker: Broker,
+    broker: LocalBroker,
     new_topic: str,
     warehouse: dict[str, Any],
     group: str,
@@ -144,7 +144,7 @@ def is_round(line: str, what: str) -> bool:
 
 @pytest.fixture
 def away(
-    broker: Broker, new_topic: str, warehouse: dict[str, Any], group: str
+    broker: LocalBroker, new_topic: str, warehouse: dict[str, Any], group: str
 ) -> Iterator[FaultRegion]:
     """A filled region whose broker runs again afterwards."""
     region = FaultRegion(broker.bootstrap, warehouse, new_topic, group)
@@ -156,7 +156,7 @@ def away(
 @pytest.mark.long
 @pytest.mark.parametrize(("seconds", "point"), OUTAGES)
 def test_two_drivers_outlive_an_outage(
-    broker: Broker, away: FaultRegion, seconds: int, point: str
+    broker: LocalBroker, away: FaultRegion, seconds: int, point: str
 ) -> None:
     """S25, B16: wherever they stand, in processes that an assertion of librdkafka would end."""
     away.open()

@@ -28,8 +28,8 @@ from tidemark.model.offsets import Span
 from tidemark.protocol import settle as settling
 from tidemark.protocol.publish import publish_complete
 from tidemark.protocol.replay import (
-    ReadAgain,
     Replayed,
+    ReplayedBatch,
     ReplayRequest,
     plan_again,
     plan_replay,
@@ -133,7 +133,7 @@ class Replays:
         if isinstance(told, Replayed) and not any(p.seq == told.seq for p in tables.published):
             # a rewind may have come since
             assert tables.epoch > process.epoch, "a replay is told that it was published"
-        if isinstance(told, ReadAgain) and process.batch:
+        if isinstance(told, ReplayedBatch) and process.batch:
             assert tables.epoch > process.epoch or any(
                 one.again == process.batch.staged_seq for one in tables.published
             ), "a replay is told that its batch was replaced"

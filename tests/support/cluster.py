@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.topics import create_topic
 from tests.support.waiting import until
 
-from tidemark.local._broker import Broker
+from tidemark.local._broker import LocalBroker
 from tidemark.local._folder import Folder
 from tidemark.local.daemon import end, marked, serve
 from tidemark.local.watch import Watch
@@ -33,7 +33,7 @@ class Cluster:
     def __init__(self, root: Path) -> None:
         self._folder = Folder(root)
         self._brokers = {
-            node: Broker(
+            node: LocalBroker(
                 self._folder, node, nodes=NODES, heap=("-Xms96m", "-Xmx256m"), settings=SETTINGS
             )
             for node in NODES

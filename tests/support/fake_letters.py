@@ -14,7 +14,7 @@ from tests.support.fake_tables import CLUSTER, REGION, TARGET, TOPIC, TOPIC_ID
 from tidemark.errors import Fenced, Refused, StagingLost
 from tidemark.ledger.errors import EpochHasPassed
 from tidemark.model.batch import ONLY, Batch, Checkpoint, Contribution, Moved, PlannedSpan, Rows
-from tidemark.model.dead_letters import Counted, LetterFilter, Limits, Reason
+from tidemark.model.dead_letters import CommonReason, Counted, LetterFilter, Limits
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.model.state import KnownTarget, Mirrored, Partition, RegionState
@@ -139,7 +139,7 @@ class LetterTransaction:
     def count_dead_letters(self, batch: Batch) -> Counted:
         return Counted(0, 0, 0, 0, Limits())
 
-    def commonest_reasons(self, batch: Batch) -> list[Reason]:
+    def commonest_reasons(self, batch: Batch) -> list[CommonReason]:
         return []
 
     def advance_partitions(self, batch: Batch) -> None:

@@ -23,7 +23,7 @@ from tests.support.unmodelled import NoRemovals, NoRewinds
 
 from tidemark.errors import Fenced, LedgerInconsistent, StagingLost
 from tidemark.model.batch import ONLY, Batch, Contribution, Moved
-from tidemark.model.dead_letters import Counted, Limits, Reason
+from tidemark.model.dead_letters import CommonReason, Counted, Limits
 from tidemark.model.facts import Facts
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.plan import Bounds
@@ -188,7 +188,7 @@ class FakeDeciding(Transaction, NoRemovals):
     def count_dead_letters(self, batch: Batch) -> Counted:
         return Counted(0, 0, 0, 0, Limits())
 
-    def commonest_reasons(self, batch: Batch) -> list[Reason]:
+    def commonest_reasons(self, batch: Batch) -> list[CommonReason]:
         return []
 
     def publish_batch(

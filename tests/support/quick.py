@@ -6,11 +6,11 @@ from contextlib import contextmanager
 import pytest
 
 from tidemark.local._airflow import Airflow
-from tidemark.local._broker import Broker
+from tidemark.local._broker import LocalBroker
 from tidemark.local._postgres import Postgres
 from tidemark.local._spark import Spark
 
-SERVERS = (Broker, Postgres, Spark, Airflow)
+SERVERS = (LocalBroker, Postgres, Spark, Airflow)
 
 
 def needs_server(item: pytest.Item) -> bool:

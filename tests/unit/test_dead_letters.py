@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidemark.model.dead_letters import Counted, Limits, Reason
+from tidemark.model.dead_letters import CommonReason, Counted, Limits
 from tidemark.model.errors import DeadLettersOverLimit
 
 
@@ -37,7 +37,10 @@ def test_a_small_batch_within_the_ratio_is_not_refused_for_what_came_before_it()
 
 
 def test_what_is_too_many_is_told_with_reasons_and_a_record() -> None:
-    reasons = (Reason("NOT_AN_OBJECT", 800, "t[0]@17"), Reason("INVALID_JSON", 12, "t[1]@3"))
+    reasons = (
+        CommonReason("NOT_AN_OBJECT", 800, "t[0]@17"),
+        CommonReason("INVALID_JSON", 12, "t[1]@3"),
+    )
     error = DeadLettersOverLimit(
         region="flights",
         seq=7,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from tidemark.ledger.past import PastReset, TimedBatch
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import Run
-from tidemark.page.lags import NAMED, POINTS, LagHistory, Past, lag_history
+from tidemark.page.lags import NAMED, POINTS, LagHistory, LagPast, lag_history
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -39,7 +39,7 @@ def past(
     offsets: Offsets,
     resets: list[PastReset] | None = None,
 ) -> LagHistory:
-    return lag_history(Past(runs, batches, spans, ends, resets or [], offsets))
+    return lag_history(LagPast(runs, batches, spans, ends, resets or [], offsets))
 
 
 def test_a_run_begins_with_its_backlog_and_ends_with_what_it_left() -> None:

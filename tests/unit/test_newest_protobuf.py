@@ -7,7 +7,7 @@ from tests.support.protobuf import entry, enum, field, file, message, serialized
 from tests.unit.test_protobuf import IMPORTS
 
 from tidemark.decode.errors import SubjectUnreadable, SubjectWithoutField
-from tidemark.decode.newest import Asked, Newest, newest
+from tidemark.decode.newest import Asked, NewestSchema, newest
 from tidemark.decode.registry import Written
 
 LINE = message("Line", field("sku", "string"), field("pieces", "int32"))
@@ -28,7 +28,7 @@ class Latest:
         return 7, self._written
 
 
-def asked(*schemas: Any, kind: str = "PROTOBUF", **asked: Any) -> Newest:
+def asked(*schemas: Any, kind: str = "PROTOBUF", **asked: Any) -> NewestSchema:
     known: Any = Latest(*schemas, kind=kind)
     return newest(known, "protobuf", "s", Asked(**asked))
 

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.test_avro import record
 
 from tidemark.decode.errors import SubjectUnreadable, SubjectWithoutField
-from tidemark.decode.newest import Asked, Newest, newest
+from tidemark.decode.newest import Asked, NewestSchema, newest
 from tidemark.decode.registry import Written
 from tidemark.errors import InvalidSettings
 from tidemark.model.state import RegionState
@@ -19,7 +19,7 @@ from tidemark.settings.errors import (
 )
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
-from tidemark.settings.registered import Columns, registered, subject_of, with_columns
+from tidemark.settings.registered import RegisteredColumns, registered, subject_of, with_columns
 
 AVRO = {"format": "avro", "registry": "r", "schema": "registry"}
 PROTOBUF = AVRO | {"format": "protobuf"}
@@ -48,7 +48,7 @@ def test_its_subject_is_that_of_the_topic_unless_it_is_named() -> None:
 def test_columns_take_its_place_as_if_they_were_declared() -> None:
     """B12: pasted into the file they are no change of settings."""
     fields = {"b": "int", "a": "struct<x:int>"}
-    found = {"decode": Columns(fields), "decode.key": Columns({"b": "string"})}
+    found = {"decode": RegisteredColumns(fields), "decode.key": RegisteredColumns({"b": "string"})}
     made = with_columns(loaded(key=AVRO), found)
     declared = loaded(schema=fields, key=AVRO | {"schema": {"b": "string"}})
     assert fingerprint(made) == fingerprint(declared)
@@ -62,7 +62,10 @@ def test_columns_take_its_place_as_if_they_were_declared() -> None:
 
 def test_the_message_that_has_the_columns_is_kept_with_them() -> None:
     """B12: pasted too it is no change; one that the file names is never another one."""
-    found = {"decode": Columns({"a": "int"}, "t.M"), "decode.key": Columns({"k": "int"}, "t.K")}
+    found = {
+        "decode": RegisteredColumns({"a": "int"}, "t.M"),
+        "decode.key": RegisteredColumns({"k": "int"}, "t.K"),
+    }
     made = with_columns(loaded(**PROTOBUF, key=PROTOBUF), found)
     key = PROTOBUF | {"schema": {"k": "int"}, "message": "t.K"}
     declared = loaded(**PROTOBUF | {"schema": {"a": "int"}, "message": "t.M"}, key=key)
@@ -88,7 +91,7 @@ def test_names_that_can_not_be_columns_are_refused(
     fields: dict[str, str], kind: type[InvalidSettings]
 ) -> None:
     """B12: what a registry says is checked as what a file says."""
-    found = {"decode": Columns(fields), "decode.key": Columns({"k": "string"})}
+    found = {"decode": RegisteredColumns(fields), "decode.key": RegisteredColumns({"k": "string"})}
     with pytest.raises(kind):
         with_columns(loaded(key=AVRO), found)
 
@@ -104,7 +107,7 @@ class Latest:
         return 7, self._written
 
 
-def asked(schema: Any, within: str | None = None, kind: str = "AVRO") -> Newest:
+def asked(schema: Any, within: str | None = None, kind: str = "AVRO") -> NewestSchema:
     return newest(Latest(schema, kind), "avro", "s", Asked(within))  # type: ignore[arg-type]
 
 

@@ -17,7 +17,7 @@ from tidemark.admin.errors import (
 from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
 from tidemark.ledger.looks import Looks
-from tidemark.ledger.naming import Place, Size
+from tidemark.ledger.naming import RegionHome, Size
 from tidemark.model.batch import Staging
 from tidemark.model.offsets import Offsets
 from tidemark.model.state import NEVER_MIRRORED, Mirrored
@@ -154,7 +154,7 @@ def move_region(pipeline: Pipeline, connections: Connections, order: Order | Non
             raise NothingToMove(
                 region=region.name, group=state.group_id, tables=tuple(tables.values())
             )
-        to = Place(pipeline.group, pipeline.tables)
+        to = RegionHome(pipeline.group, pipeline.tables)
         epoch = naming.move(region.ledger.engine, state, to, seen, order)
         if order:
             gone = topics_gone(region, offsets)

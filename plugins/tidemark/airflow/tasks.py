@@ -24,7 +24,7 @@ from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from tidemark.admin.reset import ResetReport
-    from tidemark.ledger.looks import Counted
+    from tidemark.ledger.looks import PublishedCounts
     from tidemark.protocol.close import Closed
 
 
@@ -56,7 +56,7 @@ def send(context: Context, assets: Sequence[Asset], extra: Extra | None) -> None
             context["outlet_events"][asset].extra = extra
 
 
-def published(closed: "Closed", after_seq: int, counted: "Counted") -> Extra:
+def published(closed: "Closed", after_seq: int, counted: "PublishedCounts") -> Extra:
     """The target holds the batches after `after_seq` up to `seq`: so many rows and dead letters."""
     at = closed.checkpoint
     return {

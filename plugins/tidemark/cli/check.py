@@ -7,7 +7,15 @@ import typer
 from tidemark.cli.check_job import inferred_findings, job_findings, region_findings
 from tidemark.cli.check_kafka import encryption_findings, kafka_findings, output_findings
 from tidemark.cli.check_postgres import postgres_findings
-from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, screen, spinning
+from tidemark.cli.output import (
+    Format,
+    ResultFormat,
+    Verbose,
+    print_json,
+    print_line,
+    screen,
+    spinning,
+)
 from tidemark.cli.output import inert as _inert
 from tidemark.cli.project import PipelineFile
 from tidemark.model.plain import plain
@@ -33,7 +41,7 @@ def check(
             help="Do not start Spark: the output of a DataFrame transform is not checked.",
         ),
     ] = False,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """Check all that a run of the pipeline needs: for CI, and before the first run.
@@ -68,7 +76,7 @@ def check(
             tell(f"checking {group}")
             found += findings
     failed = sum(one.state == "failed" for one in found)
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json({"region": loaded.region, "ok": not failed, "checks": plain(found)})
     else:
         _print(loaded.region, found, failed)

@@ -117,7 +117,7 @@ def postgres_findings(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def _of_server(engine: Engine, targets: Sequence[Target]) -> Iterator[Finding]:
-    facts: list[_Server] = []
+    facts: list[_ServerFacts] = []
     reachable = finding("Postgres server", lambda: _reach(engine, facts))
     yield reachable
     if reachable.state is not State.ok:
@@ -140,7 +140,7 @@ def _of_server(engine: Engine, targets: Sequence[Target]) -> Iterator[Finding]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Server:
+class _ServerFacts:
     """What the server says of itself and of the role."""
 
     number: int
@@ -186,18 +186,18 @@ def _known(conn_id: str) -> str:
     return f"{conn_id}: {p['host']}:{p['port']}/{p['dbname']}"
 
 
-def _reach(engine: Engine, facts: list[_Server]) -> str:
+def _reach(engine: Engine, facts: list[_ServerFacts]) -> str:
     facts.append(_server_facts(engine))
     return f"answers as {facts[0].user} in {facts[0].database}"
 
 
-def _server_facts(engine: Engine) -> _Server:
+def _server_facts(engine: Engine) -> _ServerFacts:
     with autocommit(engine) as cursor:
         cursor.execute(query("server_facts"))
-        return _Server(*(cursor.fetchone() or ()))
+        return _ServerFacts(*(cursor.fetchone() or ()))
 
 
-def _schema(engine: Engine, server: _Server, schema: str) -> str:
+def _schema(engine: Engine, server: _ServerFacts, schema: str) -> str:
     with autocommit(engine) as cursor:
         rights = find_rights(cursor, schema)
     if rights.create is None:

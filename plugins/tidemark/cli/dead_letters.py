@@ -21,7 +21,7 @@ from tidemark.cli.letter_filter import (
 from tidemark.cli.order import DRY, Apply, Why, order_of
 from tidemark.cli.output import (
     Format,
-    Output,
+    ResultFormat,
     Verbose,
     cut,
     inert,
@@ -74,7 +74,7 @@ def purge_them(
     meant: "LetterFilter",
     older_than: str | None,
     why: str,
-    output: Output,
+    output: ResultFormat,
     *,
     apply: bool,
 ) -> None:
@@ -90,7 +90,7 @@ def purge_them(
             order,
             lambda done, of: move(done, of, "dead letters"),
         )
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json(report)
     else:
         _print(report)
@@ -140,7 +140,7 @@ def dead_letters(
     apply: Apply = False,
     why: Why = "by hand",
     pipelines: PipelinesDir = DAGS,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """List a region's dead letters, newest batch first.
@@ -178,7 +178,7 @@ def dead_letters(
     with region_of(pipeline, connections_of(pipeline)) as the_region:
         found = Looks(the_region.ledger.engine).dead_letters(pipeline.region, limit, meant)
     such = "such " if any((reason, since, until, partition)) else ""
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json([_shape(one) for one in found])
     elif not found:
         print_line(f"region {pipeline.region} has no {such}dead letters")
@@ -190,7 +190,7 @@ def dead_letters(
         print_table(columns, [_line(one) for one in found])
 
 
-def _export(pipeline: "Pipeline", file: Path, meant: "LetterFilter", output: Output) -> None:
+def _export(pipeline: "Pipeline", file: Path, meant: "LetterFilter", output: ResultFormat) -> None:
     with moving("dead letters") as move:
         count = export_letters(
             pipeline,
@@ -199,7 +199,7 @@ def _export(pipeline: "Pipeline", file: Path, meant: "LetterFilter", output: Out
             meant,
             lambda done, of: move(done, of, "dead letters"),
         )
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json({"region": pipeline.region, "file": str(file), "dead_letters": count})
     else:
         are = f"{amount(count, 'dead letter')} {'is' if count == 1 else 'are'}"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidemark.cli.output import (
     Format,
-    Output,
+    ResultFormat,
     Verbose,
     brief,
     print_json,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def group(
     region: RegionName,
     pipelines: PipelinesDir = DAGS,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """Show who is in a region's consumer group, who holds what, and who holds things up.
@@ -52,7 +52,7 @@ def group(
         region_of(pipeline, connections_of(pipeline)) as the_region,
     ):
         found = health_of(the_region)
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json(_shape(found))
     else:
         _print(found)

@@ -29,7 +29,7 @@ from tidemark.cli.first_records import Preview, preview_of, raw_records
 from tidemark.cli.new_pipeline import TESTING, NewPipeline, mode, upserting
 from tidemark.cli.output import (
     Format,
-    Output,
+    ResultFormat,
     Verbose,
     inert,
     print_json,
@@ -83,7 +83,7 @@ def init(
         str | None,
         typer.Option(metavar="KEY[,KEY]", help="Keep one row of each key, by these columns."),
     ] = None,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """Write a pipeline of your own: look at a topic's first records, and propose what reads them.
@@ -199,9 +199,9 @@ class Initiated:
         return [f"python -m pytest {test}", *(f"tidemark {verb} {file}" for verb in verbs)]
 
 
-def show(done: Initiated, output: Output) -> None:
+def show(done: Initiated, output: ResultFormat) -> None:
     """Print it."""
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json(_answer(done))
         return
     _print_seen(done)

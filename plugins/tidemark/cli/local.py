@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemark.cli.faults import ServicesUnknown
-from tidemark.cli.output import Format, Output, print_json, print_line, print_table, spinning
+from tidemark.cli.output import Format, ResultFormat, print_json, print_line, print_table, spinning
 from tidemark.cli.project import connection
 from tidemark.errors import packages_of
 from tidemark.kafka.config import kafka_config
@@ -41,7 +41,7 @@ Dir = Annotated[Path, typer.Option("--dir", help="The folder that holds all stat
 def up(
     services: Services = CHOSEN,
     directory: Dir = Path(".tidemark"),
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
 ) -> None:
     """Start what does not run yet, on the data that is there.
 
@@ -72,7 +72,7 @@ def down(
 
 
 @local.command()
-def status(directory: Dir = Path(".tidemark"), output: Format = Output.table) -> None:
+def status(directory: Dir = Path(".tidemark"), output: Format = ResultFormat.table) -> None:
     """Print what runs, and where."""
     _print(_stack(directory), output)
 
@@ -195,9 +195,9 @@ def _stack(directory: Path, tell: Tell = silent) -> "LocalStack":
     return LocalStack(directory, Path.cwd(), tell)
 
 
-def _print(stack: "LocalStack", output: Output) -> None:
+def _print(stack: "LocalStack", output: ResultFormat) -> None:
     states = stack.status()
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json(states)
         return
     if not states:

@@ -31,7 +31,7 @@ class Collector:
         return metrics_of(_measured(one) for one in self._pipelines)
 
 
-class Shared:
+class SharedScrape:
     """One collection at a time: who asks while one is under way is given what it finds."""
 
     def __init__(self, collector: Collector) -> None:
@@ -88,7 +88,7 @@ def metrics(
         tell(f"not a pipeline: {fault}", "yellow")
     # Without auto-describe a collector is not asked when it is registered.
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Shared(Collector(wanted)))
+    registry.register(SharedScrape(Collector(wanted)))
     if serve:
         _serve(serve, registry)
     else:
@@ -103,7 +103,7 @@ def _serve(address: str, registry: Any) -> None:
         raise AddressUnreadable(address=address)
     try:
         server = make_server(
-            host, int(port), _at_its_path(make_wsgi_app(registry)), _Server, _Quiet
+            host, int(port), _at_its_path(make_wsgi_app(registry)), _MetricsServer, _Quiet
         )
     except (OSError, OverflowError) as error:
         raise AddressNotServed(address=address, cause=str(error)) from error
@@ -114,7 +114,7 @@ def _serve(address: str, registry: Any) -> None:
         server.serve_forever()
 
 
-class _Server(ThreadingMixIn, WSGIServer):
+class _MetricsServer(ThreadingMixIn, WSGIServer):
     """Who hangs while it is answered holds up no other one."""
 
     daemon_threads = True

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemark.cli.errors import tell
-from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, spinning
+from tidemark.cli.output import Format, ResultFormat, Verbose, print_json, print_line, spinning
 from tidemark.cli.project import connection
 from tidemark.ledger import migrate as migrations
 from tidemark.postgres.parameters import postgres_parameters
@@ -26,7 +26,7 @@ def migrate(
     sql: Annotated[
         bool, typer.Option("--sql", help="Print the statements and run nothing.")
     ] = False,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """Bring the ledger in the target's database to this version's schema.
@@ -48,17 +48,17 @@ def migrate(
         raise typer.BadParameter("PIPELINE is needed, unless with --sql")
     with spinning("migrating the ledger"):
         revision, changed = _migrate(pipeline)
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json({"revision": revision, "changed": changed})
     else:
         print_line(f"the ledger is at revision {revision}{'' if changed else ': nothing changed'}")
 
 
-def _print_statements(pipeline: Path | None, output: Output) -> None:
+def _print_statements(pipeline: Path | None, output: ResultFormat) -> None:
     """What is to be run on stdout; that there is nothing to run on stderr."""
     since = _present(pipeline) if pipeline else None
     statements = migrations.migration_sql(since)
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json({"since": since, "sql": statements})
     elif statements:
         typer.echo(statements)

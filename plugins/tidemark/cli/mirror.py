@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemark.admin.mirror import mirror_region
-from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, spinning
+from tidemark.cli.output import Format, ResultFormat, Verbose, print_json, print_line, spinning
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 from tidemark.model.plain import amount
 
@@ -20,7 +20,7 @@ def mirror(
         bool, typer.Option("--check", help="Change nothing; exit with 1 if an offset differs.")
     ] = False,
     pipelines: PipelinesDir = DAGS,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """Set Kafka's group offsets equal to the ledger's merged checkpoint, and read them back.
@@ -41,7 +41,7 @@ def mirror(
     pipeline = find_pipeline(region, pipelines)
     with spinning("comparing" if check else "mirroring"):
         report = mirror_region(pipeline, connections_of(pipeline), check=check)
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json(report)
     else:
         for line in _lines(report):

@@ -10,7 +10,7 @@ from tidemark.cli.faults import NoOffsetsAt, OffsetsNotReadable, OptionsClash
 from tidemark.cli.order import DRY, Apply
 from tidemark.cli.output import (
     Format,
-    Output,
+    ResultFormat,
     Verbose,
     print_json,
     print_line,
@@ -44,7 +44,7 @@ def offsets(
         typer.Option("--csv", help="As topic,partition,offset lines: kafka-consumer-groups.sh."),
     ] = False,
     pipelines: PipelinesDir = DAGS,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """Export a region's merged checkpoint: the next offset of each partition, by the ledger.
@@ -56,7 +56,7 @@ def offsets(
       tidemark offsets flights -o json
       tidemark offsets flights --at 17 --csv | tee offsets.csv
     """
-    if csv and output is Output.json:
+    if csv and output is ResultFormat.json:
         raise OptionsClash(options=("--csv", "-o json"))
     pipeline = find_pipeline(region, pipelines)
     with region_of(pipeline, connections_of(pipeline)) as the_region:
@@ -66,7 +66,7 @@ def offsets(
     if csv:
         for row in rows:
             typer.echo(",".join(map(str, row)))
-    elif output is Output.json:
+    elif output is ResultFormat.json:
         seq = state.head_seq if at is None else at
         print_json(_exported(state, seq, found, known).model_dump())
     else:
@@ -119,7 +119,7 @@ def import_offsets(
     file: Annotated[Path, typer.Argument(help="What tidemark offsets -o json has printed.")],
     apply: Apply = False,
     pipelines: PipelinesDir = DAGS,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """Give the group of a region that never opened the offsets of an exported checkpoint.
@@ -135,7 +135,7 @@ def import_offsets(
     exported, pipeline = read_exported(file), find_pipeline(region, pipelines)
     with spinning("writing the group's offsets" if apply else "looking at group and topics"):
         report = give(pipeline, connections_of(pipeline), exported, apply=apply)
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json(report)
         return
     done = "has" if apply else "would have (dry run)"
@@ -150,7 +150,7 @@ def checkpoints(
     region: RegionName,
     last: Annotated[int, typer.Option(min=1, max=10**9, help="How many, from the newest.")] = 20,
     pipelines: PipelinesDir = DAGS,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """List a region's checkpoints, newest first.
@@ -165,7 +165,7 @@ def checkpoints(
     with region_of(pipeline, connections_of(pipeline)) as the_region:
         looks = Looks(the_region.ledger.engine)
         found = looks.checkpoints(pipeline.region, last)
-        if output is Output.json:
+        if output is ResultFormat.json:
             ledger, name = the_region.ledger, pipeline.region
             offsets = [ledger.merged_checkpoint(name, one.seq).offsets for one in found]
             both = zip(found, offsets, strict=True)

@@ -22,7 +22,7 @@ PIPE_WIDTH = 1000
 """Columns of a table that goes into a pipe: nothing is cut there."""
 
 
-class Output(StrEnum):
+class ResultFormat(StrEnum):
     """How a result is printed."""
 
     table = "table"
@@ -40,18 +40,18 @@ def _set_verbosity(verbose: bool) -> bool:
 _ASKED = "tidemark.output"
 
 
-def _remembered(context: typer.Context, output: Output) -> Output:
+def _remembered(context: typer.Context, output: ResultFormat) -> ResultFormat:
     context.meta[_ASKED] = output
     return output
 
 
 def is_json(context: typer.Context) -> bool:
     """Whether the command that runs was asked for JSON; its groups' contexts know it too."""
-    return context.meta.get(_ASKED) is Output.json
+    return context.meta.get(_ASKED) is ResultFormat.json
 
 
 Format = Annotated[
-    Output,
+    ResultFormat,
     typer.Option(
         "--output",
         "-o",

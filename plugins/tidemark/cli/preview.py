@@ -7,7 +7,7 @@ import typer
 from tidemark.cli.first_records import inferred_of, preview_of
 from tidemark.cli.output import (
     Format,
-    Output,
+    ResultFormat,
     Verbose,
     cut,
     inert,
@@ -34,7 +34,7 @@ CELL_CHARS = 40
 def preview(
     pipeline: PipelineFile,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Records to read.")] = 20,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """Decode and transform the first records that Kafka holds, and show them; writes nothing.
@@ -52,7 +52,7 @@ def preview(
         return
     with spinning("reading"):
         found = preview_of(loaded, limit)
-    if output is Output.json:
+    if output is ResultFormat.json:
         letters = [plain(letter) for letter in found.dead_letters]
         rows = {name: table.to_pylist() for name, table in found.rows.items()}
         told = {"rows": rows[ONLY]} if ONLY in rows else {"rows_by_target": rows}
@@ -66,10 +66,10 @@ def preview(
     print_line(found.told)
 
 
-def _print_inferred(pipeline: "Pipeline", limit: int, output: Output) -> None:
+def _print_inferred(pipeline: "Pipeline", limit: int, output: ResultFormat) -> None:
     with spinning("reading"):
         found = inferred_of(pipeline, limit)
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json({"records": found.records, "inferred": found.fields})
         return
     for line in found.told.split("\n"):

@@ -11,7 +11,7 @@ from tidemark.cli.faults import NameOfAnotherFile
 from tidemark.cli.order import DRY, Apply, Why, order_of
 from tidemark.cli.output import (
     Format,
-    Output,
+    ResultFormat,
     Verbose,
     flowing,
     print_json,
@@ -50,7 +50,7 @@ def drop(
     why: Why = "by hand",
     conn_id: OfLedger = None,
     pipelines: PipelinesDir = DAGS,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """Remove all that the ledger has of a region; the target and Kafka's offsets stay.
@@ -75,7 +75,7 @@ def drop(
     with spinning("dropping the region" if apply else "looking at what would go"):
         order = order_of(why, apply=apply)
         report = drop_region(warehouse, name, order)
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json(report)
         return
     print_line(f"region {report.region}: {'dropped' if apply else 'drop, dry run'}")
@@ -97,7 +97,7 @@ def rename(
     apply: Apply = False,
     why: Why = "by hand",
     pipelines: PipelinesDir = DAGS,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """Give a region another name; checkpoints, dead letters, target and group stay as they are.
@@ -115,7 +115,7 @@ def rename(
     with spinning("renaming the region"):
         order = order_of(why, apply=apply)
         report = rename_region(pipeline, connections_of(pipeline), new, order)
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json(report)
         return
     done = "renamed" if apply else "rename, dry run"
@@ -144,7 +144,7 @@ def _refuse_the_name_of_another_file(group: str, new: str, folder: Path) -> None
 def list_(
     conn_id: OfLedger = None,
     pipelines: PipelinesDir = DAGS,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """List every region of the ledgers that the pipeline files lead to, or of one connection.
@@ -157,7 +157,7 @@ def list_(
     names = {pipeline.region for pipeline in pipelines_in(pipelines, [])}
     with spinning("looking at the ledgers"):
         found = [one for looks in _every_ledger(conn_id, pipelines) for one in looks.regions()]
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json([plain(one) | {"has_file": one.region in names} for one in found])
         return
     columns = ("region", "state", "epoch", "head", "last checkpoint", "dead letters", "group",
@@ -188,7 +188,7 @@ def actions(
     limit: Annotated[int, typer.Option(min=1, max=10**9, help="How many, from the newest.")] = 20,
     conn_id: OfLedger = None,
     pipelines: PipelinesDir = DAGS,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """List what people did to regions besides resets: purges, renamings, overrides; newest first.
@@ -202,7 +202,7 @@ def actions(
     with spinning("looking at the ledgers"):
         ledgers = _every_ledger(conn_id, pipelines)
         found = [one for looks in ledgers for one in looks.actions(region, limit)]
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json([plain(one) for one in found])
         return
     rows = [(one.at, one.region, one.kind, one.requested_by, one.database_user, one.why,
@@ -231,7 +231,7 @@ def move(
     apply: Apply = False,
     why: Why = "by hand",
     pipelines: PipelinesDir = DAGS,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """Carry a region over to the consumer group, or the new names of its tables, in its file.
@@ -248,7 +248,7 @@ def move(
     with spinning("moving the region" if apply else "looking at where it would go"):
         order = order_of(why, apply=apply)
         report = move_region(pipeline, connections_of(pipeline), order)
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json(report)
         return
     print_line(f"region {report.region}: {'moved' if apply else 'move, dry run'}")

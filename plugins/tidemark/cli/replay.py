@@ -16,7 +16,7 @@ from tidemark.cli.letter_filter import (
     refuse_unknown_reasons,
 )
 from tidemark.cli.order import DRY, Apply, order_of
-from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, spinning
+from tidemark.cli.output import Format, ResultFormat, Verbose, print_json, print_line, spinning
 from tidemark.cli.project import (
     DAGS,
     PipelinesDir,
@@ -53,7 +53,7 @@ def replay(
     apply: Apply = False,
     why: Annotated[str, typer.Option(help="Why, for the ledger's record of resets.")] = "by hand",
     pipelines: PipelinesDir = DAGS,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """Make rows of dead letters that can be decoded now, each once; or read one batch again.
@@ -101,7 +101,7 @@ def replay(
             most = limit or pipeline.batch.max_records
             report = replay_letters(pipeline, connections, meant, most, order, started_spark)
             lines = _lines(report)
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json(report)
         return
     for line in lines:

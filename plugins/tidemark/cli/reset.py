@@ -9,7 +9,7 @@ from tidemark.admin.reset import reset_region
 from tidemark.cli.order import DRY, Apply, whoami
 from tidemark.cli.output import (
     Format,
-    Output,
+    ResultFormat,
     Verbose,
     brief,
     print_json,
@@ -163,7 +163,7 @@ def reset(
         ),
     ] = False,
     pipelines: PipelinesDir = DAGS,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """Fence everyone, discard what is not published, set Kafka's offsets equal to the ledger's.
@@ -226,7 +226,7 @@ def reset(
             overrides=[name for name, is_given in given.items() if is_given],
             tell=tell,
         )
-    if output is Output.json:
+    if output is ResultFormat.json:
         fences = [one.label for one in members if one.kind != "foreign"]
         foreign = [one.label for one in members if one.kind == "foreign"]
         print_json(plain(report) | {"fences": fences, "foreign": foreign})

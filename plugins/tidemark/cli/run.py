@@ -14,7 +14,7 @@ import typer
 from tidemark.admin.run import TAKE_OVER
 from tidemark.admin.run import run as run_to_its_end
 from tidemark.cli.order import whoami
-from tidemark.cli.output import Format, Move, Output, Verbose, moving, print_json, print_line
+from tidemark.cli.output import Format, Move, ResultFormat, Verbose, moving, print_json, print_line
 from tidemark.cli.project import PipelineFile, connections_of, prepare_spark, started_spark
 from tidemark.errors import TidemarkError
 from tidemark.model.corruption import ACCEPT_CORRUPT
@@ -116,7 +116,7 @@ def run(
             " named them. May be given several times.",
         ),
     ] = None,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """Open, drain and close: all records that were there at the start, exactly once.
@@ -195,10 +195,10 @@ def _log_batches() -> None:
 
 
 def _print(
-    region: str, closed: "Closed", remarks: list[str], seconds: float, output: Output
+    region: str, closed: "Closed", remarks: list[str], seconds: float, output: ResultFormat
 ) -> None:
     checkpoint = closed.checkpoint
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json(
             {
                 "region": region,

@@ -19,7 +19,7 @@ from tidemark.cli.errors import Terminated, tell
 from tidemark.cli.faults import WatchHasNoOutput
 from tidemark.cli.output import (
     Format,
-    Output,
+    ResultFormat,
     Verbose,
     brief,
     cut,
@@ -57,7 +57,7 @@ def status(
         float, typer.Option(min=0.2, max=3600, help="With --watch: seconds between two looks.")
     ] = 2.0,
     pipelines: PipelinesDir = DAGS,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """Show where a region stands, or, without REGION, one line for each.
@@ -94,8 +94,8 @@ def status(
         raise typer.Exit(1)
 
 
-def _print(found: list[RegionStatus], output: Output, *, is_one: bool) -> None:
-    if output is Output.json:
+def _print(found: list[RegionStatus], output: ResultFormat, *, is_one: bool) -> None:
+    if output is ResultFormat.json:
         shapes = [_shape(one) for one in found]
         print_json(shapes[0] if is_one else shapes)
     elif is_one:
@@ -114,9 +114,11 @@ def _tell_problems(found: list[RegionStatus]) -> None:
         tell(f"{', '.join(names)}: {problem}", "red")
 
 
-def _watch(region: str | None, folder: Path, every: float, *, count: bool, output: Output) -> None:
+def _watch(
+    region: str | None, folder: Path, every: float, *, count: bool, output: ResultFormat
+) -> None:
 
-    if count or output is Output.json:
+    if count or output is ResultFormat.json:
         raise WatchHasNoOutput
     wanted = chosen_pipelines(region, folder, [])
     try:
@@ -214,7 +216,7 @@ MOST_PARTITIONS = 10
 """Of one region, those with the most lag."""
 
 Look = Callable[["Pipeline"], RegionStatus]
-Show = Callable[[list["Seen"]], None]
+Show = Callable[[list["StatusView"]], None]
 
 
 @dataclass(slots=True)
@@ -235,7 +237,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class StatusView:
     """A region at one look."""
 
     status: RegionStatus
@@ -262,10 +264,12 @@ def watch(pipelines: "Sequence[Pipeline]", look: Look, every: float) -> NoReturn
             time.sleep(every)
 
 
-def _seen(status: RegionStatus, pace: Pace) -> Seen:
+def _seen(status: RegionStatus, pace: Pace) -> StatusView:
     if not status.partitions:
-        return Seen(status, None)
-    return Seen(status, pace.after(time.monotonic(), sum(one.ledger for one in status.partitions)))
+        return StatusView(status, None)
+    return StatusView(
+        status, pace.after(time.monotonic(), sum(one.ledger for one in status.partitions))
+    )
 
 
 @contextmanager
@@ -280,13 +284,13 @@ def _showing(every: float, *, alone: bool) -> Iterator[Show]:
         yield lambda found: live.update(_view(found, every, alone=alone), refresh=True)
 
 
-def _print_lines(found: list[Seen]) -> None:
+def _print_lines(found: list[StatusView]) -> None:
     for one in found:
         print_line(line(one))
     sys.stdout.flush()
 
 
-def line(one: Seen) -> str:
+def line(one: StatusView) -> str:
     """One look at a region, for a log."""
     status = one.status
     if status.problem:
@@ -299,7 +303,7 @@ def line(one: Seen) -> str:
     )
 
 
-def _view(found: list[Seen], every: float, *, alone: bool) -> Any:
+def _view(found: list[StatusView], every: float, *, alone: bool) -> Any:
     from rich.console import Group
     from rich.text import Text
 
@@ -316,7 +320,7 @@ COLUMNS = ("region", "state", "epoch", "checkpoint", "at work", "lag", "offsets/
            "members", "newest batch", "dead letters", "resets")  # fmt: skip
 
 
-def _row(one: Seen) -> tuple[object, ...]:
+def _row(one: StatusView) -> tuple[object, ...]:
     r = one.status
     batch = amount(r.newest.rows, "row") if r.newest else None
     pace = None if one.pace is None else round(one.pace)

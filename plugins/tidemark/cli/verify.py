@@ -4,7 +4,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemark.cli.output import Format, Output, Verbose, moving, print_json, print_line, print_table
+from tidemark.cli.output import (
+    Format,
+    ResultFormat,
+    Verbose,
+    moving,
+    print_json,
+    print_line,
+    print_table,
+)
 from tidemark.cli.project import (
     DAGS,
     PipelinesDir,
@@ -29,7 +37,7 @@ def verify(
         int | None, typer.Option(min=1, help="Only the newest batches; all by default.")
     ] = None,
     pipelines: PipelinesDir = DAGS,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """Prove that the target holds what Kafka holds, each record once and no other.
@@ -48,7 +56,7 @@ def verify(
     """
     pipeline = find_pipeline(region, pipelines)
     report = _verified(pipeline, last)
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json(_shape(report))
     else:
         _print(report)

@@ -7,7 +7,7 @@ import typer
 
 from tidemark.admin.withhold import withhold_batch
 from tidemark.cli.order import DRY, Apply, Why, order_of
-from tidemark.cli.output import Format, Output, Verbose, print_json, print_line, spinning
+from tidemark.cli.output import Format, ResultFormat, Verbose, print_json, print_line, spinning
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 from tidemark.model.plain import amount
 
@@ -23,7 +23,7 @@ def withhold(
     apply: Apply = False,
     why: Why = "by hand",
     pipelines: PipelinesDir = DAGS,
-    output: Format = Output.table,
+    output: Format = ResultFormat.table,
     verbose: Verbose = False,
 ) -> None:
     """Never send a published batch to the output topic: its consumers miss its rows.
@@ -48,7 +48,7 @@ def withhold(
     order = order_of(why, apply=apply)
     with spinning("withholding" if apply else "looking at what is not sent"):
         report = withhold_batch(pipeline, connections_of(pipeline), seq, order)
-    if output is Output.json:
+    if output is ResultFormat.json:
         print_json(report)
         return
     for line in _lines(report):

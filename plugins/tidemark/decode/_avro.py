@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemark.decode._avro_columns import Columns, columns
+from tidemark.decode._avro_columns import AvroColumns, columns
 from tidemark.decode._avro_plain import Read, invalid
 from tidemark.decode._avro_reader import Readers
 from tidemark.decode._plans import MOST_UNKNOWN, Plans
@@ -136,7 +136,7 @@ class Plan:
     """How values of one writer's schema are read."""
 
     read: Read
-    columns: Columns | None
+    columns: AvroColumns | None
     """The fast way, if there is one."""
 
 
@@ -221,7 +221,7 @@ class AvroDecoder:
                 alone.append(index)
         return groups, alone
 
-    def _columns(self, schema_id: SchemaId) -> Columns | None:
+    def _columns(self, schema_id: SchemaId) -> AvroColumns | None:
         try:
             return self._plans.of(schema_id).columns
         except Refusal:

@@ -103,7 +103,7 @@ _PARTS = {"timestamp-millis": 1000, "timestamp-micros": 1}
 _INT = (-(2**31), 2**31 - 1)
 
 
-class Columns:
+class AvroColumns:
     """The fast way of one writer's schema."""
 
     def __init__(self, fields: Sequence[tuple[str, Column]], schema: pa.Schema) -> None:
@@ -125,7 +125,7 @@ class Columns:
         return (batch if good.all() else batch.filter(pa.array(good))), good
 
 
-def columns(schema: Any, named: Mapping[str, Any], declared: pa.Schema) -> Columns | None:
+def columns(schema: Any, named: Mapping[str, Any], declared: pa.Schema) -> AvroColumns | None:
     """The fast way; None where there is none."""
     if not isinstance(schema, dict) or schema["type"] != "record" or not schema["fields"]:
         return None
@@ -136,7 +136,7 @@ def columns(schema: Any, named: Mapping[str, Any], declared: pa.Schema) -> Colum
         if read is None:
             return None
         fields.append((one["name"], read))
-    return Columns(fields, declared)
+    return AvroColumns(fields, declared)
 
 
 def _column(schema: Any, named: Mapping[str, Any], to: pa.DataType | None) -> Column | None:

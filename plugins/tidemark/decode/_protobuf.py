@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from tidemark.decode._plans import MOST_UNKNOWN, Plans
-from tidemark.decode._protobuf_reader import Read, Reader
-from tidemark.decode._protobuf_schema import Schema, message_of_set, parts, path_of
+from tidemark.decode._protobuf_reader import FieldReader, Read
+from tidemark.decode._protobuf_schema import MessageSchema, message_of_set, parts, path_of
 from tidemark.decode.errors import DescriptorUnfit
 from tidemark.decode.framing import SchemaId, commonest, message_path, unframed
 from tidemark.decode.port import (
@@ -136,7 +136,7 @@ class Messages:
         self._schema = schema
         self._errors = (DecodeError, ValueError)
         self._parse: Callable[[bytes], Message] = message.FromString
-        reading = Reader(message.HasField, refuses_new=refuses_new)
+        reading = FieldReader(message.HasField, refuses_new=refuses_new)
         self._refuse_heavy = bounded(descriptor)
         self._check = reading.sound(descriptor, schema.names)
         self._is_whole = message.IsInitialized if _requires(descriptor) else None
@@ -274,11 +274,11 @@ class Registered:
             )
         return self._reading(message)
 
-    def _parsed(self, schema_id: SchemaId) -> Schema:
-        return Schema(flattened(self._registry.serialized(schema_id)))
+    def _parsed(self, schema_id: SchemaId) -> MessageSchema:
+        return MessageSchema(flattened(self._registry.serialized(schema_id)))
 
 
-class Described:
+class DescribedMessage:
     """The one message that a file of descriptors names.
 
     It is the whole value; or what stands behind an id, which no registry is asked for.

@@ -191,7 +191,7 @@ Has = Callable[["Message", str], bool]
 """Whether a field is there; a message may have a field of this method's name."""
 
 
-class Reader:
+class FieldReader:
     """How fields of messages are read."""
 
     def __init__(self, has: Has, *, refuses_new: bool = False) -> None:

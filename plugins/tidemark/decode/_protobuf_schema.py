@@ -88,7 +88,7 @@ _ROOT = "the writer's schema"
 _CONFLUENT = "confluent_kafka.schema_registry."
 
 
-class Schema:
+class MessageSchema:
     """A writer's schema with all that it imports, parsed once for all of its messages."""
 
     def __init__(self, written: "Sequence[Written]") -> None:

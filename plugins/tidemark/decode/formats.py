@@ -37,14 +37,22 @@ def _avro(decoding: Decoding) -> Decoder:
 
 
 def _protobuf(decoding: Decoding) -> Decoder:
-    from tidemark.decode._protobuf import Described, Kinds, Messages, ProtobufDecoder, Registered
+    from tidemark.decode._protobuf import (
+        DescribedMessage,
+        Kinds,
+        Messages,
+        ProtobufDecoder,
+        Registered,
+    )
 
     def kinds(columns: pa.Schema) -> Kinds:
         reading = partial(Messages, schema=columns, refuses_new=decoding.refuses_new)
         if decoding.registry:
             return Registered(registry_of(decoding.registry), reading, decoding.message)
         is_framed = decoding.framing is not None
-        return Described(decoding.descriptors, decoding.message, reading, is_framed=is_framed)
+        return DescribedMessage(
+            decoding.descriptors, decoding.message, reading, is_framed=is_framed
+        )
 
     return _enveloped(
         decoding,

@@ -179,7 +179,7 @@ def _written_avro(decoding: Decoding, values: Values) -> tuple[Written, str | No
 
 
 def _of_protobuf(decoding: Decoding, values: Values) -> Fields:
-    from tidemark.decode._protobuf_schema import Schema, message_of_set
+    from tidemark.decode._protobuf_schema import MessageSchema, message_of_set
 
     if not decoding.registry:
         message = message_of_set(decoding.descriptors, decoding.message)
@@ -187,7 +187,7 @@ def _of_protobuf(decoding: Decoding, values: Values) -> Fields:
         schema_id, at = unframed(values[-1])
         path, _ = message_path(values[-1], at)
         written = registry_of(decoding.registry).serialized(schema_id)
-        message = Schema(flattened(written)).message(path)
+        message = MessageSchema(flattened(written)).message(path)
     return of_protobuf(message.DESCRIPTOR, "after" if decoding.envelope else None)
 
 

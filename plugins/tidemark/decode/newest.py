@@ -228,7 +228,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
+class NewestSchema:
     """The newest version of a subject."""
 
     subject: str
@@ -246,7 +246,7 @@ Found = tuple[Fields, str | None]
 """Fields, and the message that has them."""
 
 
-def newest(registry: Registry, format_name: str, subject: str, asked: Asked) -> Newest:
+def newest(registry: Registry, format_name: str, subject: str, asked: Asked) -> NewestSchema:
     """What the registry says now.
 
     Raises:
@@ -261,7 +261,7 @@ def newest(registry: Registry, format_name: str, subject: str, asked: Asked) -> 
         raise SubjectUnreadable(subject=subject, version=version, cause=refusal.detail) from refusal
     if not fields:
         raise SubjectWithoutField(subject=subject, version=version)
-    return Newest(subject, version, fields, message)
+    return NewestSchema(subject, version, fields, message)
 
 
 def _avro_columns(written: Written, asked: Asked) -> Found:
@@ -276,13 +276,13 @@ def _avro_columns(written: Written, asked: Asked) -> Found:
 
 
 def _of_protobuf(written: Written, asked: Asked) -> Found:
-    from tidemark.decode._protobuf_reader import Reader
-    from tidemark.decode._protobuf_schema import Schema
+    from tidemark.decode._protobuf_reader import FieldReader
+    from tidemark.decode._protobuf_schema import MessageSchema
 
     written.refuse_other_than(PROTOBUF)
-    message = Schema(flattened(written)).named(asked.message)
+    message = MessageSchema(flattened(written)).named(asked.message)
     of: Descriptor = message.DESCRIPTOR
-    row, reader = row_of(of, asked.within), Reader(message.HasField, refuses_new=True)
+    row, reader = row_of(of, asked.within), FieldReader(message.HasField, refuses_new=True)
 
     def read(name: str, to: pa.DataType) -> object:
         return reader.field(row, name, to)

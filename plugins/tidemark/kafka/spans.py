@@ -150,7 +150,7 @@ def span_of_one(partition: TopicPartition, offset: int) -> Span:
     return Span(*partition, offset, offset + 1)
 
 
-class Progress:
+class SpanProgress:
     """Where a consumer stands in one span: what it gave is checked before it counts."""
 
     log: PartitionLog
@@ -287,7 +287,7 @@ class Reading:
     def __init__(
         self,
         config: Mapping[str, Any],
-        spans: Sequence[Progress],
+        spans: Sequence[SpanProgress],
         no_progress_seconds: float,
         max_unpacked: int | None = None,
     ) -> None:
@@ -410,7 +410,7 @@ class Reading:
                 progress.look()
 
     @contextmanager
-    def _noted(self, progress: Progress) -> Iterator[None]:
+    def _noted(self, progress: SpanProgress) -> Iterator[None]:
         """What the block does to the span is noted: how far it comes, and what it meets."""
         left = progress.left
         yield
@@ -479,7 +479,7 @@ def read_spans(
             refused.
     """
     positions = read_up_to or {}
-    parts = [Progress(span, positions.get(span.topic_partition)) for span in spans]
+    parts = [SpanProgress(span, positions.get(span.topic_partition)) for span in spans]
     reading = Reading(config, parts, no_progress_seconds, max_unpacked)
     try:
         yield from reading.lists()
@@ -502,7 +502,7 @@ def met_in(
     Else the first offset of a corrupt batch; or UNTOLD, also if for 5 s nothing came at all.
     `tell` hears each position. After a corrupt batch the process must end.
     """
-    part = Progress(span)
+    part = SpanProgress(span)
     try:
         for _ in Reading(config, [part], _PROBE_SECONDS).lists():
             tell(part.position)

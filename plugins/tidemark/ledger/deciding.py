@@ -24,7 +24,7 @@ from tidemark.ledger.errors import (
 from tidemark.ledger.letters import of_filter
 from tidemark.model.batch import Batch, Contribution, Moved, PlannedSpan, SpanRead, Stored
 from tidemark.model.corruption import accepted_ranges
-from tidemark.model.dead_letters import JUDGED_FROM, Counted, LetterFilter, Limits, Reason
+from tidemark.model.dead_letters import JUDGED_FROM, CommonReason, Counted, LetterFilter, Limits
 from tidemark.model.offsets import LogPosition, Offsets, Span, TopicPartition
 from tidemark.model.plan import Bounds
 from tidemark.model.state import Run
@@ -263,10 +263,10 @@ class Publishing(Decision):
         own, letters, before, letters_before, *limits = self.cursor.fetchone()  # type: ignore[misc]
         return Counted(own, letters, before, letters_before, Limits(*limits))
 
-    def commonest_reasons(self, batch: Batch) -> list[Reason]:
+    def commonest_reasons(self, batch: Batch) -> list[CommonReason]:
         """The commonest reasons of the batch's dead letters that were moved."""
         self._run("commonest_reasons", seq=batch.seq)
-        return [Reason(*row) for row in self.cursor.fetchall()]
+        return [CommonReason(*row) for row in self.cursor.fetchall()]
 
     def publish_batch(
         self, batch: Batch, moved: Mapping[str, Moved], dead_letters_moved: int

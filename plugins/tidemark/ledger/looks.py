@@ -52,7 +52,7 @@ class PublishedSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class PublishedCounts:
     """How many batches, and how many rows and dead letters they hold."""
 
     batches: int
@@ -151,9 +151,9 @@ class Looks(Lookup):
         """Rows that were moved to each target, over the checkpoints that can be restored."""
         return dict(self._rows("retained_rows", region=region))
 
-    def counted_after(self, region: str, seq: int) -> Counted:
+    def counted_after(self, region: str, seq: int) -> PublishedCounts:
         """Count the published batches after a seq, their rows and their dead letters."""
-        return Counted(*self._rows("counted_after", region=region, seq=seq)[0])
+        return PublishedCounts(*self._rows("counted_after", region=region, seq=seq)[0])
 
     def is_restorable(self, region: str, seq: int) -> bool:
         """Whether a checkpoint is still published and retained: neither rewound nor pruned."""

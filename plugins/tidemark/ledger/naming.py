@@ -121,14 +121,16 @@ def _given_out(state: RegionState) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RegionHome:
     """The group and the tables, by the names of their targets, that a region is to have."""
 
     group_id: str
     tables: Mapping[str, str]
 
 
-def move(engine: Engine, state: RegionState, to: Place, seen: Mirrored, order: Order | None) -> int:
+def move(
+    engine: Engine, state: RegionState, to: RegionHome, seen: Mirrored, order: Order | None
+) -> int:
     """The region has this group and these tables, under a new epoch, which is returned.
 
     The epoch and the seqs are above those seen in the group. Without an order nothing changes.
@@ -158,7 +160,7 @@ def move(engine: Engine, state: RegionState, to: Place, seen: Mirrored, order: O
         return int(epoch)
 
 
-def _refuse_other_tables(cursor: Cursor, found: RegionState, to: Place) -> None:
+def _refuse_other_tables(cursor: Cursor, found: RegionState, to: RegionHome) -> None:
     if found.targets.keys() != to.tables.keys():
         raise RegionKeepsTargets(
             region=found.region, targets=tuple(found.targets), asked=tuple(to.tables)

@@ -51,7 +51,7 @@ DEVELOPMENT = {
 }
 
 
-class Broker:
+class LocalBroker:
     """One node; its data, ports and log lie in the stack's folder.
 
     `nodes` are all the brokers of its cluster, none by default but itself.

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import psutil
 
-from tidemark.local._broker import Broker, archive_of
+from tidemark.local._broker import LocalBroker, archive_of
 from tidemark.local._folder import Folder
 from tidemark.local._jars import kafka_jars
 from tidemark.local.watch import Watch
@@ -29,12 +29,12 @@ def make_archive(path: Path) -> Path:
     with TemporaryDirectory() as place:
         folder = Folder(Path(place))
         folder.create()
-        _lived(Broker(folder, machine=[f"-XX:ArchiveClassesAtExit={new}"]), leaves=new)
-        _lived(Broker(folder, machine=[f"-XX:SharedArchiveFile={new}"]))
+        _lived(LocalBroker(folder, machine=[f"-XX:ArchiveClassesAtExit={new}"]), leaves=new)
+        _lived(LocalBroker(folder, machine=[f"-XX:SharedArchiveFile={new}"]))
     return keep(new, path)
 
 
-def _lived(broker: Broker, leaves: Path | None = None) -> None:
+def _lived(broker: LocalBroker, leaves: Path | None = None) -> None:
     broker.start()
     try:
         if leaves:

@@ -17,7 +17,7 @@ SECONDS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StatementResult:
     """What a statement has answered."""
 
     status: str
@@ -28,7 +28,7 @@ class Answer:
     count: int = 0
 
 
-def ask(parameters: Mapping[str, Any], statement: str) -> Answer:
+def ask(parameters: Mapping[str, Any], statement: str) -> StatementResult:
     """The statement is committed; if it fails, nothing of it stands.
 
     Raises:
@@ -50,8 +50,8 @@ def ask(parameters: Mapping[str, Any], statement: str) -> Answer:
             raise LocalStatementRefused(cause=str(error).strip()) from error
 
 
-def _answer(cursor: Any) -> Answer:
+def _answer(cursor: Any) -> StatementResult:
     if cursor.description is None:
-        return Answer(cursor.statusmessage or "nothing was asked")
+        return StatementResult(cursor.statusmessage or "nothing was asked")
     names = [column.name for column in cursor.description]
-    return Answer(cursor.statusmessage, names, cursor.fetchmany(MOST), cursor.rowcount)
+    return StatementResult(cursor.statusmessage, names, cursor.fetchmany(MOST), cursor.rowcount)

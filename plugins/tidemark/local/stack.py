@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tidemark.local._airflow import Airflow
-from tidemark.local._broker import Broker
+from tidemark.local._broker import LocalBroker
 from tidemark.local._folder import Folder, write_private
 from tidemark.local._postgres import Postgres
 from tidemark.local._registry import LocalRegistry
@@ -83,7 +83,7 @@ class LocalStack:
 
     def __init__(self, state_dir: Path, project: Path, tell: Tell = silent) -> None:
         self.folder = Folder(state_dir)
-        self.kafka = Broker(self.folder)
+        self.kafka = LocalBroker(self.folder)
         self.registry = LocalRegistry(self.folder)
         self.postgres = Postgres(self.folder)
         self.spark = Spark(self.folder)

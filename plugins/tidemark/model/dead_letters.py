@@ -27,7 +27,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class CommonReason:
     """Why records of a batch became dead letters, how many, and the first of them."""
 
     text: str

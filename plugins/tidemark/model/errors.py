@@ -10,7 +10,7 @@ from tidemark.errors import (
     Refused,
     TooManyDeadLetters,
 )
-from tidemark.model.dead_letters import Reason
+from tidemark.model.dead_letters import CommonReason
 from tidemark.model.offsets import Span, TopicPartition, spans_in_ranges
 
 GO_ON = (
@@ -265,7 +265,7 @@ class DeadLettersOverLimit(TooManyDeadLetters):
     most: int | None
     max_ratio: float
     max_count: int | None
-    reasons: tuple[Reason, ...]
+    reasons: tuple[CommonReason, ...]
 
     def __str__(self) -> str:
         at_least = "at least " if self.refused else ""

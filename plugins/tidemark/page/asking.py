@@ -121,7 +121,7 @@ class Threads:
             del job, future
 
 
-class Shared:
+class SharedAnswers:
     """Answers by what was asked: one while it is being found, and for some seconds after."""
 
     def __init__(self) -> None:
@@ -211,7 +211,7 @@ def _environment() -> dict[str, str]:
 _AIRFLOW = Threads("tidemark-airflow", 2, 256)
 _LOGS = Threads("tidemark-logs", 2, 16)
 _LOOKS = Threads("tidemark-look", 3, 16)
-_SHARED = Shared()
+_SHARED = SharedAnswers()
 _OWN = local()
 
 

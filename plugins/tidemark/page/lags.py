@@ -131,7 +131,7 @@ POINTS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class LagPast:
     """The newest part of a region's ledger."""
 
     runs: list[Run]
@@ -159,7 +159,7 @@ class LagHistory:
         return next(iter(self.bands), None)
 
 
-def lag_history(past: Past) -> LagHistory:
+def lag_history(past: LagPast) -> LagHistory:
     """What Kafka held at the newest open, less what was published by then.
 
     The high watermark, not the target offset: records that an open transaction hides wait too.
@@ -178,7 +178,7 @@ def lag_history(past: Past) -> LagHistory:
     return LagHistory([moment for moment, _ in points], bands)
 
 
-def _points(past: Past) -> Iterator[tuple[datetime, dict[TopicPartition, int]]]:
+def _points(past: LagPast) -> Iterator[tuple[datetime, dict[TopicPartition, int]]]:
     read: dict[int, list[Span]] = {}
     for seq, span in past.spans:
         read.setdefault(seq, []).append(span)
@@ -198,13 +198,13 @@ def _points(past: Past) -> Iterator[tuple[datetime, dict[TopicPartition, int]]]:
             yield moment, {at: max(0, end - stands.get(at, end)) for at, end in known.items()}
 
 
-def _events(past: Past) -> Iterator[tuple[datetime, Run | TimedBatch | PastReset]]:
+def _events(past: LagPast) -> Iterator[tuple[datetime, Run | TimedBatch | PastReset]]:
     yield from ((run.opened_at, run) for run in past.runs)
     yield from ((one.published_at, one) for one in past.batches if one.published_at)
     yield from ((one.finished_at, one) for one in past.resets if one.is_rewind and one.finished_at)
 
 
-def _first(past: Past) -> Offsets:
+def _first(past: LagPast) -> Offsets:
     """Where each partition stood before the oldest of these batches."""
     return dict(past.offsets) | _lowest(span for _, span in past.spans)
 
@@ -237,14 +237,14 @@ _SPANS = 20_000
 """Looked at for the lag, in so many batches and runs of all partitions."""
 
 
-def past(timeline: Timeline, region: str, offsets: Offsets) -> Past:
+def past(timeline: Timeline, region: str, offsets: Offsets) -> LagPast:
     """The newest part of the ledger; of a wide region fewer batches are looked at."""
     many = max(10, min(500, _SPANS // max(1, len(offsets))))
     batches = timeline.recent_batches(region, many)
     runs = timeline.past_runs(region, many)
     if batches and len(batches) == many:  # older runs have no batch here
         runs = [run for run in runs if run.opened_at >= batches[-1].planned_at]
-    return Past(
+    return LagPast(
         runs=runs,
         batches=batches,
         spans=timeline.recent_spans(region, batches[-1].seq) if batches else [],
@@ -254,7 +254,7 @@ def past(timeline: Timeline, region: str, offsets: Offsets) -> Past:
     )
 
 
-def charts(found: Past) -> dict[str, Any]:
+def charts(found: LagPast) -> dict[str, Any]:
     """Times in ms since 1970; counts in records and rows; durations in seconds."""
     return {
         "lag": _lag_chart(lag_history(found)),

@@ -27,7 +27,7 @@ _Told = TypeVar("_Told")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class LedgerAnswer:
     """What a ledger says of a region."""
 
     standing: Standing | None = None
@@ -50,7 +50,7 @@ def impatient(ledger: Ledger, seconds: int | None = None) -> Ledger:
     return ledger
 
 
-def standings(regions: Iterable[SeenRegion], given: Given) -> list[tuple[SeenRegion, Answer]]:
+def standings(regions: Iterable[SeenRegion], given: Given) -> list[tuple[SeenRegion, LedgerAnswer]]:
     """Each region with its ledger's answer, in their order."""
     wanted = list(regions)
     found = _ask(wanted, given, lambda timeline, names: {
@@ -70,10 +70,10 @@ def next_offsets(regions: Iterable[SeenRegion], given: Given) -> list[tuple[Seen
     return [(seen, answer.get(seen.name, {})) for seen, answer in told if isinstance(answer, dict)]
 
 
-def _answer(told: dict[str, Standing] | TidemarkError, name: str) -> Answer:
+def _answer(told: dict[str, Standing] | TidemarkError, name: str) -> LedgerAnswer:
     if isinstance(told, TidemarkError):
-        return Answer(problem=told)
-    return Answer(told.get(name))
+        return LedgerAnswer(problem=told)
+    return LedgerAnswer(told.get(name))
 
 
 def _ask(

@@ -38,7 +38,7 @@ NEAR = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
+class DrawnRuns:
     """What is drawn."""
 
     region: str
@@ -53,12 +53,12 @@ class Newest:
 
 def newest(
     timeline: Timeline, region: str, epoch: int, now: datetime, *, is_over: bool = True
-) -> Newest:
+) -> DrawnRuns:
     """The newest epochs, but no run that lies too far back to be seen beside them."""
     first = epoch - EPOCHS + 1
     drivers = timeline.recent_drivers(region, first, LANES)
     first = first_near(drivers, epoch)
-    return Newest(
+    return DrawnRuns(
         region,
         [one for one in drivers if one.epoch >= first],
         timeline.recent_shares(region, first, SHARES)[::-1],  # a newer one is drawn over an older
@@ -110,7 +110,7 @@ class Scale:
         return round(LEFT + share * (WIDTH - LEFT - RIGHT), 1)
 
 
-def drawn(found: Newest, style: str = "") -> str:
+def drawn(found: DrawnRuns, style: str = "") -> str:
     """The SVG; there is at least one driver. Without a style the page's own applies."""
     scale = _scale(found)
     lanes = {driver.member: TOP + LANE * place for place, driver in enumerate(found.drivers)}
@@ -135,7 +135,7 @@ def drawn(found: Newest, style: str = "") -> str:
     )
 
 
-def _scale(found: Newest) -> Scale:
+def _scale(found: DrawnRuns) -> Scale:
     """From the first driver's start to what happened last, but for resets long after it."""
     first = min(driver.joined for driver in found.drivers)
     last = max(driver.seen for driver in found.drivers)
@@ -145,13 +145,13 @@ def _scale(found: Newest) -> Scale:
     return Scale(first, max((max(ends) - first).total_seconds(), 1.0))
 
 
-def _summary(found: Newest) -> str:
+def _summary(found: DrawnRuns) -> str:
     published = {one.seq: one.rows or 0 for one in found.shares if one.state == "published"}
     rows, batches = amount(sum(published.values()), "row"), amount(len(published), "batch")
     return f"{rows} in {batches}, {amount(len(found.drivers), 'driver')}"
 
 
-def _drivers(found: Newest, scale: Scale, lanes: dict[int, int]) -> Iterator[str]:
+def _drivers(found: DrawnRuns, scale: Scale, lanes: dict[int, int]) -> Iterator[str]:
     for driver in found.drivers:
         y = lanes[driver.member]
         x = scale.x(_end(driver, found))
@@ -160,20 +160,20 @@ def _drivers(found: Newest, scale: Scale, lanes: dict[int, int]) -> Iterator[str
         yield f'<line class="driver" x1="{scale.x(driver.joined)}" x2="{x}" y1="{y}" y2="{y}"/>'
 
 
-def _deaths(found: Newest, scale: Scale, lanes: dict[int, int]) -> Iterator[str]:
+def _deaths(found: DrawnRuns, scale: Scale, lanes: dict[int, int]) -> Iterator[str]:
     for driver in found.drivers:
         if _died(driver, found):
             x, y = scale.x(_end(driver, found)), lanes[driver.member]
             yield f'<path class="died" d="M{x - 5} {y - 5}l10 10m0 -10l-10 10"/>'
 
 
-def _end(driver: Driver, found: Newest) -> datetime:
+def _end(driver: Driver, found: DrawnRuns) -> datetime:
     """When it was last seen, or had a part in what was published."""
     own = [one.published for one in found.shares if one.member == driver.member]
     return max([driver.seen, *filter(None, own)])
 
 
-def _died(driver: Driver, found: Newest) -> bool:
+def _died(driver: Driver, found: DrawnRuns) -> bool:
     """One that said that it failed; or that never said that it was done, and is not at work now."""
     if driver.state in ("done", "reset complete"):
         return False

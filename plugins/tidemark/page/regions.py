@@ -130,7 +130,7 @@ _MODULE = re.compile(r"^(?:\w+\.)+(?=\w+:)")
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadDag:
     """A DAG whose file has an import error."""
 
     dag_id: str
@@ -138,7 +138,7 @@ class Unread:
     error: str
 
 
-def unread_of(session: Session) -> tuple[Unread, ...]:
+def unread_of(session: Session) -> tuple[UnreadDag, ...]:
     """All such DAGs."""
     rows = session.execute(
         select(
@@ -152,11 +152,13 @@ def unread_of(session: Session) -> tuple[Unread, ...]:
         )
     )
     return tuple(
-        Unread(dag_id, file, last_words((trace or "")[-_READ:])) for dag_id, file, trace in rows
+        UnreadDag(dag_id, file, last_words((trace or "")[-_READ:])) for dag_id, file, trace in rows
     )
 
 
-def unread_files(unread: Iterable[Unread], readable: set[str], user: Any) -> dict[str, UnreadFile]:
+def unread_files(
+    unread: Iterable[UnreadDag], readable: set[str], user: Any
+) -> dict[str, UnreadFile]:
     """Of the DAGs that the user may read, those whose file has an import error.
 
     The error is told as Airflow tells it: to who may see import errors, and may read all DAGs of
@@ -217,7 +219,7 @@ class Kept:
     schedules: dict[str, Schedule]
     runs: dict[str, AirflowRun]
     """The newest of each."""
-    unread: tuple[Unread, ...]
+    unread: tuple[UnreadDag, ...]
     teams: dict[str, str | None]
 
 

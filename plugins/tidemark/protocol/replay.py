@@ -183,7 +183,7 @@ class Replacing(Protocol[AgainT_contra]):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadAgain:
+class ReplayedBatch:
     """What a batch holds after its replay."""
 
     rows: int
@@ -208,7 +208,7 @@ def publish_again(
     target: Replacing[AgainT],
     batch: Batch,
     contribution: Contribution,
-) -> ReadAgain:
+) -> ReplayedBatch:
     """The batch's rows and dead letters are those that were staged.
 
     If it crashes: before COMMIT nothing of it stands. A COMMIT without an answer is looked up.
@@ -224,7 +224,9 @@ def publish_again(
         return _publish_again(ledger, target, batch, contribution)
     except OutcomeUnknown:
         found = ledger.again_outcome(batch)
-        return ReadAgain(*found) if found else _publish_again(ledger, target, batch, contribution)
+        return (
+            ReplayedBatch(*found) if found else _publish_again(ledger, target, batch, contribution)
+        )
 
 
 def _publish_again(
@@ -232,7 +234,7 @@ def _publish_again(
     target: Replacing[AgainT],
     batch: Batch,
     contribution: Contribution,
-) -> ReadAgain:
+) -> ReplayedBatch:
     with ledger.deciding(batch.region, batch.epoch, "again") as tx:
         if tx.take_again(batch) != 1:
             raise BatchReplayEnded(region=batch.region, seq=batch.seq)
@@ -244,4 +246,4 @@ def _publish_again(
         letters = target.move_letters(tx, batch)
         failpoints.hit("again.moved")
         dead_letters = tx.publish_again(batch, moved, letters)
-        return ReadAgain(sum(one.rows for one in moved.values()), dead_letters)
+        return ReplayedBatch(sum(one.rows for one in moved.values()), dead_letters)

@@ -17,7 +17,7 @@ from tidemark.runs._publisher import Publisher, Turn, may_plan
 from tidemark.runs._stall import KafkaFacts, StallDetector
 from tidemark.runs._watch import Display, watched
 from tidemark.runs._work import Otherwise, Work, next_step, own_work
-from tidemark.tracing.traced import Past, begun, record, remembered, traced
+from tidemark.tracing.traced import EndedStep, begun, record, remembered, traced
 
 if TYPE_CHECKING:
     from tidemark.runs._stager import Stager
@@ -159,7 +159,7 @@ class Drain:
                 log.warning("looking at Kafka again: %s", error)
             time.sleep(RECHECK_PAUSE)
 
-    def _drain_batch(self, stager: "Stager", work: Work, planning: Past | None) -> None:
+    def _drain_batch(self, stager: "Stager", work: Work, planning: EndedStep | None) -> None:
         """Drain and stage; then contribute, publish and mirror."""
         started, batch = time.monotonic(), work.batch
         self._display.show("draining")

@@ -11,7 +11,7 @@ from tidemark.settings.connections import Connection
 from tidemark.settings.format import FormatSettings, OnNewField
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.registered import (
-    Columns,
+    RegisteredColumns,
     kept_columns,
     registered,
     subject_of,
@@ -19,7 +19,7 @@ from tidemark.settings.registered import (
 )
 
 if TYPE_CHECKING:
-    from tidemark.decode.newest import Newest
+    from tidemark.decode.newest import NewestSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def taken(
         before = kept_columns(state.fingerprint if state and state.head_seq else {}, section)
         known, found = before.fields, _newest(pipeline, connections, section, before.message)
         fields = _fields(section, part, known, found)
-        columns[section] = Columns(fields, found.message)
+        columns[section] = RegisteredColumns(fields, found.message)
         if known and part.on_new_field is OnNewField.add:
             added |= {f"{section}.schema.{name}" for name in fields if name not in known}
         remarks += _told(section, known, fields, found)
@@ -99,7 +99,7 @@ def _newest(
     connections: Mapping[str, Connection],
     section: str,
     kept: str | None,
-) -> "Newest":
+) -> "NewestSchema":
     """What a part's subject has; of several messages the one that is named, or was kept."""
     from tidemark.decode.newest import Asked, newest
     from tidemark.decode.registry import registry_config, registry_of
@@ -113,7 +113,7 @@ def _newest(
 
 
 def _fields(
-    section: str, part: FormatSettings, known: Mapping[str, str], found: "Newest"
+    section: str, part: FormatSettings, known: Mapping[str, str], found: "NewestSchema"
 ) -> dict[str, str]:
     """The known ones that it has, then its new ones, unless they are passed over."""
     is_closed = bool(known) and part.on_new_field is OnNewField.ignore
@@ -125,7 +125,7 @@ def _fields(
 
 
 def _told(
-    section: str, known: Mapping[str, str], fields: Mapping[str, str], found: "Newest"
+    section: str, known: Mapping[str, str], fields: Mapping[str, str], found: "NewestSchema"
 ) -> Iterator[str]:
     if left := [name for name in found.fields if name not in fields]:
         yield f"{section}: {found} has {', '.join(left)}, passed over"

@@ -23,7 +23,7 @@ from tidemark.settings.field_types import check_names, parse_type
 from tidemark.settings.sections import CARRIED, CONNECTION, Strict
 
 
-class Schema(StrEnum):
+class SchemaSource(StrEnum):
     """Where the fields come from, if they are not declared."""
 
     infer = "infer"
@@ -126,7 +126,7 @@ class FormatSettings(Strict):
     """json: an object a record; raw: the bytes as they are; [avro](formats-avro.md) and
     [protobuf](formats-protobuf.md): by the schema whose id stands in front (protobuf also by a
     file); module:Class: a [decoder of your own](formats-own.md)."""
-    fields: Annotated[dict[str, Declared] | Schema, Field(alias="schema")] = Field(
+    fields: Annotated[dict[str, Declared] | SchemaSource, Field(alias="schema")] = Field(
         default_factory=dict
     )
     """Field name: type; format raw takes none. Every field may be null. infer: `tidemark preview`
@@ -229,21 +229,21 @@ class FormatSettings(Strict):
     @property
     def declared(self) -> dict[str, str]:
         """The declared fields."""
-        return {} if isinstance(self.fields, Schema) else self.fields
+        return {} if isinstance(self.fields, SchemaSource) else self.fields
 
     @property
     def infers(self) -> bool:
         """Whether the fields are still to be found."""
-        return self.fields is Schema.infer
+        return self.fields is SchemaSource.infer
 
     @property
     def is_registered(self) -> bool:
         """Whether a registry says what the fields are."""
-        return self.fields is Schema.registry
+        return self.fields is SchemaSource.registry
 
     @field_validator("fields")
     @classmethod
-    def _named(cls, fields: dict[str, str] | Schema) -> dict[str, str] | Schema:
-        if not isinstance(fields, Schema):
+    def _named(cls, fields: dict[str, str] | SchemaSource) -> dict[str, str] | SchemaSource:
+        if not isinstance(fields, SchemaSource):
             check_names(fields)
         return fields

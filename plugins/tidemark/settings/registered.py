@@ -17,7 +17,7 @@ Part = TypeVar("Part", bound=FormatSettings)
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class RegisteredColumns:
     """What a schema says of a part."""
 
     fields: Mapping[str, str] = field(default_factory=dict)
@@ -39,7 +39,7 @@ def subject_of(pipeline: Pipeline, section: str) -> str:
     return named or f"{pipeline.kafka.topics[0]}-{'key' if section == KEY else 'value'}"
 
 
-def kept_columns(fingerprint: Mapping[str, Any], section: str) -> Columns:
+def kept_columns(fingerprint: Mapping[str, Any], section: str) -> RegisteredColumns:
     """Those of a part that a fingerprint tells."""
     prefix = f"{section}.schema."
     fields = {
@@ -47,10 +47,10 @@ def kept_columns(fingerprint: Mapping[str, Any], section: str) -> Columns:
         for name, kind in fingerprint.items()
         if name.startswith(prefix)
     }
-    return Columns(fields, fingerprint.get(f"{section}.message"))
+    return RegisteredColumns(fields, fingerprint.get(f"{section}.message"))
 
 
-def with_columns(pipeline: Pipeline, columns: Mapping[str, Columns]) -> Pipeline:
+def with_columns(pipeline: Pipeline, columns: Mapping[str, RegisteredColumns]) -> Pipeline:
     """The pipeline as if its file declared these, by section; a message that it names stays.
 
     Raises:
@@ -70,7 +70,7 @@ def with_columns(pipeline: Pipeline, columns: Mapping[str, Columns]) -> Pipeline
     return pipeline.model_copy(update={"decode": decode})
 
 
-def _declaring(part: Part, found: Columns) -> Part:
+def _declaring(part: Part, found: RegisteredColumns) -> Part:
     message = part.message or found.message
     update = {"fields": dict(found.fields), "subject": None, "message": message}
     return part.model_copy(update=update)

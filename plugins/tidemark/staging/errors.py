@@ -15,7 +15,7 @@ from tidemark.staging._row_errors import CopyFellShort as CopyFellShort
 from tidemark.staging._row_errors import DateHasNoJson as DateHasNoJson
 from tidemark.staging._row_errors import ValueUnstorable as ValueUnstorable
 from tidemark.staging.column import BATCH_SEQ
-from tidemark.staging.fit import Difference, quoted
+from tidemark.staging.fit import Misfit, quoted
 
 COORDINATES = "kafka_topic, kafka_partition, kafka_offset"
 
@@ -159,7 +159,7 @@ class TargetDoesNotFit(SchemaMismatch):
     """The target's columns do not take the rows."""
 
     target: str
-    differences: tuple[Difference, ...]
+    differences: tuple[Misfit, ...]
 
     def __str__(self) -> str:
         actions = dict.fromkeys(action for one in self.differences for action in one.actions)

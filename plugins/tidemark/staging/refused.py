@@ -103,7 +103,7 @@ GROUP BY 1
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedRecord:
     """A record by the coordinates of its rows, and which target refuses a row of it by what."""
 
     topic: str | None
@@ -112,7 +112,7 @@ class Refused:
     target: str
     detail: str
 
-    def named(self, trial: Target, target: Target) -> "Refused":
+    def named(self, trial: Target, target: Target) -> "RefusedRecord":
         """The same with the name of the target in place of its trial's."""
         own, known = (f"{one.schema}.{one.table}" for one in (trial, target))
         return replace(self, detail=self.detail.replace(own, known))
@@ -132,7 +132,7 @@ class RefusedRecords:
         """The condition of the staged rows that are of none of them."""
         return _WANTED.format(refused=self._table, is_it=_IS)
 
-    def note(self, refused: Sequence[Refused]) -> None:
+    def note(self, refused: Sequence[RefusedRecord]) -> None:
         """They are left out from now on.
 
         Raises:
@@ -230,7 +230,7 @@ def _staged(batch: Batch, target: str) -> sql.Identifier:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedBy:
     """The name of a target, and what of it refuses a row."""
 
     target: str
@@ -242,37 +242,37 @@ class Refusal:
 class SliceRefused(Exception):
     """A target refuses a row of a slice; the slice was rolled back."""
 
-    def __init__(self, refusal: Refusal) -> None:
+    def __init__(self, refusal: RefusedBy) -> None:
         super().__init__(refusal.detail)
         self.refusal = refusal
 
 
 @dataclass(slots=True)
-class Step:
+class SearchStep:
     """What is under way."""
 
     moving: Moving
 
 
 @contextmanager
-def savepoint(cursor: Cursor, movings: Sequence[Moving]) -> Iterator[Step]:
+def savepoint(cursor: Cursor, movings: Sequence[Moving]) -> Iterator[SearchStep]:
     """What happens inside stands, or nothing of it.
 
     Raises:
         SliceRefused: one of the targets refuses a row.
     """
-    step = Step(movings[0])
+    step = SearchStep(movings[0])
     cursor.execute("SAVEPOINT slice")
     try:
         yield step
     except RowUnplaced as error:
-        refusal = Refusal(step.moving.target.name, str(error))
+        refusal = RefusedBy(step.moving.target.name, str(error))
     except psycopg2.Error as error:
         if not is_refusal(error):
             raise
         by = _refusing(error, movings, step.moving)
         rests_on = _rests_on(error.pgcode, movings.index(by))
-        refusal = Refusal(by.target.name, target_refused(error, [by.target]).guard, rests_on)
+        refusal = RefusedBy(by.target.name, target_refused(error, [by.target]).guard, rests_on)
     else:
         cursor.execute("RELEASE SAVEPOINT slice")
         return
@@ -340,12 +340,12 @@ class Places:
         """The ctids of a target's rows at these places."""
         return _AT.format(places=self.table, name=sql.Literal(target), which=_which(some))
 
-    def records(self, refused: Mapping[int, Refusal]) -> list[Refused]:
+    def records(self, refused: Mapping[int, RefusedBy]) -> list[RefusedRecord]:
         """The records at the refused places."""
         which = _which(list(refused))
         self.cursor.execute(_RECORDS.format(places=self.table, which=which))
         return [
-            Refused(topic, partition, offset, refused[place].target, refused[place].detail)
+            RefusedRecord(topic, partition, offset, refused[place].target, refused[place].detail)
             for place, topic, partition, offset in self.cursor.fetchall()
         ]
 
@@ -415,7 +415,7 @@ class Search:
             for name, one in moved.items()
         }
 
-    def _round(self, wanted: sql.Composable) -> list[Refused]:
+    def _round(self, wanted: sql.Composable) -> list[RefusedRecord]:
         """Move what is wanted; the records of which a row is refused.
 
         Nothing stands if what went in depends on them.
@@ -429,7 +429,7 @@ class Search:
         self.cursor.execute("RELEASE SAVEPOINT round")
         return refused
 
-    def _moved(self, wanted: sql.Composable) -> list[Refused]:
+    def _moved(self, wanted: sql.Composable) -> list[RefusedRecord]:
         for moving in self.movings:
             try:
                 with savepoint(self.cursor, [moving]):
@@ -442,14 +442,14 @@ class Search:
             return self._search(self.movings)
         return []
 
-    def _unprepared(self, moving: Moving, refusal: Refusal) -> list[Refused]:
+    def _unprepared(self, moving: Moving, refusal: RefusedBy) -> list[RefusedRecord]:
         """The records whose rows can't be prepared, one by one."""
         trial = moving.trial()
         if found := self._search([trial]):
             return [one.named(trial.target, moving.target) for one in found]
         raise RowsNotPrepared(target=str(moving.target), guard=refusal.detail)
 
-    def _search(self, movings: Sequence[Moving]) -> list[Refused]:
+    def _search(self, movings: Sequence[Moving]) -> list[RefusedRecord]:
         """Try the refused records again, pass after pass, until a pass inserts none of them."""
         places = Places.of(self.cursor, self.batch, movings)
         refused = self._halve(movings, places, halves(range(1, places.count + 1)))
@@ -464,8 +464,8 @@ class Search:
 
     def _halve(
         self, movings: Sequence[Moving], places: Places, slices: list[Slice]
-    ) -> dict[int, Refusal]:
-        refused = dict[int, Refusal]()
+    ) -> dict[int, RefusedBy]:
+        refused = dict[int, RefusedBy]()
         while slices and not self._is_full(len(refused)):
             self._refuse_late(len(refused))
             some = slices.pop()
@@ -518,7 +518,7 @@ class Search:
             )
 
 
-def _firmest(refused: Mapping[int, Refusal]) -> Mapping[int, Refusal]:
+def _firmest(refused: Mapping[int, RefusedBy]) -> Mapping[int, RefusedBy]:
     """Those that depend least on other rows; of the others it is not known yet."""
     least = min((one.rests_on for one in refused.values()), default=0)
     return {place: one for place, one in refused.items() if one.rests_on == least}

@@ -16,7 +16,7 @@ from tidemark.staging.move import move_dead_letters
 from tidemark.staging.mover import Movers
 from tidemark.staging.refusal import all_deferred
 from tidemark.staging.rewind import PublishedRows
-from tidemark.staging.target import Deciding, Target
+from tidemark.staging.target import Target, TargetTransaction
 
 # chosen no longer: what is left of the choice became rows
 _KEEP = sql.SQL("""
@@ -36,12 +36,14 @@ class ReplayMover:
 
     movers: Movers
 
-    def move_rows(self, transaction: Deciding, batch: Batch, room: int | None) -> dict[str, Moved]:
+    def move_rows(
+        self, transaction: TargetTransaction, batch: Batch, room: int | None
+    ) -> dict[str, Moved]:
         """Insert the winners' rows under the batch's seq, see `Movers.move_rows`."""
         return self.movers.move_rows(transaction, batch, room)
 
     def keep_dead_letters(
-        self, transaction: Deciding, batch: Batch, contribution: Contribution
+        self, transaction: TargetTransaction, batch: Batch, contribution: Contribution
     ) -> int:
         """What failed again has its new reason; return how many."""
         reads, staging = contribution.reads, batch.staging
@@ -68,7 +70,7 @@ class AgainMover:
 
     movers: Movers
 
-    def remove_batch(self, transaction: Deciding, batch: Batch) -> Rows:
+    def remove_batch(self, transaction: TargetTransaction, batch: Batch) -> Rows:
         """Delete the batch's rows, children before parents; how many of each target.
 
         Raises:
@@ -83,11 +85,13 @@ class AgainMover:
                 removed[target.name] = rows.remove_rows(transaction, batch.seq - 1)
         return removed
 
-    def move_rows(self, transaction: Deciding, batch: Batch, room: int | None) -> dict[str, Moved]:
+    def move_rows(
+        self, transaction: TargetTransaction, batch: Batch, room: int | None
+    ) -> dict[str, Moved]:
         """Insert the winners' rows under the batch's own seq, see `Movers.move_rows`."""
         return self.movers.move_rows(transaction, batch, room)
 
-    def move_letters(self, transaction: Deciding, batch: Batch) -> int:
+    def move_letters(self, transaction: TargetTransaction, batch: Batch) -> int:
         """Move the new dead letters, without the records that were set aside; return how many."""
         staging, cursor = batch.staging, transaction.cursor
         letters = sql.Identifier(staging.schema, staging.dead_letters)

@@ -38,7 +38,7 @@ from tidemark.staging.errors import (
 )
 from tidemark.staging.keyed import refuse_without_index
 from tidemark.staging.refusal import all_deferred, naming_refusals, rests_on_others, target_refused
-from tidemark.staging.target import Deciding, Target, keep, refuse_unfit_table
+from tidemark.staging.target import Target, TargetTransaction, keep, refuse_unfit_table
 from tidemark.staging.upsert_sql import (
     Names,
     commas,
@@ -153,7 +153,7 @@ class UpsertedRows:
         finally:
             cursor.execute("ROLLBACK")
 
-    def remove_rows(self, transaction: Deciding, after_seq: int) -> int:
+    def remove_rows(self, transaction: TargetTransaction, after_seq: int) -> int:
         """Each key is as it was at a checkpoint; return how many changes that took back.
 
         Raises:
@@ -375,7 +375,7 @@ class PublishedRows:
             raise RowsMayNotBeDeleted(target=str(self.target))
         return self._count(cursor, after_seq)
 
-    def remove_rows(self, transaction: Deciding, after_seq: int) -> int:
+    def remove_rows(self, transaction: TargetTransaction, after_seq: int) -> int:
         """Delete all rows that were published after a checkpoint; return how many.
 
         Raises:
@@ -448,7 +448,7 @@ class RowsOfTargets:
         parts = self._parts(cursor, after_seq)
         return {name: part.count_rows(cursor, after_seq) for name, part in parts.items()}
 
-    def remove_rows(self, transaction: Deciding, after_seq: int) -> dict[str, int]:
+    def remove_rows(self, transaction: TargetTransaction, after_seq: int) -> dict[str, int]:
         """Take it back, children before parents; how much of each target. See the parts.
 
         Deferred constraints are checked here.

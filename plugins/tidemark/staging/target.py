@@ -41,7 +41,7 @@ from tidemark.staging.errors import (
 from tidemark.staging.fit import differences, quoted
 
 
-class Deciding(Protocol):
+class TargetTransaction(Protocol):
     """A ledger transaction that holds the region lock and the current epoch."""
 
     @property
@@ -131,7 +131,7 @@ def _create(cursor: Cursor, target: Target, columns: Sequence[Column], key: Sequ
         cursor.execute(_INDEX.format(**names))
 
 
-def keep(transaction: Deciding, target: Target) -> None:
+def keep(transaction: TargetTransaction, target: Target) -> None:
     """The target is the table that the region publishes to, and is fit for that.
 
     Call it after rows were inserted or deleted: their locks keep the table, and each partition that

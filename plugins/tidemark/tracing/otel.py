@@ -20,7 +20,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from tidemark import __version__
 from tidemark.errors import TidemarkError
-from tidemark.tracing.traced import Attributes, Past, Step
+from tidemark.tracing.traced import Attributes, EndedStep, Step
 
 FLUSH_SECONDS = 5.0
 """How long the end of a run's part waits for the collector, at most."""
@@ -74,7 +74,7 @@ class Tracer:
                 raise
             step.end()
 
-    def begin(self, name: str, attributes: Attributes, first: Past | None) -> "_Spanned":
+    def begin(self, name: str, attributes: Attributes, first: EndedStep | None) -> "_Spanned":
         """A span that `end` ends; it began with `first`."""
         since = first.begin_ns if first else None
         span = self._spans.start_span(name, attributes=dict(attributes), start_time=since)
@@ -84,7 +84,7 @@ class Tracer:
         """In the block, new spans are this one's."""
         return trace.use_span(step.span, record_exception=False, set_status_on_exception=False)
 
-    def past(self, past: Past) -> None:
+    def past(self, past: EndedStep) -> None:
         """A span that is over."""
         self._spans.start_span(past.name, start_time=past.begin_ns).end(past.end_ns)
 

@@ -24,7 +24,7 @@ Attributes = Mapping[str, str | int | float | bool]
 
 
 @dataclass(slots=True)
-class Past:
+class EndedStep:
     """A step that is over, of which it was not known what it would belong to."""
 
     name: str
@@ -93,7 +93,7 @@ def traced(name: str, attributes: Attributes | None = None) -> AbstractContextMa
 
 
 @contextmanager
-def begun(name: str, attributes: Attributes, first: Past | None) -> Iterator[Step]:
+def begun(name: str, attributes: Attributes, first: EndedStep | None) -> Iterator[Step]:
     """A step that began with `first`, and that the block hands to who ends it; an error ends it."""
     tracer = _tracer()
     if tracer is None:
@@ -122,15 +122,15 @@ def ending(step: Step) -> Iterator[None]:
 
 
 @contextmanager
-def remembered(name: str) -> Iterator[Past | None]:
+def remembered(name: str) -> Iterator[EndedStep | None]:
     """When the block began and ended, for `begun` or `record`."""
-    past = Past(name, time.time_ns()) if _tracer() else None
+    past = EndedStep(name, time.time_ns()) if _tracer() else None
     yield past
     if past:
         past.end_ns = time.time_ns()
 
 
-def record(past: Past | None) -> None:
+def record(past: EndedStep | None) -> None:
     """It belongs to the step that is under way in this thread."""
     tracer = _tracer()
     if tracer and past:

@@ -33,7 +33,7 @@ from tidemark.staging.tables import complete_reads
 from tidemark.staging.target import Target
 from tidemark.verify._multiset import Multisets
 from tidemark.verify._rows import letters_of, purged_of, refused_of, rows_of, upserts_of
-from tidemark.verify._scratch import Again, Scratch
+from tidemark.verify._scratch import RereadBatches, Scratch
 from tidemark.verify.report import BatchProof, Difference, Kind
 
 RECORDS = 100_000
@@ -193,7 +193,7 @@ class Comparison:
         return with_found(proof, *miscounted_replay(seq, replayed, records))
 
     def _read_again(
-        self, again: Again, spans: Spans
+        self, again: RereadBatches, spans: Spans
     ) -> tuple[dict[str, Sequence[Column]], Sequence[Attempt], tuple[SpanRead, ...]]:
         batch, executor = again.batch, self.executor()
         columns: dict[str, Sequence[Column]] = {
@@ -205,12 +205,12 @@ class Comparison:
         winners = executor.drain(batch, [one.span for one in spans])
         return columns, winners, self._reads(batch, spans)
 
-    def _drop(self, cursor: Cursor, again: Again) -> None:
+    def _drop(self, cursor: Cursor, again: RereadBatches) -> None:
         tables.drop(cursor, again.batch.staging)
         for target in self.targets:
             cursor.execute(sql.SQL("DROP TABLE {}").format(again.expected(target).identifier))
 
-    def _compared_once(self, proof: BatchProof, again: Again, spans: Spans) -> BatchProof:
+    def _compared_once(self, proof: BatchProof, again: RereadBatches, spans: Spans) -> BatchProof:
         batch = again.batch
         columns, winners, reads = self._read_again(again, spans)
         gone = tuple(compacted(self.region.kafka, spans, reads))
@@ -234,7 +234,7 @@ class Comparison:
     def _rows(
         self,
         cursor: Cursor,
-        again: Again,
+        again: RereadBatches,
         target: Target,
         columns: Sequence[Column],
         winners: Sequence[Attempt],
@@ -248,7 +248,7 @@ class Comparison:
             yield rows_of(cursor, again, target, columns, winners)
 
     def _letters(
-        self, cursor: Cursor, again: Again, reads: Sequence[SpanRead], *, is_whole: bool
+        self, cursor: Cursor, again: RereadBatches, reads: Sequence[SpanRead], *, is_whole: bool
     ) -> tuple[int, tuple[Difference, ...]]:
         """What became of the dead letters that were read again; a purge may go on meanwhile."""
         name, letters = self.region.name, letters_of(self.region.name, again, reads)

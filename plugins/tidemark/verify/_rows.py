@@ -23,7 +23,7 @@ from tidemark.staging.refused import HASH, missing_coordinates, rows_of_records
 from tidemark.staging.target import Target
 from tidemark.staging.upsert_sql import Names, commas, exact_texts, names_of
 from tidemark.verify._multiset import Multisets
-from tidemark.verify._scratch import Again
+from tidemark.verify._scratch import RereadBatches
 from tidemark.verify.errors import TransformIsAnother
 
 COORDINATES = ("kafka_topic", "kafka_partition", "kafka_offset")
@@ -89,7 +89,7 @@ FROM ({refused}) AS d
 
 def rows_of(
     cursor: Cursor,
-    again: Again,
+    again: RereadBatches,
     target: Target,
     columns: Sequence[Column],
     winners: Sequence[Attempt],
@@ -135,7 +135,7 @@ def what(kind: str, target: Target) -> str:
 
 
 def refused_of(
-    cursor: Cursor, region: str, again: Again, columns: Mapping[str, Sequence[Column]]
+    cursor: Cursor, region: str, again: RereadBatches, columns: Mapping[str, Sequence[Column]]
 ) -> Multisets | None:
     """The records of which a target refused a row: as read again, and the ledger's.
 
@@ -155,7 +155,7 @@ def refused_of(
     return Multisets("refused record", expected, _REFUSED_ALIKE.format(refused=refused), _LETTER)
 
 
-def letters_of(region: str, again: Again, reads: Sequence[SpanRead]) -> Multisets:
+def letters_of(region: str, again: RereadBatches, reads: Sequence[SpanRead]) -> Multisets:
     """The batches' dead letters as read again, and the ledger's."""
     staged = sql.Identifier(again.batch.staging.schema, again.batch.staging.dead_letters)
     read_by: dict[str, sql.Composable] = {
@@ -175,14 +175,14 @@ def _alike(one: sql.Composable, other: sql.Composable) -> sql.Composable:
     return _ALIKE.format(one=one, other=other, key=key, value=value)
 
 
-def purged_of(cursor: Cursor, region: str, again: Again) -> int:
+def purged_of(cursor: Cursor, region: str, again: RereadBatches) -> int:
     """How many dead letters of the batches a person has purged."""
     values = {"region": region, "first": again.first, "last": again.last}
     cursor.execute(query("purged_of"), values)
     return int((cursor.fetchone() or (0,))[0])
 
 
-def _of_batches(region: str, again: Again) -> dict[str, sql.Composable]:
+def _of_batches(region: str, again: RereadBatches) -> dict[str, sql.Composable]:
     return {"region": sql.Literal(region), **again.literals}
 
 
@@ -244,7 +244,7 @@ _SIDE = sql.SQL(
 def upserts_of(
     cursor: Cursor,
     region: str,
-    again: Again,
+    again: RereadBatches,
     target: Target,
     columns: Sequence[Column],
     upsert: Upsert,

@@ -20,7 +20,7 @@ _PREFIX = "#verify_"
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class RereadBatches:
     """Batches that one job reads again: all that were published from the first seq to the last."""
 
     first: int
@@ -53,12 +53,12 @@ class Scratch:
         spans: Sequence[PublishedSpan],
         stored: Stored | None = None,
         set_aside: frozenset[tuple[str, int, int]] = frozenset(),
-    ) -> Again:
+    ) -> RereadBatches:
         """These batches, with tables that no others have."""
         planned = tuple(PlannedSpan(published.span, published.topic_id) for published in spans)
         name = f"{self.name}_{last - first}"
         batch = Batch(name, 0, first, planned, stored=stored, set_aside=set_aside)
-        return Again(first, last, batch)
+        return RereadBatches(first, last, batch)
 
 
 @contextmanager

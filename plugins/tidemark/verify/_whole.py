@@ -17,7 +17,7 @@ from tidemark.staging.catalog import TableColumn, find_columns, find_relation
 from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.target import Target
 from tidemark.verify._multiset import FIRST
-from tidemark.verify._scratch import Again
+from tidemark.verify._scratch import RereadBatches
 from tidemark.verify.report import Difference, Kind
 
 # One statement is one snapshot: a publish, prune or rewind meanwhile shows in both rows and ledger,
@@ -155,7 +155,7 @@ FROM counted
 
 
 def are_in_place(
-    cursor: Cursor, region: str, again: Again, target: Target, *, has_transform: bool
+    cursor: Cursor, region: str, again: RereadBatches, target: Target, *, has_transform: bool
 ) -> bool:
     """Whether each row and letter lies in the span of its own batch, and the counts are theirs.
 

@@ -22,7 +22,7 @@ from tests.support.documents import table_rows
 from tests.support.region import kafka_connection
 from tests.support.world import World
 
-from tidemark.cli.metrics import Shared
+from tidemark.cli.metrics import SharedScrape
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.output import Topics
 from tidemark.views.metrics import BOUNDS, MOST_REASONS, Measures, metrics_of
@@ -117,7 +117,7 @@ def test_those_who_scrape_together_share_one_look() -> None:
             came.wait(120)
             yield self.looks
 
-    shared = Shared(slow := Slow())  # type: ignore[arg-type]
+    shared = SharedScrape(slow := Slow())  # type: ignore[arg-type]
     shared._lock = Door()  # type: ignore[assignment]
     with ThreadPoolExecutor(2) as pool:
         assert [*pool.map(lambda _: [*shared.collect()], range(2))] == [[1], [1]]

@@ -36,7 +36,7 @@ from tests.support.world import World
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.errors import BrokersSilent, KafkaForbids, SpanNotRead
 from tidemark.kafka.spans import read_spans
-from tidemark.local._broker import Broker
+from tidemark.local._broker import LocalBroker
 from tidemark.local.stack import LocalStack
 from tidemark.model.offsets import Span
 from tidemark.runs.region import region_of
@@ -70,7 +70,7 @@ RESOURCES = {
 }
 
 
-class GuardedBroker(Broker):
+class GuardedBroker(LocalBroker):
     """A broker with a second listener, for a user who may do what ACLs say."""
 
     @property

@@ -16,7 +16,7 @@ from tests.support.browsed import SCREENSHOTS
 from tests.support.topics import create_topic
 
 from tidemark.local import daemon
-from tidemark.local._broker import Broker, archive_of
+from tidemark.local._broker import LocalBroker, archive_of
 from tidemark.local._folder import Folder
 from tidemark.local._jars import kafka_jars
 from tidemark.local._postgres import Postgres
@@ -164,7 +164,7 @@ def test_a_killed_postgres_is_recovered_although_its_pid_file_is_lost(tmp_path: 
 def test_a_killed_broker_starts_again_with_what_it_acknowledged(tmp_path: Path, group: str) -> None:
     folder = Folder(tmp_path / "state")
     folder.create()
-    broker = Broker(folder)
+    broker = LocalBroker(folder)
     try:
         broker.start()
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
@@ -183,7 +183,7 @@ def test_a_killed_broker_starts_again_with_what_it_acknowledged(tmp_path: Path, 
 def test_a_broker_whose_port_is_taken_while_it_starts_runs_on_another(tmp_path: Path) -> None:
     thieves: list[socket.socket] = []
 
-    class Robbed(Broker):
+    class Robbed(LocalBroker):
         def _write_properties(self) -> Path:
             if not thieves:
                 port = int(self.bootstrap.rpartition(":")[2])

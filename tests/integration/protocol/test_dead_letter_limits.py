@@ -6,7 +6,7 @@ from tests.support.executor import BAD
 from tests.support.produce import produce
 from tests.support.world import World
 
-from tidemark.model.dead_letters import Limits, Reason
+from tidemark.model.dead_letters import CommonReason, Limits
 from tidemark.model.errors import DeadLettersOverLimit
 from tidemark.model.plan import Bounds
 from tidemark.protocol.errors import RunUnfinished
@@ -20,7 +20,7 @@ def test_a_topic_of_nothing_but_bad_records_stops_the_run(world: World) -> None:
     with pytest.raises(DeadLettersOverLimit) as caught:
         world.drain("first")
     found = caught.value
-    assert found.reasons == (Reason("INVALID_JSON", 101, f"{world.topic}[0]@0"),)
+    assert found.reasons == (CommonReason("INVALID_JSON", 101, f"{world.topic}[0]@0"),)
     assert (found.seq, found.dead_letters, found.records) == (1, 101, 101)
     assert (found.most, found.max_ratio, found.max_count) == (50, 0.5, None)
     assert (world.rows(), world.dead_letters()) == ([], [])
