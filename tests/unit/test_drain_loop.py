@@ -62,10 +62,10 @@ class Loop:
             show_member=lambda *_: None,
         )
         member = SimpleNamespace(assigned=lambda: frozenset({ZERO}), wait=self.pauses.append)
-        pipeline = SimpleNamespace(no_progress_seconds=300, sending=None)
         run: Any = SimpleNamespace(
-            ledger=ledger, member=member, pipeline=pipeline, region="r", epoch=1, number=1,
-            in_flight=2, group=None, is_expected=False, is_fenced=lambda: False,
+            ledger=ledger, member=member, region="r", epoch=1, number=1, sending=None,
+            in_flight=2, group=None, is_expected=False, no_progress_seconds=300,
+            is_fenced=lambda: False,
         )  # fmt: skip
         self.drain = Drain(run, lambda: 0)
         executor = SimpleNamespace(close=lambda: None)
