@@ -31,6 +31,9 @@ from tidemark.runs.region import Connections, Region, region_of
 from tidemark.runs.retire import TIDYING_SECONDS
 from tidemark.settings.pipeline import Pipeline
 
+log = logging.getLogger(__name__)
+
+
 Move = Callable[[int, int], None]
 """Takes how many are written and how many there are."""
 
@@ -120,9 +123,6 @@ def _utf8(data: bytes | None) -> str | None:
 
 def _base64(data: bytes | None) -> str | None:
     return None if data is None else base64.b64encode(data).decode()
-
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,9 @@ from tidemark.staging.replay import AgainMover, ReplayMover, refuse_referred
 from tidemark.staging.tables import complete_reads
 from tidemark.staging.target import Target
 
+log = logging.getLogger(__name__)
+
+
 Decode = Callable[[list[KeptLetter]], tuple[int, Counter[str]]]
 """Gives how many can be decoded, and why the others can't be."""
 
@@ -176,9 +179,6 @@ def refusal(region: Region, connections: Connections) -> str | None:
     except (Refused, Superseded, InvalidSettings, SchemaMismatch, TransformFailed) as error:
         return str(error)
     return None
-
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tidemark.protocol.close import Closed
     from tidemark.runs.open import Opened
 
+log = logging.getLogger(__name__)
+
 
 Result = dict[str, Any]
 
@@ -162,9 +164,6 @@ def _published(result: Mapping[str, Any]) -> str:
 
 def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-log = logging.getLogger(__name__)
 
 
 def names_by_exit_code() -> dict[int, str]:

@@ -32,6 +32,9 @@ from tidemark.model.output import OutputRecord, Sent, Topics
 from tidemark.model.plain import amount
 from tidemark.protocol.ports import Output
 
+log = logging.getLogger(__name__)
+
+
 SENDING: Settings = {"partitioner": "murmur2_random", "message.max.bytes": 1_000_000_000}
 """A key goes to the partition that Java's producers choose, and the topic alone limits a record:
 the client's own limit is below what Kafka takes. A connection may set them otherwise."""
@@ -138,8 +141,6 @@ class Sender:
     def _too_slow(self) -> OutputNotSentInTime:
         return OutputNotSentInTime(topics=self._topics, seconds=self._seconds)
 
-
-log = logging.getLogger(__name__)
 
 TRANSACTION_TIMEOUT_MS = 15_000
 """How long a mirror that died in its commit can keep others from reading the group's offsets."""

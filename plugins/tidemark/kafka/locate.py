@@ -26,6 +26,9 @@ from tidemark.kafka.facts import Broker
 from tidemark.kafka.spans import met_in, span_of_one
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 
+log = logging.getLogger(__name__)
+
+
 HANG_SECONDS = 30
 """A look that gets no further for so long hangs."""
 
@@ -146,8 +149,6 @@ def _heard(pipe: int, deadline: float) -> tuple[bytes, bool]:
         said += more
     return said, False
 
-
-log = logging.getLogger(__name__)
 
 TRIES = 3
 """Looks that begin at an offset and get no further: one alone may have died of what lies behind."""

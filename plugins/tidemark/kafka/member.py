@@ -28,6 +28,9 @@ from tidemark.kafka.errors import (
 from tidemark.model.membership import GroupProtocol, Membership
 from tidemark.model.offsets import TopicPartition, in_ranges
 
+log = logging.getLogger(__name__)
+
+
 Partitions = frozenset[TopicPartition]
 NOTHING: Partitions = frozenset()
 
@@ -92,9 +95,6 @@ class Assignment:
             self._assigned, self._kept = assigned, kept
             self._changes += 1
             self._changed.notify_all()
-
-
-log = logging.getLogger(__name__)
 
 
 class Event(StrEnum):

@@ -20,6 +20,8 @@ from tidemark.runs.job import JobExecutor
 from tidemark.staging.tables import complete_reads
 from tidemark.tracing.traced import traced
 
+log = logging.getLogger(__name__)
+
 
 class ActiveRead:
     """Between the thread that runs jobs and the one that watches the assignment."""
@@ -55,9 +57,6 @@ class ActiveRead:
             if lost:
                 self._lost |= lost
                 self._executor.interrupt()
-
-
-log = logging.getLogger(__name__)
 
 
 class Stager:

@@ -41,6 +41,9 @@ from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.target import Target, refuse_leftovers
 from tidemark.tracing.traced import traced_run
 
+log = logging.getLogger(__name__)
+
+
 ADOPT_GROUP = "adopt_group"
 """The override that lets a new region replace the commits of its group."""
 
@@ -164,9 +167,6 @@ def pause_remarks(region: Region) -> list[str]:
         " sent to the output topic is known by them. Raise it, or run more often; if they are lost,"
         " a person has to set output.resume_after"
     ]
-
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,9 @@ from tidemark.spark.specs import read_spec, specs_of_batch
 from tidemark.spark.transform import ArrowTransform, Transform, transform_of
 from tidemark.staging.tables import rows_read
 
+log = logging.getLogger(__name__)
+
+
 CANCEL_SECONDS = 0.2
 
 
@@ -105,8 +108,6 @@ class Jobs:
             with suppress(Exception):  # of a JVM that is gone nothing runs any more
                 self._spark.cancelJobGroup(self._group)
 
-
-log = logging.getLogger(__name__)
 
 WARM_SECONDS = 10.0
 """A cluster may be busy for longer: then the first batch waits, whose job can be cancelled."""

@@ -19,6 +19,8 @@ from tidemark import DISTRIBUTION
 if TYPE_CHECKING:
     from tidemark.tracing.otel import Tracer
 
+log = logging.getLogger(__name__)
+
 
 Attributes = Mapping[str, str | int | float | bool]
 
@@ -41,8 +43,6 @@ class Step:
     def end(self, error: BaseException | None = None) -> None:
         """It is over, or failed; the first end counts."""
 
-
-log = logging.getLogger(__name__)
 
 PLACES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 EXPORTER = "OTEL_TRACES_EXPORTER"
