@@ -16,7 +16,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
-from scripts.markdown_pieces import table
+from scripts.markdown_pieces import between, table
 
 import tidemark
 from tidemark.errors import TidemarkError, by_code, cases
@@ -53,8 +53,7 @@ def _row(kind: type[TidemarkError]) -> tuple[str, ...]:
 
 def with_table(text: str) -> str:
     """The page with the table as it is now."""
-    before, rest = text.split(MARKS[0])
-    return f"{before}{MARKS[0]}{errors_table()}{rest[rest.index(MARKS[1]) :]}"
+    return between(text, MARKS, errors_table())
 
 
 def texts() -> str:

@@ -11,6 +11,12 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "".join(f"| {' | '.join(_cell(cell) for cell in line)} |\n" for line in lines)
 
 
+def between(page: str, marks: tuple[str, str], made: str) -> str:
+    """The page with what is made between its two marks."""
+    before, rest = page.split(marks[0])
+    return f"{before}{marks[0]}{made}{rest[rest.index(marks[1]) :]}"
+
+
 def filled(text: str) -> str:
     """A paragraph in lines of at most 100 characters."""
     flat = " ".join(text.split())

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from scripts.guards import REST, ROOT, TEST, written_in
-from scripts.markdown_pieces import table
+from scripts.markdown_pieces import between, table
 
 PAGE = ROOT / "docs" / "testing.md"
 MODELS = ROOT / "tests" / "model"
@@ -19,10 +19,9 @@ SEEDED = "test_a_guard_that_is_taken_out_is_missed"
 
 def with_seeds(page: str) -> str:
     """The page with the table as it is now."""
-    before, rest = page.split(MARKS[0])
     head = ("model", "taken out", "found as", "tier")
     rows = (row for path in sorted(MODELS.glob("test_*.py")) for row in _rows(path))
-    return f"{before}{MARKS[0]}{table(head, rows)}{rest[rest.index(MARKS[1]) :]}"
+    return between(page, MARKS, table(head, rows))
 
 
 def _rows(path: Path) -> Iterator[tuple[str, ...]]:

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import grimp
-from scripts.markdown_pieces import table
+from scripts.markdown_pieces import between, table
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "CONTRIBUTING.md"
@@ -78,12 +78,11 @@ def _graph() -> grimp.ImportGraph:
 
 def with_table(text: str) -> str:
     """The page with the table as it is now."""
-    before, rest = text.split(MARKS[0])
     found = table(
         ("room", "what it is for", "doors", "what it may not do"),
         ((f"`{one.name}`", one.what, one.doors, one.may_not) for one in rooms()),
     )
-    return f"{before}{MARKS[0]}{found}{rest[rest.index(MARKS[1]) :]}"
+    return between(text, MARKS, found)
 
 
 if __name__ == "__main__":
