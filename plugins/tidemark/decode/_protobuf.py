@@ -17,7 +17,7 @@ from tidemark.decode._plans import MOST_UNKNOWN, Plans
 from tidemark.decode._protobuf_reader import FieldReader, Read
 from tidemark.decode._protobuf_schema import MessageSchema, message_of_set, parts, path_of
 from tidemark.decode.errors import DescriptorUnfit
-from tidemark.decode.framing import SchemaId, commonest, message_path, unframed
+from tidemark.decode.framing import SchemaId, commonest, message_path, unframed, varint
 from tidemark.decode.port import (
     MAX_VALUE_BYTES,
     Decoded,
@@ -84,12 +84,12 @@ def _weight(data: bytes, kind: _Kind, most: int) -> int:
             if at >= end:
                 inside, end = outer.pop()
                 continue
-            tag, at = _varint(data, at)
+            tag, at = varint(data, at)
             number, wire = tag >> 3, tag & 7
             if wire == _VARINT:
-                _, at = _varint(data, at)
+                _, at = varint(data, at)
             elif wire in (_SIZED, _BEGIN):
-                size, at = _varint(data, at) if wire == _SIZED else (end - at, at)
+                size, at = varint(data, at) if wire == _SIZED else (end - at, at)
                 inner = inside.inner.get(number) if inside else None
                 found += inner.weight if inner else 0
                 if inner or wire == _BEGIN:
@@ -104,16 +104,6 @@ def _weight(data: bytes, kind: _Kind, most: int) -> int:
     except (IndexError, KeyError):
         pass  # the library tells what is wrong
     return found
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    number = 0
-    for shift in range(0, 70, 7):
-        number |= (data[at] & 0x7F) << shift
-        if data[at] < 0x80:
-            return number, at + 1
-        at += 1
-    raise IndexError(at)
 
 
 _NO_MEMORY = "Arena alloc failed"

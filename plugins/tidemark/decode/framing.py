@@ -71,6 +71,21 @@ def message_path(value: bytes, at: int) -> tuple[tuple[int, ...], int]:
     return tuple(path) or (0,), at
 
 
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number of Protobuf's wire, and where the next one begins.
+
+    Raises:
+        IndexError: the number does not end, or has more bytes than one can have.
+    """
+    number = 0
+    for shift in range(0, 70, 7):
+        number |= (data[at] & 0x7F) << shift
+        if data[at] < 0x80:
+            return number, at + 1
+        at += 1
+    raise IndexError(at)
+
+
 def _zigzag(value: bytes, at: int) -> tuple[int, int]:
     number = 0
     for shift in range(0, 35, 7):

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tidemark.decode._check import MAX_DEPTH
 from tidemark.decode._columns import INSTANT, is_read
-from tidemark.decode.framing import SchemaId, message_path, unframed
+from tidemark.decode.framing import SchemaId, message_path, unframed, varint
 from tidemark.decode.newest import Fields, of_avro, of_protobuf, unions_of_avro
 from tidemark.decode.port import Decoding, Refusal
 from tidemark.decode.registry import Written, flattened, registry_of
@@ -291,25 +291,15 @@ def _behind_field(value: bytes, at: int) -> int:
     Raises:
         IndexError: no field stands there.
     """
-    tag, at = _varint(value, at)
+    tag, at = varint(value, at)
     number, kind = tag >> 3, tag & 7
     if not 1 <= number <= MOST_FIELD:
         raise IndexError(number)
     if kind == _VARINT:
-        return _varint(value, at)[1]
+        return varint(value, at)[1]
     if kind == _SIZED:
-        size, at = _varint(value, at)
+        size, at = varint(value, at)
         return at + size
     if kind not in _WIDTHS:
         raise IndexError(kind)
     return at + _WIDTHS[kind]
-
-
-def _varint(value: bytes, at: int) -> tuple[int, int]:
-    number = 0
-    for shift in range(0, 70, 7):
-        number |= (value[at] & 0x7F) << shift
-        if value[at] < 0x80:
-            return number, at + 1
-        at += 1
-    raise IndexError(at)
