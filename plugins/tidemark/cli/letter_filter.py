@@ -12,6 +12,7 @@ from tidemark.ledger.looks import Looks
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.offsets import TopicPartition
 from tidemark.runs.region import ledger_of
+from tidemark.staging.refused import REASON as TARGET_REFUSED
 
 if TYPE_CHECKING:
     from tidemark.settings.pipeline import Pipeline
@@ -55,9 +56,7 @@ def refuse_unknown_reasons(pipeline: "Pipeline", meant: LetterFilter) -> None:
     Raises:
         InvalidSettings: names those that it has.
     """
-    # Arrow, which these import, takes half a second.
-    from tidemark.decode import Reason
-    from tidemark.staging.refused import REASON as TARGET_REFUSED
+    from tidemark.decode import Reason  # Arrow, which it imports, takes half a second
 
     ours = {*map(str, Reason), TARGET_REFUSED}
     strange = set(meant.reasons) - ours

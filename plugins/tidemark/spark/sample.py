@@ -8,6 +8,9 @@ import pyarrow as pa
 from tidemark.errors import TidemarkError
 from tidemark.model.batch import ONLY
 from tidemark.settings.pipeline import Pipeline
+from tidemark.spark._failure import failed, new_token
+from tidemark.spark._frame import transformed
+from tidemark.spark._plans import as_source, refuse_cuts
 from tidemark.spark.source import wire_schema
 from tidemark.spark.transform import ArrowTransform, FrameTransform, transform_of
 
@@ -48,10 +51,6 @@ def _of_arrow(transform: ArrowTransform, rows: pa.Table) -> dict[str, pa.Table]:
 def _of_frames(
     transform: FrameTransform, rows: pa.Table, targets: tuple[str, ...], spark: "SparkSession"
 ) -> dict[str, pa.Table]:
-    from tidemark.spark._failure import failed, new_token
-    from tidemark.spark._frame import transformed
-    from tidemark.spark._plans import as_source, refuse_cuts
-
     try:
         given = as_source(spark.createDataFrame(rows))
         parts = transformed(transform, given, targets)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from tidemark.ledger.looks import Looks
 from tidemark.model.offsets import TopicPartition
 from tidemark.views.status import (
     MemberHealth,
@@ -121,8 +122,6 @@ def held_up(
 
 def _clock(region: "Region", epoch: int | None) -> tuple[datetime, datetime]:
     """When the run published last, or opened; and what time it is: both by the server's clock."""
-    from tidemark.ledger.looks import Looks
-
     looks = Looks(region.ledger.engine)
     moves = [one.published_at for one in looks.checkpoints(region.name, 1)]
     run = region.ledger.run_at(region.name, epoch) if epoch is not None else None

@@ -17,7 +17,9 @@ from tidemark.ledger.sending import unsent, withheld_seqs
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.output import Topics
 from tidemark.postgres.transaction import autocommit
-from tidemark.runs.region import Region
+from tidemark.runs.region import Region, facts_left
+from tidemark.staging.catalog import find_relation
+from tidemark.staging.target import Target, count_beside_ledger
 
 if TYPE_CHECKING:
     from tidemark.kafka.description import GroupState, Holder
@@ -122,10 +124,8 @@ def total(numbers: Iterable[int | None]) -> int | None:
     return None if None in known or not known else sum(n for n in known if n is not None)
 
 
-def in_ledger(region: "Region") -> RegionStatus:
+def in_ledger(region: Region) -> RegionStatus:
     """What the ledger says of the region."""
-    from tidemark.ledger.looks import Looks
-
     ledger, looks = region.ledger, Looks(region.ledger.engine)
     if not looks.ledger_is_there():
         return RegionStatus(region.name, "never opened")
@@ -158,7 +158,7 @@ def in_ledger(region: "Region") -> RegionStatus:
 
 
 def with_kafka(
-    region: "Region", partitions: Iterable[PartitionStatus], patience: float | None = None
+    region: Region, partitions: Iterable[PartitionStatus], patience: float | None = None
 ) -> list[PartitionStatus]:
     """The same partitions with the group's offsets and the ends; a topic that is gone has none.
 
@@ -167,9 +167,6 @@ def with_kafka(
     Raises:
         TidemarkError: Kafka can't be asked.
     """
-    from tidemark.model.offsets import TopicPartition
-    from tidemark.runs.region import facts_left
-
     asked = {TopicPartition(one.topic, one.partition): one for one in partitions}
     if not asked:
         return []
@@ -180,7 +177,7 @@ def with_kafka(
     return [replace(one, kafka=committed.get(at), end=ends.get(at)) for at, one in asked.items()]
 
 
-def with_group(region: "Region", found: RegionStatus) -> RegionStatus:
+def with_group(region: Region, found: RegionStatus) -> RegionStatus:
     """The same; members of a run that is over are gone if Kafka's group has them no more.
 
     Raises:
@@ -200,17 +197,13 @@ def place(one: "PartitionStatus | TopicPartition") -> str:
     return f"{one.topic}[{one.partition}]"
 
 
-def _targets(region: "Region", rows: dict[str, int], since: int) -> "Iterator[TargetStatus]":
+def _targets(region: Region, rows: dict[str, int], since: int) -> "Iterator[TargetStatus]":
     for name, table in region.pipeline.tables.items():
         yield TargetStatus(name, table, since, rows.get(name, 0))
 
 
-def counted(region: "Region", target: TargetStatus) -> TargetStatus:
+def counted(region: Region, target: TargetStatus) -> TargetStatus:
     """The same with the rows that are in the table now; ledger and table in one snapshot."""
-    from tidemark.postgres.transaction import autocommit
-    from tidemark.staging.catalog import find_relation
-    from tidemark.staging.target import Target, count_beside_ledger
-
     table, since = Target.parse(target.table, target.name), target.since_seq
     with autocommit(region.ledger.engine) as cursor:
         if find_relation(cursor, table.schema, table.table) is None:
