@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 Extra = dict[str, Any]
 
 
-def newest(context: Context, asset: Asset) -> Extra:
+def newest_event(context: Context, asset: Asset) -> Extra:
     """What the newest event says; nothing if there is none.
 
     Airflow is asked, for it knows what was sent: a run that failed published and told nobody.
@@ -46,7 +46,7 @@ def newest(context: Context, asset: Asset) -> Extra:
         return {}
 
 
-def send(context: Context, assets: Sequence[Asset], extra: Extra | None) -> None:
+def send_event(context: Context, assets: Sequence[Asset], extra: Extra | None) -> None:
     """Send one event for each if the task ends well; none without extra."""
     if extra is None:
         # Airflow sends one for each outlet of a task, whether or not it was given an extra.
@@ -56,7 +56,7 @@ def send(context: Context, assets: Sequence[Asset], extra: Extra | None) -> None
             context["outlet_events"][asset].extra = extra
 
 
-def published(closed: "Closed", after_seq: int, counted: "PublishedCounts") -> Extra:
+def published_event(closed: "Closed", after_seq: int, counted: "PublishedCounts") -> Extra:
     """The target holds the batches after `after_seq` up to `seq`: so many rows and dead letters."""
     at = closed.checkpoint
     return {
@@ -72,7 +72,7 @@ def published(closed: "Closed", after_seq: int, counted: "PublishedCounts") -> E
     }
 
 
-def rewound(report: "ResetReport", told: Extra) -> Extra | None:
+def rewound_event(report: "ResetReport", told: Extra) -> Extra | None:
     """Batches after `seq` are gone from the target; None where nothing was removed.
 
     None too where the newest event, `told`, says so: a task that is cleared reports again.
@@ -148,11 +148,11 @@ def close_run(path: str) -> results.Result:
     extra = None
     with as_airflow_failure(RunNotDone):
         closed = operation.close_run(pipeline, connections, run_id=_run_id(context))
-        after_seq = int(newest(context, assets[0]).get("seq", 0))
+        after_seq = int(newest_event(context, assets[0]).get("seq", 0))
         if closed.checkpoint.seq != after_seq:
             counted = operation.counted_after(pipeline, connections, after_seq)
-            extra = published(closed, after_seq, counted)
-    send(context, assets, extra)
+            extra = published_event(closed, after_seq, counted)
+    send_event(context, assets, extra)
     result = results.of_close(closed)
     _tell(results.close_lines(pipeline.into, result))
     return result
@@ -218,7 +218,7 @@ def reset_by_hand(path: str) -> results.Result:
             request_id=_run_id(context),
         )
     assets = target_assets(pipeline)
-    send(context, assets, rewound(report, newest(context, assets[0])))
+    send_event(context, assets, rewound_event(report, newest_event(context, assets[0])))
     _tell(results.reset_lines(pipeline.into, report))
     return results.of_reset(pipeline.into, report)
 
