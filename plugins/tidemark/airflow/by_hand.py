@@ -129,7 +129,7 @@ def _answer(command: list[str], environment: Mapping[str, str]) -> results.Resul
 
 
 @contextmanager
-def _ending_with_task(child: "subprocess.Popen[str]") -> Iterator[None]:
+def _ending_with_task(child: subprocess.Popen[str]) -> Iterator[None]:
     """Who stops waiting for the child ends it: it would publish behind the task's back."""
     _children.append(child)
     try:
@@ -141,7 +141,7 @@ def _ending_with_task(child: "subprocess.Popen[str]") -> Iterator[None]:
         _children.remove(child)
 
 
-def _end(child: "subprocess.Popen[str]") -> None:
+def _end(child: subprocess.Popen[str]) -> None:
     """SIGKILL, first to the process that publishes: what it has not committed never stands."""
     with suppress(psutil.NoSuchProcess):
         tree = psutil.Process(child.pid).children(recursive=True)

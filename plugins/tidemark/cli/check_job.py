@@ -91,7 +91,7 @@ def _transform(pipeline: Pipeline) -> str:
     return f"{pipeline.transform} can be imported: {kind} to {kind}"
 
 
-def _arrow(pipeline: Pipeline) -> "ArrowTransform | None":
+def _arrow(pipeline: Pipeline) -> ArrowTransform | None:
     """The transform, if it is one whose columns are found without Spark."""
     prepare_spark(pipeline)
     transform = transform_of(pipeline)

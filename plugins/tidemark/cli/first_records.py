@@ -84,7 +84,7 @@ def preview_of(given: "Pipeline", limit: int) -> Preview:
     return Preview(_transformed(pipeline, rows), letters, rows.num_rows)
 
 
-def raw_records(pipeline: "Pipeline", limit: int) -> "list[dict[str, Any]]":
+def raw_records(pipeline: "Pipeline", limit: int) -> list[dict[str, Any]]:
     """The first `limit` records as they are: value, key and headers."""
     bare = DecodeSettings.model_validate({"format": "raw", "metadata": ["key", "headers"]})
     rows, _ = _decoded(pipeline.model_copy(update={"decode": bare}), limit)

@@ -119,7 +119,7 @@ def init(
     show(Initiated(new, found, tried, list(texts)), output)
 
 
-def _new(directory: Path, draft: Mapping[str, Any], transform: str | None) -> "NewPipeline":
+def _new(directory: Path, draft: Mapping[str, Any], transform: str | None) -> NewPipeline:
     """What is to be written; names are right, and no other pipeline has them.
 
     Raises:
@@ -137,7 +137,7 @@ def _new(directory: Path, draft: Mapping[str, Any], transform: str | None) -> "N
     return new
 
 
-def _drafted(draft: Mapping[str, Any], decode: Mapping[str, Any]) -> "Pipeline":
+def _drafted(draft: Mapping[str, Any], decode: Mapping[str, Any]) -> Pipeline:
     from pydantic import ValidationError
 
     try:
@@ -150,9 +150,7 @@ def _drafted(draft: Mapping[str, Any], decode: Mapping[str, Any]) -> "Pipeline":
         raise DraftRefused(faults=faults) from error
 
 
-def _proposed(
-    new: "NewPipeline", limit: int, registry: str | None, *, as_bytes: bool
-) -> "Proposal":
+def _proposed(new: NewPipeline, limit: int, registry: str | None, *, as_bytes: bool) -> Proposal:
     known = connection(registry) if registry else None
     topics = tuple(new.draft["kafka"]["topics"])
     try:
@@ -165,7 +163,7 @@ def _proposed(
         raise NothingProposed(topics=topics, cause=str(error)) from error
 
 
-def _tried(new: "NewPipeline", found: "Proposal", limit: int) -> "Preview":
+def _tried(new: NewPipeline, found: Proposal, limit: int) -> Preview:
     """What becomes of the first records, decoded as proposed."""
     return preview_of(_drafted(new.draft, found.section), limit)
 

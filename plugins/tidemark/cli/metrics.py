@@ -50,8 +50,8 @@ class SharedScrape:
             return iter(self._found)
 
 
-def _measured(pipeline: "Pipeline") -> "Measures":
-    def look(region: "Region") -> "Measures":
+def _measured(pipeline: "Pipeline") -> Measures:
+    def look(region: "Region") -> Measures:
         return measures_of(region, status_in(region, PATIENCE))
 
     return asked(pipeline, look, lambda problem: Measures(unknown(pipeline, problem)))

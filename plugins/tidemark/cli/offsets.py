@@ -75,7 +75,7 @@ def offsets(
 
 def _exported(
     state: "RegionState", seq: int, found: "Offsets", known: "Mapping[TopicPartition, Partition]"
-) -> "ExportedOffsets":
+) -> ExportedOffsets:
     return ExportedOffsets(
         region=state.region,
         group=state.group_id,

@@ -15,7 +15,7 @@ DRY = "nothing was written; to do it, add --apply"
 """Ends what a dry run prints."""
 
 
-def order_of(why: str, *, apply: bool) -> "Order | None":
+def order_of(why: str, *, apply: bool) -> Order | None:
     """For the audit row; None for a dry run."""
     return Order(whoami(), why) if apply else None
 

@@ -66,7 +66,7 @@ def preview(
     print_line(found.told)
 
 
-def _print_inferred(pipeline: "Pipeline", limit: int, output: ResultFormat) -> None:
+def _print_inferred(pipeline: Pipeline, limit: int, output: ResultFormat) -> None:
     with spinning("reading"):
         found = inferred_of(pipeline, limit)
     if output is ResultFormat.json:

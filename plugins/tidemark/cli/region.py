@@ -214,7 +214,7 @@ def _told(details: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in details.items())
 
 
-def _every_ledger(conn_id: str | None, folder: Path) -> "Iterator[Looks]":
+def _every_ledger(conn_id: str | None, folder: Path) -> Iterator[Looks]:
     """Each ledger once: that of the connection, or those that the pipeline files lead to."""
     found = (
         [conn_id] if conn_id else [one.for_readers.warehouse for one in pipelines_in(folder, [])]

@@ -37,7 +37,7 @@ LOOK_SECONDS = 1.0
 
 
 @contextmanager
-def followed(pipeline: "Pipeline", connections: "Connections", move: Move) -> Iterator[None]:
+def followed(pipeline: Pipeline, connections: "Connections", move: Move) -> Iterator[None]:
     """While the block runs, the bar shows how far the ledger is; only for a person."""
     if not sys.stderr.isatty():
         yield
@@ -52,7 +52,7 @@ def followed(pipeline: "Pipeline", connections: "Connections", move: Move) -> It
         thread.join(LOOK_SECONDS)
 
 
-def _follow(pipeline: "Pipeline", connections: "Connections", move: Move, ended: Event) -> None:
+def _follow(pipeline: Pipeline, connections: "Connections", move: Move, ended: Event) -> None:
     with region_of(pipeline, connections) as region:
         while not ended.wait(LOOK_SECONDS):
             try:
@@ -159,7 +159,7 @@ def run(
 
 
 def _run(
-    pipeline: "Pipeline",
+    pipeline: Pipeline,
     connections: "Connections",
     bounds: dict[str, int],
     overrides: list[str],
@@ -181,7 +181,7 @@ def _run(
         )
 
 
-def _remarks(pipeline: "Pipeline", connections: "Connections", closed: "Closed") -> list[str]:
+def _remarks(pipeline: Pipeline, connections: "Connections", closed: "Closed") -> list[str]:
     """What was found at open and did not stop the run."""
     with region_of(pipeline, connections) as region:
         found = region.ledger.run_at(region.name, closed.checkpoint.epoch)

@@ -65,13 +65,13 @@ class _Place:
         return _Place(self._depth + 1, self._parts)
 
 
-def of_avro(written: "Written", within: str | None = None) -> Fields:
+def of_avro(written: Written, within: str | None = None) -> Fields:
     """The fields of a record, or of one that it has within; none of another schema."""
     types, named = types_of_avro(written, within)
     return {name: _read_avro(kind, named) for name, kind in types.items()}
 
 
-def unions_of_avro(written: "Written", within: str | None = None) -> dict[str, str]:
+def unions_of_avro(written: Written, within: str | None = None) -> dict[str, str]:
     """The same fields that are unions of several types: `union of string and int`."""
     types, _ = types_of_avro(written, within)
     return {
@@ -101,7 +101,7 @@ def _read_avro(kind: Any, named: dict[str, Any]) -> str | None:
 
 
 def types_of_avro(
-    written: "Written", within: str | None = None
+    written: Written, within: str | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The same fields with their types as fastavro's parser gives them; and all named types."""
     from tidemark.decode._avro import parsed

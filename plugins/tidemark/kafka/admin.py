@@ -118,7 +118,7 @@ def request_each(
 
 def _answer(
     admin: Admin | None,
-    ask: "Callable[[], Any] | Future[Any]",
+    ask: Callable[[], Any] | Future[Any],
     what: str,
     none_if: str | None,
     deadline: float,
@@ -142,7 +142,7 @@ def _answer(
     return found
 
 
-def _result(admin: Admin | None, asked: "Future[Any]", what: str) -> Any:
+def _result(admin: Admin | None, asked: Future[Any], what: str) -> Any:
     """The answer; once no broker can be reached it is not waited for any longer."""
     began = time.monotonic()
     while (waited := time.monotonic() - began) < SECONDS + 5:

@@ -153,10 +153,10 @@ class Broker:
             "the Kafka cluster",
         )
 
-    def _cluster(self) -> "dict[str, Future[Any]]":
+    def _cluster(self) -> dict[str, Future[Any]]:
         return {"the Kafka cluster": self._admin.describe_cluster(request_timeout=SECONDS)}
 
-    def _ask(self, topics: list[str]) -> "dict[str, Future[Any]]":
+    def _ask(self, topics: list[str]) -> dict[str, Future[Any]]:
         return dict(self._admin.describe_topics(TopicCollection(topics), request_timeout=SECONDS))
 
     def _offsets(
@@ -172,7 +172,7 @@ class Broker:
         partitions: Iterable[TopicPartition],
         spec: OffsetSpec,
         level: IsolationLevel = IsolationLevel.READ_COMMITTED,
-    ) -> "dict[TopicPartition, Future[Any]]":
+    ) -> dict[TopicPartition, Future[Any]]:
         """Ask for offsets, by one request a leader; `_heard` takes the answers."""
         asked = self._admin.list_offsets(
             {KafkaPartition(*partition): spec for partition in partitions},
@@ -183,7 +183,7 @@ class Broker:
 
     def _heard(
         self,
-        asked: "dict[TopicPartition, Future[Any]]",
+        asked: dict[TopicPartition, Future[Any]],
         spec: OffsetSpec,
         level: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> Offsets:

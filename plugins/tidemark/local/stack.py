@@ -195,7 +195,7 @@ class LocalStack:
         self._tell("local", f"somebody else starts or stops {self.folder.root}: waiting")
 
 
-def _ran_before(task: "Future[bool]") -> bool:
+def _ran_before(task: Future[bool]) -> bool:
     return task.done() and not task.cancelled() and not task.exception() and not task.result()
 
 

@@ -142,7 +142,7 @@ class SharedAnswers:
             return self._known[key][0]
 
 
-def _end(done: "Future[Any]") -> float:
+def _end(done: Future[Any]) -> float:
     """An error of ours is shared like an answer; that all were busy is no answer."""
     is_busy = isinstance(done.exception(), Busy)
     return 0 if is_busy else monotonic() + SHARED_SECONDS
@@ -246,7 +246,7 @@ async def look(question: Question, seconds: float = LOOK_SECONDS) -> Answer:
     return await told(_SHARED.get(text, lambda: _begin(text, question.connections, seconds)))
 
 
-def _begin(text: str, connections: set[str], seconds: float) -> "Future[Answer]":
+def _begin(text: str, connections: set[str], seconds: float) -> Future[Answer]:
     def job() -> Answer:
         line = asked(text, resolved(connections))
         if not hasattr(_OWN, "helper"):
