@@ -81,8 +81,10 @@ class Batches:
         return replace(spec, staging=batch.staging)
 
     def whole_letters(self, batch: Batch) -> list[tuple[Any, ...]]:
-        """(offset, key, value, headers, reason) of every dead letter staged."""
-        return self._all(batch.staging.dead_letters, '"offset", key, value, headers, reason')
+        """(offset, key, value, headers, reason, detail) of every dead letter staged."""
+        return self._all(
+            batch.staging.dead_letters, '"offset", key, value, headers, reason, detail'
+        )
 
     def numbers(self, batch: Batch, winners: Sequence[Attempt]) -> list[int]:
         """The column n of the rows that the winners staged."""

@@ -113,7 +113,7 @@ class HeaderIds:
         self._has_path = has_path
 
     def framed(
-        self, value: bytes | None, headers: Sequence[tuple[str | bytes, bytes | None]]
+        self, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]
     ) -> bytes | Refusal | None:
         """The value behind its id; as it is, if no header names one."""
         ids = {given for key, given in headers if key == self._name and given is not None}

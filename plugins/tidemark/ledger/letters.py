@@ -108,21 +108,9 @@ def _fetched(cursor: Cursor) -> Iterator[tuple[Any, ...]]:
         cursor.execute(_NEXT)
 
 
-def headers_of_letter(
-    headers: list[dict[str, Any]],
-) -> list[tuple[str | bytes, bytes | None]]:
-    """A record's headers from the JSON of its dead letter; a key that is no UTF-8 is bytes."""
-    return [(_key(one), _decoded(one["value"])) for one in headers]
-
-
-def _key(header: dict[str, Any]) -> str | bytes:
-    exact = _decoded(header.get("key_base64"))
-    if exact is None:
-        return str(header["key"])
-    try:
-        return exact.decode()
-    except UnicodeDecodeError:
-        return exact
+def headers_of_letter(headers: list[dict[str, Any]]) -> list[tuple[str, bytes | None]]:
+    """A record's headers from the JSON of its dead letter."""
+    return [(one["key"], _decoded(one["value"])) for one in headers]
 
 
 def _decoded(text: str | None) -> bytes | None:

@@ -3,7 +3,6 @@
 Dead letters of a published batch are sent raw, as they were read, with the reason.
 """
 
-from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
@@ -125,9 +124,6 @@ DETAIL = 300
 ORIGINAL = "original."
 """Begins the name of each of the record's own headers: no other one begins so."""
 
-BASE64 = "original-base64."
-"""The same, with the name in base64: where it is no UTF-8, or holds a NUL, which cuts a name."""
-
 _NEXT = "FETCH FORWARD 500 FROM tidemark_letters"
 
 
@@ -188,13 +184,7 @@ def _original(headers: list[dict[str, object]] | None) -> Headers:
     """The record's own headers in order; one that says so if the client could not give them."""
     if headers is None:
         return (("original-headers", b"unknown"),)
-    return tuple((_named(key), value) for key, value in headers_of_letter(headers))
-
-
-def _named(key: str | bytes) -> str:
-    if isinstance(key, str) and "\0" not in key:
-        return f"{ORIGINAL}{key}"
-    return BASE64 + b64encode(key.encode() if isinstance(key, str) else key).decode()
+    return tuple((f"{ORIGINAL}{key}", value) for key, value in headers_of_letter(headers))
 
 
 def _bytes(value: memoryview | None) -> bytes | None:

@@ -238,8 +238,8 @@ class DeadLetter:
     timestamp_ms: int | None
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str | bytes, bytes | None], ...] | None
-    """A key that is not UTF-8 is bytes. None: the client could not give them."""
+    headers: tuple[tuple[str, bytes | None], ...] | None
+    """None: the client could not give them, for a key is not UTF-8."""
     reason: str
     detail: str
     hash: bytes | None = None

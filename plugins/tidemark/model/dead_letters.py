@@ -92,7 +92,7 @@ class Counted:
 MOST_A_BATCH = 256 << 20
 """Bytes of all dead letters of a batch, and of all its refused rows, unless they are kept whole."""
 
-Headers = Iterable[tuple[str | bytes, bytes | None]]
+Headers = Iterable[tuple[str, bytes | None]]
 
 
 class Room:
@@ -141,13 +141,13 @@ def record_hash(key: bytes | None, value: bytes | None, headers: Headers | None)
     """
     digest = sha256()
     for part in (key, value, *chain.from_iterable(headers or ())):
-        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        data = part.encode() if isinstance(part, str) else part
         digest.update(b"-" if data is None else b"%d:" % len(data))
         digest.update(data or b"")
     return digest.digest()
 
 
-def _fitting(headers: Headers, room: int) -> Iterator[tuple[str | bytes, bytes | None]]:
+def _fitting(headers: Headers, room: int) -> Iterator[tuple[str, bytes | None]]:
     """The first headers that have room, each whole."""
     for one in headers:
         room -= _headers_size([one])
@@ -157,4 +157,4 @@ def _fitting(headers: Headers, room: int) -> Iterator[tuple[str | bytes, bytes |
 
 
 def _headers_size(headers: Headers) -> int:
-    return sum(len(key) + len(value or b"") for key, value in headers)
+    return sum(len(key.encode()) + len(value or b"") for key, value in headers)

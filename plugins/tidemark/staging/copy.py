@@ -293,9 +293,8 @@ def copy_dead_letters(
     r"""Stage `letters` under (member, attempt) in the caller's transaction; return their count.
 
     Keys and values are stored byte for byte. Headers become a JSON array of
-    {"key": text, "value": base64 or null}, with "key_base64" where the text is not exactly the
-    key's bytes. In texts a NUL is written `\x00` and a lone surrogate `\ud800`, because Postgres
-    can store neither.
+    {"key": text, "value": base64 or null}. In texts a NUL is written `\x00` and a lone surrogate
+    `\ud800`, because Postgres can store neither.
 
     Raises:
         StagingLost: the staging table is gone, or took fewer letters than were sent.
@@ -347,18 +346,10 @@ def _headers_json(letter: DeadLetter) -> str | None:
     if letter.headers is None:
         return None
     headers = [
-        _key_json(key) | {"value": None if value is None else b64encode(value).decode()}
+        {"key": _storable(key), "value": None if value is None else b64encode(value).decode()}
         for key, value in letter.headers
     ]
     return msgspec.json.encode(headers).decode()
-
-
-def _key_json(key: str | bytes) -> dict[str, str | None]:
-    """The key as text; with its bytes as well where the text is not exactly them."""
-    raw = key.encode("utf-8", "surrogatepass") if isinstance(key, str) else key
-    text = _storable(raw.decode("utf-8", "backslashreplace"))
-    exact = {} if text.encode() == raw else {"key_base64": b64encode(raw).decode()}
-    return {"key": text, **exact}
 
 
 def _storable(text: str) -> str:

@@ -33,7 +33,7 @@ def staged(connection: Connection, cursor: Cursor, schema: pa.Schema) -> None:
 def test_dead_letters_are_kept_byte_for_byte(connection: Connection, cursor: Cursor) -> None:
     tables.create(cursor, STAGING, COLUMNS)
     raw = bytes(range(256))
-    headers = (("k\0", raw), ("k\0", None), ("\ud800", b""))
+    headers = (("k\0", raw), ("k\0", None), ("é", b""))
     letters = [
         DeadLetter(
             "t", 3, 17, 1_700_000_000_000, raw, raw, headers, "not JSON", "at \0 and \ud800"
@@ -48,7 +48,7 @@ def test_dead_letters_are_kept_byte_for_byte(connection: Connection, cursor: Cur
     first, second = cursor.fetchall()
     assert first[:6] == (1, 5, "t", 3, 17, 1_700_000_000_000)
     assert [bytes(value) for value in first[6:8]] == [raw, raw]
-    assert [header["key"] for header in first[8]] == [r"k\x00", r"k\x00", r"\xed\xa0\x80"]
+    assert [header["key"] for header in first[8]] == [r"k\x00", r"k\x00", "é"]
     assert b64decode(first[8][0]["value"]) == raw
     assert first[8][1]["value"] is None
     assert first[9:] == ("not JSON", r"at \x00 and \ud800")
