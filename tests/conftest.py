@@ -18,7 +18,7 @@ from psycopg2.extensions import connection as Connection
 from psycopg2.extensions import cursor as Cursor
 from tests.faults import report
 from tests.support import sharing
-from tests.support.databases import database_of
+from tests.support.databases import database_of, put_in_memory, take_from_memory
 from tests.support.flights_table import emptied
 from tests.support.quick import QuickSession
 from tests.support.sharing import worker
@@ -32,6 +32,7 @@ from tidemark.spark.archive import OPTIONS, with_archive
 PROJECT = Path(__file__).resolve().parent.parent
 OLD_POSTGRES = Path("/usr/lib/postgresql/15/bin")
 """Where Debian and Ubuntu install PostgreSQL 15."""
+OLD_NAME = "postgres15"
 
 _STOPS = pytest.StashKey[bool]()
 _AIRFLOW = pytest.StashKey[Airflow]()
@@ -50,7 +51,12 @@ def _local() -> LocalStack:
 
 
 def _old_postgres(local: LocalStack) -> Postgres:
-    return Postgres(local.folder, name="postgres15", programs=OLD_POSTGRES)
+    return Postgres(local.folder, name=OLD_NAME, programs=OLD_POSTGRES)
+
+
+def _homes(local: LocalStack) -> list[Path]:
+    """Where the servers of Postgres keep their files."""
+    return [local.folder.root / name for name in (local.postgres.name, OLD_NAME)]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -100,17 +106,24 @@ def running(local: LocalStack, server: Postgres) -> bool:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Note whether the stack ran before; pytest-xdist's workers leave that to their parent."""
-    ran_before = any(service.running for service in _local().status())
+    local = _local()
+    ran_before = any(service.running for service in local.status())
     session.config.stash[_STOPS] = not (ran_before or worker())
+    if session.config.stash[_STOPS] and not session.config.getoption("--quick"):
+        local.folder.create()
+        for home in _homes(local):
+            put_in_memory(home)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A stack that this session started is stopped, however the session ends; its data stays."""
+    """A stack that this session started is stopped, however the session ends."""
     end_airflow(session.config)
     if session.config.stash.get(_STOPS, False):
         local = _local()
         _old_postgres(local).stop()
         local.down()
+        for home in _homes(local):
+            take_from_memory(home)
 
 
 @pytest.fixture(autouse=True)
