@@ -23,7 +23,7 @@ from tidemark.cli.findings import Finding
 from tidemark.cli.proposal import Field
 from tidemark.errors import by_code
 from tidemark.ledger.letters import KeptLetter
-from tidemark.ledger.looks import Action, KnownRegion, Published, ShownMember
+from tidemark.ledger.queries import Action, KnownRegion, Published, ShownMember
 from tidemark.local.stack import ServiceStatus
 from tidemark.model.batch import DeadLetter
 from tidemark.model.offsets import TopicPartition

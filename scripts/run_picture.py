@@ -8,7 +8,7 @@ picture in the README is made by this from the ledger that `make demo` leaves:
 import sys
 
 from tidemark.cli.project import connection
-from tidemark.ledger.looks import Looks
+from tidemark.ledger.queries import LedgerQueries
 from tidemark.ledger.timeline import Timeline
 from tidemark.page.region import STYLE, drawn, newest
 from tidemark.runs.region import ledger_of
@@ -18,7 +18,7 @@ from tidemark.settings.connections import Connection
 def picture(warehouse: Connection, region: str) -> str:
     """The SVG of the region's newest epochs."""
     with ledger_of(warehouse) as ledger:
-        epoch, now = ledger.epoch(region) or 0, Looks(ledger.engine).now()
+        epoch, now = ledger.epoch(region) or 0, LedgerQueries(ledger.engine).now()
         found = newest(Timeline(ledger.engine), region, epoch, now)
     if not found.drivers:
         raise SystemExit(f"region {region} has no run to draw")

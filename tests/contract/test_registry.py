@@ -15,9 +15,9 @@ from tidemark.decode import Reason
 from tidemark.decode._avro import AvroDecoder
 from tidemark.decode._protobuf import Messages, ProtobufDecoder, Registered
 from tidemark.decode.errors import RegistryGaveNoSchema, SubjectNotKnown
-from tidemark.decode.newest import Asked, newest
 from tidemark.decode.port import Refusal
 from tidemark.decode.registry import SERIALIZED, Registry, registry_config
+from tidemark.decode.registry_columns import Asked, newest
 from tidemark.encode.avro_rows import AvroRows
 from tidemark.local.stack import LocalStack
 from tidemark.settings.fields import arrow_schema

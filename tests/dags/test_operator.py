@@ -84,7 +84,7 @@ def test_sparks_log_is_in_the_folder_of_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tidemark.airflow.operator import LOGS, WORDS, _own_words
-    from tidemark.spark._words import words_file
+    from tidemark.spark._log_file import words_file
 
     monkeypatch.delenv(WORDS, raising=False)
     monkeypatch.setenv(LOGS, str(tmp_path))
@@ -98,7 +98,7 @@ def test_a_log_of_sparks_is_nobody_elses_and_goes_where_all_is_well(
 ) -> None:
     """Under a name that nobody can foresee, in a folder that nobody else can enter."""
     from tidemark.airflow.operator import LOGS, WORDS, _forget, _own_words
-    from tidemark.spark._words import own_folder, words_file
+    from tidemark.spark._log_file import own_folder, words_file
 
     for name in (LOGS, WORDS):
         monkeypatch.delenv(name, raising=False)

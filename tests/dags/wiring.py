@@ -22,7 +22,7 @@ from tidemark.admin import run as run_module
 from tidemark.admin.reset import Removed, ResetReport
 from tidemark.airflow.operator import DrainOperator
 from tidemark.errors import Refused, RunNotDone, Superseded, TidemarkError, Unreachable
-from tidemark.ledger.looks import PublishedCounts
+from tidemark.ledger.queries import PublishedCounts
 from tidemark.model.batch import Checkpoint
 from tidemark.model.offsets import TopicPartition
 from tidemark.protocol.close import Closed

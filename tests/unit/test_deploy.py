@@ -15,7 +15,7 @@ import yaml
 from tests.support.documents import table_rows
 from tests.support.promtool import promtool
 
-from tidemark.ledger.looks import Durations, Hidden, Published, ShownMember
+from tidemark.ledger.queries import Durations, Hidden, Published, ShownMember
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.output import Topics
 from tidemark.views.metrics import InLedger, Measures, metrics_of

@@ -7,7 +7,7 @@ from prometheus_client.core import Metric
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from tidemark.ledger.looks import Durations
+from tidemark.ledger.queries import Durations
 from tidemark.views.metrics import durations_of
 
 

@@ -14,8 +14,8 @@ from tidemark.cli.first_records import Inferred
 from tidemark.decode import Decoding, JsonDecoder, Reason
 from tidemark.decode._avro import AvroDecoder
 from tidemark.decode.infer import inferred
-from tidemark.decode.newest import of_avro, unions_of_avro
 from tidemark.decode.registry import Written
+from tidemark.decode.registry_columns import of_avro, unions_of_avro
 from tidemark.settings.errors import FieldsNotInferred
 from tidemark.settings.fields import arrow_schema
 from tidemark.settings.pipeline import Pipeline

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from tidemark.ledger.past import PastReset, TimedBatch
+from tidemark.ledger.history import PastReset, TimedBatch
 from tidemark.model.offsets import Offsets, Span, TopicPartition
 from tidemark.model.state import Run
 from tidemark.page.lags import NAMED, POINTS, LagHistory, LagPast, lag_history

@@ -7,8 +7,8 @@ from tests.support.protobuf import entry, enum, field, file, message, serialized
 from tests.unit.test_protobuf import IMPORTS
 
 from tidemark.decode.errors import SubjectUnreadable, SubjectWithoutField
-from tidemark.decode.newest import Asked, NewestSchema, newest
 from tidemark.decode.registry import Written
+from tidemark.decode.registry_columns import Asked, NewestSchema, newest
 
 LINE = message("Line", field("sku", "string"), field("pieces", "int32"))
 ORDER = message("Order", field("id", "int64"), field("lines", ".t.Line", many=True))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tidemark.ledger.past import ReasonCount, ShownLetter
+from tidemark.ledger.history import ReasonCount, ShownLetter
 from tidemark.page.html import MOST_SHOWN, fitting, page, readable, shown
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 from tests.support.said import said
 
 from tidemark.errors import TidemarkError, Unreachable, by_code
-from tidemark.ledger.past import DAY_PARTS, Standing
+from tidemark.ledger.history import DAY_PARTS, Standing
 from tidemark.page.html import page, rate, sparkline
 from tidemark.page.seen import AirflowRun, SeenRegion, UnreadFile
 from tidemark.page.verdict import Level, error_in, remedy, verdict

@@ -7,8 +7,8 @@ import pytest
 from tests.unit.test_avro import record
 
 from tidemark.decode.errors import SubjectUnreadable, SubjectWithoutField
-from tidemark.decode.newest import Asked, NewestSchema, newest
 from tidemark.decode.registry import Written
+from tidemark.decode.registry_columns import Asked, NewestSchema, newest
 from tidemark.errors import InvalidSettings
 from tidemark.model.state import RegionState
 from tidemark.runs.schemas import kept

@@ -11,7 +11,7 @@ LATE = """
 import atexit, logging
 from pathlib import Path
 atexit.register(lambda: logging.getLogger("py4j").warning("a connection is closed"))
-from tidemark.spark._words import _take_loggers, words_file
+from tidemark.spark._log_file import _take_loggers, words_file
 _take_loggers(words_file())
 print(words_file().parent)
 """

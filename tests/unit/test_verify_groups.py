@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tidemark.ledger.looks import PublishedSpan
+from tidemark.ledger.queries import PublishedSpan
 from tidemark.model.offsets import Span
 from tidemark.verify._comparison import RECORDS, Begun, groups, joined
 from tidemark.verify.report import BatchProof

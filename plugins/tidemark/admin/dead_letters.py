@@ -24,7 +24,7 @@ from tidemark.errors import TidemarkError
 from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
 from tidemark.ledger.letters import KeptLetter, export
-from tidemark.ledger.looks import Looks
+from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.plain import plain
 from tidemark.runs.region import Connections, Region, region_of
@@ -159,7 +159,7 @@ def purge_letters(
     with region_of(pipeline, connections) as region:
         region.state()
         engine = region.ledger.engine
-        until = Looks(engine).now() - age
+        until = LedgerQueries(engine).now() - age
         meant = replace(meant, until=min(until, meant.until or until))
         found, left, unsent = naming.purgeable(engine, region.name, meant)
         if order:
@@ -187,7 +187,7 @@ def purge_old(region: Region) -> None:
     engine, deadline = region.ledger.engine, time.monotonic() + TIDYING_SECONDS
     order = Order("retention", f"dead_letters.retain_days: {days}")
     try:
-        meant = LetterFilter(until=Looks(engine).now() - timedelta(days=days))
+        meant = LetterFilter(until=LedgerQueries(engine).now() - timedelta(days=days))
         while naming.purge(engine, region.name, meant, order) and time.monotonic() < deadline:
             pass
     except (TidemarkError, psycopg2.Error) as error:

@@ -34,7 +34,7 @@ from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
 from tidemark.ledger.deciding import refuse_again
 from tidemark.ledger.letters import KeptLetter, replayable
-from tidemark.ledger.looks import Looks, PublishedSpan
+from tidemark.ledger.queries import LedgerQueries, PublishedSpan
 from tidemark.model.batch import Batch, Contribution
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.facts import check_topic_ids
@@ -426,14 +426,14 @@ def _looked(region: Region, seq: int) -> tuple[BatchReport, list[PublishedSpan]]
     Raises:
         Refused: there is no such batch, or its records can't be read again.
     """
-    state, looks = region.state(), Looks(region.ledger.engine)
+    state, queries = region.state(), LedgerQueries(region.ledger.engine)
     with autocommit(region.ledger.engine) as cursor:
         refuse_again(cursor, region.name, seq)
-    spans = looks.published_spans(region.name, seq)
+    spans = queries.published_spans(region.name, seq)
     facts = facts_left(region.broker, {one.span.topic for one in spans})
     if lost := tuple(missing(spans, facts)):
         raise ReplayLacksRecords(region=region.name, seq=seq, faults=lost)
-    [published] = [one for one in looks.checkpoints(region.name) if one.seq == seq]
+    [published] = [one for one in queries.checkpoints(region.name) if one.seq == seq]
     report = BatchReport(
         region.name,
         False,

@@ -148,7 +148,7 @@ def _column_lineage(one: "Dataset", lineage: "Lineage") -> dict[str, Any]:
 
 LOG4J = PACKAGE / "spark" / "log4j2.properties"
 WORDS, LOGS = "TIDEMARK_SPARK_LOG", "TIDEMARK_SPARK_LOGS"
-"""The variables that name the file for what Spark itself says, and its folder: spark/_words.py."""
+"""The variables that name the file for Spark's own log, and its folder: see spark/_log_file.py."""
 _PRIVATE = "tidemark-spark-"
 """How a folder of one task alone begins."""
 

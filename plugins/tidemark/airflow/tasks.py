@@ -24,7 +24,7 @@ from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from tidemark.admin.reset import ResetReport
-    from tidemark.ledger.looks import PublishedCounts
+    from tidemark.ledger.queries import PublishedCounts
     from tidemark.protocol.close import Closed
 
 

@@ -8,8 +8,8 @@ from sqlalchemy import Engine
 
 from tidemark.cli.findings import Doubtful, Finding, State, Wrong, finding
 from tidemark.cli.project import connection
-from tidemark.ledger.looks import Looks
 from tidemark.ledger.migrate import SCHEMAS, is_current, newest
+from tidemark.ledger.queries import LedgerQueries
 from tidemark.postgres.parameters import postgres_parameters
 from tidemark.postgres.session import query
 from tidemark.postgres.transaction import autocommit, connect
@@ -133,7 +133,7 @@ def _of_server(engine: Engine, targets: Sequence[Target]) -> Iterator[Finding]:
         )
     ledger = finding("ledger", lambda: _ledger(engine))
     yield ledger
-    if ledger.state is State.ok and Looks(engine).ledger_is_there():
+    if ledger.state is State.ok and LedgerQueries(engine).ledger_is_there():
         yield finding(f"view {VIEW}", lambda: _view(engine))
     for target in targets:
         yield from target_findings(engine, target)
@@ -220,7 +220,7 @@ def _schema(engine: Engine, server: _ServerFacts, schema: str) -> str:
 
 
 def _ledger(engine: Engine) -> str:
-    if not Looks(engine).ledger_is_there():
+    if not LedgerQueries(engine).ledger_is_there():
         return f"not there yet; the first run, or `tidemark migrate`, makes revision {newest()}"
     if not is_current(engine):
         raise Wrong(

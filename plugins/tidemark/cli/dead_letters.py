@@ -32,7 +32,7 @@ from tidemark.cli.output import (
     text_of,
 )
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
-from tidemark.ledger.looks import Looks
+from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.plain import amount
 from tidemark.runs.region import region_of
 
@@ -176,7 +176,7 @@ def dead_letters(
         purge_them(pipeline, meant, older_than, why, output, apply=apply)
         return
     with region_of(pipeline, connections_of(pipeline)) as the_region:
-        found = Looks(the_region.ledger.engine).dead_letters(pipeline.region, limit, meant)
+        found = LedgerQueries(the_region.ledger.engine).dead_letters(pipeline.region, limit, meant)
     such = "such " if any((reason, since, until, partition)) else ""
     if output is ResultFormat.json:
         print_json([_shape(one) for one in found])

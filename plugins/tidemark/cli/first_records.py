@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from tidemark.decode.newest import Fields
     from tidemark.decode.port import Decoding
+    from tidemark.decode.registry_columns import Fields
     from tidemark.model.batch import DeadLetter
     from tidemark.model.offsets import Span
     from tidemark.settings.pipeline import Pipeline

@@ -8,7 +8,7 @@ import typer
 
 from tidemark.cli.faults import PartitionUnreadable, ReasonUnknown, TimeUnreadable
 from tidemark.cli.project import connections_of
-from tidemark.ledger.looks import Looks
+from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.offsets import TopicPartition
 from tidemark.runs.region import ledger_of
@@ -63,7 +63,7 @@ def refuse_unknown_reasons(pipeline: "Pipeline", meant: LetterFilter) -> None:
     if not strange:
         return
     with ledger_of(connections_of(pipeline)[pipeline.warehouse]) as ledger:
-        found = Looks(ledger.engine).letter_reasons(pipeline.region)
+        found = LedgerQueries(ledger.engine).letter_reasons(pipeline.region)
     for reason in sorted(strange - set(found)):
         raise ReasonUnknown(
             region=pipeline.region,

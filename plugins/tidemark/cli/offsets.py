@@ -19,7 +19,7 @@ from tidemark.cli.output import (
 )
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 from tidemark.errors import Refused
-from tidemark.ledger.looks import Looks
+from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.plain import plain
 from tidemark.model.plan import MOST
 from tidemark.runs.region import facts_left, region_of
@@ -103,7 +103,7 @@ def _offsets(region: "Region", at: int | None) -> "Offsets":
     """
     if at is None:
         return region.ledger.merged_checkpoint(region.name).offsets
-    if at and not Looks(region.ledger.engine).is_restorable(region.name, at):
+    if at and not LedgerQueries(region.ledger.engine).is_restorable(region.name, at):
         raise NoOffsetsAt(region=region.name, seq=at)
     facts = facts_left(region.broker, {place.topic for place in region.known_partitions()})
     plan = region.ledger.rewind_plan(region.name, at)
@@ -163,8 +163,8 @@ def checkpoints(
     """
     pipeline = find_pipeline(region, pipelines).for_readers
     with region_of(pipeline, connections_of(pipeline)) as the_region:
-        looks = Looks(the_region.ledger.engine)
-        found = looks.checkpoints(pipeline.region, last)
+        queries = LedgerQueries(the_region.ledger.engine)
+        found = queries.checkpoints(pipeline.region, last)
         if output is ResultFormat.json:
             ledger, name = the_region.ledger, pipeline.region
             offsets = [ledger.merged_checkpoint(name, one.seq).offsets for one in found]

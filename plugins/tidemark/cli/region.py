@@ -28,7 +28,7 @@ from tidemark.cli.project import (
     find_pipeline,
     pipelines_in,
 )
-from tidemark.ledger.looks import Looks
+from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.plain import amount, plain
 from tidemark.runs.region import ledger_of
 
@@ -156,7 +156,7 @@ def list_(
     """
     names = {pipeline.region for pipeline in pipelines_in(pipelines, [])}
     with spinning("looking at the ledgers"):
-        found = [one for looks in _every_ledger(conn_id, pipelines) for one in looks.regions()]
+        found = [one for queries in _every_ledger(conn_id, pipelines) for one in queries.regions()]
     if output is ResultFormat.json:
         print_json([plain(one) | {"has_file": one.region in names} for one in found])
         return
@@ -201,7 +201,7 @@ def actions(
     """
     with spinning("looking at the ledgers"):
         ledgers = _every_ledger(conn_id, pipelines)
-        found = [one for looks in ledgers for one in looks.actions(region, limit)]
+        found = [one for queries in ledgers for one in queries.actions(region, limit)]
     if output is ResultFormat.json:
         print_json([plain(one) for one in found])
         return
@@ -214,16 +214,16 @@ def _told(details: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in details.items())
 
 
-def _every_ledger(conn_id: str | None, folder: Path) -> Iterator[Looks]:
+def _every_ledger(conn_id: str | None, folder: Path) -> Iterator[LedgerQueries]:
     """Each ledger once: that of the connection, or those that the pipeline files lead to."""
     found = (
         [conn_id] if conn_id else [one.for_readers.warehouse for one in pipelines_in(folder, [])]
     )
     for name in dict.fromkeys(found):
         with ledger_of(connection(name)) as ledger:
-            looks = Looks(ledger.engine)
-            if looks.ledger_is_there():
-                yield looks
+            queries = LedgerQueries(ledger.engine)
+            if queries.ledger_is_there():
+                yield queries
 
 
 def move(

@@ -18,9 +18,9 @@ import pyarrow as pa
 from tidemark.decode._check import MAX_DEPTH
 from tidemark.decode._columns import INSTANT, is_read
 from tidemark.decode.framing import SchemaId, message_path, unframed, varint
-from tidemark.decode.newest import Fields, of_avro, of_protobuf, unions_of_avro
 from tidemark.decode.port import Decoding, Refusal
 from tidemark.decode.registry import Written, flattened, registry_of
+from tidemark.decode.registry_columns import Fields, of_avro, of_protobuf, unions_of_avro
 from tidemark.settings.field_types import parse_type
 from tidemark.settings.format import Format
 

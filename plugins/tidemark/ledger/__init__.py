@@ -1,6 +1,6 @@
 """The ledger: the Postgres tables that are the source of truth.
 
-Doors: actions, deciding, errors, ledger, letters, looks, migrate, naming, past, reader,
+Doors: actions, deciding, errors, history, ledger, letters, migrate, naming, queries, reader,
 regions, rewinds, sending, settling, timeline.
 
 A deciding transaction holds the region's lock, compares the epoch and asks Kafka nothing. Reads

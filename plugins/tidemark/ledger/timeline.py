@@ -6,7 +6,7 @@ A region's past as the ledger keeps it: what the pages show.
 from dataclasses import replace
 from typing import Any
 
-from tidemark.ledger.past import (
+from tidemark.ledger.history import (
     Driver,
     PastReset,
     ReasonCount,

@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from tidemark import __version__
-from tidemark.ledger.past import ShownLetter
+from tidemark.ledger.history import ShownLetter
 from tidemark.model.plain import amount, plain
 
 _FRAMED = 5

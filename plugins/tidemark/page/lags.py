@@ -16,7 +16,7 @@ from tidemark.errors import InvalidSettings, Refused, TidemarkError
 from tidemark.kafka.config import kafka_config
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.group import Group
-from tidemark.ledger.past import PastReset, TimedBatch
+from tidemark.ledger.history import PastReset, TimedBatch
 from tidemark.ledger.timeline import Timeline
 from tidemark.model.facts import Facts, is_pattern
 from tidemark.model.offsets import Offsets, Span, TopicPartition

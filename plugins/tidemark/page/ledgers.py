@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from sqlalchemy import event
 
 from tidemark.errors import TidemarkError
+from tidemark.ledger.history import Standing
 from tidemark.ledger.ledger import Ledger
-from tidemark.ledger.past import Standing
 from tidemark.ledger.timeline import Timeline
 from tidemark.model.offsets import Offsets
 from tidemark.page.question import Given, connection

@@ -11,8 +11,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from tidemark.errors import TidemarkError
-from tidemark.ledger.looks import Action, Looks
-from tidemark.ledger.past import (
+from tidemark.ledger.history import (
     Driver,
     PastReset,
     ReasonCount,
@@ -21,6 +20,7 @@ from tidemark.ledger.past import (
     Standing,
     TimedBatch,
 )
+from tidemark.ledger.queries import Action, LedgerQueries
 from tidemark.ledger.timeline import Timeline
 from tidemark.model.plain import amount
 from tidemark.model.state import RegionState, Run
@@ -285,7 +285,7 @@ def region_view(
                 return RegionView()
             view = _newest(timeline, seen.name, state)
             if not is_live:
-                _add_past(view, timeline, Looks(ledger.engine), seen.name)
+                _add_past(view, timeline, LedgerQueries(ledger.engine), seen.name)
             if shows_records:
                 view.letters = timeline.newest_letters(seen.name, LETTERS)
             return view
@@ -296,14 +296,14 @@ def region_view(
 def _newest(timeline: Timeline, name: str, state: RegionState) -> RegionView:
     standing = next(iter(timeline.standings([name])), None)
     view = RegionView(standing, state, runs=timeline.past_runs(name, RUNS))
-    now = Looks(timeline.engine).now()
+    now = LedgerQueries(timeline.engine).now()
     found = newest(timeline, name, state.epoch, now, is_over=not view.is_open)
     view.picture = drawn(found) if found.drivers else None
     return view
 
 
-def _add_past(view: RegionView, timeline: Timeline, looks: Looks, name: str) -> None:
+def _add_past(view: RegionView, timeline: Timeline, queries: LedgerQueries, name: str) -> None:
     view.batches = timeline.recent_batches(name, CHECKPOINTS)
     view.resets = timeline.recent_resets(name, RESETS)
-    view.actions = looks.actions(name, RESETS)
+    view.actions = queries.actions(name, RESETS)
     view.reasons = timeline.reasons_of_newest(name)

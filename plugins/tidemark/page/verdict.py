@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tidemark.errors import RunNotDone, TidemarkError, by_code
-from tidemark.ledger.past import Standing
+from tidemark.ledger.history import Standing
 from tidemark.model.plain import amount
 from tidemark.page.seen import SeenRegion, UnreadFile
 

@@ -14,8 +14,8 @@ from tidemark.errors import DataLost, Refused
 from tidemark.kafka.admin import offsets_kept_minutes
 from tidemark.kafka.facts import rewritten
 from tidemark.kafka.locate import confirm_corrupt
-from tidemark.ledger.looks import Looks
 from tidemark.ledger.migrate import is_current, migrate
+from tidemark.ledger.queries import LedgerQueries
 from tidemark.ledger.regions import refuse_shared
 from tidemark.model.corruption import accepted_ranges, still_due
 from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS, Facts, backlog
@@ -153,12 +153,12 @@ def pause_remarks(region: Region) -> list[str]:
     """What a person should know of the pause that ends with this open; nothing if it was short."""
     if region.group.output is None:
         return []
-    looks = Looks(region.ledger.engine)
-    ended_at = looks.newest_end(region.name)
+    queries = LedgerQueries(region.ledger.engine)
+    ended_at = queries.newest_end(region.name)
     minutes = offsets_kept_minutes(region.kafka) if ended_at else None
     if ended_at is None or minutes is None:
         return []
-    pause = looks.now() - ended_at
+    pause = queries.now() - ended_at
     if pause * SHARE < timedelta(minutes=minutes):
         return []
     return [

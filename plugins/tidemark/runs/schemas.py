@@ -19,7 +19,7 @@ from tidemark.settings.registered import (
 )
 
 if TYPE_CHECKING:
-    from tidemark.decode.newest import NewestSchema
+    from tidemark.decode.registry_columns import NewestSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ def _newest(
     kept: str | None,
 ) -> "NewestSchema":
     """What a part's subject has; of several messages the one that is named, or was kept."""
-    from tidemark.decode.newest import Asked, newest
     from tidemark.decode.registry import registry_config, registry_of
+    from tidemark.decode.registry_columns import Asked, newest
 
     part = registered(pipeline)[section]
     registry = registry_of(registry_config(connections[part.registry or ""]))

@@ -17,7 +17,7 @@ from pyspark.errors import QueryExecutionException, UnknownException
 
 from tidemark.errors import TidemarkError, retold, told
 from tidemark.spark._cause import cause
-from tidemark.spark._words import told_file
+from tidemark.spark._log_file import told_file
 from tidemark.spark.errors import JvmEnded, SparkJobFailed, TaskRaised, TransformRaised
 
 # ruff: noqa: TID253 -- imported only once there is something to read

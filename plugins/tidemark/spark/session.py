@@ -11,7 +11,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from tidemark.errors import TidemarkError
-from tidemark.spark._words import own_folder, start_jvm, told_file
+from tidemark.spark._log_file import own_folder, start_jvm, told_file
 from tidemark.spark.archive import OPTIONS, with_archive
 from tidemark.spark.cluster import Cluster, is_elsewhere, zip_project
 from tidemark.spark.errors import SparkNotStarted

@@ -17,7 +17,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.admin.held import compacted
-from tidemark.ledger.looks import Looks, Published, PublishedSpan
+from tidemark.ledger.queries import LedgerQueries, Published, PublishedSpan
 from tidemark.model.batch import Attempt, Batch, SpanRead, Stored
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.offsets import TopicPartition
@@ -166,12 +166,12 @@ class Comparison:
 
     def compared(self, proof: BatchProof, last: int, spans: Spans) -> BatchProof:
         """The batches up to the last one; once more if a replay took of them meanwhile."""
-        looks, name = Looks(self.region.ledger.engine), self.region.name
+        queries, name = LedgerQueries(self.region.ledger.engine), self.region.name
         while True:
-            aside = looks.set_aside_of(name, proof.seq, last)
+            aside = queries.set_aside_of(name, proof.seq, last)
             again = self.scratch.again(proof.seq, last, spans, set_aside=aside)
             found = self._compared_once(proof, again, spans)
-            if found.wrong == proof.wrong or looks.set_aside_of(name, proof.seq, last) == aside:
+            if found.wrong == proof.wrong or queries.set_aside_of(name, proof.seq, last) == aside:
                 return found
 
     def replay_compared(self, one: Begun, replayed: int) -> BatchProof:

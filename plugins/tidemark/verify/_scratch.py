@@ -10,7 +10,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
-from tidemark.ledger.looks import PublishedSpan
+from tidemark.ledger.queries import PublishedSpan
 from tidemark.model.batch import ONLY, Batch, PlannedSpan, Stored
 from tidemark.postgres.session import query, try_lock_name, unlock_name
 from tidemark.postgres.transaction import autocommit

@@ -10,7 +10,7 @@ from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
-from tidemark.ledger.looks import Looks
+from tidemark.ledger.queries import LedgerQueries
 from tidemark.postgres.session import query
 from tidemark.postgres.transaction import autocommit
 from tidemark.staging.catalog import TableColumn, find_columns, find_relation
@@ -52,7 +52,7 @@ class Whole:
 
 def whole_of(engine: Engine, region: str, targets: Sequence[Target]) -> Whole:
     """Check that all rows belong to published batches, that spans join, and the head."""
-    broken = [*_ledger_faults(Looks(engine), region)]
+    broken = [*_ledger_faults(LedgerQueries(engine), region)]
     with autocommit(engine) as cursor:
         parts = [_of_target(cursor, region, target) for target in targets]
     return Whole(
@@ -118,10 +118,10 @@ def _foreign(seq: int | None, count: int, row: str) -> Difference:
     return Difference(Kind.foreign, "row", seq, "", detail)
 
 
-def _ledger_faults(looks: Looks, region: str) -> Iterator[Difference]:
-    for chain in looks.broken_chains(region):
+def _ledger_faults(queries: LedgerQueries, region: str) -> Iterator[Difference]:
+    for chain in queries.broken_chains(region):
         yield Difference(Kind.broken, "ledger", chain.seq, str(chain.partition), str(chain))
-    head, newest = looks.head_and_newest(region)
+    head, newest = queries.head_and_newest(region)
     if newest < head:
         detail = f"the head is batch {head}, the newest published batch is {newest or None}"
         yield Difference(Kind.broken, "ledger", head, "", detail)

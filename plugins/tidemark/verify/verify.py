@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from tidemark.admin.held import missing
 from tidemark.errors import CorruptRecord, DataLost
-from tidemark.ledger.looks import Looks, Published, PublishedSpan
+from tidemark.ledger.queries import LedgerQueries, Published, PublishedSpan
 from tidemark.model.batch import ONLY
 from tidemark.model.facts import Facts, check_cluster
 from tidemark.model.state import RegionState
@@ -59,18 +59,18 @@ class Prover:
         A batch that differs because a prune or a rewind removed it meanwhile is left out: that
         proves nothing.
         """
-        looks = Looks(self.region.ledger.engine)
+        queries = LedgerQueries(self.region.ledger.engine)
         for group in groups(map(self._begun, batches)):
             for proof in self._proven(group):
-                if not proof.wrong or looks.is_restorable(self.region.name, proof.seq):
+                if not proof.wrong or queries.is_restorable(self.region.name, proof.seq):
                     yield proof
 
     def _begun(self, published: Published) -> Begun:
         """The batch with what its counts say; needs no Kafka."""
-        looks, seq = Looks(self.region.ledger.engine), published.seq
+        queries, seq = LedgerQueries(self.region.ledger.engine), published.seq
         if published.replayed is not None:
             return self._begun_replay(published, published.replayed)
-        spans = looks.published_spans(self.region.name, seq)
+        spans = queries.published_spans(self.region.name, seq)
         proof = BatchProof(seq, published.records, published.rows, published.dead_letters)
         proof = with_found(proof, *counted(published, spans), *self._rows_counted(published))
         proof = replace(proof, unverifiable=tuple(missing(spans, self.facts)))
@@ -80,9 +80,9 @@ class Prover:
 
     def _begun_replay(self, published: Published, replayed: int) -> Begun:
         """The same of a replay: what it read is in the ledger."""
-        looks, seq = Looks(self.region.ledger.engine), published.seq
+        queries, seq = LedgerQueries(self.region.ledger.engine), published.seq
         spans = [
-            PublishedSpan(span, "", 0, 0) for span in looks.replayed_spans(self.region.name, seq)
+            PublishedSpan(span, "", 0, 0) for span in queries.replayed_spans(self.region.name, seq)
         ]
         proof = BatchProof(seq, published.records, published.rows, 0)
         proof = with_found(proof, *self._rows_counted(published))
@@ -169,7 +169,7 @@ def verify(
     """
     with region_of(pipeline, connections) as region, scratch_of(region.ledger.engine) as scratch:
         state, made_with = region.state(), region.with_kept_columns().pipeline
-        chosen = Looks(region.ledger.engine).checkpoints(region.name, last)[::-1]
+        chosen = LedgerQueries(region.ledger.engine).checkpoints(region.name, last)[::-1]
         whole = whole_of(region.ledger.engine, region.name, targets_of(pipeline))
         tell(None, len(chosen))
         proofs = []
@@ -190,7 +190,7 @@ def verify(
 
 
 def _accepted(region: Region) -> Iterator[str]:
-    for span, epoch in Looks(region.ledger.engine).left_out(region.name):
+    for span, epoch in LedgerQueries(region.ledger.engine).left_out(region.name):
         yield f"{span} was never read: a person accepted its loss in epoch {epoch}"
 
 

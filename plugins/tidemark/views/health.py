@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tidemark.ledger.looks import Looks
+from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.offsets import TopicPartition
 from tidemark.views.status import (
     MemberHealth,
@@ -122,11 +122,11 @@ def held_up(
 
 def _clock(region: "Region", epoch: int | None) -> tuple[datetime, datetime]:
     """When the run published last, or opened; and what time it is: both by the server's clock."""
-    looks = Looks(region.ledger.engine)
-    moves = [one.published_at for one in looks.checkpoints(region.name, 1)]
+    queries = LedgerQueries(region.ledger.engine)
+    moves = [one.published_at for one in queries.checkpoints(region.name, 1)]
     run = region.ledger.run_at(region.name, epoch) if epoch is not None else None
     moves += [run.opened_at] if run else []
-    now = looks.now()
+    now = queries.now()
     return max(moves, default=now), now
 
 

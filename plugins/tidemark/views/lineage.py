@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tidemark.ledger.ledger import Ledger
-from tidemark.ledger.looks import Measured
+from tidemark.ledger.queries import Measured
 from tidemark.model.state import Run
 from tidemark.postgres.transaction import autocommit
 from tidemark.runs.region import Connections, ledger_of

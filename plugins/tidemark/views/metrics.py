@@ -18,7 +18,14 @@ from typing import Any
 from prometheus_client.core import GaugeHistogramMetricFamily, GaugeMetricFamily, Metric
 
 from tidemark.errors import TidemarkError
-from tidemark.ledger.looks import Durations, Hidden, Looks, Measured, Published, ShownMember
+from tidemark.ledger.queries import (
+    Durations,
+    Hidden,
+    LedgerQueries,
+    Measured,
+    Published,
+    ShownMember,
+)
 from tidemark.ledger.timeline import Timeline
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.state import Mirrored
@@ -87,7 +94,7 @@ def measures_of(region: Region, status: RegionStatus) -> Measures:
 
 
 def _oldest(region: Region, status: RegionStatus) -> dict[TopicPartition, int]:
-    now_ms = int(Looks(region.ledger.engine).now().timestamp() * 1000)
+    now_ms = int(LedgerQueries(region.ledger.engine).now().timestamp() * 1000)
     return oldest_times(region.broker, status.partitions, now_ms)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tidemark.kafka.facts import Broker, oldest_unread
 from tidemark.ledger.ledger import Ledger
-from tidemark.ledger.looks import Looks
+from tidemark.ledger.queries import LedgerQueries
 from tidemark.ledger.sending import unsent, withheld_seqs
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.output import Topics
@@ -23,7 +23,7 @@ from tidemark.staging.target import Target, count_beside_ledger
 
 if TYPE_CHECKING:
     from tidemark.kafka.description import GroupState, Holder
-    from tidemark.ledger.looks import Published, ShownMember
+    from tidemark.ledger.queries import Published, ShownMember
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +126,14 @@ def total(numbers: Iterable[int | None]) -> int | None:
 
 def in_ledger(region: Region) -> RegionStatus:
     """What the ledger says of the region."""
-    ledger, looks = region.ledger, Looks(region.ledger.engine)
-    if not looks.ledger_is_there():
+    ledger, queries = region.ledger, LedgerQueries(region.ledger.engine)
+    if not queries.ledger_is_there():
         return RegionStatus(region.name, "never opened")
     state, others = ledger.region_state(region.name), tuple(map(str, region.others()))
     if state is None:
         return RegionStatus(region.name, "never opened", remarks=others)
     run = ledger.run_at(region.name, state.epoch)
-    published = looks.checkpoints(region.name, last=1)
+    published = queries.checkpoints(region.name, last=1)
     return RegionStatus(
         region.name,
         run.state if run else "reset",
@@ -142,7 +142,7 @@ def in_ledger(region: Region) -> RegionStatus:
         state.oldest_seq,
         min(ledger.unpublished_seqs(region.name), default=None),
         state.consecutive_resets,
-        looks.open_letters(region.name),
+        queries.open_letters(region.name),
         run.run_id if run else None,
         run.reason if run else None,
         tuple(run.remarks) if run else (),
@@ -151,8 +151,8 @@ def in_ledger(region: Region) -> RegionStatus:
             PartitionStatus(*where, offset, None, None)
             for where, offset in ledger.merged_checkpoint(region.name).offsets.items()
         ),
-        tuple(_targets(region, looks.retained_rows(region.name), state.oldest_seq)),
-        tuple(looks.members_at(region.name, state.epoch)),
+        tuple(_targets(region, queries.retained_rows(region.name), state.oldest_seq)),
+        tuple(queries.members_at(region.name, state.epoch)),
         published[0] if published else None,
     )
 
@@ -278,7 +278,7 @@ def unread(ledger: Ledger, broker: Broker, region: str, topics: Sequence[str]) -
         max(0, end - read.get(partition, facts.log_starts[partition]))
         for partition, end in facts.ends.items()
     )
-    is_at_rest = state is None or Looks(ledger.engine).awaits_run(region)
+    is_at_rest = state is None or LedgerQueries(ledger.engine).awaits_run(region)
     return Unread(state.epoch if state else 0, waiting, is_at_rest)
 
 

@@ -24,7 +24,7 @@ from tidemark.kafka._corrupt import DIED, UNTOLD
 from tidemark.kafka.errors import BatchUnreadable, CorruptRange, RangeNotLeftOut
 from tidemark.kafka.locate import located, looking, probing
 from tidemark.kafka.spans import read_spans
-from tidemark.ledger.looks import Looks
+from tidemark.ledger.queries import LedgerQueries
 from tidemark.local.stack import LocalStack
 from tidemark.model.corruption import ACCEPT_CORRUPT
 from tidemark.model.errors import AcceptedRangeNotDue, AcceptedTextHasNoRange
@@ -395,7 +395,7 @@ def test_what_lies_before_a_range_that_was_left_out_is_still_compared(
     desk: Desk, ranges: tuple[tuple[int, int], ...]
 ) -> None:
     """Its log is as it was; once the topic is created again it is another one."""
-    looks = Looks(passed(desk, *ranges).engine)
+    looks = LedgerQueries(passed(desk, *ranges).engine)
 
     def ended() -> list[bool]:
         return [one.is_ended for n in (1, 2, 3) for one in looks.published_spans(desk.region, n)]

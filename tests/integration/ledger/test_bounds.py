@@ -6,7 +6,7 @@ import pytest
 from tests.support.desk import TOPIC, Desk
 from tests.support.world import dump
 
-from tidemark.ledger.looks import Looks
+from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.plan import Bounds
 from tidemark.runs import retire
@@ -99,10 +99,10 @@ def test_old_checkpoints_are_pruned_and_a_partitions_newest_boundary_never(desk:
     epoch = worked(desk)
     offsets, rows = desk.offsets(), desk.rows()
     prune(desk.ledger, desk.region, epoch, retain=2)
-    assert [one.seq for one in Looks(desk.engine).checkpoints(desk.region)][:2] == [6, 5]
+    assert [one.seq for one in LedgerQueries(desk.engine).checkpoints(desk.region)][:2] == [6, 5]
     spans = f"SELECT partition, seq FROM tidemark.spans WHERE {desk.here} ORDER BY 1, 2"
     assert desk.sql(spans) == [(0, 5), (0, 6), (1, 2)]
-    assert Looks(desk.engine).broken_chains(desk.region) == []
+    assert LedgerQueries(desk.engine).broken_chains(desk.region) == []
     assert (desk.offsets(), desk.rows()) == (offsets, rows)
     initial = f"SELECT DISTINCT initial_offset FROM tidemark.partitions WHERE {desk.here}"
     assert desk.sql(initial) == [(0,)]
@@ -161,8 +161,8 @@ def test_pruning_goes_on_where_its_time_ended(desk: Desk, monkeypatch: pytest.Mo
     epoch, found = worked(desk), []
     for _ in range(4):
         prune(desk.ledger, desk.region, epoch, retain=1)
-        found.append([one.seq for one in Looks(desk.engine).checkpoints(desk.region)])
-        assert Looks(desk.engine).broken_chains(desk.region) == []
+        found.append([one.seq for one in LedgerQueries(desk.engine).checkpoints(desk.region)])
+        assert LedgerQueries(desk.engine).broken_chains(desk.region) == []
     assert found == [[6, 5, 4, 3, 2], [6, 5, 4], [6], [6]]
 
 

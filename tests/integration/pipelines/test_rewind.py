@@ -11,7 +11,7 @@ from tests.support.world import dump
 
 from tidemark.errors import Fenced, Superseded, TargetRefused
 from tidemark.failpoints import FailpointHit
-from tidemark.ledger.looks import Looks
+from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.batch import ONLY
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.model.plan import Bounds
@@ -55,7 +55,7 @@ def stands_at(desk: Desk, offset: int) -> None:
     assert desk.group.offsets == desk.offsets()
     assert desk.rows() == desk.expected_rows()
     assert all(at < offset for _, at in desk.dead_letters())
-    assert Looks(desk.engine).broken_chains(desk.region) == []
+    assert LedgerQueries(desk.engine).broken_chains(desk.region) == []
 
 
 def test_a_rewind_takes_rows_dead_letters_ledger_and_kafka_back(worked: Desk) -> None:
@@ -122,7 +122,7 @@ def test_checkpoints_are_ordered_as_numbers(desk: Desk) -> None:
     epoch = desk.open("first", Bounds(4)).epoch
     for _ in range(4):
         desk.work(epoch)
-    assert [one.seq for one in Looks(desk.engine).checkpoints(desk.region)] == [
+    assert [one.seq for one in LedgerQueries(desk.engine).checkpoints(desk.region)] == [
         1001,
         1000,
         999,

@@ -9,7 +9,7 @@ from tests.support.world import dump
 
 from tidemark.errors import DataLost
 from tidemark.ledger.errors import EpochHasPassed
-from tidemark.ledger.looks import Looks
+from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.errors import LeftTopicsGone, NextOffsetsNotHeld, NotHeld, OtherCluster
 from tidemark.model.offsets import TopicPartition
 from tidemark.model.plan import Bounds
@@ -162,7 +162,7 @@ def test_told_to_go_on_a_partition_begins_a_new_history_and_the_ledger_says_so(
     assert sorted(planned) == sorted(spans)
     if batch:
         desk.publish(batch, desk.stage(batch, desk.join(epoch)))
-    assert Looks(desk.engine).broken_chains(desk.region) == []
+    assert LedgerQueries(desk.engine).broken_chains(desk.region) == []
 
 
 def test_a_dead_letter_of_another_history_is_another_record(desk: Desk) -> None:

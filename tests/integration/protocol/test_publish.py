@@ -13,7 +13,7 @@ from tests.support.world import dump
 
 from tidemark.failpoints import FailpointHit
 from tidemark.ledger.errors import EpochHasPassed
-from tidemark.ledger.looks import Looks
+from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.batch import Attempt, Batch, Contribution
 from tidemark.model.offsets import LogPosition
 from tidemark.model.plan import Bounds
@@ -452,7 +452,7 @@ def test_what_stands_of_a_published_span_is_what_was_read_in_it(lone: Desk) -> N
     """B14: the read of a replay is compared with it, and finds no record either."""
     lone.grow(8)
     read_up_to(lone, LogPosition(4, 7), None)
-    found = [Looks(lone.engine).published_spans(lone.region, seq) for seq in (1, 2)]
+    found = [LedgerQueries(lone.engine).published_spans(lone.region, seq) for seq in (1, 2)]
     assert [(one.record_end, one.leader_epoch) for [one] in found] == [(4, 7), (None, None)]
 
 

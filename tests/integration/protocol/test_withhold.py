@@ -18,7 +18,7 @@ from tidemark.failpoints import FailpointHit
 from tidemark.kafka.errors import MirrorWriterFenced, OutputNotSentInTime
 from tidemark.kafka.group import Group
 from tidemark.ledger.actions import Order
-from tidemark.ledger.looks import Looks
+from tidemark.ledger.queries import LedgerQueries
 from tidemark.model.output import Topics
 from tidemark.protocol.errors import (
     BatchNotNextToSend,
@@ -108,7 +108,7 @@ def test_what_can_not_be_sent_is_withheld_and_what_follows_is_sent(region: World
     assert region.sql("SELECT seq FROM tidemark.batches WHERE withheld") == [(2,)]
     with region_of(region.pipeline, region.connections) as one:
         found = output_status(one, in_ledger(one).partitions)
-        [action] = Looks(one.ledger.engine).actions(region.region, 9)
+        [action] = LedgerQueries(one.ledger.engine).actions(region.region, 9)
     assert found is not None
     assert (found.sent_seq, found.unsent_batches, found.withheld_seqs) == (4, 0, (2,))
     assert (action.kind, action.requested_by, action.why) == ("withhold", *vars_of(ORDER))

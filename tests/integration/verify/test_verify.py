@@ -18,7 +18,7 @@ from tests.support.produce import produce
 from tests.support.world import World
 
 from tidemark.ledger.errors import RegionNeverOpened
-from tidemark.ledger.looks import Looks
+from tidemark.ledger.queries import LedgerQueries
 from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY
 from tidemark.postgres.transaction import connect
@@ -78,10 +78,10 @@ def rewound(world: World) -> None:
     [
         (Region, "state", pruned, ""),
         (Region, "state", rewound, ""),
-        (Looks, "checkpoints", pruned, "1, 2"),
-        (Looks, "checkpoints", rewound, "2, 3"),
-        (Looks, "published_spans", pruned, "2"),  # 1 was read before, and is compared
-        (Looks, "published_spans", rewound, "2, 3"),
+        (LedgerQueries, "checkpoints", pruned, "1, 2"),
+        (LedgerQueries, "checkpoints", rewound, "2, 3"),
+        (LedgerQueries, "published_spans", pruned, "2"),  # 1 was read before, and is compared
+        (LedgerQueries, "published_spans", rewound, "2, 3"),
     ],
 )
 def test_what_is_pruned_or_rewound_between_two_looks_is_no_difference(
@@ -114,14 +114,14 @@ def test_a_difference_of_a_batch_that_stays_is_reported_beside_a_prune(
     proven: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proven.sql("DELETE FROM public.records WHERE batch_seq = 3 AND kafka_partition = 0")
-    checkpoints = Looks.checkpoints
+    checkpoints = LedgerQueries.checkpoints
 
     def look_and_prune(*args: Any) -> Any:
         found = checkpoints(*args)
         pruned(proven)
         return found
 
-    monkeypatch.setattr(Looks, "checkpoints", look_and_prune)
+    monkeypatch.setattr(LedgerQueries, "checkpoints", look_and_prune)
     report = verified(proven)
     assert [(batch.seq, batch.wrong > 0) for batch in report.batches] == [(3, True)]
 

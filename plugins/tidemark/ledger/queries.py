@@ -1,4 +1,4 @@
-"""Looks: reads and counts for people, metrics, lineage and `verify`.
+"""Queries: reads and counts for people, metrics, lineage and `verify`.
 
 They take no lock, and no decision uses them.
 """
@@ -131,7 +131,7 @@ class Action:
     """The role that was logged in to Postgres."""
 
 
-class Looks(Lookup):
+class LedgerQueries(Lookup):
     """Reads of one ledger through an engine."""
 
     def regions(self) -> list[KnownRegion]:
