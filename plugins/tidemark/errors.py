@@ -396,12 +396,12 @@ def cases() -> Iterator[type[TidemarkError]]:
         waiting += kind.__subclasses__()
 
 
-def told(error: TidemarkError) -> dict[str, object]:
+def error_as_dict(error: TidemarkError) -> dict[str, object]:
     """The error for another process or a program: code, case, text and fields, all plain."""
     return {"code": error.code, "case": error.case, "text": str(error), "fields": error.fields()}
 
 
-def retold(found: Mapping[str, Any]) -> TidemarkError:
+def error_from_dict(found: Mapping[str, Any]) -> TidemarkError:
     """The error of which another process told: its code, with the case, text and fields it had."""
     kind = by_code()[found["code"]]
     error = kind(**{name: one for name, one in found["fields"].items() if name in kind._fields})

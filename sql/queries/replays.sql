@@ -1,11 +1,11 @@
 -- Replays of dead letters, and of a batch that is read again.
 
--- name: again_aside
+-- name: batch_replay_aside
 -- Records of a batch that a replay has made rows of.
 SELECT topic, partition, "offset" FROM tidemark.dead_letters
 WHERE region = %(region)s AND seq = %(seq)s AND replayed_seq IS NOT NULL
 
--- name: again_facts
+-- name: batch_replay_facts
 -- Whether a batch is published and retained, what it is of, how many of its dead letters were purged, and whether rows
 -- of it were upserted.
 SELECT b.kind, b.seq >= r.oldest_seq, b.dead_letters_purged,
@@ -14,12 +14,12 @@ SELECT b.kind, b.seq >= r.oldest_seq, b.dead_letters_purged,
 FROM tidemark.batches b JOIN tidemark.regions r USING (region)
 WHERE b.region = %(region)s AND b.seq = %(seq)s AND b.state = 'published'
 
--- name: again_outcome
+-- name: batch_replay_outcome
 -- What the replay of a batch has left whose COMMIT had no answer; nothing, if it did not happen.
 SELECT rows_moved, dead_letters_moved FROM tidemark.batches
 WHERE region = %(region)s AND seq = %(seq)s AND again_seq = %(staged_seq)s
 
--- name: claim_again
+-- name: replace_contribution
 -- Each span of a published batch was read anew, with as many records as at the first time.
 UPDATE tidemark.spans s
 SET contribution = %(contribution)s, attempt = c.attempt, dead_letters = c.dead_letters, bytes = c.bytes
@@ -29,7 +29,7 @@ FROM unnest(%(topics)s::text[], %(partitions)s::int[], %(starts)s::bigint[], %(e
 WHERE s.region = %(region)s AND s.seq = %(seq)s AND s.topic = c.topic AND s.partition = c.partition
   AND s.start_offset = c.start_offset AND s.end_offset = c.end_offset AND s.records = c.records
 
--- name: claim_again_alone
+-- name: replace_contribution_alone
 -- The contributions that the spans had before.
 DELETE FROM tidemark.contributions
 WHERE region = %(region)s AND seq = %(seq)s AND contribution <> %(contribution)s
@@ -39,7 +39,7 @@ WHERE region = %(region)s AND seq = %(seq)s AND contribution <> %(contribution)s
 UPDATE tidemark.dead_letters SET replayed_seq = %(seq)s
 WHERE region = %(region)s AND chosen_seq = %(seq)s AND replayed_seq IS NULL
 
--- name: publish_again
+-- name: publish_batch_replay
 -- The counts are those of the rows that came; the named CHECK constraints refuse others than were contributed. Of a
 -- batch whose dead letters were purged meanwhile nobody knows which a replay had made rows of.
 UPDATE tidemark.batches b
@@ -58,7 +58,7 @@ WHERE b.region = %(region)s AND b.seq = %(seq)s AND b.state = 'published' AND b.
   AND b.dead_letters_purged = 0
 RETURNING b.dead_letters_moved
 
--- name: publish_again_targets
+-- name: publish_batch_replay_targets
 -- The counts of the rows that went.
 DELETE FROM tidemark.batch_targets WHERE region = %(region)s AND seq = %(seq)s
 
@@ -138,7 +138,7 @@ WHERE region = %(region)s AND topic = %(topic)s AND partition = %(partition)s
   AND CASE WHEN %(is_proof)s THEN replayed_seq = %(seq)s ELSE chosen_seq = %(seq)s AND replayed_seq IS NULL END
 ORDER BY "offset"
 
--- name: take_again
+-- name: free_staged_seq
 -- Its place is free again; nothing, if an open or a reset has discarded it.
 DELETE FROM tidemark.batches
 WHERE region = %(region)s AND seq = %(staged_seq)s AND epoch = %(epoch)s AND state = 'planned' AND kind = 'again'
@@ -153,7 +153,7 @@ WHERE d.region = %(region)s AND d.replayed_seq IS NULL AND (d.refused_rows IS NO
   AND d.topic = coalesce(%(only_topic)s, d.topic)
   AND d.partition = coalesce(%(only_partition)s::int, d.partition)
 
--- name: write_again
+-- name: write_batch_replay
 -- An unpublished batch that keeps the place of what is staged for a published one.
 INSERT INTO tidemark.batches (region, seq, epoch, previous_seq, in_flight, kind)
 SELECT r.region, %(staged_seq)s, r.epoch, r.head_seq, 1, 'again'

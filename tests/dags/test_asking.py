@@ -60,12 +60,12 @@ def test_one_process_answers_many_questions(helper: Callable[[str], "Helper"]) -
 
 def test_one_that_takes_too_long_is_killed_and_replaced(helper: Callable[[str], "Helper"]) -> None:
     """B21, G115: a pattern that takes for ever, a server that never answers."""
-    from tidemark.page.errors import LookTooLong
+    from tidemark.page.errors import AnswerTooLate
 
     one = helper("return line if line != 'hang' else time.sleep(10**6)")
     assert one.ask(b"a\n", 60).body == "a"
     first = process_of(one)
-    with pytest.raises(LookTooLong):
+    with pytest.raises(AnswerTooLate):
         one.ask(b"hang\n", 0.1)
     until(lambda: not first.is_running())
     assert one.ask(b"b\n", 60).body == "b"
@@ -249,12 +249,12 @@ def test_a_region_has_one_dry_run_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
 
     async def dry_runs() -> list[Any]:
         asked = [
-            asyncio.ensure_future(asking.look_alone(place, question, 1))
+            asyncio.ensure_future(asking.ask_ledgers_alone(place, question, 1))
             for place, question in (("here", one), ("here", one), ("there", other))
         ]
         await asyncio.sleep(0)
         with pytest.raises(asking.Busy):
-            await asking.look_alone("here", other, 1)
+            await asking.ask_ledgers_alone("here", other, 1)
         for future in begun:
             future.set_result("told")
         return await asyncio.gather(*asked)

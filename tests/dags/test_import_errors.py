@@ -19,6 +19,6 @@ FRAMES = 'Traceback (most recent call last):\n  File "/a.py", line 1, in f\n    
     ],
 )
 def test_the_error_stands_at_the_end(trace: str, told: str) -> None:
-    from tidemark.page.regions import last_words
+    from tidemark.page.regions import error_text
 
-    assert last_words(trace) == told
+    assert error_text(trace) == told

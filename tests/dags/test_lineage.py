@@ -110,7 +110,7 @@ def test_without_a_backend_nothing_is_looked_up(
 
     monkeypatch.delenv("OPENLINEAGE_URL", raising=False)
     assert operator.seen("no such file", {}, counts=True) is None
-    assert operator.told(None) is None
+    assert operator.operator_lineage(None) is None
     monkeypatch.setitem(sys.modules, "airflow.providers.openlineage.conf", None)
     assert operator.is_wanted() is False
 

@@ -83,29 +83,29 @@ def living(pids: list[int]) -> list[int]:
 def test_sparks_log_is_in_the_folder_of_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tidemark.airflow.operator import LOGS, WORDS, _own_words
-    from tidemark.spark._log_file import words_file
+    from tidemark.airflow.operator import LOGS, WORDS, _own_spark_log
+    from tidemark.spark._log_file import log_file
 
     monkeypatch.delenv(WORDS, raising=False)
     monkeypatch.setenv(LOGS, str(tmp_path))
-    assert words_file().parent == Path(_own_words({})[WORDS]).parent == tmp_path
+    assert log_file().parent == Path(_own_spark_log({})[WORDS]).parent == tmp_path
     chosen = str(tmp_path / "here" / "one.log")
-    assert _own_words({WORDS: chosen})[WORDS] == chosen
+    assert _own_spark_log({WORDS: chosen})[WORDS] == chosen
 
 
 def test_a_log_of_sparks_is_nobody_elses_and_goes_where_all_is_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under a name that nobody can foresee, in a folder that nobody else can enter."""
-    from tidemark.airflow.operator import LOGS, WORDS, _forget, _own_words
-    from tidemark.spark._log_file import own_folder, words_file
+    from tidemark.airflow.operator import LOGS, WORDS, _forget, _own_spark_log
+    from tidemark.spark._log_file import log_file, own_folder
 
     for name in (LOGS, WORDS):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     own_folder.cache_clear()
-    words = Path(_own_words({})[WORDS])
-    for folder in (words.parent, words_file().parent):
+    words = Path(_own_spark_log({})[WORDS])
+    for folder in (words.parent, log_file().parent):
         assert (folder.stat().st_mode & 0o777, folder.parent) == (0o700, tmp_path)
     own_folder.cache_clear()
     _forget(str(words))

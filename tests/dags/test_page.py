@@ -215,7 +215,7 @@ def test_records_are_shown_to_who_may_read_logs(
         asked.append(question.args["shows_records"])
         return Answer("")
 
-    monkeypatch.setattr(pages, "look", look)
+    monkeypatch.setattr(pages, "ask_ledgers", look)
     for user in (token("flights"), token("flights", "logs")):
         assert client.get("/tidemark/dag?dag_id=flights", headers=user).status_code == 200
     assert asked == [False, True]

@@ -19,7 +19,7 @@ from uuid import UUID
 
 from tidemark.errors import Fenced, Refused
 from tidemark.model.output import NOTHING_SENT, OutputHistory, Sent, SentSeqs, Topics
-from tidemark.protocol.output import begin, look
+from tidemark.protocol.output import begin, find_sent
 
 
 class Faults(NamedTuple):
@@ -265,7 +265,7 @@ class World:
         def ask() -> frozenset[Sent]:
             return marks.pop() if marks else self._now_sent(state, one)
 
-        seen = look("r", asked, ask, seqs)  # type: ignore[arg-type]
+        seen = find_sent("r", asked, ask, seqs)  # type: ignore[arg-type]
         return begin("r", asked, asked, seen)  # type: ignore[arg-type]
 
     def _now_sent(self, state: State, one: Mirror) -> frozenset[Sent]:

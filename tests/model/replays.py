@@ -31,9 +31,9 @@ from tidemark.protocol.replay import (
     Replayed,
     ReplayedBatch,
     ReplayRequest,
-    plan_again,
+    plan_batch_replay,
     plan_replay,
-    publish_again,
+    publish_batch_replay,
     publish_replay,
 )
 from tidemark.protocol.reset import RewindRequest
@@ -185,7 +185,7 @@ class Replays:
     _again_look, _again_fence = _replay_look, _replay_fence
 
     def _again_plan(self, ledger: LetterLedger, process: Process) -> Process:
-        batch = plan_again(ledger, REGION, process.epoch, 1)
+        batch = plan_batch_replay(ledger, REGION, process.epoch, 1)
         return process._replace(step="stage", batch=batch)
 
     def _again_stage(self, ledger: LetterLedger, process: Process) -> Process:
@@ -205,7 +205,7 @@ class Replays:
         assert process.batch
         read = SpanRead(Span("t", 0, 0, 2), 1, 1, 2, process.bad)
         given = Contribution(1, (read,), (Attempt(1, 1, {ONLY: process.rows}),))
-        return publish_again(ledger, LetterTarget(), process.batch, given)
+        return publish_batch_replay(ledger, LetterTarget(), process.batch, given)
 
     # --- a rewind ---
 

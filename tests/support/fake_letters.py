@@ -210,7 +210,7 @@ class LetterTransaction:
 
     # --- a batch again ---
 
-    def write_again(self, seq: int) -> Batch:
+    def write_batch_replay(self, seq: int) -> Batch:
         known = self.tables
         if not any(one.seq == seq for one in known.published):
             raise Refused()
@@ -223,7 +223,7 @@ class LetterTransaction:
         self._set(planned=(*known.planned, planned), next_seq=known.next_seq + 1)
         return replace(_as_batch(planned), seq=seq, staged_seq=planned.seq, set_aside=aside)
 
-    def take_again(self, batch: Batch) -> int:
+    def free_staged_seq(self, batch: Batch) -> int:
         rest = tuple(one for one in self.tables.planned if one.seq != batch.staged_seq)
         taken = len(self.tables.planned) - len(rest)
         self._set(planned=rest)
@@ -241,10 +241,12 @@ class LetterTransaction:
         self._set(letters=tuple(one for one in self.tables.letters if one not in gone))
         return len(gone)
 
-    def claim_again(self, batch: Batch, contribution: Contribution) -> None:
+    def replace_contribution(self, batch: Batch, contribution: Contribution) -> None:
         self.contribution = contribution
 
-    def publish_again(self, batch: Batch, moved: Mapping[str, Moved], dead_letters: int) -> int:
+    def publish_batch_replay(
+        self, batch: Batch, moved: Mapping[str, Moved], dead_letters: int
+    ) -> int:
         given, rows = self.contribution, moved[ONLY].rows
         replayed = sum(
             one.replayed is not None for one in self.tables.letters if one.seq == batch.seq
@@ -367,7 +369,7 @@ class LetterLedger(FakeLedger):
         offsets: Mapping[TopicPartition, int] = {WHERE: self.tables.next_offset}
         return Checkpoint(region, self.tables.epoch, self.tables.head_seq, dict(offsets))
 
-    def again_outcome(self, batch: Batch) -> tuple[int, int] | None:
+    def batch_replay_outcome(self, batch: Batch) -> tuple[int, int] | None:
         self._fate()
         found = [one for one in self.tables.published if one.again == batch.staged_seq]
         return (found[0].rows, found[0].letters) if found else None

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from dataclasses import astuple
 
-from tidemark.errors import TidemarkError, retold, told
+from tidemark.errors import TidemarkError, error_as_dict, error_from_dict
 from tidemark.kafka.spans import read_spans
 from tidemark.model.offsets import Span
 
@@ -32,7 +32,7 @@ def read_apart(
     )
     assert done.returncode == 0, (done.returncode, done.stderr)
     offsets, error = json.loads(done.stdout)
-    return offsets, error and retold(error)
+    return offsets, error and error_from_dict(error)
 
 
 def _main() -> None:
@@ -45,7 +45,7 @@ def _main() -> None:
             for records in read_spans({"bootstrap.servers": kafka}, spans):
                 found += [record.offset() for record in records]
         except TidemarkError as error:
-            met = told(error)
+            met = error_as_dict(error)
     print(json.dumps([found, met]), flush=True)
     os._exit(0)
 

@@ -24,36 +24,36 @@ def assignment() -> Assignment:
 
 def test_while_an_eager_group_shares_anew_nothing_is_taken_away(assignment: Assignment) -> None:
     assignment.suspend()
-    assert (assignment.assigned(), assignment.taken_away(ALL)) == (NOTHING, NOTHING)
+    assert (assignment.assigned(), assignment.lost_partitions(ALL)) == (NOTHING, NOTHING)
 
 
 def test_only_what_the_next_assignment_lacks_is_taken_away(assignment: Assignment) -> None:
     assignment.suspend()
     assignment.replace(frozenset({A, B}))
     assert assignment.assigned() == {A, B}
-    assert assignment.taken_away(ALL) == {C}
+    assert assignment.lost_partitions(ALL) == {C}
 
 
 def test_what_a_cooperative_group_revokes_is_taken_away_at_once(assignment: Assignment) -> None:
     assignment.remove(frozenset({C}))
     assert assignment.assigned() == {A, B}
-    assert assignment.taken_away(ALL) == {C}
+    assert assignment.lost_partitions(ALL) == {C}
     assignment.add(NOTHING)
-    assert assignment.taken_away(ALL) == {C}
+    assert assignment.lost_partitions(ALL) == {C}
 
 
 def test_what_comes_back_is_held_again(assignment: Assignment) -> None:
     assignment.replace(NOTHING)
-    assert assignment.taken_away(ALL) == ALL
+    assert assignment.lost_partitions(ALL) == ALL
     assignment.add(frozenset({A}))
     assert assignment.assigned() == {A}
-    assert assignment.taken_away(ALL) == {B, C}
+    assert assignment.lost_partitions(ALL) == {B, C}
 
 
 def test_only_what_is_asked_for_is_told(assignment: Assignment) -> None:
     assignment.replace(NOTHING)
-    assert assignment.taken_away([A]) == {A}
-    assert assignment.taken_away([]) == NOTHING
+    assert assignment.lost_partitions([A]) == {A}
+    assert assignment.lost_partitions([]) == NOTHING
 
 
 def test_a_failure_takes_everything_and_is_told_whenever_asked(assignment: Assignment) -> None:
@@ -64,7 +64,7 @@ def test_a_failure_takes_everything_and_is_told_whenever_asked(assignment: Assig
         with pytest.raises(Unreachable) as found:
             assignment.assigned()
         assert found.value is first
-    assert assignment.taken_away(ALL) == ALL
+    assert assignment.lost_partitions(ALL) == ALL
 
 
 def test_a_change_between_the_look_and_the_wait_is_not_waited_for(assignment: Assignment) -> None:

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from tests.support.schemas import validate
 from typer.testing import CliRunner
 
-from tidemark.cli.errors import told
+from tidemark.cli.errors import error_line
 from tidemark.cli.faults import ConnectionNowhere, RegionWithoutFile
 from tidemark.cli.main import COMMANDS, app, command_of
 from tidemark.cli.output import brief, cut, inert, text_of
@@ -194,15 +194,15 @@ def test_what_is_not_there_says_where_it_was_looked_for_and_what_starts_it(
     with pytest.raises(ConnectionNowhere) as nowhere:
         connection("a")
     assert (nowhere.value.connection, nowhere.value.above) == ("a", dags.parent)
-    assert "make up" not in told(REFUSED)
+    assert "make up" not in error_line(REFUSED)
     (dags.parent / ".tidemark").mkdir()
     (dags.parent / ".tidemark" / "env").write_text("export AIRFLOW_CONN_A='postgres://here/d'\n")
     with pytest.raises(ConnectionNowhere) as unknown:
         connection("b")
     assert (unknown.value.connection, unknown.value.above) == ("b", None)
     connection("a")
-    assert "make up" not in told(LOGIN)
-    of_the_stack = told(REFUSED)
+    assert "make up" not in error_line(LOGIN)
+    of_the_stack = error_line(REFUSED)
     assert "if you mean the local stack of .tidemark/env: `make up`" in of_the_stack
 
 

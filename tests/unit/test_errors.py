@@ -14,9 +14,9 @@ from tidemark.errors import (
     Refused,
     TidemarkError,
     by_code,
+    error_as_dict,
+    error_from_dict,
     packages_of,
-    retold,
-    told,
 )
 
 
@@ -60,11 +60,11 @@ def test_a_case_survives_a_process_of_pythons_pool() -> None:
 
 
 def test_an_error_is_told_to_a_program_and_retold_by_its_code() -> None:
-    first = told(GroupIsTaken(region="flights", groups=("a",)))
-    error = pickle.loads(pickle.dumps(retold(first)))
+    first = error_as_dict(GroupIsTaken(region="flights", groups=("a",)))
+    error = pickle.loads(pickle.dumps(error_from_dict(first)))
     assert type(error) is Refused
-    assert told(error) == first
-    again = retold(told(CorruptRecord(topic="t", partition=1, offset=5)))
+    assert error_as_dict(error) == first
+    again = error_from_dict(error_as_dict(CorruptRecord(topic="t", partition=1, offset=5)))
     assert isinstance(again, CorruptRecord)
     assert (again.topic, again.partition, again.offset) == ("t", 1, 5)
 

@@ -163,12 +163,12 @@ def test_protobuf_tells_its_fields_by_its_message() -> None:
 def test_what_is_printed_can_be_pasted() -> None:
     """B12: names that YAML would take for something else are quoted."""
     fields = {"id": "bigint", "on": "struct<a:int>", "é: x": "string", "odd": None}
-    text = Inferred(5, {"decode": fields, "decode.key": {"k": "date"}}).told
+    text = Inferred(5, {"decode": fields, "decode.key": {"k": "date"}}).text
     pasted = yaml.safe_load("\n".join(text.split("\n")[:6]))
     assert pasted == {"decode": {"schema": {k: v for k, v in fields.items() if v}}}
     assert "# odd: no type holds what it has" in text
     assert text.endswith("decode:\n  key:\n    schema:\n      k: date")
-    [*_, line] = Inferred(1, {"decode": {"a\nregion: b": None}}).told.split("\n")
+    [*_, line] = Inferred(1, {"decode": {"a\nregion: b": None}}).text.split("\n")
     assert line.startswith("    # ")
 
 

@@ -23,7 +23,7 @@ from tidemark.cli.faults import FileNotWritten, KeyNoColumn, RegistryNotNamed
 from tidemark.cli.init import write_all
 from tidemark.cli.new_pipeline import NewPipeline, mode, upserting
 from tidemark.cli.proposal import proposal
-from tidemark.decode.infer import Likeness, likeness
+from tidemark.decode.infer import ValueKind, value_kind
 from tidemark.errors import InvalidSettings
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.sections import TransformKind
@@ -52,28 +52,28 @@ def project(folder: Path, *values: bytes, draft: Any = DRAFT) -> NewPipeline:
 @pytest.mark.parametrize(
     ("value", "what"),
     [
-        (None, Likeness.nothing), (b"", Likeness.nothing), (b'{"a": 1}', Likeness.json),
-        (b"[1]", Likeness.other_json), (b"12", Likeness.other_json), (b"a b\n", Likeness.text),
-        (b"Obj\1\x04", Likeness.container), (b"\x1f\x8b\x08", Likeness.gzip),
-        (b"<a/>", Likeness.xml), (b'\xef\xbb\xbf{"a": 1}', Likeness.marked),
-        (b"\xff\xfe\x80", Likeness.unknown), (b"\x02\x00", Likeness.unknown),
-        (framed(7, b'{"a": 1}'), Likeness.framed_json),
-        (framed(UUID(int=7), b'{"a": 1}'), Likeness.framed_json),
-        (framed(7, b"\x08\x96\x01\x12\x02ab", b"\0"), Likeness.protobuf),
-        (framed(7, b"\x08\x96\x01\x12\x09ab", b"\0"), Likeness.avro),
+        (None, ValueKind.nothing), (b"", ValueKind.nothing), (b'{"a": 1}', ValueKind.json),
+        (b"[1]", ValueKind.other_json), (b"12", ValueKind.other_json), (b"a b\n", ValueKind.text),
+        (b"Obj\1\x04", ValueKind.container), (b"\x1f\x8b\x08", ValueKind.gzip),
+        (b"<a/>", ValueKind.xml), (b'\xef\xbb\xbf{"a": 1}', ValueKind.marked),
+        (b"\xff\xfe\x80", ValueKind.unknown), (b"\x02\x00", ValueKind.unknown),
+        (framed(7, b'{"a": 1}'), ValueKind.framed_json),
+        (framed(UUID(int=7), b'{"a": 1}'), ValueKind.framed_json),
+        (framed(7, b"\x08\x96\x01\x12\x02ab", b"\0"), ValueKind.protobuf),
+        (framed(7, b"\x08\x96\x01\x12\x09ab", b"\0"), ValueKind.avro),
         (framed(7, written(record(("a", "string"), ("n", "long")), {"a": "ada", "n": 9})),
-         Likeness.avro),
+         ValueKind.avro),
     ],
 )  # fmt: skip
-def test_values_are_told_apart_by_their_bytes(value: bytes | None, what: Likeness) -> None:
+def test_values_are_told_apart_by_their_bytes(value: bytes | None, what: ValueKind) -> None:
     """B12"""
-    assert likeness(value) is what
+    assert value_kind(value) is what
 
 
 @given(st.binary(max_size=60))
 def test_no_bytes_are_too_odd_to_be_told(value: bytes) -> None:
     """B12, B16"""
-    assert isinstance(likeness(value), Likeness)
+    assert isinstance(value_kind(value), ValueKind)
 
 
 def test_an_id_in_a_header_is_a_frame() -> None:
@@ -83,14 +83,14 @@ def test_an_id_in_a_header_is_a_frame() -> None:
     assert seen(framed(7, b'{"a": 1}')).decode == {"format": "json", "framing": "registry"}
     with pytest.raises(RegistryNotNamed) as refused:
         seen(b"\x08\x01", headers=[headers[0] | {"value": b"\0\0\0\0\7\0"}])
-    assert (refused.value.looks, refused.value.schema) == (Likeness.protobuf, 7)
+    assert (refused.value.looks, refused.value.schema) == (ValueKind.protobuf, 7)
 
 
 def test_what_most_values_look_like_decides() -> None:
     """B12"""
     found = seen(b"text", b'{"a": 1}', None, None, None, b'{"a": 2}')
     assert found.declared == {"a": "bigint"}
-    assert [*found.looks] == [Likeness.nothing, Likeness.json, Likeness.text]
+    assert [*found.looks] == [ValueKind.nothing, ValueKind.json, ValueKind.text]
 
 
 ODD = ["a b", "é: x", "on", "null", "1", '"', "'", "#x", "$region", "${x}", '"""', "\\", "%(a)s",

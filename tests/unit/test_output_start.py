@@ -14,7 +14,7 @@ from tidemark.protocol.errors import (
     OutputResumeAfterWrong,
     OutputTailsUnread,
 )
-from tidemark.protocol.output import Seen, begin, keep_seqs, look
+from tidemark.protocol.output import Seen, begin, find_sent, keep_seqs
 
 BATCHES = [Sent(seq, UUID(int=seq)) for seq in (1, 2, 3)]
 
@@ -97,14 +97,14 @@ class Crowded(Known):
 def test_a_person_tells_where_a_topic_is_too_full_to_tell() -> None:
     """B9, B16, G100"""
     crowded: Any = Crowded(None, 2, 2)
-    assert look("r", crowded, set, SentSeqs(2)).held is None
+    assert find_sent("r", crowded, set, SentSeqs(2)).held is None
     crowded.resume_after = None
     with pytest.raises(OutputTailsUnread):
-        look("r", crowded, set, SentSeqs(2))
+        find_sent("r", crowded, set, SentSeqs(2))
 
 
 def test_a_topic_too_full_to_tell_keeps_nobody_from_going_on_after_a_crash() -> None:
     """B9: the mark is one of the ledger's, and no older than what was read back."""
     crowded: Any = Crowded(None, 1, None)
-    seen = look("r", crowded, lambda: {BATCHES[0]}, SentSeqs(1, begun=2))
+    seen = find_sent("r", crowded, lambda: {BATCHES[0]}, SentSeqs(1, begun=2))
     assert begin("r", crowded, crowded, seen) == BATCHES[0]

@@ -17,7 +17,7 @@ from tidemark.errors import (
     Superseded,
     TargetRefused,
 )
-from tidemark.model.offsets import Offsets, told
+from tidemark.model.offsets import Offsets, offsets_text
 from tidemark.model.output import Topics
 from tidemark.settings.fault_words import did_you_mean
 
@@ -406,7 +406,7 @@ class ImportOverCommits(Refused):
 
     def __str__(self) -> str:
         return (
-            f"group {self.group} has other commits: {told(self.committed)}. Name another"
+            f"group {self.group} has other commits: {offsets_text(self.committed)}. Name another"
             " kafka.group, or delete them"
         )
 

@@ -32,7 +32,7 @@ from tidemark.errors import (
 )
 from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
-from tidemark.ledger.deciding import refuse_again
+from tidemark.ledger.deciding import refuse_batch_replay
 from tidemark.ledger.letters import KeptLetter, replayable
 from tidemark.ledger.queries import LedgerQueries, PublishedSpan
 from tidemark.model.batch import Batch, Contribution
@@ -45,9 +45,9 @@ from tidemark.protocol.mirror import mirror
 from tidemark.protocol.replay import (
     Replayed,
     ReplayRequest,
-    plan_again,
+    plan_batch_replay,
     plan_replay,
-    publish_again,
+    publish_batch_replay,
     publish_replay,
 )
 from tidemark.protocol.reset import ResetRequest
@@ -67,7 +67,7 @@ from tidemark.runs.retire import retire
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.mover import Movers
-from tidemark.staging.replay import AgainMover, ReplayMover, refuse_referred
+from tidemark.staging.replay import BatchReplayMover, ReplayMover, refuse_referred
 from tidemark.staging.tables import complete_reads
 from tidemark.staging.target import Target
 
@@ -402,15 +402,17 @@ def replay_batch(
         raise ReplayOfSent(region=pipeline.region, output=pipeline.sent_to)
     with region_of(pipeline, connections) as found:
         region = found.with_kept_columns()
-        report, spans = _looked(region, seq)
+        report, spans = _preview(region, seq)
         if order is None:
             return replace(report, refused=_refusal(region, connections, seq))
         with replaying(region, connections, order, f"batch {seq}", executor_of) as replay:
-            batch = plan_again(region.ledger, region.name, replay.epoch, seq)
+            batch = plan_batch_replay(region.ledger, region.name, replay.epoch, seq)
             staged = replay.staged(batch)
             _refuse_shrunk(region.name, report, staged)
             _refuse_other_log(region, seq, spans, staged)
-            done = publish_again(region.ledger, AgainMover(replay.movers), batch, staged)
+            done = publish_batch_replay(
+                region.ledger, BatchReplayMover(replay.movers), batch, staged
+            )
         return replace(
             report,
             applied=True,
@@ -420,7 +422,7 @@ def replay_batch(
         )
 
 
-def _looked(region: Region, seq: int) -> tuple[BatchReport, list[PublishedSpan]]:
+def _preview(region: Region, seq: int) -> tuple[BatchReport, list[PublishedSpan]]:
     """What a replay would read and replace, with the spans as they were read at first.
 
     Raises:
@@ -428,7 +430,7 @@ def _looked(region: Region, seq: int) -> tuple[BatchReport, list[PublishedSpan]]
     """
     state, queries = region.state(), LedgerQueries(region.ledger.engine)
     with autocommit(region.ledger.engine) as cursor:
-        refuse_again(cursor, region.name, seq)
+        refuse_batch_replay(cursor, region.name, seq)
     spans = queries.published_spans(region.name, seq)
     facts = facts_left(region.broker, {one.span.topic for one in spans})
     if lost := tuple(missing(spans, facts)):

@@ -103,7 +103,7 @@ def dry_run(region: Region) -> tuple[MirrorSeen, ResetReport]:
     )
 
 
-def reported_again(region: Region, request_id: str) -> ResetReport | None:
+def finished_report(region: Region, request_id: str) -> ResetReport | None:
     """What this request has done, if the region still stands where that put it; else None.
 
     For a task that died between its reset and its answer. Nothing is changed: without a newer
@@ -287,7 +287,7 @@ def reset_region(
         traced_run("reset", pipeline.region, run_id),
         region_of(pipeline, connections) as region,
     ):
-        if apply and request_id and (report := reported_again(region, request_id)):
+        if apply and request_id and (report := finished_report(region, request_id)):
             return report
         if to is not None:
             order = RewindOrder(who, why, tuple(overrides), request_id, tell)

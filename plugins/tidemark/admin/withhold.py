@@ -6,7 +6,7 @@ from tidemark.admin.errors import NothingToWithhold
 from tidemark.ledger.actions import Order
 from tidemark.model.output import Topics
 from tidemark.protocol.errors import BatchNotNextToSend
-from tidemark.protocol.output import begin, look, refuse_other_output
+from tidemark.protocol.output import begin, find_sent, refuse_other_output
 from tidemark.protocol.ports import Output
 from tidemark.protocol.withhold import withhold
 from tidemark.protocol.withhold_request import WithholdRequest
@@ -70,7 +70,7 @@ def _dry_run(region: Region, output: Output, seq: int) -> WithholdReport:
     checkpoint = region.ledger.merged_checkpoint(region.name)
     refuse_other_output(checkpoint, output)
     seqs = output.sent_seqs(region.name)
-    seen = look(region.name, output, lambda: region.group.sent(checkpoint.offsets), seqs)
+    seen = find_sent(region.name, output, lambda: region.group.sent(checkpoint.offsets), seqs)
     with output.snapshot(region.name) as snapshot:
         sent = begin(region.name, output, snapshot, seen)
         unsent = [one for one in snapshot.unsent(sent) if not one.is_withheld]

@@ -54,7 +54,7 @@ class CloseOperator(PythonOperator):  # type: ignore[misc]
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """What Airflow's provider asks for."""
-        return told(self._lineage)
+        return operator_lineage(self._lineage)
 
 
 def seen(path: str, context: Context, *, counts: bool) -> "Lineage | None":
@@ -89,7 +89,7 @@ def is_wanted() -> bool:
         return False
 
 
-def told(lineage: "Lineage | None") -> Any:
+def operator_lineage(lineage: "Lineage | None") -> Any:
     """The same in the provider's own terms; None if it is not known."""
     if lineage is None:
         return None
@@ -216,7 +216,7 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """What Airflow's OpenLineage provider asks for."""
-        return told(self._lineage)
+        return operator_lineage(self._lineage)
 
     def on_kill(self) -> None:
         """Leave no process of the driver: SIGTERM to all of them, then SIGKILL to the rest."""
@@ -245,7 +245,7 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
         if hook._connection["master"].startswith("local"):
             # The host's own name may not resolve, or to an address that is not there.
             environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        environment |= _own_words(environment)
+        environment |= _own_spark_log(environment)
         # For the child alone: from its _env_vars the hook makes arguments on YARN and Kubernetes.
         hook._env, hook._env_vars = environment, None
         hook._connection["deploy_mode"] = "client"  # whatever spark-defaults.conf says
@@ -265,7 +265,7 @@ class DrainOperator(SparkSubmitOperator):  # type: ignore[misc]
         }
 
 
-def _own_words(given: dict[str, str]) -> dict[str, str]:
+def _own_spark_log(given: dict[str, str]) -> dict[str, str]:
     """Spark's JVM logs into a file of its own, so that the task's log is the run's alone."""
     known = os.environ | given
     words = known.get(WORDS) or f"{known.get(LOGS) or _private()}/tidemark-spark-{uuid4()}.log"

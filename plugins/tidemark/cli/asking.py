@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from tidemark.cli.errors import in_our_words, told
+from tidemark.cli.errors import as_tidemark_error, error_line
 from tidemark.cli.project import connections_of
 from tidemark.errors import TidemarkError
 from tidemark.runs.region import region_of
@@ -47,10 +47,10 @@ def asked(
         with region_of(pipeline, connections_of(pipeline)) as region:
             return look(region)
     except Exception as error:
-        problem = error if isinstance(error, TidemarkError) else in_our_words(error)
+        problem = error if isinstance(error, TidemarkError) else as_tidemark_error(error)
         if problem is None:
             raise
-        return failed(told(problem))
+        return failed(error_line(problem))
 
 
 def unknown(pipeline: "Pipeline", problem: str) -> RegionStatus:
@@ -73,4 +73,4 @@ def status_in(
         found = replace(found, partitions=partitions, output=output_status(region, partitions))
         return with_group(region, found)
     except TidemarkError as error:
-        return replace(found, problem=told(error))
+        return replace(found, problem=error_line(error))

@@ -24,7 +24,7 @@ from tidemark.runs.fit import known_schemas, with_columns_in_use, would_fit
 from tidemark.runs.job import JobExecutor
 from tidemark.runs.open import open_request, opening_facts
 from tidemark.runs.region import Region, region_of
-from tidemark.runs.schemas import taken
+from tidemark.runs.schemas import evolved
 from tidemark.settings.kafka import StartPosition
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.record_decoder import RecordDecoder
@@ -64,7 +64,7 @@ def inferred_findings(pipeline: Pipeline) -> Iterator[Finding]:
 def _inferred(pipeline: Pipeline) -> str:
     found = inferred_of(pipeline, RECORDS)
     raise Doubtful(
-        f"schema: infer; the first {found.records} records have these fields:\n{found.told}",
+        f"schema: infer; the first {found.records} records have these fields:\n{found.text}",
         "look at each type and paste them; the region, the transform and the target are checked"
         " with them",
     )
@@ -142,7 +142,7 @@ def _region(pipeline: Pipeline) -> str:
         if region.ledger.ledger_is_there():
             refuse_shared(region.name, region.others())
         state = region.ledger.known_region(region.name)
-        found = taken(pipeline, connections, state)
+        found = evolved(pipeline, connections, state)
         region = replace(region, pipeline=found.pipeline)
         told = _new(region) if state is None else _known(region, state, found.added)
         return "; ".join((told, *found.remarks))
@@ -179,7 +179,7 @@ def _known(region: Region, state: RegionState, added: frozenset[str]) -> str:
         open_request(region, "check", region.pipeline.batch.bounds(), facts, state.epoch),
         added=added,
     )
-    request.check(Looked(state, partitions, region.ledger))
+    request.check(FoundRegion(state, partitions, region.ledger))
     to_read = backlog({at: one.next_offset for at, one in partitions.items()}, facts.ends)
     return (
         f"epoch {state.epoch}, head {state.head_seq}; Kafka holds all from there,"
@@ -188,7 +188,7 @@ def _known(region: Region, state: RegionState, added: frozenset[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class FoundRegion:
     """The region as a look found it, without lock."""
 
     state: RegionState

@@ -44,7 +44,7 @@ def kafka_findings(pipeline: Pipeline) -> Iterator[Finding]:
     yield known
     if known.state is not State.ok:
         return
-    look = _Look.at(pipeline)
+    look = _Cluster.at(pipeline)
     reachable = finding("Kafka brokers", look.brokers)
     yield reachable
     if reachable.state is not State.ok:
@@ -66,7 +66,7 @@ def _known(conn_id: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Cluster:
     """Looks at one cluster, each of which returns its fact."""
 
     pipeline: Pipeline
@@ -74,7 +74,7 @@ class _Look:
     admin: Admin
 
     @classmethod
-    def at(cls, pipeline: Pipeline) -> "_Look":
+    def at(cls, pipeline: Pipeline) -> "_Cluster":
         config = kafka_config(connection(pipeline.kafka.connection))
         return cls(pipeline, config, Admin(config))
 
@@ -242,10 +242,10 @@ def encryption_findings(pipeline: Pipeline) -> Iterator[Finding]:
     looks = {**dict.fromkeys(kafka, of_kafka), **dict.fromkeys(postgres, of_postgres)}
     for conn_id in sorted({*pipeline.connections, *pipeline.for_readers.connections}):
         look = looks.get(conn_id, of_registry)
-        yield finding(f"encryption of {conn_id}", partial(_looked_at, conn_id, look))
+        yield finding(f"encryption of {conn_id}", partial(_checked, conn_id, look))
 
 
-def _looked_at(conn_id: str, look: Callable[[Connection], str]) -> str:
+def _checked(conn_id: str, look: Callable[[Connection], str]) -> str:
     try:
         return look(connection(conn_id))
     except InvalidSettings as error:  # told where the connection itself is checked

@@ -16,7 +16,7 @@ from tidemark.cli.faults import KafkaClientFailed
 from tidemark.cli.output import inert, is_json, print_json
 from tidemark.cli.project import whence
 from tidemark.errors import TidemarkError, by_code
-from tidemark.errors import told as told_as_data
+from tidemark.errors import error_as_dict as told_as_data
 
 INTERRUPTED = 130
 TERMINATED = 143
@@ -52,20 +52,20 @@ class Commands(TyperGroup):
             )
             raise typer.Exit(TERMINATED if is_term else INTERRUPTED) from None
         except Exception as error:
-            if translated := in_our_words(error):
+            if translated := as_tidemark_error(error):
                 raise failed(translated, ctx) from error
             raise
 
 
 def failed(error: TidemarkError, context: typer.Context) -> typer.Exit:
     """Tell the error, as the command was asked to; the exit to raise for it."""
-    tell(told(error), "red")
+    tell(error_line(error), "red")
     if is_json(context):
         print_json({"error": told_as_data(error) | {"hint": error.hint}})
     return typer.Exit(error.exit_code)
 
 
-def told(error: TidemarkError) -> str:
+def error_line(error: TidemarkError) -> str:
     """The error's code and text, and which local stack it is about."""
     return f"{error.code}: {error}{whence(error)}"
 
@@ -80,7 +80,7 @@ def tell(text: str, style: str = "") -> None:
     console.print(Text(lines, style=style if sys.stderr.isatty() else ""), soft_wrap=True)
 
 
-def in_our_words(error: Exception) -> TidemarkError | None:
+def as_tidemark_error(error: Exception) -> TidemarkError | None:
     """An error of SQLAlchemy, psycopg2 or Kafka that nobody translated; None for a defect."""
     with suppress(ImportError):
         import psycopg2

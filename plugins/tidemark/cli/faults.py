@@ -317,7 +317,7 @@ class TableHasFile(InvalidSettings):
         )
 
 
-class FilesTaken(InvalidSettings):
+class FilesExist(InvalidSettings):
     """Files to be written are there."""
 
     files: tuple[Path, ...]
@@ -371,7 +371,7 @@ class NoRecordToSee(InvalidSettings):
         )
 
 
-class ValuesUntold(InvalidSettings):
+class ValuesNotRecognised(InvalidSettings):
     """No format that Tidemark proposes fits a topic's values."""
 
     looks: str

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tidemark.cli.errors import in_our_words
+from tidemark.cli.errors import as_tidemark_error
 from tidemark.errors import TidemarkError
 
 
@@ -55,7 +55,7 @@ def finding(check: str, look: Callable[[], str]) -> Finding:
     except Unknown as unknown:
         return Finding(check, State.skipped, str(unknown))
     except Exception as error:
-        ours = error if isinstance(error, TidemarkError) else in_our_words(error)
+        ours = error if isinstance(error, TidemarkError) else as_tidemark_error(error)
         if ours is None:
             raise
         fact, _, remedy = str(ours).rpartition("; ")

@@ -60,7 +60,7 @@ class Preview:
         return self.decoded + len(self.dead_letters)
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """The counts in a sentence: what was read, and what became of it."""
         read = f"{amount(self.records, 'record')} read"
         letters = amount(len(self.dead_letters), "dead letter")
@@ -160,7 +160,7 @@ class Inferred:
     """By section: decode, and decode.key if that is asked for."""
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """As it may be pasted."""
         return "\n".join(
             line for name, fields in self.fields.items() for line in _yaml(name, fields)

@@ -18,7 +18,7 @@ import typer
 from tidemark.cli.faults import (
     DraftRefused,
     FileNotWritten,
-    FilesTaken,
+    FilesExist,
     NothingProposed,
     RegionHasFile,
     TableHasFile,
@@ -45,7 +45,7 @@ from tidemark.errors import InvalidSettings
 from tidemark.kafka.errors import KafkaTopicMissing
 from tidemark.model.plain import amount
 from tidemark.model.upsert import Upsert
-from tidemark.settings.fault_words import words
+from tidemark.settings.fault_words import fault_text
 from tidemark.settings.pipeline import MATCHES, Pipeline
 from tidemark.settings.sections import TransformKind
 
@@ -108,10 +108,10 @@ def init(
         "target": {"connection": warehouse, "table": table or f"public.{name}", **mode(upsert)},
     }
     new = _new(directory, draft, transform)
-    refuse_taken(new.paths)
+    refuse_existing(new.paths)
     with spinning("reading") as tell:
         new, found = upserting(new, _proposed(new, limit, registry, as_bytes=raw))
-        refuse_taken(new.paths)
+        refuse_existing(new.paths)
         tell("decoding")
         tried = _tried(new, found, limit)
     texts = new.texts(found)
@@ -144,7 +144,9 @@ def _drafted(draft: Mapping[str, Any], decode: Mapping[str, Any]) -> Pipeline:
         return Pipeline.model_validate({**draft, "decode": decode})
     except ValidationError as error:
         faults = {
-            _OPTIONS.get(".".join(map(str, one["loc"][:2])), "decode"): words(dict(one), MATCHES)
+            _OPTIONS.get(".".join(map(str, one["loc"][:2])), "decode"): fault_text(
+                dict(one), MATCHES
+            )
             for one in error.errors()
         }
         raise DraftRefused(faults=faults) from error
@@ -271,14 +273,14 @@ Files = Mapping[Path, str]
 """Texts by path."""
 
 
-def refuse_taken(paths: Iterable[Path]) -> None:
+def refuse_existing(paths: Iterable[Path]) -> None:
     """Refuse to write where something is.
 
     Raises:
         InvalidSettings: names it, and how to go on.
     """
     if taken := tuple(path for path in paths if os.path.lexists(path)):
-        raise FilesTaken(files=taken)
+        raise FilesExist(files=taken)
 
 
 def write_all(files: Files) -> None:

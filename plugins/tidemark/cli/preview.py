@@ -63,7 +63,7 @@ def preview(
             print_line(name, style="bold")
         _print_rows(table)
     _print_letters(found.dead_letters)
-    print_line(found.told)
+    print_line(found.text)
 
 
 def _print_inferred(pipeline: Pipeline, limit: int, output: ResultFormat) -> None:
@@ -72,7 +72,7 @@ def _print_inferred(pipeline: Pipeline, limit: int, output: ResultFormat) -> Non
     if output is ResultFormat.json:
         print_json({"records": found.records, "inferred": found.fields})
         return
-    for line in found.told.split("\n"):
+    for line in found.text.split("\n"):
         print_line(inert(line))
     print_line(
         f"# from {amount(found.records, 'record')}: look at each type, then paste it", style="dim"

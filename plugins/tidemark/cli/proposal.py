@@ -10,7 +10,7 @@ from tidemark.cli.faults import (
     RegistryNotNamed,
     SchemaKindUnknown,
     SchemaNotHad,
-    ValuesUntold,
+    ValuesNotRecognised,
     ValuesWithoutField,
 )
 from tidemark.decode.framing import VALUE, HeaderIds
@@ -19,14 +19,14 @@ from tidemark.decode.infer import (
     NO_TYPE,
     NOTHING,
     Kind,
-    Likeness,
+    ValueKind,
     documents,
     inferred,
     is_framed,
     kinds,
-    likeness,
     schema_id,
     unions,
+    value_kind,
 )
 from tidemark.decode.port import Decoding, Refusal
 from tidemark.decode.registry import registry_config, registry_of
@@ -135,7 +135,7 @@ class Proposal:
 
     records: int
     """That were looked at."""
-    looks: Mapping[Likeness, int]
+    looks: Mapping[ValueKind, int]
     """What their values look like, the most frequent first."""
     decode: Mapping[str, Any]
     """The section `decode`, without its schema."""
@@ -167,11 +167,11 @@ def proposal(
     if not records:
         raise NoRecordToSee
     values = [_framed(one) for one in records]
-    looks = dict(Counter(map(likeness, values)).most_common())
+    looks = dict(Counter(map(value_kind, values)).most_common())
     if as_bytes:
         return Proposal(len(records), looks, {"format": str(Format.raw)})
-    found = next((one for one in looks if one is not Likeness.nothing), Likeness.nothing)
-    chosen = [value for value in values if value and likeness(value) is found]
+    found = next((one for one in looks if one is not ValueKind.nothing), ValueKind.nothing)
+    chosen = [value for value in values if value and value_kind(value) is found]
     in_headers = values != [one["value"] for one in records]
     decoding = _decoding(found, chosen, registry, in_headers=in_headers)
     envelope, fields = seen_fields(decoding, chosen)
@@ -192,20 +192,20 @@ def _framed(record: Record) -> bytes | None:
 
 
 def _decoding(
-    found: Likeness,
+    found: ValueKind,
     values: Sequence[bytes],
     registry: "Connection | None",
     *,
     in_headers: bool,
 ) -> Decoding:
     """How values that look so are decoded, before their fields are known."""
-    if found is Likeness.json:
+    if found is ValueKind.json:
         return Decoding(str(Format.json))
     framing = str(Framing.headers if in_headers else Framing.registry)
-    if found is Likeness.framed_json:
+    if found is ValueKind.framed_json:
         return Decoding(str(Format.json), framing=framing)
     if not is_framed(found):
-        raise ValuesUntold(looks=str(found))
+        raise ValuesNotRecognised(looks=str(found))
     if registry is None:
         raise RegistryNotNamed(looks=str(found), schema=schema_id(values[-1]))
     return _of_registry(schema_id(values[-1]), registry, framing)

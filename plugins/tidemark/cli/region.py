@@ -206,11 +206,11 @@ def actions(
         print_json([plain(one) for one in found])
         return
     rows = [(one.at, one.region, one.kind, one.requested_by, one.database_user, one.why,
-             _told(one.details)) for one in found]  # fmt: skip
+             _details_text(one.details)) for one in found]  # fmt: skip
     print_table(("at", "region", "what", "who", "login", "why", "details"), rows)
 
 
-def _told(details: dict[str, object]) -> str:
+def _details_text(details: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in details.items())
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 
 
 @contextmanager
@@ -49,12 +49,12 @@ def followed(pipeline: Pipeline, connections: "Connections", move: Move) -> Iter
         yield
     finally:
         ended.set()
-        thread.join(LOOK_SECONDS)
+        thread.join(POLL_SECONDS)
 
 
 def _follow(pipeline: Pipeline, connections: "Connections", move: Move, ended: Event) -> None:
     with region_of(pipeline, connections) as region:
-        while not ended.wait(LOOK_SECONDS):
+        while not ended.wait(POLL_SECONDS):
             try:
                 _show_progress(region.ledger, pipeline.region, move)
             except TidemarkError as error:  # asked again a second later

@@ -275,7 +275,7 @@ class FieldReader:
         if convert is None:
             kind = field.message_type.full_name if field.message_type else NAMES[field.type]
             raise other(where, f"{kind} is not read as {to}")
-        return convert if convert is same else _told(convert, where)
+        return convert if convert is same else _with_place(convert, where)
 
     def _known(self, message: "Descriptor", to: pa.DataType) -> Convert | None:
         convert, check = known(message, to), self.sound(message, None)
@@ -327,7 +327,7 @@ def _misread(name: str, message: "Descriptor") -> Refusal:
     )
 
 
-def _told(convert: Convert, where: str) -> Convert:
+def _with_place(convert: Convert, where: str) -> Convert:
     def told(value: Any) -> Any:
         try:
             return convert(value)

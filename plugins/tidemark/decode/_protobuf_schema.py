@@ -51,7 +51,7 @@ def chosen(messages: "Sequence[Descriptor]", name: str | None) -> str:
     if name not in {one.full_name for one in _with_nested(messages)}:
         raise Refusal(
             Reason.OTHER_SCHEMA,
-            f"it has no message {name}: name another one of it by message: {_told(messages)}",
+            f"it has no message {name}: name another one of it by message: {_names(messages)}",
         )
     return name
 
@@ -65,7 +65,7 @@ def _first(messages: "Sequence[Descriptor]") -> str:
         raise Refusal(
             Reason.OTHER_SCHEMA,
             "it has several messages, and the first does not have all others within: name that of"
-            f" the records by message: {_told(messages)}",
+            f" the records by message: {_names(messages)}",
         )
     return str(messages[0].full_name)
 
@@ -76,7 +76,7 @@ def _with_nested(messages: "Iterable[Descriptor]") -> "Iterator[Descriptor]":
         yield from _with_nested(one.nested_types)
 
 
-def _told(messages: "Sequence[Descriptor]") -> str:
+def _names(messages: "Sequence[Descriptor]") -> str:
     names = [one.full_name for one in messages[:MOST_TOLD]]
     return ", ".join(names + ["…"] * (len(messages) > MOST_TOLD))
 

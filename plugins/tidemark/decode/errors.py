@@ -161,7 +161,7 @@ class RegistryGaveNoSchema(Unreachable):
         )
 
 
-class RowSchemaNotTaken(Refused):
+class RowSchemaRejected(Refused):
     """The schema registry does not take the schema of rows that are to be sent."""
 
     url: str

@@ -198,7 +198,7 @@ _FORMATS: dict[str, Callable[[Decoding, Values], Fields]] = {
 }
 
 
-class Likeness(StrEnum):
+class ValueKind(StrEnum):
     """What a value looks like, in words."""
 
     json = "JSON objects"
@@ -215,12 +215,12 @@ class Likeness(StrEnum):
     nothing = "no value"
 
 
-_FRAMED = (Likeness.framed_json, Likeness.avro, Likeness.protobuf)
+_FRAMED = (ValueKind.framed_json, ValueKind.avro, ValueKind.protobuf)
 _MAGIC = {
-    b"Obj\1": Likeness.container,
-    b"\x1f\x8b": Likeness.gzip,
-    b"<": Likeness.xml,
-    b"\xef\xbb\xbf": Likeness.marked,
+    b"Obj\1": ValueKind.container,
+    b"\x1f\x8b": ValueKind.gzip,
+    b"<": ValueKind.xml,
+    b"\xef\xbb\xbf": ValueKind.marked,
 }
 
 _VARINT, _EIGHT, _SIZED, _FOUR = 0, 1, 2, 5
@@ -229,22 +229,22 @@ MOST_FIELD = 2**29 - 1
 """Of Protobuf."""
 
 
-def likeness(value: bytes | None) -> Likeness:
+def value_kind(value: bytes | None) -> ValueKind:
     """What the value looks like; of Avro and Protobuf behind an id only a registry is sure."""
     if not value:
-        return Likeness.nothing
+        return ValueKind.nothing
     if (document := parsed(value)) is not None:
-        return Likeness.json if isinstance(document, dict) else Likeness.other_json
+        return ValueKind.json if isinstance(document, dict) else ValueKind.other_json
     try:
         _, at = unframed(value)
     except Refusal:
         return _unframed(value)
     if isinstance(parsed(value[at:]), dict):
-        return Likeness.framed_json
-    return Likeness.protobuf if _is_protobuf(value, at) else Likeness.avro
+        return ValueKind.framed_json
+    return ValueKind.protobuf if _is_protobuf(value, at) else ValueKind.avro
 
 
-def is_framed(found: Likeness) -> bool:
+def is_framed(found: ValueKind) -> bool:
     """Whether a schema id stands in front."""
     return found in _FRAMED
 
@@ -262,16 +262,16 @@ def parsed(value: bytes) -> Any:
         return None
 
 
-def _unframed(value: bytes) -> Likeness:
+def _unframed(value: bytes) -> ValueKind:
     for magic, found in _MAGIC.items():
         if value.startswith(magic):
             return found
     try:
         text = value.decode()
     except UnicodeDecodeError:
-        return Likeness.unknown
+        return ValueKind.unknown
     is_text = all(c.isprintable() or c.isspace() for c in text)
-    return Likeness.text if is_text else Likeness.unknown
+    return ValueKind.text if is_text else ValueKind.unknown
 
 
 def _is_protobuf(value: bytes, at: int) -> bool:

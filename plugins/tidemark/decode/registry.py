@@ -23,7 +23,7 @@ from tidemark.decode.errors import (
     RegistryLoginInHost,
     RegistrySilent,
     RegistryWithoutAddress,
-    RowSchemaNotTaken,
+    RowSchemaRejected,
     SubjectNotKnown,
 )
 from tidemark.decode.framing import SchemaId
@@ -224,7 +224,7 @@ class Registry:
                 with suppress(Exception):
                     return int(client.lookup_schema(subject, schema).schema_id)
             if error.http_status_code in NOT_TAKEN:
-                raise RowSchemaNotTaken(
+                raise RowSchemaRejected(
                     url=self._url, subject=subject, schema=text, cause=str(error)
                 ) from error
             raise RegistryFailed(url=self._url, cause=str(error)) from error

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 T = TypeVar("T")
 
 
-def taken(kept: list[T]) -> T | None:
+def idle_client(kept: list[T]) -> T | None:
     """A client that nobody uses; no other thread gets the same."""
     try:
         return kept.pop()
@@ -105,7 +105,7 @@ def _new(config: Mapping[str, Any], begins: Sequence[KafkaPartition], note: Note
 
 def _kept(config: Mapping[str, Any], begins: Sequence[KafkaPartition], note: Note) -> Client | None:
     """The client that was kept, if it may serve; no other thread gets the same."""
-    client = taken(_KEPT)
+    client = idle_client(_KEPT)
     if client is None:
         return None
     with suppress(KafkaException):

@@ -23,7 +23,7 @@ from tidemark.kafka.errors import (
 
 SECONDS = 15
 AGAIN_SECONDS = 0.2
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 AWAY_SECONDS = 4.0
 """Without any broker that can be reached; the client tries each again and again meanwhile."""
 SILENCES = ("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN")
@@ -147,7 +147,7 @@ def _result(admin: Admin | None, asked: Future[Any], what: str) -> Any:
     began = time.monotonic()
     while (waited := time.monotonic() - began) < SECONDS + 5:
         try:
-            return asked.result(LOOK_SECONDS)
+            return asked.result(POLL_SECONDS)
         except TimeoutError:
             if admin and waited > AWAY_SECONDS and (why := admin.complaint(of_all=True)):
                 raise _unreachable(what, why) from None

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from threading import Event
 from typing import Any
 
-from tidemark.errors import TidemarkError, retold, told
+from tidemark.errors import TidemarkError, error_as_dict, error_from_dict
 from tidemark.kafka.admin import SECONDS, Admin, request
 from tidemark.kafka.child import environment
 from tidemark.kafka.errors import GroupDescriptionDied, GroupNotDescribed
@@ -157,12 +157,12 @@ def describe_group(config: Mapping[str, str], group_id: str) -> GroupState:
 
 def _state(found: dict[str, Any]) -> GroupState:
     if "error" in found:
-        raise retold(found["error"])
-    holders = tuple(_holder_told(**one) for one in found.pop("holders"))
+        raise error_from_dict(found["error"])
+    holders = tuple(_holder_from(**one) for one in found.pop("holders"))
     return GroupState(**found | {"granted": tuple(found["granted"])}, holders=holders)
 
 
-def _holder_told(partitions: list[list[Any]], **facts: Any) -> Holder:
+def _holder_from(partitions: list[list[Any]], **facts: Any) -> Holder:
     return Holder(partitions=tuple(TopicPartition(*one) for one in partitions), **facts)
 
 
@@ -178,7 +178,7 @@ def _ask(config: Mapping[str, str], group_id: str, seconds: float) -> dict[str, 
             none_if="GROUP_ID_NOT_FOUND",
         )
     except TidemarkError as error:
-        return {"error": told(error)}
+        return {"error": error_as_dict(error)}
     return asdict(group_state(found))
 
 

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidemark import failpoints
 from tidemark.errors import TidemarkError
-from tidemark.kafka._client import taken
+from tidemark.kafka._client import idle_client
 from tidemark.kafka.admin import SECONDS, request, translated
 from tidemark.kafka.config import Settings, quiet
 from tidemark.kafka.description import GroupState, Holder, describe_group
@@ -170,7 +170,7 @@ class Group:
         self.output = output
         self._config = dict(config)
         self._writers: list[MirrorWriter] = []
-        self._onlookers: list[Consumer] = []
+        self._observers: list[Consumer] = []
 
     @property
     def transactional_id(self) -> str:
@@ -188,8 +188,8 @@ class Group:
             Unreachable: Kafka does not answer.
             Fenced: a newer writer took over.
         """
-        with _kafka_errors(self.group_id), self._onlooker() as onlooker:
-            writer = taken(self._writers) or self._new_writer(onlooker)
+        with _kafka_errors(self.group_id), self._observer() as observer:
+            writer = idle_client(self._writers) or self._new_writer(observer)
             yield writer
             self._writers.append(writer)
 
@@ -206,7 +206,7 @@ class Group:
         list_consumer_group_offsets can abort the process, see description.py.
         """
         named = [KafkaPartition(*partition) for partition in partitions]
-        with self._onlooker() as consumer:
+        with self._observer() as consumer:
             found = request(
                 None,
                 lambda: consumer.committed(named, timeout=SECONDS),
@@ -234,10 +234,10 @@ class Group:
     def close(self) -> None:
         """The clients end."""
         self._writers.clear()
-        while onlooker := taken(self._onlookers):
-            onlooker.close()
+        while observer := idle_client(self._observers):
+            observer.close()
 
-    def _new_writer(self, onlooker: Consumer) -> "MirrorWriter":
+    def _new_writer(self, observer: Consumer) -> "MirrorWriter":
         output = self.output
         milliseconds = output.max_seconds * 1000 if output else TRANSACTION_TIMEOUT_MS
         own = {
@@ -250,20 +250,20 @@ class Group:
         connect(producer)
         producer.init_transactions(SECONDS)
         sender = Sender(producer, output.topics, output.max_seconds) if output else None
-        return MirrorWriter(producer, onlooker.consumer_group_metadata(), sender)
+        return MirrorWriter(producer, observer.consumer_group_metadata(), sender)
 
     @contextmanager
-    def _onlooker(self) -> Iterator[Consumer]:
+    def _observer(self) -> Iterator[Consumer]:
         """A consumer of the group that never joins it."""
-        consumer = taken(self._onlookers) or self._new_onlooker()
+        consumer = idle_client(self._observers) or self._new_observer()
         try:
             yield consumer
         except BaseException:
             consumer.close()
             raise
-        self._onlookers.append(consumer)
+        self._observers.append(consumer)
 
-    def _new_onlooker(self) -> Consumer:
+    def _new_observer(self) -> Consumer:
         own = {"group.id": self.group_id, "enable.auto.commit": "false"}
         return Consumer(quiet({"retry.backoff.ms": RETRY_MS, **self._config, **own}))
 

@@ -46,11 +46,11 @@ OF_ITSELF = {
 """What a look dies of that Kafka's client aborts or hangs; any other signal was sent to it."""
 
 
-Look = Callable[[Span], tuple[int, int | None]]
+Locate = Callable[[Span], tuple[int, int | None]]
 
 
 @contextmanager
-def looking(config: Mapping[str, Any], seconds: float = SECONDS) -> Iterator[Look]:
+def locating(config: Mapping[str, Any], seconds: float = SECONDS) -> Iterator[Locate]:
     """A function that says up to where a span can be read, and what reading it meets there.
 
     None is its end; else it is the first offset of a corrupt batch, or UNTOLD, or DIED. The
@@ -90,7 +90,7 @@ def probing(
     config: Mapping[str, Any], partition: TopicPartition
 ) -> Iterator[Callable[[int], int | None]]:
     """A function that says what reading from an offset meets first; None is a record."""
-    with looking({**config, **BATCH_BY_BATCH}) as look:
+    with locating({**config, **BATCH_BY_BATCH}) as look:
 
         def met_at(offset: int) -> int | None:
             position, met = look(span_of_one(partition, offset))
@@ -105,15 +105,15 @@ def _main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a look that dies is no defect to examine
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
-        print(json.dumps(_looked(config, Span(*json.loads(line)), deadline)), flush=True)
+        print(json.dumps(_located(config, Span(*json.loads(line)), deadline)), flush=True)
 
 
-def _looked(config: Mapping[str, Any], span: Span, deadline: float) -> tuple[int, int | None]:
+def _located(config: Mapping[str, Any], span: Span, deadline: float) -> tuple[int, int | None]:
     """What a fork met."""
     answer, told = os.pipe()
     process = os.fork()
     if process == 0:
-        _look(config, span, told)
+        _locate(config, span, told)
     os.close(told)
     said, is_in_time = _heard(answer, deadline)
     os.close(answer)
@@ -124,7 +124,7 @@ def _looked(config: Mapping[str, Any], span: Span, deadline: float) -> tuple[int
     return position, met[0] if met else DIED if os.WTERMSIG(status) in OF_ITSELF else UNTOLD
 
 
-def _look(config: Mapping[str, Any], span: Span, told: int) -> None:
+def _locate(config: Mapping[str, Any], span: Span, told: int) -> None:
     """Tell each position, and at last what was met there; never returns."""
 
     def tell(*words: int | None) -> None:
@@ -225,7 +225,7 @@ def _first_unreadable(
     It may lie behind the span: the client reads ahead.
     """
     ends = Broker(config).facts(sorted({span.topic for span in spans})).ends
-    with looking(config) as look, looking({**config, **BATCH_BY_BATCH}) as look_closely:
+    with locating(config) as look, locating({**config, **BATCH_BY_BATCH}) as look_closely:
         for span in spans:
             partition = span.topic_partition
             log_end = ends.get(partition, span.end)
@@ -238,7 +238,7 @@ def _first_unreadable(
     return None
 
 
-def _stuck_at(look: Look, partition: TopicPartition, start: int, end: int) -> int | None:
+def _stuck_at(look: Locate, partition: TopicPartition, start: int, end: int) -> int | None:
     """The offset that looks get to and no further, even if they begin there; else None.
 
     What stops them lies there or, in the same answer of the broker, behind.

@@ -58,7 +58,7 @@ class Assignment:
                 raise self._failure
             return self._assigned
 
-    def taken_away(self, partitions: Iterable[TopicPartition]) -> Partitions:
+    def lost_partitions(self, partitions: Iterable[TopicPartition]) -> Partitions:
         """Those of the partitions that are known to be another member's to work on."""
         with self._changed:
             return frozenset(partitions) - self._kept
@@ -213,13 +213,13 @@ class Member:
         """
         return self._assignment.assigned()
 
-    def taken_away(self, partitions: Iterable[TopicPartition]) -> Partitions:
+    def lost_partitions(self, partitions: Iterable[TopicPartition]) -> Partitions:
         """Those of the partitions that this member has lost for good.
 
         While an eager group shares anew nothing is lost yet: only what the next assignment lacks
         is. After an eviction all of it is, until an assignment gives it back.
         """
-        return self._assignment.taken_away(partitions)
+        return self._assignment.lost_partitions(partitions)
 
     def wait(self, seconds: float) -> None:
         """Return when `assigned` would tell something new or fail, or after `seconds`."""

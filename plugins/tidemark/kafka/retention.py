@@ -44,10 +44,10 @@ def _settings(config: Mapping[str, str], topics: Iterable[str]) -> dict[str, dic
     resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
     admin = AdminClient(quiet(config))  # named: its answers die with it
     asked: dict[Any, Any] = admin.describe_configs(resources, request_timeout=SECONDS)
-    return {resource.name: _told(future) for resource, future in asked.items()}
+    return {resource.name: _topic_configuration(future) for resource, future in asked.items()}
 
 
-def _told(future: Any) -> dict[str, str] | None:
+def _topic_configuration(future: Any) -> dict[str, str] | None:
     try:
         return {name: one.value for name, one in future.result(SECONDS + 5).items()}
     except KafkaException:

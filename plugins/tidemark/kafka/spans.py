@@ -39,7 +39,7 @@ class PartitionLog:
         """The consumer's own: it passes markers and aborted records, a record's does not."""
         return int(self._consumer.position([self._kafka])[0].offset)
 
-    def told_end(self) -> float:
+    def log_end(self) -> float:
         """The log's end as the newest answer of the broker told it; infinite before the first."""
         end = self._consumer.get_watermark_offsets(self._kafka, cached=True)[1]
         return end if end >= 0 else inf
@@ -201,14 +201,14 @@ class SpanProgress:
         self._pass_gaps()
         return self._inside(records, before)
 
-    def look(self) -> None:
+    def pass_empty_poll(self) -> None:
         """Without a record: markers, aborted and compacted records were passed."""
         self._hear_of_end()
         self._pass_gaps()
 
     def _hear_of_end(self) -> None:
         # A leader that has just been elected may tell an end before what was read already.
-        told = self.log.told_end()
+        told = self.log.log_end()
         self._log_end = told if self._log_end == inf else max(told, self._log_end)
 
     def _records(self, messages: list[Message], complaints: Complaints) -> list[Message]:
@@ -356,7 +356,7 @@ class Reading:
         taken = self._take()
         lists = [self._heed(*part) for part in self._parted(taken).items()]
         if self._left == left:
-            self._look()
+            self._pass_empty_poll()
         if self._left == left and not self._client.is_poisoned:
             self._still += monotonic() - began
             self._refuse_silence()
@@ -403,11 +403,11 @@ class Reading:
                 found = self._complaints.unreadable(event, progress.log, progress.position)
                 progress.unreadable = progress.unreadable or found
 
-    def _look(self) -> None:
+    def _pass_empty_poll(self) -> None:
         """Nothing came: markers, aborted and compacted records may have been passed."""
         for progress in self._open.values():
             with self._noted(progress):
-                progress.look()
+                progress.pass_empty_poll()
 
     @contextmanager
     def _noted(self, progress: SpanProgress) -> Iterator[None]:

@@ -106,7 +106,7 @@ class Ledger(Reader):
             found: tuple[int, int, int] | None = cursor.fetchone()
         return found
 
-    def again_outcome(self, batch: Batch) -> tuple[int, int] | None:
+    def batch_replay_outcome(self, batch: Batch) -> tuple[int, int] | None:
         """What a batch's replay whose COMMIT got no answer has left; None if it did not happen.
 
         Read under the region lock: its rows, and its dead letters.
@@ -114,7 +114,7 @@ class Ledger(Reader):
         with transaction(self.engine, "outcome") as cursor:
             lock_region(cursor, batch.region)
             values = {"region": batch.region, "seq": batch.seq, "staged_seq": batch.staged_seq}
-            cursor.execute(query("again_outcome"), values)
+            cursor.execute(query("batch_replay_outcome"), values)
             found: tuple[int, int] | None = cursor.fetchone()
         return found
 

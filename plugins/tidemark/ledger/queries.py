@@ -196,9 +196,9 @@ class LedgerQueries(Lookup):
         """The members that joined under an epoch, in the order of joining."""
         return [ShownMember(*row) for row in self._rows("members_at", region=region, epoch=epoch)]
 
-    def left_out(self, region: str) -> list[tuple[Span, int]]:
+    def skipped_spans(self, region: str) -> list[tuple[Span, int]]:
         """The spans that a person accepted as lost, each with the epoch that skipped it."""
-        return [(Span(*row[:4]), row[4]) for row in self._rows("left_out", region=region)]
+        return [(Span(*row[:4]), row[4]) for row in self._rows("skipped_spans", region=region)]
 
     def broken_chains(self, region: str) -> list[BrokenChain]:
         """Gaps and overlaps of the spans between initial and next offset; there should be none."""

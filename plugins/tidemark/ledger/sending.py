@@ -140,7 +140,10 @@ def sent_letters(cursor: Cursor, region: str, batch: Unsent, topic: str) -> Iter
         for *why, key, value, headers in rows:
             found += 1
             yield OutputRecord(
-                topic, _bytes(key), _bytes(value), (*common, *_told(*why), *_original(headers))
+                topic,
+                _bytes(key),
+                _bytes(value),
+                (*common, *_dead_letter_headers(*why), *_original(headers)),
             )
         cursor.execute(_NEXT)
     cursor.execute("CLOSE tidemark_letters")
@@ -150,7 +153,7 @@ def sent_letters(cursor: Cursor, region: str, batch: Unsent, topic: str) -> Iter
         )
 
 
-def _told(
+def _dead_letter_headers(
     topic: str,
     partition: int,
     offset: int,

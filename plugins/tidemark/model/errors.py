@@ -239,7 +239,7 @@ class ReadsDiffer(JobFailed):
         )
 
 
-class RowsNotTaken(IncompleteRead):
+class RowsNotConsumed(IncompleteRead):
     """Spark did not take all rows that the complete reads of spans gave."""
 
     region: str

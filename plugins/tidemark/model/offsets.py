@@ -91,7 +91,7 @@ def spans_in_ranges(spans: Iterable[Span]) -> str:
     )
 
 
-def told(offsets: Offsets) -> str:
+def offsets_text(offsets: Offsets) -> str:
     """Each partition with its offset, in order: `flights[0]@12`."""
     return ", ".join(f"{partition}@{offset}" for partition, offset in sorted(offsets.items()))
 

@@ -11,8 +11,15 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from tidemark.errors import TidemarkError
-from tidemark.page.asking import Busy, airflow, airflow_log, airflow_shared, look, look_alone
-from tidemark.page.failure import failure, may_read_logs, may_try_reset, told
+from tidemark.page.asking import (
+    Busy,
+    airflow,
+    airflow_log,
+    airflow_shared,
+    ask_ledgers,
+    ask_ledgers_alone,
+)
+from tidemark.page.failure import failure, may_read_logs, may_try_reset, newest_reset
 from tidemark.page.html import HEADERS, STATIC, page, static
 from tidemark.page.question import Answer, Question
 from tidemark.page.regions import kept, seen_regions
@@ -87,7 +94,7 @@ async def of_dag(found: OfDag, user: User, dag_id: str, region: str | None = Non
     if region is None and len(found) != 1:
         return await _answer("regions", found, dag_id=dag_id)
     seen = await _region(found, region)
-    reset = await airflow(lambda one: told(seen, one))
+    reset = await airflow(lambda one: newest_reset(seen, one))
     shows_records = await airflow(lambda _: may_read_logs(seen.dag_id, user))
     return await _answer("region", [seen], reset=reset, shows_records=shows_records)
 
@@ -132,7 +139,7 @@ async def of_dry_run(
         raise HTTPException(403, f"You may not start the DAG {dag_id}")
     question = Question("dry_run", (seen,), {"to": to})
     place = seen.pipeline.warehouse, seen.name
-    return _response(await look_alone(place, question, DRY_RUN_SECONDS))
+    return _response(await ask_ledgers_alone(place, question, DRY_RUN_SECONDS))
 
 
 @app.get("/lags")
@@ -152,7 +159,7 @@ async def of_static(name: str) -> Response:
 
 
 async def _answer(name: str, regions: list[SeenRegion], **args: Any) -> Response:
-    return _response(await look(Question(name, tuple(regions), args)))
+    return _response(await ask_ledgers(Question(name, tuple(regions), args)))
 
 
 def _response(found: Answer) -> Response:

@@ -26,7 +26,7 @@ from airflow.utils.session import create_session
 from sqlalchemy.orm import Session
 
 from tidemark.errors import TidemarkError
-from tidemark.page.errors import ConnectionNotOnServer, HelperFailed, LookTooLong
+from tidemark.page.errors import AnswerTooLate, ConnectionNotOnServer, HelperFailed
 from tidemark.page.question import PATIENCE, Answer, Question, answer_in, asked
 from tidemark.settings.connections import Connection
 
@@ -64,7 +64,7 @@ def _impatient(found: Connection) -> Connection:
 
 SHARED_SECONDS = 2.0
 """An answer is given so long to all who ask the same."""
-LOOK_SECONDS = 20
+ANSWER_SECONDS = 20
 """After which the helper that looks is killed, and replaced when it is needed."""
 WAIT_SECONDS = 10
 """In a queue; who waits longer is told to come again."""
@@ -166,7 +166,7 @@ class Helper:
                 return answer_in(found)
             self._end()
             if monotonic() >= deadline:
-                raise LookTooLong(seconds=seconds)
+                raise AnswerTooLate(seconds=seconds)
         raise HelperFailed(cause="it ended without an answer, twice")
 
     def _try(self, line: bytes, seconds: float) -> bytes | None:
@@ -210,29 +210,29 @@ def _environment() -> dict[str, str]:
 
 _AIRFLOW = Threads("tidemark-airflow", 2, 256)
 _LOGS = Threads("tidemark-logs", 2, 16)
-_LOOKS = Threads("tidemark-look", 3, 16)
+_HELPERS = Threads("tidemark-look", 3, 16)
 _SHARED = SharedAnswers()
 _OWN = local()
 
 
-async def told(future: "Future[_Told]") -> _Told:
+async def answered(future: "Future[_Told]") -> _Told:
     """The answer; whoever goes away meanwhile takes it from nobody else."""
     return await asyncio.shield(asyncio.wrap_future(future))
 
 
 async def airflow(ask: Callable[[Session], _Told]) -> _Told:
     """What Airflow's database says, in a session of its own that ends with the answer."""
-    return await told(_AIRFLOW.submit(lambda: _in_session(ask)))
+    return await answered(_AIRFLOW.submit(lambda: _in_session(ask)))
 
 
 async def airflow_shared(ask: Callable[[Session], _Told]) -> _Told:
     """The same for everybody."""
-    return await told(_SHARED.get(ask, lambda: _AIRFLOW.submit(lambda: _in_session(ask))))
+    return await answered(_SHARED.get(ask, lambda: _AIRFLOW.submit(lambda: _in_session(ask))))
 
 
 async def airflow_log(key: Hashable, ask: Callable[[Session], _Told]) -> _Told:
     """The same, for what may have to be fetched from afar."""
-    return await told(_SHARED.get(key, lambda: _LOGS.submit(lambda: _in_session(ask))))
+    return await answered(_SHARED.get(key, lambda: _LOGS.submit(lambda: _in_session(ask))))
 
 
 def _in_session(ask: Callable[[Session], _Told]) -> _Told:
@@ -240,10 +240,10 @@ def _in_session(ask: Callable[[Session], _Told]) -> _Told:
         return ask(session)
 
 
-async def look(question: Question, seconds: float = LOOK_SECONDS) -> Answer:
+async def ask_ledgers(question: Question, seconds: float = ANSWER_SECONDS) -> Answer:
     """What ledgers and Kafka say; raises `Busy`, and as `Helper.ask` does."""
     text = question.text
-    return await told(_SHARED.get(text, lambda: _begin(text, question.connections, seconds)))
+    return await answered(_SHARED.get(text, lambda: _begin(text, question.connections, seconds)))
 
 
 def _begin(text: str, connections: set[str], seconds: float) -> Future[Answer]:
@@ -254,13 +254,13 @@ def _begin(text: str, connections: set[str], seconds: float) -> Future[Answer]:
         found: Answer = _OWN.helper.ask(line, seconds)
         return found
 
-    return _LOOKS.submit(job)
+    return _HELPERS.submit(job)
 
 
 _ONLY: dict[Hashable, tuple[str, Future[Answer]]] = {}
 
 
-async def look_alone(key: Hashable, question: Question, seconds: float) -> Answer:
+async def ask_ledgers_alone(key: Hashable, question: Question, seconds: float) -> Answer:
     """As `look`, and while another question is asked under this key, all are busy."""
     known, text = _ONLY.get(key), question.text
     if known and known[0] != text and not known[1].done():
@@ -269,4 +269,4 @@ async def look_alone(key: Hashable, question: Question, seconds: float) -> Answe
         del _ONLY[one]
     future = _SHARED.get(text, lambda: _begin(text, question.connections, seconds))
     _ONLY[key] = text, future
-    return await told(future)
+    return await answered(future)

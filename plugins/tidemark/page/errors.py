@@ -22,7 +22,7 @@ class ConnectionNotOnServer(InvalidSettings):
         )
 
 
-class LookTooLong(Unreachable):
+class AnswerTooLate(Unreachable):
     """Postgres and Kafka together took longer to answer than a page waits."""
 
     seconds: float

@@ -90,7 +90,7 @@ CHARS = 1500
 """Of a sentence that a task wrote; no more of its result leaves the database."""
 
 
-def told(seen: SeenRegion, session: Session) -> tuple[str, str] | None:
+def newest_reset(seen: SeenRegion, session: Session) -> tuple[str, str] | None:
     """The run and its sentence; None where the user may not read that DAG, or it told nothing."""
     region, summary = (XComModel.value[name].as_string() for name in ("region", "summary"))
     newest = session.execute(

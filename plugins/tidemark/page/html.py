@@ -61,8 +61,8 @@ def shown(letter: ShownLetter) -> dict[str, Any]:
         "timestamp_ms": letter.timestamp_ms,
         "reason": letter.reason,
         "detail": letter.detail,
-        "key": _told(letter.key, letter.key_bytes),
-        "value": _told(letter.value, letter.value_bytes),
+        "key": _shown_bytes(letter.key, letter.key_bytes),
+        "value": _shown_bytes(letter.value, letter.value_bytes),
         "refused_rows": _parsed(letter.refused_rows),
         "whole_bytes": letter.whole_bytes,
         "is_left_out": False,
@@ -81,7 +81,7 @@ def readable(told: dict[str, Any] | None) -> str:
     return f"{schema}base64 {told['base64']}{cut}" if text is None else f"{text}{cut}"
 
 
-def _told(data: bytes | None, size: int | None) -> dict[str, Any] | None:
+def _shown_bytes(data: bytes | None, size: int | None) -> dict[str, Any] | None:
     """JSON where it is, else text, else base64 with the id of its schema."""
     if data is None or size is None:
         return None

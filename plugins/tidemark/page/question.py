@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Self
 
-from tidemark.errors import TidemarkError, retold, told
+from tidemark.errors import TidemarkError, error_as_dict, error_from_dict
 from tidemark.page.seen import AirflowRun, SeenRegion, UnreadFile
 from tidemark.settings.connections import Connection
 from tidemark.settings.described import Described, Role
@@ -75,7 +75,9 @@ class Answer:
 def asked(question: str, given: Given) -> bytes:
     """The line that goes to a helper; it holds secrets."""
     kept = {
-        conn_id: {"error": told(one)} if isinstance(one, TidemarkError) else {"is": asdict(one)}
+        conn_id: {"error": error_as_dict(one)}
+        if isinstance(one, TidemarkError)
+        else {"is": asdict(one)}
         for conn_id, one in given.items()
     }
     return json.dumps({"question": question, "connections": kept}).encode() + b"\n"
@@ -85,7 +87,7 @@ def heard(line: bytes) -> tuple[Question, Given]:
     """What `asked` wrote."""
     found = json.loads(line)
     given = {
-        conn_id: retold(one["error"]) if "error" in one else Connection(**one["is"])
+        conn_id: error_from_dict(one["error"]) if "error" in one else Connection(**one["is"])
         for conn_id, one in found["connections"].items()
     }
     return Question.parse(found["question"]), given
@@ -93,7 +95,7 @@ def heard(line: bytes) -> tuple[Question, Given]:
 
 def answered(found: Answer | TidemarkError) -> bytes:
     """The line that comes back."""
-    plain = {"error": told(found)} if isinstance(found, TidemarkError) else asdict(found)
+    plain = {"error": error_as_dict(found)} if isinstance(found, TidemarkError) else asdict(found)
     return json.dumps(plain).encode() + b"\n"
 
 
@@ -105,7 +107,7 @@ def answer_in(line: bytes) -> Answer:
     """
     found = json.loads(line)
     if "error" in found:
-        raise retold(found["error"])
+        raise error_from_dict(found["error"])
     return Answer(**found)
 
 

@@ -152,7 +152,7 @@ def unread_of(session: Session) -> tuple[UnreadDag, ...]:
         )
     )
     return tuple(
-        UnreadDag(dag_id, file, last_words((trace or "")[-_READ:])) for dag_id, file, trace in rows
+        UnreadDag(dag_id, file, error_text((trace or "")[-_READ:])) for dag_id, file, trace in rows
     )
 
 
@@ -176,7 +176,7 @@ def unread_files(
     }
 
 
-def last_words(stacktrace: str) -> str:
+def error_text(stacktrace: str) -> str:
     """The error at the end of a stack trace, without its frames and its module."""
     lines = stacktrace.strip().splitlines()
     frames = [number for number, line in enumerate(lines) if line.startswith('  File "')]

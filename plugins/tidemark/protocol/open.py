@@ -90,7 +90,7 @@ def restored(state: RegionState, seen: Mirrored) -> Iterator[str]:
         )
 
 
-def taken_before(initial: Offsets) -> Iterator[str]:
+def deleted_before_first_read(initial: Offsets) -> Iterator[str]:
     """Each new partition of which retention has taken something before its first read."""
     for tp, offset in sorted(initial.items()):
         if offset:
@@ -181,7 +181,7 @@ class OpenRequest:
         if ACCEPT_DATA_LOSS not in self.overrides:
             self._check_losses(tx.state, known)
         next_offsets = (self.facts.starts or self.facts.log_starts) | _next_offsets(known)
-        check_accepted(tx.state.region, self.left_out, next_offsets, self.facts.ends)
+        check_accepted(tx.state.region, self.skipped_ranges, next_offsets, self.facts.ends)
 
     def write(self, tx: Settling, epoch: int, discarded: tuple[int, ...]) -> None:
         """Write the run under its new epoch.
@@ -206,7 +206,7 @@ class OpenRequest:
         # Partitions that appear later start at the beginning, whatever the start position was.
         positions = self.facts.starts if is_first else self.facts.log_starts
         initial = {tp: positions[tp] for tp in unknown_partitions(known, self.facts)}
-        remarks += () if is_first else taken_before(initial)
+        remarks += () if is_first else deleted_before_first_read(initial)
         tx.write_initial_offsets(initial, self.facts.topic_ids)
         tx.write_made_with(self.fingerprint, self.facts.cluster_id, self.targets)
         if self.tables:
@@ -219,7 +219,7 @@ class OpenRequest:
         tx.write_targets(epoch, facts, stuck)
 
     @property
-    def left_out(self) -> tuple[Span, ...]:
+    def skipped_ranges(self) -> tuple[Span, ...]:
         """The corrupt ranges that this run passes."""
         return accepted_ranges(self.overrides)
 
@@ -267,7 +267,7 @@ class OpenRequest:
 
     def _backlog(self, next_offsets: Offsets, ends: Offsets) -> int:
         """Offsets that the run has to read; not those of corrupt ranges that it passes."""
-        left_out = () if self.is_over else ahead(self.left_out, next_offsets)
+        left_out = () if self.is_over else ahead(self.skipped_ranges, next_offsets)
         return backlog(next_offsets, ends) - sum(span.width for span in left_out)
 
 

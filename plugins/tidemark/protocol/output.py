@@ -50,7 +50,7 @@ class Seen(NamedTuple):
     """The newest batch of the region in the topics; None: they hold none, or too much of others to
     tell, and a person has told."""
 
-    def told(self, snapshot: Snapshot) -> Sent | None:
+    def newest_mark(self, snapshot: Snapshot) -> Sent | None:
         """The one batch of this ledger that is named, if it is no older than what is known."""
         found = [
             one for one in self.marks if one.seq >= self.seqs.read_back and snapshot.knows(one)
@@ -58,7 +58,9 @@ class Seen(NamedTuple):
         return found[0] if len(self.marks) == len(found) == 1 else None
 
 
-def look(region: str, output: Output, ask: Callable[[], Collection[Sent]], seqs: SentSeqs) -> Seen:
+def find_sent(
+    region: str, output: Output, ask: Callable[[], Collection[Sent]], seqs: SentSeqs
+) -> Seen:
     """What was sent, as the metadata of the group's offsets says, which `ask` reads.
 
     The topics are read too where the metadata does not tell, and where later batches were begun to
@@ -72,7 +74,7 @@ def look(region: str, output: Output, ask: Callable[[], Collection[Sent]], seqs:
     """
     seen = Seen(ask(), seqs, UNREAD)
     with output.snapshot(region) as snapshot:
-        mark = seen.told(snapshot)
+        mark = seen.newest_mark(snapshot)
     if mark and mark.seq >= seqs.begun:
         return seen
     try:
@@ -104,7 +106,7 @@ def begin(
         Refused: it is not known, or no batch of this ledger; the text says what to set.
         Fenced: the ledger knew the mark when the topics were looked at, and does not now.
     """
-    mark, marks, held = seen.told(snapshot), seen.marks, seen.held
+    mark, marks, held = seen.newest_mark(snapshot), seen.marks, seen.held
     if mark and (held or 0) <= mark.seq:
         return mark
     if held == UNREAD:
@@ -222,7 +224,7 @@ def due(
         yield Due(checkpoint, offsets)
         return
     seqs = output.sent_seqs(region)  # first: whoever kept them had read them in Kafka
-    seen = look(region, output, lambda: group.sent(offsets), seqs)
+    seen = find_sent(region, output, lambda: group.sent(offsets), seqs)
     with output.snapshot(region) as snapshot:
         _refuse_other_epoch(snapshot.checkpoint(at), epoch)
         sent = begin(region, output, snapshot, seen)

@@ -149,37 +149,41 @@ def _publish(
         return Replayed(batch.seq, replayed, kept, sum(one.rows for one in moved.values()))
 
 
-class Again(Protocol):
+class BatchReplay(Protocol):
     """A ledger transaction that holds the region lock under the epoch of a batch's replay."""
 
-    def write_again(self, seq: int) -> Batch: ...
-    def take_again(self, batch: Batch) -> int: ...
+    def write_batch_replay(self, seq: int) -> Batch: ...
+    def free_staged_seq(self, batch: Batch) -> int: ...
     def published_of(self, batch: Batch) -> Removal: ...
     def remove_letters(self, batch: Batch) -> int: ...
-    def claim_again(self, batch: Batch, contribution: Contribution) -> None: ...
-    def publish_again(self, batch: Batch, moved: Mapping[str, Moved], dead_letters: int) -> int: ...
+    def replace_contribution(self, batch: Batch, contribution: Contribution) -> None: ...
+    def publish_batch_replay(
+        self, batch: Batch, moved: Mapping[str, Moved], dead_letters: int
+    ) -> int: ...
 
 
-AgainT = TypeVar("AgainT", bound=Again)
-AgainT_co = TypeVar("AgainT_co", bound=Again, covariant=True)
-AgainT_contra = TypeVar("AgainT_contra", bound=Again, contravariant=True)
+BatchReplayT = TypeVar("BatchReplayT", bound=BatchReplay)
+BatchReplayT_co = TypeVar("BatchReplayT_co", bound=BatchReplay, covariant=True)
+BatchReplayT_contra = TypeVar("BatchReplayT_contra", bound=BatchReplay, contravariant=True)
 
 
-class AgainLedger(Protocol[AgainT_co]):
+class BatchReplayLedger(Protocol[BatchReplayT_co]):
     """Where it is decided, and looked up where its COMMIT had no answer."""
 
-    def deciding(self, region: str, epoch: int, name: str) -> AbstractContextManager[AgainT_co]: ...
-    def again_outcome(self, batch: Batch) -> tuple[int, int] | None: ...
+    def deciding(
+        self, region: str, epoch: int, name: str
+    ) -> AbstractContextManager[BatchReplayT_co]: ...
+    def batch_replay_outcome(self, batch: Batch) -> tuple[int, int] | None: ...
 
 
-class Replacing(Protocol[AgainT_contra]):
+class Replacing(Protocol[BatchReplayT_contra]):
     """Replaces what a batch has published, inside the caller's transaction."""
 
-    def remove_batch(self, transaction: AgainT_contra, batch: Batch) -> Rows: ...
+    def remove_batch(self, transaction: BatchReplayT_contra, batch: Batch) -> Rows: ...
     def move_rows(
-        self, transaction: AgainT_contra, batch: Batch, room: int | None
+        self, transaction: BatchReplayT_contra, batch: Batch, room: int | None
     ) -> dict[str, Moved]: ...
-    def move_letters(self, transaction: AgainT_contra, batch: Batch) -> int: ...
+    def move_letters(self, transaction: BatchReplayT_contra, batch: Batch) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +195,9 @@ class ReplayedBatch:
     """With those that a replay has made rows of."""
 
 
-def plan_again(ledger: AgainLedger[AgainT], region: str, epoch: int, seq: int) -> Batch:
+def plan_batch_replay(
+    ledger: BatchReplayLedger[BatchReplayT], region: str, epoch: int, seq: int
+) -> Batch:
     """The published batch, to be staged under a seq of its own.
 
     Raises:
@@ -200,12 +206,12 @@ def plan_again(ledger: AgainLedger[AgainT], region: str, epoch: int, seq: int) -
     """
     failpoints.hit("again.before")
     with ledger.deciding(region, epoch, "plan") as tx:
-        return tx.write_again(seq)
+        return tx.write_batch_replay(seq)
 
 
-def publish_again(
-    ledger: AgainLedger[AgainT],
-    target: Replacing[AgainT],
+def publish_batch_replay(
+    ledger: BatchReplayLedger[BatchReplayT],
+    target: Replacing[BatchReplayT],
     batch: Batch,
     contribution: Contribution,
 ) -> ReplayedBatch:
@@ -221,29 +227,31 @@ def publish_again(
     """
     failpoints.hit("again.staged")
     try:
-        return _publish_again(ledger, target, batch, contribution)
+        return _publish_batch_replay(ledger, target, batch, contribution)
     except OutcomeUnknown:
-        found = ledger.again_outcome(batch)
+        found = ledger.batch_replay_outcome(batch)
         return (
-            ReplayedBatch(*found) if found else _publish_again(ledger, target, batch, contribution)
+            ReplayedBatch(*found)
+            if found
+            else _publish_batch_replay(ledger, target, batch, contribution)
         )
 
 
-def _publish_again(
-    ledger: AgainLedger[AgainT],
-    target: Replacing[AgainT],
+def _publish_batch_replay(
+    ledger: BatchReplayLedger[BatchReplayT],
+    target: Replacing[BatchReplayT],
     batch: Batch,
     contribution: Contribution,
 ) -> ReplayedBatch:
     with ledger.deciding(batch.region, batch.epoch, "again") as tx:
-        if tx.take_again(batch) != 1:
+        if tx.free_staged_seq(batch) != 1:
             raise BatchReplayEnded(region=batch.region, seq=batch.seq)
         published = tx.published_of(batch)
         removed = Removal(target.remove_batch(tx, batch), tx.remove_letters(batch))
         published.check(batch.region, removed, batch.seq)
-        tx.claim_again(batch, contribution)
+        tx.replace_contribution(batch, contribution)
         moved = target.move_rows(tx, batch, None)
         letters = target.move_letters(tx, batch)
         failpoints.hit("again.moved")
-        dead_letters = tx.publish_again(batch, moved, letters)
+        dead_letters = tx.publish_batch_replay(batch, moved, letters)
         return ReplayedBatch(sum(one.rows for one in moved.values()), dead_letters)

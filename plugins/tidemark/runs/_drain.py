@@ -163,7 +163,7 @@ class Drain:
         """Drain and stage; then contribute, publish and mirror."""
         started, batch = time.monotonic(), work.batch
         self._display.show("draining")
-        with begun("batch", work.told, planning) as step:
+        with begun("batch", work.attributes, planning) as step:
             contribution = stager.staged(batch, work.spans)
             if contribution is None:
                 self._stall.excuse()  # it worked, for others to go on

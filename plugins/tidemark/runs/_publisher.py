@@ -53,7 +53,7 @@ class Turn:
         """How long another one has had the turn, and nothing more was sent."""
 
     @contextmanager
-    def taken(self) -> Iterator[bool]:
+    def hold(self) -> Iterator[bool]:
         """Whether this member may send, inside the block."""
         run = self._run
         if run.group.output is None:
@@ -70,7 +70,7 @@ class Turn:
 
     def _is_overdue(self, output: Output) -> bool:
         others = self._others = self._others or Patience(self._clock)
-        others.look(output.sent_seqs(self._run.region).read_back)
+        others.observe(output.sent_seqs(self._run.region).read_back)
         if others.waited <= output.max_seconds:
             return False
         log.warning("sending beside another member: nothing was sent for %.0f s", others.waited)
@@ -194,7 +194,7 @@ class Publisher:
         with ending(step):
             with traced("publish") as publishing:
                 outcome = contribute_and_publish(self._run.ledger, movers, batch, contribution)
-                publishing.tell(_told(outcome))
+                publishing.tell(_outcome_attributes(outcome))
             self._stall.renew()
             if outcome.result is Result.published:
                 self._report(outcome, began)
@@ -232,7 +232,7 @@ class Publisher:
         """Kafka follows the ledger, best effort; staging that is done with goes."""
         run = self._run
         try:
-            with self._turn.taken() as is_ours:
+            with self._turn.hold() as is_ours:
                 if is_ours:
                     with traced("mirror"):
                         mirror(run.ledger, run.group, run.region, run.epoch)
@@ -241,7 +241,7 @@ class Publisher:
         retire(run.ledger.engine, run.region, wait_ms=RETIRE_WAIT_MS)
 
 
-def _told(outcome: Outcome) -> Attributes:
+def _outcome_attributes(outcome: Outcome) -> Attributes:
     """What a trace says of it."""
     return {
         "tidemark.result": str(outcome.result),

@@ -53,7 +53,7 @@ class ActiveRead:
     def interrupt_if_reassigned(self) -> None:
         """End the job if another member has its partitions; the lock keeps it from the next job."""
         with self._lock:
-            lost = self._member.taken_away(self._read)
+            lost = self._member.lost_partitions(self._read)
             if lost:
                 self._lost |= lost
                 self._executor.interrupt()

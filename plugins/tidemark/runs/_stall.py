@@ -39,7 +39,7 @@ class Patience:
         """Seconds since the last move or excuse."""
         return self._clock() - self._since
 
-    def look(self, at: object) -> None:
+    def observe(self, at: object) -> None:
         """What is waited for stands like this; if it did not before, it has moved."""
         if at != self._seen:
             self._seen = at
@@ -118,7 +118,7 @@ class StallDetector:
             Unreachable: for as long, Kafka did not say who holds them.
         """
         progress = self._ledger.progress(self._region, self._epoch)
-        self._patience.look(progress)
+        self._patience.observe(progress)
         now, waited = self._clock(), self._patience.waited
         if waited > min(self._seconds, FOREIGN_SECONDS) and now > self._judged + JUDGE_PAUSE:
             self._judged = now

@@ -22,7 +22,7 @@ class Work:
     spans: tuple[Span, ...]
 
     @property
-    def told(self) -> Attributes:
+    def attributes(self) -> Attributes:
         """What a trace says of it."""
         return {
             "tidemark.batch.seq": self.batch.seq,

@@ -10,7 +10,7 @@ from tidemark.errors import (
     Unreachable,
 )
 from tidemark.kafka.description import Holder
-from tidemark.model.offsets import Offsets, Span, TopicPartition, spans_in_ranges, told
+from tidemark.model.offsets import Offsets, Span, TopicPartition, offsets_text, spans_in_ranges
 
 
 class ConnectionUnreachable(Unreachable):
@@ -34,9 +34,9 @@ class NewRegionHasCommits(Refused):
     def __str__(self) -> str:
         return (
             f"region {self.region}: group {self.group} already has commits"
-            f" ({told(self.committed)}) and the region is new with start position {self.start}."
-            " Use start: committed to go on from them, another kafka.group, or --adopt-group to"
-            " replace them"
+            f" ({offsets_text(self.committed)}) and the region is new with start position"
+            f" {self.start}. Use start: committed to go on from them, another kafka.group, or"
+            " --adopt-group to replace them"
         )
 
 

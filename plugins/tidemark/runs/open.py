@@ -34,7 +34,7 @@ from tidemark.runs.errors import (
     RefusedWithoutSpent,
 )
 from tidemark.runs.region import Connections, Region, mirror_seen, region_of, unsubscribed
-from tidemark.runs.schemas import taken
+from tidemark.runs.schemas import evolved
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.kafka import FromTimestamp, StartPosition
 from tidemark.settings.pipeline import Pipeline
@@ -223,7 +223,7 @@ def open_run(
             output.check()
         given, used_up = _given(region, run_id, overrides)
         facts = opening_facts(region, given)
-        columns = taken(pipeline, connections, region.ledger.region_state(region.name))
+        columns = evolved(pipeline, connections, region.ledger.region_state(region.name))
         region = replace(region, pipeline=columns.pipeline)
         region.ledger.create_region(
             pipeline.region,

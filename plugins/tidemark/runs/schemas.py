@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Evolved:
     """A pipeline with the columns that its rows will have, from the newest schemas."""
 
     pipeline: Pipeline
@@ -47,9 +47,9 @@ def kept(pipeline: Pipeline, state: RegionState) -> Pipeline:
     return with_columns(pipeline, columns) if columns else pipeline
 
 
-def taken(
+def evolved(
     pipeline: Pipeline, connections: Mapping[str, Connection], state: RegionState | None
-) -> Taken:
+) -> Evolved:
     """The pipeline with the columns of the newest schemas, asked for now.
 
     An open asks after it has read where Kafka's logs end: writers register a schema before they
@@ -69,17 +69,17 @@ def taken(
         columns[section] = RegisteredColumns(fields, found.message)
         if known and part.on_new_field is OnNewField.add:
             added |= {f"{section}.schema.{name}" for name in fields if name not in known}
-        remarks += _told(section, known, fields, found)
+        remarks += _column_remarks(section, known, fields, found)
     if not columns:
-        return Taken(pipeline)
-    return Taken(with_columns(pipeline, columns), frozenset(added), tuple(remarks))
+        return Evolved(pipeline)
+    return Evolved(with_columns(pipeline, columns), frozenset(added), tuple(remarks))
 
 
 def would_take(
     pipeline: Pipeline, connections: Mapping[str, Connection], ledger: Ledger
 ) -> Pipeline:
     """The pipeline as an open would take it now; raises as `taken`."""
-    return taken(pipeline, connections, ledger.known_region(pipeline.region)).pipeline
+    return evolved(pipeline, connections, ledger.known_region(pipeline.region)).pipeline
 
 
 def in_use(pipeline: Pipeline, connections: Mapping[str, Connection], ledger: Ledger) -> Pipeline:
@@ -91,7 +91,7 @@ def in_use(pipeline: Pipeline, connections: Mapping[str, Connection], ledger: Le
     state = ledger.known_region(pipeline.region)
     if state and all(kept_columns(state.fingerprint, name).fields for name in registered(pipeline)):
         return kept(pipeline, state)
-    return taken(pipeline, connections, state).pipeline
+    return evolved(pipeline, connections, state).pipeline
 
 
 def _newest(
@@ -124,7 +124,7 @@ def _fields(
     return {name: found.fields[name] or "" for name in names}
 
 
-def _told(
+def _column_remarks(
     section: str, known: Mapping[str, str], fields: Mapping[str, str], found: "NewestSchema"
 ) -> Iterator[str]:
     if left := [name for name in found.fields if name not in fields]:

@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from tidemark.settings.errors import FaultAtLine, FileNotUtf8, FileNotYaml, FileUnreadable
-from tidemark.settings.fault_words import did_you_mean, words
+from tidemark.settings.fault_words import did_you_mean, fault_text
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -107,7 +107,7 @@ def _fault(
     patterns: Mapping[str, str],
 ) -> FaultAtLine:
     keys = [part for part in fault["loc"] if not _is_union_branch(part) and part != _NAME]
-    message = words(fault, patterns)
+    message = fault_text(fault, patterns)
     if fault["type"] == "extra_forbidden":
         message += did_you_mean(keys[-1], _known_keys(model, keys[:-1]))
     elif fault["input"] and len(keys) < len(fault["loc"]) and fault["type"] == "enum":

@@ -9,7 +9,7 @@ _TEXT, _WHOLE, _SWITCH = "must be text", "must be a whole number", "must be true
 _KEYS, _LIST = "must be keys with values (key: value)", "must be a list: [a, b]"
 _TIME = "must be a time with its zone, such as 2024-01-01T00:00:00Z"
 
-WORDS = {
+TEXTS = {
     "missing": "is missing",
     "extra_forbidden": "unknown key",
     "invalid_key": "a key must be text",
@@ -42,7 +42,7 @@ _COMPLETE = {"missing", "extra_forbidden", "value_error", "string_too_short"}
 """Whose words need no value: there is none, or our own validators have named it."""
 
 
-def words(fault: Mapping[str, Any], patterns: Mapping[str, str]) -> str:
+def fault_text(fault: Mapping[str, Any], patterns: Mapping[str, str]) -> str:
     """What is wrong with a value; `patterns` says what a value that matches is."""
     kind, value = fault["type"], fault["input"]
     if value is None and kind != "missing":
@@ -50,7 +50,7 @@ def words(fault: Mapping[str, Any], patterns: Mapping[str, str]) -> str:
     said = fault.get("ctx", {})
     if kind == "value_error":
         return str(said["error"])
-    text = WORDS[kind].format(**said) if kind in WORDS else str(fault["msg"])
+    text = TEXTS[kind].format(**said) if kind in TEXTS else str(fault["msg"])
     text = patterns.get(said.get("pattern", ""), text)
     if kind not in _COMPLETE and isinstance(value, _SHOWN):
         text += f", got {value!r}"

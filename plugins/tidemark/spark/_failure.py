@@ -15,9 +15,9 @@ from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untype
 from pyspark import SparkContext
 from pyspark.errors import QueryExecutionException, UnknownException
 
-from tidemark.errors import TidemarkError, retold, told
+from tidemark.errors import TidemarkError, error_as_dict, error_from_dict
 from tidemark.spark._cause import cause
-from tidemark.spark._log_file import told_file
+from tidemark.spark._log_file import named_log_file
 from tidemark.spark.errors import JvmEnded, SparkJobFailed, TaskRaised, TransformRaised
 
 # ruff: noqa: TID253 -- imported only once there is something to read
@@ -56,13 +56,13 @@ def marked(token: str) -> Iterator[None]:
             if isinstance(error, TidemarkError)
             else TaskRaised(kind=type(error).__name__, cause=str(error))
         )
-        raise WorkerError(f"TIDEMARK {token} {json.dumps(told(ours))}") from error
+        raise WorkerError(f"TIDEMARK {token} {json.dumps(error_as_dict(ours))}") from error
 
 
 def recognised(text: str, token: str) -> TidemarkError | None:
     """The error of ours that a failed job's text carries, if it carries one."""
     found = re.search(rf"TIDEMARK {token} (\{{.*\}})$", text, re.MULTILINE)
-    return retold(json.loads(found[1])) if found else None
+    return error_from_dict(json.loads(found[1])) if found else None
 
 
 def answers(spark: SparkContext) -> bool:
@@ -81,11 +81,11 @@ def failed(error: Exception, token: str, *, is_jvm_gone: bool = False) -> Tidema
     if ours := recognised(str(error), token):
         return ours
     if is_jvm_gone:
-        return JvmEnded(log=told_file())
+        return JvmEnded(log=named_log_file())
     if isinstance(error, _MAY_PASS):
         return SparkJobFailed(
             cause=cause(error),
-            log=told_file(),
+            log=named_log_file(),
             is_of_dead_worker=_is_of_dead_worker(error),
         )
     return TransformRaised(cause=cause(error))

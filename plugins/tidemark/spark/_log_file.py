@@ -27,20 +27,20 @@ SUBMITTED = "PYSPARK_GATEWAY_PORT"
 QUERY_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 
-_told: list[Path] = []
+_named: list[Path] = []
 """Files that an error has named: they stay."""
 
 
-def words_file() -> Path:
+def log_file() -> Path:
     """The file, TIDEMARK_SPARK_LOG or one of this process in the folder of such, or in its own."""
     name = f"tidemark-spark-{os.getpid()}.log"
     return Path(os.environ.get(VARIABLE) or Path(os.environ.get(FOLDER) or own_folder()) / name)
 
 
-def told_file() -> str:
+def named_log_file() -> str:
     """The file, for an error that names it: it outlives this process."""
-    _told.append(words_file())
-    return str(_told[-1])
+    _named.append(log_file())
+    return str(_named[-1])
 
 
 @cache
@@ -52,7 +52,7 @@ def own_folder() -> str:
 
 
 def _forget(folder: str, owner: int) -> None:
-    if os.getpid() == owner and not any(one.parent == Path(folder) for one in _told):
+    if os.getpid() == owner and not any(one.parent == Path(folder) for one in _named):
         for logger in _loggers():  # objects of py4j log when the interpreter ends
             logger.handlers[:] = [logging.NullHandler()]
         shutil.rmtree(folder, ignore_errors=True)
@@ -67,7 +67,7 @@ def start_jvm() -> None:
 
     Idempotent. Where spark-submit started it, what its log4j writes is spark-submit's to configure.
     """
-    path = words_file()
+    path = log_file()
     _take_loggers(path)
     if SUBMITTED in os.environ:
         SparkContext._ensure_initialized()

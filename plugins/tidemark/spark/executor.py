@@ -37,11 +37,11 @@ from tidemark.spark.reader import ReadSpec
 from tidemark.spark.session import context
 from tidemark.spark.source import (
     attempt_id,
+    consumed_rows,
     direct_schemas,
     pack,
-    refuse_untaken,
+    refuse_unconsumed,
     source,
-    taken,
     wire_schema,
 )
 from tidemark.spark.specs import read_spec, specs_of_batch
@@ -215,8 +215,8 @@ class SparkExecutor:
                 for rows in parts.values():
                     refuse_cuts(rows)
                 winners = attempts(written.collect())
-                took = taken(written)
-        refuse_untaken(batch, spans, self._read(batch), took)
+                took = consumed_rows(written)
+        refuse_unconsumed(batch, spans, self._read(batch), took)
         return winners
 
     def cancel(self) -> None:

@@ -11,7 +11,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from tidemark.errors import TidemarkError
-from tidemark.spark._log_file import own_folder, start_jvm, told_file
+from tidemark.spark._log_file import named_log_file, own_folder, start_jvm
 from tidemark.spark.archive import OPTIONS, with_archive
 from tidemark.spark.cluster import Cluster, is_elsewhere, zip_project
 from tidemark.spark.errors import SparkNotStarted
@@ -69,7 +69,7 @@ def context(name: str, *, for_rows: bool = True, cluster: Cluster | None = None)
         raise
     except Exception as error:
         line = str(error).strip().partition("\n")[0]
-        raise SparkNotStarted(cause=line, log=told_file()) from error
+        raise SparkNotStarted(cause=line, log=named_log_file()) from error
 
 
 def _context(conf: SparkConf, cluster: Cluster) -> SparkContext:

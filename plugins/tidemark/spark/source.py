@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from tidemark.model.batch import ONLY, Batch
-from tidemark.model.errors import RowsNotTaken
+from tidemark.model.errors import RowsNotConsumed
 from tidemark.model.offsets import Span
 from tidemark.spark._direct import Rows
 from tidemark.spark._failure import marked
@@ -78,7 +78,7 @@ def counted(marked: DataFrame) -> DataFrame:
     return as_source(marked, F.collect_set(MARK.name).alias("marks")).drop(MARK.name)
 
 
-def taken(done: DataFrame) -> list[Rows]:
+def consumed_rows(done: DataFrame) -> list[Rows]:
     """What a frame whose job has ended took, at each place where its plan uses the source."""
     plan = done._jdf.queryExecution().executedPlan()
     return [
@@ -86,20 +86,24 @@ def taken(done: DataFrame) -> list[Rows]:
     ]
 
 
-def refuse_untaken(batch: Batch, spans: Sequence[Span], read: Rows, places: Sequence[Rows]) -> None:
+def refuse_unconsumed(
+    batch: Batch, spans: Sequence[Span], read: Rows, places: Sequence[Rows]
+) -> None:
     """Every place has taken all rows that a complete read of each span gave.
 
     Raises:
         IncompleteRead: it has not, or the job used no source at all.
     """
     left = [
-        span for span in spans if not places or not all(_took(one, span, read) for one in places)
+        span
+        for span in spans
+        if not places or not all(_has_consumed(one, span, read) for one in places)
     ]
     if left:
-        raise RowsNotTaken(region=batch.region, seq=batch.seq, spans=tuple(left))
+        raise RowsNotConsumed(region=batch.region, seq=batch.seq, spans=tuple(left))
 
 
-def _took(place: Rows, span: Span, read: Rows) -> bool:
+def _has_consumed(place: Rows, span: Span, read: Rows) -> bool:
     return any(
         place.get((topic, partition, attempt), 0) == rows
         for (topic, partition, attempt), rows in read.items()

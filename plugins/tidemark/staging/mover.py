@@ -73,7 +73,7 @@ def add_columns(cursor: Cursor, target: Target, columns: Sequence[Column]) -> di
     return types
 
 
-def left_out(
+def columns_to_skip(
     cursor: Cursor,
     target: Target,
     columns: Sequence[Column],
@@ -109,7 +109,7 @@ class Mover:
     """Whether columns that the table lacks are skipped."""
     needed: frozenset[str] = frozenset()
     """What is never left out, besides: the key of what is sent to an output topic."""
-    left_out: frozenset[str] = frozenset()
+    skipped_columns: frozenset[str] = frozenset()
     """Columns that are staged and not published."""
     is_sent: bool = False
     """Whether an output topic is sent what the target becomes."""
@@ -125,13 +125,13 @@ class Mover:
         """The mover that leaves out what the target lacks now, if that is wanted."""
         if not self.ignores_columns:
             return self
-        found = left_out(cursor, self.target, self.columns, self.upsert, self.needed)
-        return replace(self, left_out=found)
+        found = columns_to_skip(cursor, self.target, self.columns, self.upsert, self.needed)
+        return replace(self, skipped_columns=found)
 
     @property
     def published(self) -> Sequence[Column]:
         """The columns that the target is given."""
-        return but(self.columns, self.left_out)
+        return but(self.columns, self.skipped_columns)
 
     def ensure_target(self, cursor: Cursor) -> bool:
         """The target takes these columns in this way; True if it was created, see `ensure`.
@@ -217,10 +217,10 @@ class Movers:
     def remarks(self) -> list[str]:
         """What is left out, target by target."""
         return [
-            f"{mover.target} lacks {', '.join(sorted(mover.left_out))}: not published"
+            f"{mover.target} lacks {', '.join(sorted(mover.skipped_columns))}: not published"
             " (target.on_new_column: ignore)"
             for mover in self.movers
-            if mover.left_out
+            if mover.skipped_columns
         ]
 
     def ensure_targets(self, cursor: Cursor) -> dict[str, bool]:

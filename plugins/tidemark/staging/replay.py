@@ -65,7 +65,7 @@ _FORGET_ASIDE = sql.SQL("DELETE FROM {dead_letters} WHERE reason = {aside}")
 
 
 @dataclass(frozen=True, slots=True)
-class AgainMover:
+class BatchReplayMover:
     """Replaces what a batch has published by what is staged. Only for rows that are appended."""
 
     movers: Movers

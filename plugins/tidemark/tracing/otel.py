@@ -106,13 +106,13 @@ class _Spanned(Step):
         if not self.span.is_recording():
             return
         if error is not None:
-            told = _told(error)
+            told = _error_attributes(error)
             self.span.set_attributes(told)
             self.span.set_status(Status(StatusCode.ERROR, str(told["error.type"])))
         self.span.end()
 
 
-def _told(error: BaseException) -> Attributes:
+def _error_attributes(error: BaseException) -> Attributes:
     """Code, case and fields of an error, and never what a record or a row said.
 
     That can stand in its text, and in fields that are texts or lists of them: a foreign library's

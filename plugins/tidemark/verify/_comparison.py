@@ -28,7 +28,7 @@ from tidemark.settings.target import OnNewColumn, TargetSettings
 from tidemark.staging import tables
 from tidemark.staging.column import Column
 from tidemark.staging.columns import columns_of
-from tidemark.staging.mover import but, left_out
+from tidemark.staging.mover import but, columns_to_skip
 from tidemark.staging.tables import complete_reads
 from tidemark.staging.target import Target
 from tidemark.verify._multiset import Multisets
@@ -169,7 +169,7 @@ class Comparison:
         queries, name = LedgerQueries(self.region.ledger.engine), self.region.name
         while True:
             aside = queries.set_aside_of(name, proof.seq, last)
-            again = self.scratch.again(proof.seq, last, spans, set_aside=aside)
+            again = self.scratch.read_again(proof.seq, last, spans, set_aside=aside)
             found = self._compared_once(proof, again, spans)
             if found.wrong == proof.wrong or queries.set_aside_of(name, proof.seq, last) == aside:
                 return found
@@ -179,7 +179,9 @@ class Comparison:
         proof, spans, seq = one.proof, one.spans, one.proof.seq
         if not spans:
             return with_found(proof, *miscounted_replay(seq, replayed, 0))
-        again = self.scratch.again(seq, seq, spans, Stored(self.region.name, seq, is_proof=True))
+        again = self.scratch.read_again(
+            seq, seq, spans, Stored(self.region.name, seq, is_proof=True)
+        )
         columns, winners, reads = self._read_again(again, spans)
         with transaction(self.region.ledger.engine, "verify") as cursor:
             for target in self.targets:
@@ -286,4 +288,4 @@ def _published(
     """Those of the rows' columns that a run with these settings publishes."""
     if settings.on_new_column is not OnNewColumn.ignore:
         return columns
-    return but(columns, left_out(cursor, target, columns, settings.upsert))
+    return but(columns, columns_to_skip(cursor, target, columns, settings.upsert))

@@ -46,7 +46,7 @@ class Scratch:
 
     name: str
 
-    def again(
+    def read_again(
         self,
         first: int,
         last: int,

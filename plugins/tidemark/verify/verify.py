@@ -133,7 +133,7 @@ class Prover:
         if not self.comparison.executor().is_by_record():
             return False
         first, last = group[0].proof.seq, group[-1].proof.seq
-        again = self.comparison.scratch.again(first, last, joined(spans))
+        again = self.comparison.scratch.read_again(first, last, joined(spans))
         try:
             proof = self.comparison.compared(BatchProof(first, 0, 0, 0), last, joined(spans))
         except (CorruptRecord, DataLost):
@@ -185,16 +185,16 @@ def verify(
             tuple(proofs),
             whole.differences,
             whole.wrong,
-            (*whole.notes, *_accepted(region), *_left_out(chosen, proofs)),
+            (*whole.notes, *_accepted(region), *_skipped(chosen, proofs)),
         )
 
 
 def _accepted(region: Region) -> Iterator[str]:
-    for span, epoch in LedgerQueries(region.ledger.engine).left_out(region.name):
+    for span, epoch in LedgerQueries(region.ledger.engine).skipped_spans(region.name):
         yield f"{span} was never read: a person accepted its loss in epoch {epoch}"
 
 
-def _left_out(chosen: Sequence[Published], proofs: Sequence[BatchProof]) -> Iterator[str]:
+def _skipped(chosen: Sequence[Published], proofs: Sequence[BatchProof]) -> Iterator[str]:
     seqs = {one.seq for one in chosen} - {proof.seq for proof in proofs}
     if seqs:
         batches = ", ".join(map(str, sorted(seqs)))

@@ -29,7 +29,7 @@ from tidemark.admin import replay as operation
 from tidemark.errors import Fenced, StagingLost, TargetRefused
 from tidemark.ledger.actions import Order
 from tidemark.model.errors import TopicNotThatOfTheLedger
-from tidemark.protocol.replay import publish_again
+from tidemark.protocol.replay import publish_batch_replay
 
 BATCH = ("--batch", "1")
 APPLY = (*BATCH, "--apply", "--why", "wider")
@@ -306,9 +306,9 @@ def meddled(monkeypatch: pytest.MonkeyPatch, meddle: Callable[[Any], object]) ->
 
     def then(ledger: Any, target: Any, batch: Any, staged: Any) -> Any:
         meddle(batch)
-        return publish_again(ledger, target, batch, staged)
+        return publish_batch_replay(ledger, target, batch, staged)
 
-    monkeypatch.setattr(operation, "publish_again", then)
+    monkeypatch.setattr(operation, "publish_batch_replay", then)
 
 
 @pytest.mark.parametrize("table", ["rows", "dead_letters"])

@@ -22,7 +22,7 @@ from tidemark.errors import Fenced, JobFailed
 from tidemark.failpoints import FailpointHit
 from tidemark.kafka._corrupt import DIED, UNTOLD
 from tidemark.kafka.errors import BatchUnreadable, CorruptRange, RangeNotLeftOut
-from tidemark.kafka.locate import located, looking, probing
+from tidemark.kafka.locate import located, locating, probing
 from tidemark.kafka.spans import read_spans
 from tidemark.ledger.queries import LedgerQueries
 from tidemark.local.stack import LocalStack
@@ -197,11 +197,11 @@ def test_looks_end_with_their_time(stack: LocalStack, kafka: str, topic: Topic) 
     fill(kafka, name, value=DEADLY)
     stored_batches(stack, name)[2].flip(HEADER["checksum"])
     span = Span(name, 0, 20, 30)
-    with looking({"bootstrap.servers": kafka}) as look:
+    with locating({"bootstrap.servers": kafka}) as look:
         assert look(span) == (20, DIED)
-    with looking({"bootstrap.servers": kafka}, seconds=0) as look:
+    with locating({"bootstrap.servers": kafka}, seconds=0) as look:
         assert look(span) == (20, UNTOLD)
-    with looking({"bootstrap.servers": kafka, "no.such.key": "1"}) as look:
+    with locating({"bootstrap.servers": kafka, "no.such.key": "1"}) as look:
         assert look(span) == (20, UNTOLD)
 
 

@@ -66,7 +66,7 @@ class Recording(Member):
 
     def _note(self, event: Event, what: Any) -> None:
         record = self.__dict__.setdefault("record", [])
-        record.append((event, self.taken_away(self.whole)))
+        record.append((event, self.lost_partitions(self.whole)))
         super()._note(event, what)
 
 
@@ -224,7 +224,7 @@ def test_who_is_alive_under_a_static_name_that_another_took_over_fails(
         until(older.assigned)
         with member_of([name], 2, static) as newer:
             until(newer.assigned)
-            until(lambda: older.taken_away(partitions(name, 2)))
+            until(lambda: older.lost_partitions(partitions(name, 2)))
             with pytest.raises(StaticNameTaken) as taken:
                 older.assigned()
             assert taken.value.instance_id == f"{name}-0"
@@ -290,7 +290,7 @@ def test_only_what_another_member_got_is_taken_away(
         until(lambda: first.assigned() == whole)
         with member_of([name], 2, membership) as second:
             until(lambda: share([first, second], whole))
-            assert first.taken_away(whole) == second.assigned()
+            assert first.lost_partitions(whole) == second.assigned()
             record: list[tuple[Event, frozenset[TopicPartition]]] = first.__dict__["record"]
             revoked = [taken for event, taken in record if event is Event.REVOKED]
             eager = not membership.is_incremental

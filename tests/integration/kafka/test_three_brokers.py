@@ -109,7 +109,7 @@ def test_a_member_keeps_its_partitions_while_its_coordinator_fails_over(
         assert Broker(config).facts(sorted({p.topic for p in whole})).ends.keys() == whole
         assert observed.holders() == [before]
         assert told.by(one) == [Event.ASSIGNED]
-        assert (one.assigned(), one.taken_away(whole)) == (whole, frozenset())
+        assert (one.assigned(), one.lost_partitions(whole)) == (whole, frozenset())
 
 
 @pytest.mark.long
@@ -129,11 +129,11 @@ def test_a_member_tries_round_and_round_while_all_brokers_are_away(
         cluster.stop()
         until(lambda: told.by(one).count(Event.ALL_BROKERS_DOWN) >= 2)
         until(lambda: Event.SESSION_TIMED_OUT in told.by(one))
-        assert one.taken_away(whole) == whole
+        assert one.lost_partitions(whole) == whole
         cluster.start()
         until(lambda: one.assigned() == whole)
         until(lambda: {p for h in observed.holders() for p in h.partitions} == whole)
-        assert one.taken_away(whole) == frozenset()
+        assert one.lost_partitions(whole) == frozenset()
     assert observed.committed_metadata(whole) == dict.fromkeys(whole, (7, "r/1/1"))
 
 

@@ -102,7 +102,7 @@ SINGLE: dict[str, dict[str, Any]] = {
     "write_replay_letters": {"since": None},
     "replayable": {"since": None},
     "unreplayable": {"since": None},
-    "claim_again": {"contribution": 1},
+    "replace_contribution": {"contribution": 1},
     "write_replay_batch": {"records": 1},
     "unsent": {"letters": True},
     "publish_replay": {"dead_letters": 1},

@@ -13,7 +13,7 @@ from tests.support.sent import sent_to
 from tests.support.world import World
 
 from tidemark.cli.check_kafka import output_findings
-from tidemark.decode.errors import RegistryFailed, RegistryGaveNoId, RowSchemaNotTaken
+from tidemark.decode.errors import RegistryFailed, RegistryGaveNoId, RowSchemaRejected
 from tidemark.encode.errors import ValueNotOfAvro
 from tidemark.protocol.errors import RunUnfinished
 
@@ -104,7 +104,7 @@ def test_a_schema_that_the_registry_does_not_take_stops_the_open(
     region.sql("ALTER TABLE public.records ADD COLUMN note text")
     words = {"error_code": 409, "message": "Schema being registered is incompatible with v1"}
     known.answers_instead = 409, json.dumps(words).encode()
-    with pytest.raises(RowSchemaNotTaken) as refused:
+    with pytest.raises(RowSchemaRejected) as refused:
         region.open("second")
     assert refused.value.subject == f"{sink}-value"
     assert region.sql("SELECT epoch FROM tidemark.regions") == [(1,)]
@@ -124,7 +124,7 @@ def test_a_registry_that_refuses_at_the_first_send_makes_the_run_red(
     known.answers_instead = 422, b'{"error_code": 42201, "message": "Invalid schema"}'
     region.produce(1)
     region.open()
-    with pytest.raises(RowSchemaNotTaken) as refused:
+    with pytest.raises(RowSchemaRejected) as refused:
         region.drain()
     with pytest.raises(RunUnfinished) as unsent:
         region.close()

@@ -29,7 +29,7 @@ from tests.support.spark_cluster import stopped
 from tests.support.waiting import until
 from tests.support.world import World
 
-from tidemark.errors import DataLost, StagingLost, TargetRefused, told
+from tidemark.errors import DataLost, StagingLost, TargetRefused, error_as_dict
 from tidemark.failpoints import VARIABLE
 from tidemark.kafka.errors import CorruptRange
 from tidemark.local.stack import LocalStack
@@ -363,7 +363,7 @@ def test_a_value_that_postgres_refuses_comes_out_as_what_it_is(
     unstorable = ValueUnstorable(
         column="text", sqlstate="22021", condition="CHARACTER_NOT_IN_REPERTOIRE"
     )
-    assert told(refused.value) == told(unstorable)
+    assert error_as_dict(refused.value) == error_as_dict(unstorable)
 
 
 @with_one_kind_of_transform

@@ -12,7 +12,7 @@ from tests.support.documents import ROOT, blocks
 
 from tidemark.errors import IncompleteRead, TidemarkError
 from tidemark.model.batch import ONLY, Attempt, Batch
-from tidemark.model.errors import RowsNotTaken
+from tidemark.model.errors import RowsNotConsumed
 from tidemark.model.offsets import Span
 from tidemark.spark import _frame as frames
 from tidemark.spark import executor as executors
@@ -150,7 +150,7 @@ def test_each_target_takes_every_row(run: Run, monkeypatch: pytest.MonkeyPatch) 
     """B8, B16: counted where each uses what is kept; that Spark kept all of it proves nothing."""
     for module in (executors, frames):
         monkeypatch.setattr(module, "refuse_cuts", lambda rows: ())
-    with pytest.raises(RowsNotTaken):
+    with pytest.raises(RowsNotConsumed):
         run(lambda rows: {ODD: rows, EVEN: rows.where("n < 9").limit(1)}, BOTH)
 
 

@@ -26,7 +26,7 @@ from tidemark.cli.first_records import preview_of
 from tidemark.errors import IncompleteRead
 from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY
-from tidemark.model.errors import RowsNotTaken
+from tidemark.model.errors import RowsNotConsumed
 from tidemark.model.offsets import Span
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark import _frame
@@ -195,7 +195,7 @@ def test_rows_that_spark_did_not_take_are_missed_whatever_the_plan_says(
     """B16: ten rows of a span that Python has written whole."""
     for module in (executors, _frame):
         monkeypatch.setattr(module, "refuse_cuts", lambda rows: ())
-    with pytest.raises(RowsNotTaken):
+    with pytest.raises(RowsNotConsumed):
         drain(transform)
 
 
@@ -209,7 +209,7 @@ def test_a_plan_that_cuts_later_is_refused_without_counting(
         calls.append(1)
         return rows if len(calls) == 1 else rows.limit(10)
 
-    monkeypatch.setattr(executors, "refuse_untaken", lambda *_: None)
+    monkeypatch.setattr(executors, "refuse_unconsumed", lambda *_: None)
     with pytest.raises(TransformCutsRows) as refused:
         drain(fickle)
     assert refused.value.cuts == ("limit",)
@@ -337,7 +337,7 @@ def project(pipeline: Any) -> Callable[[str], dict[str, tuple[State, str]]]:
 
 def test_a_preview_says_what_became_of_each_record_and_refuses_as_a_run_does(pipeline: Any) -> None:
     found = preview_of(pipeline(":drops"), 20)
-    assert found.told == "20 records read: 16 rows, 4 dropped by the transform, 0 dead letters"
+    assert found.text == "20 records read: 16 rows, 4 dropped by the transform, 0 dead letters"
     with pytest.raises(TransformCutsRows):
         preview_of(pipeline(":cuts"), 20)
     with pytest.raises(TransformReturnedOther):

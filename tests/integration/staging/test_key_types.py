@@ -7,7 +7,7 @@ from sqlalchemy import Engine
 from tests.support.desk import TOPIC
 from tests.support.shop import Shop
 
-from tidemark.cli.check_job import Looked
+from tidemark.cli.check_job import FoundRegion
 from tidemark.ledger.errors import KeyTextsChanged
 from tidemark.model.plan import Bounds
 from tidemark.protocol.changes import changes
@@ -46,7 +46,7 @@ def test_check_tells_it_before(deleted: Shop) -> None:
     desk = deleted.desk
     state = desk.ledger.known_region(desk.region)
     assert state
-    looked = Looked(state, {}, desk.ledger)
+    looked = FoundRegion(state, {}, desk.ledger)
     assert [*changes(looked, {}, desk.tables)] == [KeyDiffers(str(desk.target), "id", WAS, NOW)]
 
 

@@ -7,7 +7,7 @@ from tests.support.flights_table import TARGET
 
 from tidemark.model.upsert import Upsert
 from tidemark.staging.columns import columns_of
-from tidemark.staging.mover import left_out
+from tidemark.staging.mover import columns_to_skip
 
 NAMES = ("id", "at", "gone", "note", "kafka_topic", "kafka_partition", "kafka_offset")
 COLUMNS = columns_of(pa.schema([(name, pa.int64()) for name in NAMES]))
@@ -16,11 +16,11 @@ UPSERT = Upsert(("id",), "at", "gone")
 
 def test_what_a_table_lacks(cursor: Cursor) -> None:
     """B20: but its key, its order, the mark of deletions, coordinates and what an output needs."""
-    assert left_out(cursor, TARGET, COLUMNS, None) == frozenset()
+    assert columns_to_skip(cursor, TARGET, COLUMNS, None) == frozenset()
     cursor.execute("CREATE TABLE public.flights (kafka_offset bigint, batch_seq bigint)")
-    assert left_out(cursor, TARGET, COLUMNS, None) == {"id", "at", "gone", "note"}
-    assert left_out(cursor, TARGET, COLUMNS, UPSERT) == {"note"}
-    assert left_out(cursor, TARGET, COLUMNS, UPSERT, ["note"]) == frozenset()
+    assert columns_to_skip(cursor, TARGET, COLUMNS, None) == {"id", "at", "gone", "note"}
+    assert columns_to_skip(cursor, TARGET, COLUMNS, UPSERT) == {"note"}
+    assert columns_to_skip(cursor, TARGET, COLUMNS, UPSERT, ["note"]) == frozenset()
 
 
 @pytest.mark.parametrize("names", [("id", "note"), ("note",)])
@@ -30,4 +30,4 @@ def test_a_table_that_would_be_given_nothing_is_another_one(
     """B20: nothing is left out, so that it is refused for all that it lacks."""
     cursor.execute("CREATE TABLE public.flights (other bigint, batch_seq bigint)")
     columns = [column for column in COLUMNS if column.name in names]
-    assert left_out(cursor, TARGET, columns, None) == frozenset()
+    assert columns_to_skip(cursor, TARGET, columns, None) == frozenset()

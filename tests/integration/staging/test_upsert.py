@@ -343,7 +343,7 @@ def test_no_rewind_goes_back_behind_what_was_pruned(shop: Shop) -> None:
 
 def appends(shop: Shop) -> None:
     """The pipeline appends from now on, as after a change that somebody accepted."""
-    shop.desk.mover = replace(shop.desk.mover, upsert=None, left_out=frozenset({"gone"}))
+    shop.desk.mover = replace(shop.desk.mover, upsert=None, skipped_columns=frozenset({"gone"}))
 
 
 def test_a_rewind_takes_back_each_batch_in_its_own_way(shop: Shop) -> None:

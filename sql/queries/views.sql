@@ -78,7 +78,7 @@ SELECT EXISTS (SELECT FROM tidemark.batches b JOIN tidemark.regions r USING (reg
                WHERE b.region = %(region)s AND b.seq = %(seq)s AND b.state = 'published'
                  AND b.seq >= r.oldest_seq)
 
--- name: left_out
+-- name: skipped_spans
 -- Offsets that a person accepted as lost: between the end of a history and the next one of the same topic.
 SELECT p.topic, p.partition, p.next_offset, n.initial_offset, p.ended_epoch
 FROM tidemark.partitions p

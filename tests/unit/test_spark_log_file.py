@@ -11,9 +11,9 @@ LATE = """
 import atexit, logging
 from pathlib import Path
 atexit.register(lambda: logging.getLogger("py4j").warning("a connection is closed"))
-from tidemark.spark._log_file import _take_loggers, words_file
-_take_loggers(words_file())
-print(words_file().parent)
+from tidemark.spark._log_file import _take_loggers, log_file
+_take_loggers(log_file())
+print(log_file().parent)
 """
 
 
