@@ -1,4 +1,4 @@
-"""Pages of the reference that the site makes of the code: commands, errors, metrics, Python."""
+"""Pages of the reference that the site makes of the code: commands, metrics, Python."""
 
 import importlib
 import inspect
@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import typer.main
-from scripts.error_docs import errors_table
 from scripts.markdown_pieces import filled, table
 
 from tidemark.cli.errors import exit_codes
@@ -25,7 +24,6 @@ def reference_pages() -> dict[str, str]:
     """The pages by their file's name."""
     return {
         "reference-commands.md": "".join(_commands()),
-        "reference-errors.md": _errors(),
         "reference-metrics.md": _metrics(),
         "reference-python.md": "".join(_python()),
     }
@@ -74,14 +72,6 @@ def _prose(text: str) -> str:
         for part in inspect.cleandoc(text).replace("\b", "").split("\n\n")
     ]
     return "\n\n".join(parts)
-
-
-def _errors() -> str:
-    return (
-        "# Errors\n\nEvery error has a code, an exit code and a remedy. [When a run is red]"
-        "(operating.md#when-a-run-is-red) says where to look first.\n\n"
-        f"{errors_table()}"
-    )
 
 
 def _metrics() -> str:

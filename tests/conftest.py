@@ -111,6 +111,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     session.config.stash[_STOPS] = not (ran_before or worker())
     if session.config.stash[_STOPS] and not session.config.getoption("--quick"):
         local.folder.create()
+        if not _homes(local)[0].exists():  # no ledger is left of what Kafka's groups committed
+            shutil.rmtree(local.folder.root / local.kafka.name / "data", ignore_errors=True)
         for home in _homes(local):
             put_in_memory(home)
 
