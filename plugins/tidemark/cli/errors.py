@@ -15,8 +15,7 @@ from typer.core import TyperGroup
 from tidemark.cli.faults import KafkaClientFailed
 from tidemark.cli.output import inert, is_json, print_json
 from tidemark.cli.project import whence
-from tidemark.errors import TidemarkError, by_code
-from tidemark.errors import error_as_dict as told_as_data
+from tidemark.errors import TidemarkError, by_code, error_as_dict
 
 INTERRUPTED = 130
 TERMINATED = 143
@@ -61,7 +60,7 @@ def failed(error: TidemarkError, context: typer.Context) -> typer.Exit:
     """Tell the error, as the command was asked to; the exit to raise for it."""
     tell(error_line(error), "red")
     if is_json(context):
-        print_json({"error": told_as_data(error) | {"hint": error.hint}})
+        print_json({"error": error_as_dict(error) | {"hint": error.hint}})
     return typer.Exit(error.exit_code)
 
 

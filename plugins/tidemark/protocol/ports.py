@@ -218,13 +218,21 @@ DecidingT_co = TypeVar("DecidingT_co", bound=Deciding, covariant=True)
 DecidingT_contra = TypeVar("DecidingT_contra", bound=Deciding, contravariant=True)
 
 
-class Ledger(Protocol[DecidingT_co]):
+Transaction_co = TypeVar("Transaction_co", covariant=True)
+
+
+class Decides(Protocol[Transaction_co]):
+    """Where one kind of decision is made, under the region lock and the region's epoch."""
+
+    def deciding(
+        self, region: str, epoch: int, name: str
+    ) -> AbstractContextManager[Transaction_co]: ...
+
+
+class Ledger(Decides[DecidingT_co], Protocol[DecidingT_co]):
     """Where decisions are made, and looked up where a COMMIT had no answer."""
 
     def settling(self, region: str, name: str) -> AbstractContextManager[Settling]: ...
-    def deciding(
-        self, region: str, epoch: int, name: str
-    ) -> AbstractContextManager[DecidingT_co]: ...
     def merged_checkpoint(self, region: str, at: int | None = None) -> Checkpoint: ...
     def unpublished_batches(self, region: str) -> tuple[Batch, ...]: ...
     def run_of(self, region: str, run_id: str) -> Run | None: ...
@@ -301,12 +309,9 @@ ReplayingT_co = TypeVar("ReplayingT_co", bound=Replaying, covariant=True)
 ReplayingT_contra = TypeVar("ReplayingT_contra", bound=Replaying, contravariant=True)
 
 
-class ReplayLedger(Protocol[ReplayingT_co]):
+class ReplayLedger(Decides[ReplayingT_co], Protocol[ReplayingT_co]):
     """Where a replay is decided, and looked up where its COMMIT had no answer."""
 
-    def deciding(
-        self, region: str, epoch: int, name: str
-    ) -> AbstractContextManager[ReplayingT_co]: ...
     def replay_outcome(self, batch: Batch) -> tuple[int, int, int] | None: ...
 
 

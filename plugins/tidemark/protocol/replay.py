@@ -38,7 +38,6 @@ No partition moves, no checkpoint comes or goes. A rewind past the batch removes
 # ruff: noqa: D102 -- what a method does stands where it is done: in the ledger, in staging
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -53,7 +52,7 @@ from tidemark.protocol.errors import (
     BatchReplayEnded,
     ChangedBeforeReplay,
 )
-from tidemark.protocol.ports import LetterKeeper, ReplayingT, ReplayLedger, Settling
+from tidemark.protocol.ports import Decides, LetterKeeper, ReplayingT, ReplayLedger, Settling
 from tidemark.protocol.removal import Removal
 from tidemark.protocol.reset import ResetRequest
 
@@ -167,12 +166,9 @@ BatchReplayT_co = TypeVar("BatchReplayT_co", bound=BatchReplay, covariant=True)
 BatchReplayT_contra = TypeVar("BatchReplayT_contra", bound=BatchReplay, contravariant=True)
 
 
-class BatchReplayLedger(Protocol[BatchReplayT_co]):
+class BatchReplayLedger(Decides[BatchReplayT_co], Protocol[BatchReplayT_co]):
     """Where it is decided, and looked up where its COMMIT had no answer."""
 
-    def deciding(
-        self, region: str, epoch: int, name: str
-    ) -> AbstractContextManager[BatchReplayT_co]: ...
     def batch_replay_outcome(self, batch: Batch) -> tuple[int, int] | None: ...
 
 

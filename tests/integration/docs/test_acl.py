@@ -33,13 +33,13 @@ from tests.support.sent import sent_to
 from tests.support.topics import create_topic
 from tests.support.world import World
 
-from tidemark.errors import Unreachable
 from tidemark.kafka.config import kafka_config
-from tidemark.kafka.errors import KafkaForbids, SpanNotRead
+from tidemark.kafka.errors import KafkaAnswersError, KafkaForbids, SpanNotRead
 from tidemark.kafka.spans import read_spans
 from tidemark.local._broker import LocalBroker
 from tidemark.local.stack import LocalStack
 from tidemark.model.offsets import Span
+from tidemark.runs.errors import ConnectionUnreachable
 from tidemark.runs.region import region_of
 from tidemark.settings.connections import Connection
 from tidemark.views.health import health_of
@@ -266,8 +266,12 @@ def test_without_the_right_to_the_group_nothing_begins(
     monkeypatch.setattr("tidemark.kafka.group.SECONDS", 2)
     monkeypatch.setattr("tidemark.kafka.admin.SECONDS", 2)
     grant(guarded, "group")
-    with pytest.raises(Unreachable, match=f"offsets of group {guarded.group.group_id}"):
+    with pytest.raises(ConnectionUnreachable) as unnamed:
         guarded.run()
+    answered = unnamed.value.__cause__
+    assert isinstance(answered, KafkaAnswersError)
+    assert answered.what == f"offsets of group {guarded.group.group_id}"
+    assert answered.answer == "_TIMED_OUT"
     assert guarded.sql("SELECT count(*) FROM tidemark.runs") == [(0,)]
 
 
