@@ -18,7 +18,7 @@ from scripts.attempt import Attempt, Run
 from scripts.flight_data import PARTITIONS, Record, create_topic, records, replay
 from scripts.usage import Usage, measure
 
-from tidemark.local._postgres import ADMIN
+from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
 
 ROOT = Path(__file__).resolve().parent.parent

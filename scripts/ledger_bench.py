@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from pathlib import Path
 from uuid import uuid4
 
 import psutil
@@ -27,7 +26,6 @@ from scripts.ledger_tables import (
     Widths,
     cpu_milliseconds,
     milliseconds,
-    plot,
     slopes,
     table_of,
     table_of_past,
@@ -37,15 +35,13 @@ from sqlalchemy import Engine
 
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.migrate import migrate
-from tidemark.local._postgres import ADMIN
+from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
 from tidemark.model.batch import Contribution
 from tidemark.postgres.transaction import autocommit, connect
 from tidemark.views.health import health_of
 from tidemark.views.status import in_ledger
 
-ROOT = Path(__file__).resolve().parent.parent
-PLOT = ROOT / "docs" / "ledger.png"
 PAST = 2
 """Checkpoints of each partition before a region's width is measured."""
 BY_PARTITIONS = ((100, 20), (1_000, 20), (10_000, 20), (50_000, 20))
@@ -232,7 +228,7 @@ def of_widths(ledger: Ledger, most: int) -> dict[tuple[int, int], Steps]:
 
 
 def show(found: Widths) -> None:
-    """Tables and picture; the smallest width, which fixed costs rule, is left out of the slopes."""
+    """The tables; the smallest width, which fixed costs rule, is left out of the slopes."""
     alike = {
         partitions: found[partitions, members] for partitions, members in found if members == 20
     }
@@ -244,7 +240,6 @@ def show(found: Widths) -> None:
     }
     for title, value in values.items():
         console.print(table_of(title, found, value, slopes(steep, value)))
-    plot(alike, PLOT)
 
 
 if __name__ == "__main__":

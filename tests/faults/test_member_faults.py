@@ -13,7 +13,7 @@ from tests.support.waiting import until
 from tests.support.world import World
 
 from tidemark.errors import Fenced, StagingLost, Unreachable
-from tidemark.local._postgres import Postgres
+from tidemark.local.postgres import Postgres
 from tidemark.model.batch import Batch
 from tidemark.model.offsets import Span
 

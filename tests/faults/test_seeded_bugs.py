@@ -14,7 +14,7 @@ from tests.faults.region import FaultRegion
 from tests.faults.seeded import Seed
 
 from tidemark.errors import Fenced, IncompleteRead
-from tidemark.local._postgres import Postgres
+from tidemark.local.postgres import Postgres
 from tidemark.postgres.errors import CommitRolledBack, PartitionStandsElsewhere
 
 Found = Callable[[Seed, str], None]

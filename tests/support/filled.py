@@ -12,7 +12,7 @@ from tests.support.produce import numbered, produce, produce_transaction
 from tests.support.world import World
 
 from tidemark.admin.mirror import mirror_region
-from tidemark.local._postgres import ADMIN
+from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
 
 

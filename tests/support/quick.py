@@ -7,8 +7,8 @@ import pytest
 
 from tidemark.local._airflow import Airflow
 from tidemark.local._broker import LocalBroker
-from tidemark.local._postgres import Postgres
 from tidemark.local._spark import Spark
+from tidemark.local.postgres import Postgres
 
 SERVERS = (LocalBroker, Postgres, Spark, Airflow)
 

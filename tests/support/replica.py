@@ -10,8 +10,8 @@ import psycopg2
 from tests.support.waiting import until
 
 from tidemark.local._folder import Folder
-from tidemark.local._postgres import ADMIN, HBA, Account, Postgres
 from tidemark.local.daemon import end, marked
+from tidemark.local.postgres import ADMIN, HBA, Account, Postgres
 from tidemark.local.watch import Watch
 
 

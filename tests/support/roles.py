@@ -15,7 +15,7 @@ from tests.support.region import ask, kafka_connection, postgres_connection
 from tests.support.world import World
 
 from tidemark.ledger.migrate import migrate
-from tidemark.local._postgres import ADMIN, Postgres
+from tidemark.local.postgres import ADMIN, Postgres
 from tidemark.postgres.transaction import connect
 from tidemark.settings.connections import Connection
 

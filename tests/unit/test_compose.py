@@ -11,7 +11,7 @@ import yaml
 from tidemark.local import _airflow, stack
 from tidemark.local._broker import DEVELOPMENT
 from tidemark.local._jars import KAFKA_VERSION
-from tidemark.local._postgres import ADMIN, OWNERS
+from tidemark.local.postgres import ADMIN, OWNERS
 from tidemark.settings.pipeline import Pipeline
 
 PROJECT = Path(__file__).resolve().parents[2]

@@ -28,6 +28,7 @@ def of_the_page(language: str) -> list[str]:
     return [block.text for block in PAGE if block.language == language]
 
 
+@pytest.mark.usefixtures("ddl_postgres")
 def test_the_pages_transform_table_and_test_fit_what_init_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

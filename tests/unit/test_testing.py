@@ -134,6 +134,7 @@ def test_the_worked_example_of_change_events() -> None:
     assert all(made.by_target.values())
 
 
+@pytest.mark.usefixtures("ddl_postgres")
 def test_the_example_of_the_page_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """B11: as it stands there."""
     page = (ROOT / "docs" / "testing-pipelines.md").read_text()
@@ -144,6 +145,7 @@ def test_the_example_of_the_page_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     example["test_the_rows_fit_the_tables"]()
 
 
+@pytest.mark.usefixtures("ddl_postgres")
 def test_a_statement_that_lacks_a_column_of_the_worked_example_is_told() -> None:
     """B11: of the history alone: orders do not have the mark of a deletion."""
     ddl = (ROOT / "dags" / "orders_cdc.sql").read_text()
@@ -153,5 +155,6 @@ def test_a_statement_that_lacks_a_column_of_the_worked_example_is_told() -> None
     assert fault.startswith('"public"."order_history": "deleted": the table lacks it')
     [fault] = ddl_faults(ROOT / "dags" / "orders_cdc.yaml", ddl.replace(" PRIMARY KEY", ""))
     assert fault == (
-        '"public"."orders": it has no unique index on exactly ("order_id"), which an upsert needs'
+        '"public"."orders" has no unique index on exactly ("order_id"), which an upsert needs (not'
+        ' partial, not deferrable); run: CREATE UNIQUE INDEX ON "public"."orders" ("order_id");'
     )

@@ -12,9 +12,9 @@ from pathlib import Path
 import psycopg2
 
 from tidemark.local._folder import Folder, write_private
-from tidemark.local._postgres import Postgres
 from tidemark.local.daemon import Daemon, answer_of, end, family, java, serve
 from tidemark.local.errors import ServiceNotReady
+from tidemark.local.postgres import Postgres
 from tidemark.local.watch import Watch
 
 COMMANDS = {

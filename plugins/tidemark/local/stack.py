@@ -12,10 +12,10 @@ from typing import Any, Protocol
 from tidemark.local._airflow import Airflow
 from tidemark.local._broker import LocalBroker
 from tidemark.local._folder import Folder, write_private
-from tidemark.local._postgres import Postgres
 from tidemark.local._registry import LocalRegistry
 from tidemark.local._spark import Spark
 from tidemark.local.daemon import end, marked
+from tidemark.local.postgres import Postgres
 from tidemark.local.services import DEFAULT, SERVICES
 from tidemark.local.watch import Tell, Watch, silent
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
 from tidemark.postgres.transaction import autocommit
@@ -12,7 +13,7 @@ from tidemark.runs.schemas import in_use, would_take
 from tidemark.runs.targets import movers_of
 from tidemark.settings.pipeline import Pipeline
 from tidemark.settings.registered import registered
-from tidemark.staging.mover import Mover
+from tidemark.staging.mover import Mover, Movers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,9 +80,14 @@ def would_fit(pipeline: Pipeline, engine: Engine, schemas: "Mapping[str, pa.Sche
     with autocommit(engine) as cursor:
         cursor.execute("BEGIN")
         try:
-            added = movers.add_columns(cursor)
-            movers = movers.without_unknown(cursor)
-            created = movers.ensure_targets(cursor)
+            return fit(cursor, movers)
         finally:
             cursor.execute("ROLLBACK")
+
+
+def fit(cursor: Cursor, movers: Movers) -> Fit:
+    """What a run makes of the targets, in the caller's transaction; raises as `would_fit`."""
+    added = movers.add_columns(cursor)
+    movers = movers.without_unknown(cursor)
+    created = movers.ensure_targets(cursor)
     return Fit([(one, created[one.name]) for one in movers.movers], added, movers.remarks())

@@ -2,7 +2,7 @@
 
 Doors: none; tests import what stands in `__all__`. See docs/testing-pipelines.md.
 
-It needs no Kafka, no Postgres and no ledger.
+It needs no Kafka, no warehouse and no ledger.
 """
 
 from tidemark.testing._dags import dag_faults

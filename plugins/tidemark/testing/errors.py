@@ -1,8 +1,6 @@
-"""What a test of one's own pipeline can meet: what needs a server, or what was not given."""
+"""What a test of one's own pipeline can meet: what was not given, or can't be used."""
 
 from tidemark.errors import InvalidSettings
-
-ASK = "Ask the real table: `tidemark check`"
 
 
 class RowsOfSeveralTargets(InvalidSettings):
@@ -41,55 +39,25 @@ class RegistryNotGiven(InvalidSettings):
         )
 
 
-class DdlUnreadable(InvalidSettings):
-    """sqlglot can't read a DDL."""
+class DdlRefused(InvalidSettings):
+    """Postgres does not take a DDL."""
 
     cause: str
+    line: int | None
+    """Of the DDL, from 1."""
 
     def __str__(self) -> str:
-        return f"the DDL can't be read: {self.cause} {ASK}"
-
-
-class DdlWithoutTable(InvalidSettings):
-    """A DDL makes a target's table not at all, or several times."""
-
-    target: str
-    statements: int
-    """That make it."""
-
-    def __str__(self) -> str:
-        return f"the DDL has {self.statements} statements CREATE TABLE {self.target}; it needs one"
-
-
-class DdlNotJudged(InvalidSettings):
-    """A DDL has a statement that changes a table, and which only a server can judge."""
-
-    statement: str
-    """Its beginning."""
-
-    def __str__(self) -> str:
+        where = f" (line {self.line})" if self.line else ""
         return (
-            f"{self.statement}: only CREATE TABLE and CREATE INDEX are judged: say it"
-            f" in CREATE TABLE. {ASK}"
+            f"Postgres refuses the DDL{where}: {self.cause}. It runs in an empty database: what it"
+            " needs (a schema, a role, a type, another table) has to stand before it"
         )
 
 
-class DdlPartNotJudged(InvalidSettings):
-    """A CREATE TABLE has a part that only a server can judge."""
+class DdlWithoutTable(InvalidSettings):
+    """A DDL does not make the tables of some targets."""
 
-    target: str
-    part: str
-    """Its beginning."""
+    targets: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.target}: {self.part}: this is not judged here. {ASK}"
-
-
-class DdlTypesUnknown(InvalidSettings):
-    """Columns to be written have a type that is not known without a server."""
-
-    target: str
-    columns: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.target}: the type of {', '.join(self.columns)} is not known here. {ASK}"
+        return f"the DDL has no CREATE TABLE of {', '.join(self.targets)}: add it"

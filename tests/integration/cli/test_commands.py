@@ -31,7 +31,7 @@ from tidemark.admin import run as run_module
 from tidemark.kafka.description import Holder
 from tidemark.kafka.group import Group
 from tidemark.ledger.migrate import newest
-from tidemark.local._postgres import ADMIN
+from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
 from tidemark.model.offsets import TopicPartition
 

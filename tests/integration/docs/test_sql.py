@@ -15,7 +15,7 @@ from tests.support.region import ask
 from tests.support.world import World
 
 from tidemark.ledger.migrate import migrate
-from tidemark.local._postgres import ADMIN
+from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
 from tidemark.postgres.transaction import connect
 from tidemark.verify.verify import verify

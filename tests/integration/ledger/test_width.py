@@ -11,7 +11,7 @@ from tests.support.databases import database_of
 
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.migrate import migrate
-from tidemark.local._postgres import Postgres
+from tidemark.local.postgres import Postgres
 from tidemark.local.stack import LocalStack
 from tidemark.postgres.transaction import autocommit, connect
 

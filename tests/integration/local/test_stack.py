@@ -19,8 +19,8 @@ from tidemark.local import daemon
 from tidemark.local._broker import LocalBroker, archive_of
 from tidemark.local._folder import Folder
 from tidemark.local._jars import kafka_jars
-from tidemark.local._postgres import Postgres
 from tidemark.local.daemon import marked
+from tidemark.local.postgres import Postgres
 from tidemark.local.stack import LocalStack
 from tidemark.local.watch import Watch
 

@@ -13,7 +13,7 @@ from tests.support.sharing import worker
 from tests.support.world import World
 
 from tidemark.local._folder import Folder
-from tidemark.local._postgres import Postgres, packaged
+from tidemark.local.postgres import Postgres, packaged
 from tidemark.local.stack import LocalStack
 
 pytestmark = pytest.mark.long  # with 18 and 15 all tests of Postgres run

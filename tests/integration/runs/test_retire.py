@@ -18,7 +18,7 @@ from tests.support.world import World
 
 from tidemark.errors import Unreachable
 from tidemark.ledger.deciding import Deciding
-from tidemark.local._postgres import ADMIN
+from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY, Batch, Staging
 from tidemark.model.offsets import Span

@@ -16,7 +16,7 @@ from tests.support.shop import Shop
 from tidemark.cli.check_postgres import target_findings
 from tidemark.cli.findings import State
 from tidemark.errors import Refused
-from tidemark.local._postgres import ADMIN
+from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
 from tidemark.postgres.transaction import transaction
 from tidemark.staging.errors import (

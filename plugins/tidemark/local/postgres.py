@@ -3,6 +3,7 @@
 It refuses to run as root, so another account runs it there.
 """
 
+import atexit
 import os
 import pwd
 import shutil
@@ -11,6 +12,7 @@ import subprocess
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -285,6 +287,27 @@ class Postgres:
         if cursor.fetchone() is None:
             cursor.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(name, role))
         cursor.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(name))
+
+
+@cache
+def throwaway() -> Postgres:
+    """A server of this process alone; it and its data are gone when the process ends.
+
+    Raises:
+        NotStarted, MissingExtra: see `Postgres.start`.
+    """
+    folder = Folder(Path(tempfile.mkdtemp(prefix="tidemark-throwaway-")))
+    folder.create()
+    server = Postgres(folder)
+
+    def end() -> None:
+        server.stop("immediate")
+        server.erase()
+        shutil.rmtree(folder.root, ignore_errors=True)
+
+    atexit.register(end)
+    server.start()
+    return server
 
 
 def packaged() -> Path:
