@@ -1,9 +1,8 @@
-"""The tables and the picture of what the ledger's work takes."""
+"""The tables of what the ledger's work takes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import log
-from pathlib import Path
 from statistics import linear_regression
 
 from rich.table import Table
@@ -74,24 +73,3 @@ def table_of_past(took: Steps, title: str) -> Table:
     for what, one in took.items():
         table.add_row(what, f"{one.seconds:.2f}", f"{one.touched:,.0f}")
     return table
-
-
-def plot(by_partitions: Mapping[int, Steps], file: Path) -> None:
-    """Draw time and rows of each step over the partitions, both axes logarithmic."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 5), layout="constrained")
-    widths = sorted(by_partitions)
-    for axes, value, label in zip(
-        figure.subplots(1, 2),
-        (cpu_milliseconds, touched),
-        ("CPU milliseconds of driver and Postgres", "rows and index entries touched"),
-        strict=True,
-    ):
-        for name in by_partitions[widths[0]]:
-            values = [value(by_partitions[width][name]) for width in widths]
-            axes.loglog(widths, values, marker="o", markersize=3, label=name)
-        axes.set(xlabel="partitions", ylabel=label)
-        axes.grid(visible=True, alpha=0.3)
-    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
-    figure.savefig(file, dpi=80)
