@@ -44,8 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("pipeline", metavar="PIPELINE_FILE")
     path = parser.parse_args(arguments).pipeline
     _find_the_library()
+    from tidemark.environment import is_airflows
     from tidemark.errors import TidemarkError
-    from tidemark.kafka.child import is_airflows
 
     for name in [*filter(is_airflows, os.environ)]:
         del os.environ[name]  # the operator could only empty them

@@ -34,7 +34,7 @@ from tidemark.airflow.dag import (
 )
 from tidemark.airflow.results import keep_code, names_by_exit_code
 from tidemark.airflow.tasks import reset_by_hand, target_assets
-from tidemark.kafka.child import without_airflow
+from tidemark.environment import without_airflow
 from tidemark.settings.described import Role
 from tidemark.settings.pipeline import Pipeline
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from airflow.sdk import Connection
 
 from tidemark.airflow.credentials import resolve
-from tidemark.kafka.child import is_airflows
+from tidemark.environment import is_airflows
 from tidemark.settings import connections
 from tidemark.settings.pipeline import Pipeline
 

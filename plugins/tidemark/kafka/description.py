@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass
 from threading import Event
 from typing import Any
 
+from tidemark.environment import for_python
 from tidemark.errors import TidemarkError, error_as_dict, error_from_dict
 from tidemark.kafka.admin import SECONDS, Admin, request
-from tidemark.kafka.child import environment
 from tidemark.kafka.errors import GroupDescriptionDied, GroupNotDescribed
 from tidemark.model.offsets import TopicPartition, in_ranges
 
@@ -144,7 +144,7 @@ def describe_group(config: Mapping[str, str], group_id: str) -> GroupState:
             capture_output=True,
             text=True,
             timeout=LONGEST_SECONDS,
-            env=environment(),
+            env=for_python(),
             check=False,
         )
     except subprocess.TimeoutExpired:

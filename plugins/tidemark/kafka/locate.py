@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
+from tidemark.environment import for_python
 from tidemark.errors import CorruptRecord, JobFailed
 from tidemark.kafka._corrupt import DIED, UNTOLD, extent
-from tidemark.kafka.child import environment
 from tidemark.kafka.config import BATCH_BY_BATCH
 from tidemark.kafka.errors import BatchUnreadable, CorruptRange, RangeNotLeftOut
 from tidemark.kafka.facts import Broker
@@ -61,7 +61,7 @@ def locating(config: Mapping[str, Any], seconds: float = SECONDS) -> Iterator[Lo
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=environment(),
+        env=for_python(),
     )
     answers, questions = process.stdout, process.stdin
     if answers is None or questions is None:

@@ -14,6 +14,6 @@ def without_airflow() -> dict[str, str]:
     return {name: text for name, text in os.environ.items() if not is_airflows(name)}
 
 
-def environment() -> dict[str, str]:
+def for_python() -> dict[str, str]:
     """The same, for a process that imports what this one does."""
     return without_airflow() | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
