@@ -73,7 +73,7 @@ def reds(report: Path, seed: int) -> Iterator[Red]:
         for kind in ("failure", "error"):
             for fault in case.findall(kind):
                 test = f"{case.get('classname')}::{case.get('name')}"
-                yield Red(test, seed, (fault.get("message") or "").splitlines()[0])
+                yield Red(test, seed, (fault.get("message") or kind).partition("\n")[0])
 
 
 if __name__ == "__main__":
