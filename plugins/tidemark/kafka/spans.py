@@ -167,6 +167,8 @@ class SpanProgress:
         self.moved_at = 0.0
         """When the position last changed, on the clock of the reading."""
         self._read_up_to = read_up_to
+        self._stood_at: int | None = None
+        """Where the consumer stood before it began again: answers from there may still come."""
         self._log_end = inf
         self._end_seen = span.start
 
@@ -177,9 +179,9 @@ class SpanProgress:
 
     def begin(self) -> KafkaPartition:
         """Where a consumer begins: where the log was read up to, else at the position."""
-        if self.is_to_begin_again:
-            self.position, self._read_up_to = max(self.position, self.span.start), None
-            self.is_to_begin_again = False
+        if self.is_to_begin_again and self.position < self.span.start:
+            self._stood_at, self.position, self._read_up_to = self.position, self.span.start, None
+        self.is_to_begin_again = False
         if self._read_up_to is None:
             return KafkaPartition(*self.span.topic_partition, self.position)
         self.position, leader_epoch = self._read_up_to
@@ -221,13 +223,20 @@ class SpanProgress:
                 records.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._end_seen = message.offset()
-            elif error.code() in GONE and self._is_behind_retention():
+            elif error.code() in GONE and self._is_no_loss(message):
                 self.is_to_begin_again = True
                 break
             elif found := complaints.unreadable(message, self.log, self.position):
                 self.unreadable = found
                 break
         return records
+
+    def _is_no_loss(self, event: Message) -> bool:
+        """It tells of a position that was left, or of one before the span.
+
+        The client may stop for it all the same.
+        """
+        return event.offset() == self._stood_at or self._is_behind_retention()
 
     def _is_behind_retention(self) -> bool:
         """Retention took what lies between the position and the span."""

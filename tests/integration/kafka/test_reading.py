@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from tests.support.batches import documents
@@ -15,7 +15,7 @@ from tests.support.reading import read_apart
 from tidemark.errors import CorruptRecord
 from tidemark.kafka import _client as client_module
 from tidemark.kafka.errors import OffsetNotHeld
-from tidemark.kafka.spans import read_spans
+from tidemark.kafka.spans import GONE, Reading, read_spans
 from tidemark.local.stack import LocalStack
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
 
@@ -97,6 +97,27 @@ def test_retention_that_took_what_lies_before_spans_is_no_loss(
         done.result(60)
     begun = {span.topic_partition: LogPosition(1, 0) for span in spans(many)}
     assert sorted(places(kafka, spans(many), read_up_to=begun)) == expected(spans(many))
+
+
+def test_a_second_answer_from_a_position_that_was_left_is_no_loss(
+    kafka: str, many: str, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B7: the client had asked twice before it heard that retention took what it asked for."""
+    take, again = Reading._take, list[Message]()
+
+    def take_twice(reading: Reading) -> list[Message]:
+        taken = [*again, *take(reading)]
+        again[:] = [one for one in taken if is_loss(one) and one not in again]
+        return taken
+
+    monkeypatch.setattr(Reading, "_take", take_twice)
+    test_retention_that_took_what_lies_before_spans_is_no_loss(kafka, many, admin)
+
+
+def is_loss(message: Message) -> bool:
+    """Whether it tells that Kafka does not hold what was asked for."""
+    error = message.error()
+    return error is not None and error.code() in GONE
 
 
 def test_a_log_that_was_rewritten_is_named_among_many(kafka: str, many: str) -> None:
