@@ -1,10 +1,18 @@
-"""Postgres as a task meets it: sessions that end by themselves, and errors in our words."""
+"""Postgres as a task meets it: sessions that end by themselves, and errors in our words.
 
+A process keeps its sessions for the next task, which need not log in again.
+"""
+
+import os
+import select
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 import psycopg2.errors
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 from psycopg2.extensions import connection as Connection
 
 from tidemark.postgres.errors import NO_ANSWER, StagingDiscarded, unreachable
@@ -18,6 +26,73 @@ TASK_TIMEOUTS = {
 """What a task's session sets for itself, whatever its role has: an executor that stopped holds no
 staging table for ever. A statement is one block of rows, however many blocks the task stages; idle
 in a transaction is a task that waits for its source or transform."""
+
+KEPT_SECONDS = 60.0
+"""A session that was idle for longer is not used: a firewall may have forgotten it by then."""
+
+_KEPT_AT_MOST = 2
+"""A task has one for its rows, and one for what it records of its spans."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """An idle session, outside of any transaction."""
+
+    connection: Connection
+    parameters: Mapping[str, Any]
+    process: int
+    since: float
+
+    def is_as_new(self, parameters: Mapping[str, Any]) -> bool:
+        """Whether a task that connects so may have it; what the server says unasked is its end."""
+        is_like = self._is_ours and self.parameters == parameters
+        if not is_like or monotonic() - self.since > KEPT_SECONDS:
+            return False
+        return not select.select([self.connection], [], [], 0)[0]
+
+    def end(self) -> None:
+        """It is not used again; one of a parent process is the parent's to close."""
+        if self._is_ours:
+            self.connection.close()
+
+    @property
+    def _is_ours(self) -> bool:
+        return self.process == os.getpid()
+
+
+_kept: list[_Kept] = []
+
+
+@contextmanager
+def task_session(parameters: Mapping[str, Any]) -> Iterator[Connection]:
+    """A session for one task, new or as new. It is kept if its last transaction has ended well.
+
+    Raises:
+        psycopg2.Error: there is none; inside `postgres_errors` it is Unreachable.
+    """
+    connection = _taken(parameters) or connected(parameters)
+    try:
+        yield connection
+    finally:
+        _keep(connection, parameters)
+
+
+def _taken(parameters: Mapping[str, Any]) -> Connection | None:
+    with suppress(IndexError):
+        while True:
+            found = _kept.pop()
+            if found.is_as_new(parameters):
+                return found.connection
+            found.end()
+    return None
+
+
+def _keep(connection: Connection, parameters: Mapping[str, Any]) -> None:
+    is_idle = connection.info.transaction_status == TRANSACTION_STATUS_IDLE
+    if is_idle and len(_kept) < _KEPT_AT_MOST:
+        _kept.append(_Kept(connection, dict(parameters), os.getpid(), monotonic()))
+    else:
+        connection.close()
 
 
 def connected(parameters: Mapping[str, Any]) -> Connection:

@@ -1,7 +1,6 @@
 """The writer: transformed rows are staged; a plain function of (batches, attempt)."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -10,7 +9,7 @@ import pyarrow as pa
 
 from tidemark import failpoints
 from tidemark.model.batch import Attempt, Staging
-from tidemark.spark._postgres import connected, postgres_errors
+from tidemark.spark._postgres import postgres_errors, task_session
 from tidemark.staging.copy import copy_rows
 
 
@@ -54,7 +53,7 @@ def _filled(parts: Parts) -> Parts:
 
 
 def _copy(spec: WriteSpec, batches: Iterator[Parts], attempt: int) -> dict[str, int]:
-    with postgres_errors(), closing(connected(spec.postgres)) as connection:
+    with postgres_errors(), task_session(spec.postgres) as connection:
         return copy_rows(
             connection,
             spec.staging,

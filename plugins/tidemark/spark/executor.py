@@ -10,7 +10,7 @@ whose plan would wait for it.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import Any
 from uuid import uuid4
@@ -23,14 +23,13 @@ from tidemark.errors import TidemarkError
 from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.postgres.parameters import postgres_parameters
-from tidemark.postgres.session import open_session
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark._direct import Direct, Done, Rows, refuse_untransformed
 from tidemark.spark._failure import answers, failed, marked, new_token
 from tidemark.spark._frame import Shape, attempts, shape_of, staged, transformed
 from tidemark.spark._plans import refuse_cuts
-from tidemark.spark._postgres import postgres_errors
+from tidemark.spark._postgres import postgres_errors, task_session
 from tidemark.spark.cluster import Cluster
 from tidemark.spark.errors import SparkJobCancelled
 from tidemark.spark.reader import ReadSpec
@@ -273,7 +272,8 @@ class SparkExecutor:
     def _read(self, batch: Batch) -> Rows:
         with (
             postgres_errors(),
-            closing(open_session(self._driver)) as connection,
+            task_session(self._driver) as connection,
+            connection,
             connection.cursor() as cursor,
         ):
             return rows_read(cursor, batch.staging, self._spec.member)

@@ -5,7 +5,7 @@ What it records of its spans, their dead letters and reads, is one transaction.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ from tidemark.kafka.spans import position_after, read_spans
 from tidemark.model.batch import DeadLetter, SpanRead, Staging, Stored, Tally
 from tidemark.model.dead_letters import Room, size_of
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
-from tidemark.spark._postgres import connected, postgres_errors
+from tidemark.spark._postgres import postgres_errors, task_session
 from tidemark.spark.record_decoder import RecordDecoder
 from tidemark.spark.records import blocks, decode_block, parted, row_schema
 from tidemark.staging.copy import copy_dead_letters
@@ -55,6 +55,7 @@ class StagedJournal:
         self._staging = staging
         self._member = member
         self._attempt = attempt
+        self._session = ExitStack()
         self._connection: Connection | None = None
         self._letters: list[DeadLetter] = []
         self._bytes = 0
@@ -88,8 +89,7 @@ class StagedJournal:
 
     def close(self) -> None:
         """Roll back what is not complete."""
-        if self._connection:
-            self._connection.close()
+        self._session.close()
 
     def _read(self, span: Span, tally: Tally) -> SpanRead:
         return SpanRead(
@@ -104,7 +104,7 @@ class StagedJournal:
 
     def _connected(self) -> Connection:
         if self._connection is None:
-            self._connection = connected(self._parameters)
+            self._connection = self._session.enter_context(task_session(self._parameters))
         return self._connection
 
     def _flush(self, connection: Connection) -> None:

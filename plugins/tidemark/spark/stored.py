@@ -4,7 +4,6 @@ One of which the ledger keeps only the beginning is read from Kafka again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from itertools import chain, groupby
 from typing import Any
 
@@ -18,7 +17,7 @@ from tidemark.model.batch import Stored
 from tidemark.model.dead_letters import record_hash
 from tidemark.model.offsets import Span
 from tidemark.postgres.session import query
-from tidemark.spark._postgres import connected, postgres_errors
+from tidemark.spark._postgres import postgres_errors, task_session
 from tidemark.spark.errors import CutLetterNotWhole
 
 RECORDS = 500
@@ -34,7 +33,7 @@ def read_stored(
         Unreachable: Postgres or Kafka does not answer.
         Refused: the beginning of a record is kept, and Kafka does not give the rest.
     """
-    with postgres_errors(), closing(connected(postgres)) as connection:
+    with postgres_errors(), task_session(postgres) as connection:
         yield from chain.from_iterable(
             _stored_records(connection, kafka, stored, span) for span in spans
         )

@@ -1,6 +1,12 @@
-"""Sessions of readers and writers: the role's time-outs do not reach them, their own end them."""
+"""Sessions of readers and writers: the role's time-outs do not reach them, their own end them.
+
+A process keeps them for the next task, as long as they are as new.
+"""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from multiprocessing import get_context
+from time import monotonic
 from typing import Any
 
 import psycopg2
@@ -14,8 +20,9 @@ from tidemark.errors import Unreachable
 from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY, DeadLetter, Staging, Tally
 from tidemark.model.offsets import Span
+from tidemark.spark import _postgres as sessions
 from tidemark.spark import reader as journal_module
-from tidemark.spark._postgres import TASK_TIMEOUTS, connected
+from tidemark.spark._postgres import KEPT_SECONDS, TASK_TIMEOUTS, connected, task_session
 from tidemark.spark._writer import Parts, WriteSpec, stage
 from tidemark.spark.reader import StagedJournal
 from tidemark.staging import tables
@@ -101,3 +108,70 @@ def test_a_reader_that_stops_within_a_span_holds_nothing(
     with pytest.raises(Unreachable):
         read()
     journal.close()
+
+
+def server_process(spec: WriteSpec) -> int:
+    """The server's process behind the session that a task gets now."""
+    with task_session(spec.postgres) as session, session, session.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        [(pid,)] = cursor.fetchall()
+    return int(pid)
+
+
+def test_a_session_serves_one_task_after_another(spec: WriteSpec) -> None:
+    first = server_process(spec)
+    assert stage(spec, [{ONLY: numbers(10)}], 0).rows == {ONLY: 10}
+    assert server_process(spec) == first
+
+
+def test_two_tasks_at_once_have_a_session_each(spec: WriteSpec) -> None:
+    with task_session(spec.postgres):
+        inner = server_process(spec)
+        assert server_process(spec) == inner
+    assert len(ask(dict(spec.postgres), OTHERS)) == 2
+
+
+OTHERS = """
+SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+
+
+def test_a_session_that_the_server_has_ended_serves_nobody(spec: WriteSpec) -> None:
+    ended = server_process(spec)
+    ask(dict(spec.postgres), "SELECT pg_terminate_backend(%s, 60000)", (ended,))
+    assert stage(spec, [{ONLY: numbers(10)}], 0).rows == {ONLY: 10}
+    assert server_process(spec) != ended
+
+
+def test_a_session_of_other_parameters_serves_nobody(spec: WriteSpec) -> None:
+    first = server_process(spec)
+    other = WriteSpec({**spec.postgres, "application_name": "other"}, STAGING, {}, member=1)
+    assert server_process(other) != first
+
+
+def test_a_session_that_was_idle_for_long_serves_nobody(
+    spec: WriteSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = server_process(spec)
+    monkeypatch.setattr(sessions, "monotonic", lambda: monotonic() + KEPT_SECONDS)
+    assert server_process(spec) != first
+
+
+@pytest.mark.parametrize("failure", [psycopg2.DatabaseError, KeyboardInterrupt])
+def test_a_session_whose_transaction_did_not_end_well_serves_nobody(
+    spec: WriteSpec, failure: type[BaseException]
+) -> None:
+    """What it held is free, and nothing of it is left for another task."""
+    with suppress(failure), task_session(spec.postgres) as session, session.cursor() as cursor:
+        cursor.execute("CREATE TABLE public.left_over ()")
+        raise failure
+    assert ask(dict(spec.postgres), "SELECT to_regclass('public.left_over')") == [(None,)]
+    assert not ask(dict(spec.postgres), OTHERS)
+
+
+def test_a_process_that_was_forked_leaves_its_parents_session_alone(spec: WriteSpec) -> None:
+    first = server_process(spec)
+    with get_context("fork").Pool(1) as pool:
+        other = pool.apply(server_process, (spec,))
+    assert other != first
+    assert server_process(spec) == first
