@@ -50,7 +50,9 @@ class Drain:
         self._kafka = KafkaFacts(run, self._stall)
         self._display = Display(run)
         self._stager: Stager | None = None
-        self._publisher = Publisher(run, self._stall, Turn(run, clock), self._cancel)
+        self._publisher = Publisher(
+            run, self._stall, Turn(run, clock), self._prepare_next, self._cancel
+        )
 
     def work(self) -> Drained:
         """Drain batch after batch until the ledger, under this epoch, says that the run is done.
@@ -173,13 +175,18 @@ class Drain:
             self._kafka.check_topics(batch)
             drained_ms = int((time.monotonic() - started) * 1000)
             self._display.show("records fetched", drain_ms=drained_ms)
-            if self._run.in_flight > 1:
-                self._prepare_next(stager)
+            if self._run.in_flight > 1 and stager.newest_made <= batch.seq:
+                self._prepare_next()
             self._publisher.contribute(stager.movers, batch, contribution, step)
 
-    def _prepare_next(self, stager: "Stager") -> None:
-        """Plan the next batch and make its tables now: a publish holds the region's lock."""
-        if not may_plan(self._run, self._publisher.mirror):
+    def _prepare_next(self) -> None:
+        """Plan the next batch and make its tables, so that its job waits for nothing.
+
+        Not while a publish goes on, which holds the region's lock: before it, or after it beside
+        the job of this batch.
+        """
+        stager = self._stager
+        if stager is None or not may_plan(self._run, self._publisher.mirror):
             return
         run, facts = self._run, self._kafka.now()
         with suppress(DataLost), traced("plan"):  # it is looked at again when the batch is due

@@ -113,12 +113,18 @@ class Publisher:
     """One contribution at a time, in the order of the batches."""
 
     def __init__(
-        self, run: MemberRun, stall: StallDetector, turn: Turn, on_failure: Callable[[], None]
+        self,
+        run: MemberRun,
+        stall: StallDetector,
+        turn: Turn,
+        prepare_next: Callable[[], None],
+        on_failure: Callable[[], None],
     ) -> None:
-        """`on_failure` is called where a contribution fails beside a job, which is for nothing."""
+        """Beside a job, `prepare_next` is called after a contribution, `on_failure` if it fails."""
         self._run = run
         self._stall = stall
         self._turn = turn
+        self._prepare_next = prepare_next
         self._on_failure = on_failure
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="publisher")
         self._at_work: Future[None] | None = None
@@ -203,6 +209,8 @@ class Publisher:
             followed = self._publish_complete(movers) if self._run.in_flight > 1 else []
             if followed or outcome.result is Result.published:
                 self.mirror()
+            if self._run.in_flight > 1:
+                self._prepare_next()
 
     def _publish_complete(self, movers: "Movers") -> list[Outcome]:
         """Whoever looks at a complete lowest batch publishes it: it needs nobody else."""

@@ -91,6 +91,11 @@ class Stager:
             log.info("batch %s was published by another member meanwhile: %s", batch.seq, error)
             return None
 
+    @property
+    def newest_made(self) -> int:
+        """The newest batch whose staging tables it has made; 0: none."""
+        return max(self._made, default=0)
+
     def make_tables(self, batch: Batch) -> None:
         """The batch's staging tables are there.
 
