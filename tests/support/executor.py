@@ -12,6 +12,7 @@ from tidemark.model.batch import ONLY, Attempt, Batch
 from tidemark.model.offsets import Span
 from tidemark.settings.connections import Connection
 from tidemark.settings.pipeline import Pipeline
+from tidemark.spark._postgres import end_sessions
 from tidemark.spark.specs import read_spec, specs_of_batch
 
 BAD = b"bad"
@@ -82,4 +83,5 @@ class LocalExecutor:
         self.interrupted.set()
 
     def close(self) -> None:
+        end_sessions()
         self.closed.set()

@@ -77,6 +77,13 @@ def task_session(parameters: Mapping[str, Any]) -> Iterator[Connection]:
         _keep(connection, parameters)
 
 
+def end_sessions() -> None:
+    """This process keeps none for a further task."""
+    with suppress(IndexError):
+        while True:
+            _kept.pop().end()
+
+
 def _taken(parameters: Mapping[str, Any]) -> Connection | None:
     with suppress(IndexError):
         while True:

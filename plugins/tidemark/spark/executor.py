@@ -29,7 +29,7 @@ from tidemark.spark._direct import Direct, Done, Rows, refuse_untransformed
 from tidemark.spark._failure import answers, failed, marked, new_token
 from tidemark.spark._frame import Shape, attempts, shape_of, staged, transformed
 from tidemark.spark._plans import refuse_cuts
-from tidemark.spark._postgres import postgres_errors, task_session
+from tidemark.spark._postgres import end_sessions, postgres_errors, task_session
 from tidemark.spark.cluster import Cluster
 from tidemark.spark.errors import SparkJobCancelled
 from tidemark.spark.reader import ReadSpec
@@ -228,6 +228,7 @@ class SparkExecutor:
 
     def close(self) -> None:
         """Stop Spark, if it was started; a JVM that is gone already is no error."""
+        end_sessions()
         if self._spark is not None:
             try:
                 self._spark.stop()

@@ -22,7 +22,13 @@ from tidemark.model.batch import ONLY, DeadLetter, Staging, Tally
 from tidemark.model.offsets import Span
 from tidemark.spark import _postgres as sessions
 from tidemark.spark import reader as journal_module
-from tidemark.spark._postgres import KEPT_SECONDS, TASK_TIMEOUTS, connected, task_session
+from tidemark.spark._postgres import (
+    KEPT_SECONDS,
+    TASK_TIMEOUTS,
+    connected,
+    end_sessions,
+    task_session,
+)
 from tidemark.spark._writer import Parts, WriteSpec, stage
 from tidemark.spark.reader import StagedJournal
 from tidemark.staging import tables
@@ -167,6 +173,12 @@ def test_a_session_whose_transaction_did_not_end_well_serves_nobody(
         raise failure
     assert ask(dict(spec.postgres), "SELECT to_regclass('public.left_over')") == [(None,)]
     assert not ask(dict(spec.postgres), OTHERS)
+
+
+def test_a_process_that_has_no_further_task_keeps_none(spec: WriteSpec) -> None:
+    server_process(spec)
+    end_sessions()
+    until(lambda: not ask(dict(spec.postgres), OTHERS))
 
 
 def test_a_process_that_was_forked_leaves_its_parents_session_alone(spec: WriteSpec) -> None:
