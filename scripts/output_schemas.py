@@ -39,12 +39,13 @@ from tidemark.views.status import (
     RegionStatus,
     TargetStatus,
 )
+from tidemark.views.verdict import Verdict
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
 
 NAMES = {
     one.__name__: one
-    for one in (MemberHealth, OutputStatus, Published, ShownMember, Topics, TopicPartition)
+    for one in (MemberHealth, OutputStatus, Published, ShownMember, Topics, TopicPartition, Verdict)
 }
 
 MORE: dict[type, dict[str, Any]] = {
@@ -53,7 +54,7 @@ MORE: dict[type, dict[str, Any]] = {
     KnownRegion: {"has_file": bool},
     PartitionStatus: {"lag": int | None, "drift": int | None},
     Published: {},
-    RegionStatus: {"lag": int | None, "drifting": int},
+    RegionStatus: {"lag": int | None, "drifting": int, "verdict": Verdict},
     Report: {"clean": bool, "wrong": int, "unverifiable": int},
     ResetReport: {"fences": list[str], "foreign": list[str]},
     TargetStatus: {"drift": int | None},

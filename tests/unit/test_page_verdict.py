@@ -12,9 +12,10 @@ from tidemark.errors import TidemarkError, Unreachable, by_code
 from tidemark.ledger.history import DAY_PARTS, Standing
 from tidemark.page.html import page, rate, sparkline
 from tidemark.page.seen import AirflowRun, SeenRegion, UnreadFile
-from tidemark.page.verdict import Level, error_in, remedy, verdict
+from tidemark.page.verdict import error_in, verdict
 from tidemark.settings.described import Described, Role
 from tidemark.settings.pipeline import Pipeline
+from tidemark.views.verdict import Level, remedy
 
 FLIGHTS = Path(__file__).resolve().parents[2] / "dags" / "flights.yaml"
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -133,6 +134,13 @@ def test_too_many_resets_in_a_row_are_red_though_the_ledger_is_at_rest() -> None
 def test_records_wait_only_if_no_run_will_read_them(others: Any, level: Level) -> None:
     assert verdict(seen(**others), standing(), lag=9).level is level
     assert verdict(seen(**others), standing(), lag=0).level is Level.well
+
+
+@pytest.mark.parametrize(("state", "level"), [("closed", Level.behind), ("open", Level.running)])
+def test_drift_is_told_of_a_region_at_rest(state: str, level: Level) -> None:
+    """At work the mirror follows the publish."""
+    found = verdict(seen("running"), standing(state), drifting=2)
+    assert found.level is level
 
 
 @pytest.mark.parametrize("kind", by_code().values())

@@ -33,6 +33,7 @@ from tidemark.cli.output import (
 from tidemark.cli.project import DAGS, PipelinesDir, chosen_pipelines
 from tidemark.model.plain import amount, plain
 from tidemark.views.status import ENDED, RegionStatus, TargetStatus, place, total
+from tidemark.views.verdict import Level, verdict_of
 
 if TYPE_CHECKING:
     from tidemark.settings.pipeline import Pipeline
@@ -62,6 +63,7 @@ def status(
 ) -> None:
     """Show where a region stands, or, without REGION, one line for each.
 
+    First the verdict: red, unknown, behind, new, running or well, as the pages in Airflow tell it.
     For each partition: the ledger's offset (the truth), Kafka's group offset (its mirror), the
     end of the log, lag = end - ledger, drift = Kafka - ledger. Offsets are the next to read. For
     the target: the rows that the ledger moved there and, with --count, those that are there. For
@@ -134,13 +136,16 @@ def _shape(one: RegionStatus) -> dict[str, object]:
         for partition in one.partitions
     ]
     derived = {"lag": one.lag, "drifting": one.drifting, "partitions": partitions}
+    derived["verdict"] = plain(verdict_of(one))
     derived["targets"] = [plain(target) | {"drift": target.drift} for target in one.targets]
     shape: dict[str, object] = plain(one) | derived
     return shape
 
 
 def _print_regions(found: list[RegionStatus]) -> None:
-    columns = ("region", "state", "epoch", "head", "lag", "drifting", "rows", "resets", "run")
+    columns = (
+        "region", "verdict", "state", "epoch", "head", "lag", "drifting", "rows", "resets", "run",
+    )  # fmt: skip
     print_table(columns, [_line(one) for one in found])
 
 
@@ -148,8 +153,8 @@ def _line(r: RegionStatus) -> tuple[object, ...]:
     rows = total(target.ledger for target in r.targets)
     drifting = None if r.problem else r.drifting
     return (
-        r.region, r.state, r.epoch, r.head_seq, r.lag, drifting, rows, r.consecutive_resets,
-        r.run_id,
+        r.region, verdict_of(r).level, r.state, r.epoch, r.head_seq, r.lag, drifting, rows,
+        r.consecutive_resets, r.run_id,
     )  # fmt: skip
 
 
@@ -168,6 +173,7 @@ def _print_region(one: RegionStatus) -> None:
 def _facts(one: RegionStatus) -> Iterator[tuple[str, Any]]:
     """What is said of the region as a whole; None is left out."""
     yield "region", one.region
+    yield "verdict", _verdict(one)
     yield "state", one.state
     yield "epoch", one.epoch
     yield "head", one.head_seq
@@ -187,6 +193,14 @@ def _facts(one: RegionStatus) -> Iterator[tuple[str, Any]]:
     yield "output", _of_output(one.output) if one.output else None
     yield "letters", amount(one.dead_letters, "dead letter") if one.dead_letters else None
     yield "lag", one.lag
+
+
+def _verdict(one: RegionStatus) -> str:
+    """Level, sentence and remedy; what could not be asked is told at the end, with its own."""
+    judged = verdict_of(one)
+    if judged.level is Level.unknown:
+        return f"{judged.level}: not all could be asked, see below."
+    return f"{judged.level}: {judged.sentence} {judged.remedy}".rstrip()
 
 
 def _of_output(output: "OutputStatus") -> str:

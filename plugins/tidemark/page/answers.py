@@ -117,7 +117,7 @@ def _lags(regions: Regions, given: Given) -> Answer:
     found = []
     for seen, lag in lags(next_offsets(regions, given), given):
         told = answers[id(seen)]
-        judged = verdict(seen, told.standing, told.problem, lag.lag)
+        judged = verdict(seen, told.standing, told.problem, lag.lag, lag.drifting)
         found.append(
             {
                 "dag_id": seen.dag_id,

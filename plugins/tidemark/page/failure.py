@@ -18,8 +18,9 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from tidemark.page.seen import AirflowRun, SeenRegion
-from tidemark.page.verdict import error_in, remedy
+from tidemark.page.verdict import error_in
 from tidemark.settings.described import Role
+from tidemark.views.verdict import remedy
 
 
 @dataclass(frozen=True, slots=True)

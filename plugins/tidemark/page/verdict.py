@@ -1,27 +1,29 @@
-"""Is it well, how far behind, what broke, what do I do: one word, one sentence, one remedy."""
+"""The verdict of a region by what its ledger, Kafka and Airflow tell."""
 
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 
 from tidemark.errors import RunNotDone, TidemarkError, by_code
 from tidemark.ledger.history import Standing
 from tidemark.model.plain import amount
 from tidemark.page.seen import SeenRegion, UnreadFile
+from tidemark.views.verdict import (
+    Level,
+    Verdict,
+    drifted,
+    failed,
+    never_opened,
+    of_ledger,
+    waiting,
+    worst,
+)
 
 _LINES = 2000
 """Looked at, from the end of the log."""
 _CHARS = 1500
 _ERROR = re.compile(rf"\b({'|'.join(sorted(by_code()))}): (.+)", re.DOTALL)
 _NOT_TOLD = "no retry can help"  # the operator's word: the driver's own line stands before it
-
-
-def remedy(code: str | None) -> str:
-    """What to do about the error, in Markdown; of a code that is not ours its log tells more."""
-    known = by_code()
-    return known[code].hint if code in known else "Read its log."
 
 
 def error_in(lines: Iterable[str]) -> tuple[str, str] | None:
@@ -34,45 +36,23 @@ def error_in(lines: Iterable[str]) -> tuple[str, str] | None:
     return found
 
 
-class Level(StrEnum):
-    """How a region is, the worst first."""
-
-    red = "red"
-    unknown = "unknown"
-    behind = "behind"
-    new = "new"
-    running = "running"
-    well = "well"
-
-    @property
-    def rank(self) -> int:
-        """0 is the worst."""
-        return list(Level).index(self)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the page says first."""
-
-    level: Level
-    sentence: str
-    remedy: str = ""
-    code: str | None = None
-
-
 def verdict(
     seen: SeenRegion,
     standing: Standing | None,
     problem: TidemarkError | None = None,
     lag: int | None = None,
+    drifting: int | None = None,
 ) -> Verdict:
-    """The worst of what is known; without `lag`, which Kafka tells, nothing is behind."""
-    found = _verdicts(seen, standing, problem, lag)
-    return min(found, key=lambda one: one.level.rank)
+    """The worst of what is known; without what Kafka tells, lag and drift, nothing is behind."""
+    return worst(_verdicts(seen, standing, problem, lag, drifting))
 
 
 def _verdicts(
-    seen: SeenRegion, standing: Standing | None, problem: TidemarkError | None, lag: int | None
+    seen: SeenRegion,
+    standing: Standing | None,
+    problem: TidemarkError | None,
+    lag: int | None,
+    drifting: int | None,
 ) -> Iterator[Verdict]:
     if seen.unread:
         yield _unread(seen.unread)
@@ -81,11 +61,12 @@ def _verdicts(
         yield Verdict(Level.unknown, sentence, problem.hint, problem.code)
         return
     if standing is None:
-        waits = f": {_wait(lag)}" if lag else ""
-        yield Verdict(Level.new, f"It has not run yet{waits}.", "Start its first run.")
+        yield never_opened(lag)
     else:
         yield from _of_ledger(seen, standing)
         yield from _waiting(seen, standing, lag)
+        if drifting and standing.state != "open":
+            yield drifted(drifting)
     yield from _failed(seen, standing)
 
 
@@ -99,14 +80,10 @@ def _unread(file: UnreadFile) -> Verdict:
 
 
 def _of_ledger(seen: SeenRegion, standing: Standing) -> Iterator[Verdict]:
-    if standing.consecutive_resets >= seen.pipeline.max_consecutive_resets:
-        yield Verdict(
-            Level.red,
-            f"{amount(standing.consecutive_resets, 'reset')} in a row: no run opens any more.",
-            "Correct what the failed runs named, then reset by hand: to the last checkpoint, with"
-            " Apply. That keeps all rows.",
-            "REFUSED",
-        )
+    left = standing.target_lag or 0
+    verb = "is" if left == 1 else "are"
+    how_far = f"{amount(left, 'offset')} {verb} left up to its target"
+    yield from of_ledger(standing, seen.pipeline.max_consecutive_resets, how_far)
     if standing.state == "open" and _has_ended(seen, standing):
         yield Verdict(
             Level.red,
@@ -114,11 +91,6 @@ def _of_ledger(seen: SeenRegion, standing: Standing) -> Iterator[Verdict]:
             "Start the next run: it fences what may be left, and goes on from the ledger.",
             "RUN_NOT_DONE",
         )
-    elif standing.state == "open":
-        left = standing.target_lag or 0
-        is_left = f"{amount(left, 'offset')} {'is' if left == 1 else 'are'} left"
-        yield Verdict(Level.running, f"A run is on: {is_left} up to its target.")
-    yield Verdict(Level.well, f"All is published up to checkpoint {standing.head_seq}.")
 
 
 def _has_ended(seen: SeenRegion, standing: Standing) -> bool:
@@ -130,17 +102,14 @@ def _has_ended(seen: SeenRegion, standing: Standing) -> bool:
 def _failed(seen: SeenRegion, standing: Standing | None) -> Iterator[Verdict]:
     """A run that failed last, by the ledger's word or by Airflow's: it may not even have opened."""
     run = seen.last_run
-    failed = run is not None and run.state == "failed" and _is_newest(seen, standing)
-    if not failed and (standing is None or standing.state != "failed"):
+    has_failed = run is not None and run.state == "failed" and _is_newest(seen, standing)
+    if not has_failed and (standing is None or standing.state != "failed"):
         return
-    name = run.run_id if run and failed else standing.run_id if standing else ""
-    task_id, code = (run.error if run and failed else None) or (None, RunNotDone.code)
-    unsaid = "it did not close" if standing else "it did not open"
-    reason = standing.reason if standing and standing.reason else unsaid
+    name = run.run_id if run and has_failed else standing.run_id if standing else ""
+    task_id, code = (run.error if run and has_failed else None) or (None, RunNotDone.code)
+    reason = standing.reason if standing else "it did not open"
     where = f" in the task {task_id}" if task_id else ""
-    yield Verdict(
-        Level.red, f"The newest run failed{where} ({name}): {reason}.", remedy(code), code
-    )
+    yield failed(f"{where} ({name})", reason, code)
 
 
 def _is_newest(seen: SeenRegion, standing: Standing | None) -> bool:
@@ -156,10 +125,6 @@ def _waiting(seen: SeenRegion, standing: Standing, lag: int | None) -> Iterator[
     if not lag or standing.state == "open":
         return
     if seen.is_paused:
-        yield Verdict(Level.behind, f"{_wait(lag)}, and the DAG is paused.", "Unpause it.")
+        yield Verdict(Level.behind, f"{waiting(lag)}, and the DAG is paused.", "Unpause it.")
     elif seen.schedule is None:
-        yield Verdict(Level.behind, f"{_wait(lag)}.", "Start a run: no schedule does.")
-
-
-def _wait(lag: int) -> str:
-    return f"{amount(lag, 'record')} {'waits' if lag == 1 else 'wait'}"
+        yield Verdict(Level.behind, f"{waiting(lag)}.", "Start a run: no schedule does.")

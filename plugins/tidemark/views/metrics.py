@@ -37,6 +37,7 @@ from tidemark.views.status import (
     TargetStatus,
     oldest_times,
 )
+from tidemark.views.verdict import verdict_of
 
 MOST_LETTERS = 100_000
 """Of these so many, the newest, the reasons are counted."""
@@ -224,6 +225,8 @@ def metrics_of(measured: Iterable[Measures]) -> Iterator[Metric]:
     found = [one.status for one in whole]
     states = [(one.region, {one.state: 1}) for one in found]
     yield _by_kind("tidemark_state", "1 for the state that the region is in", "state", states)
+    levels = [(one.region, {str(verdict_of(one).level): 1}) for one in found]
+    yield _by_kind("tidemark_verdict", "1 for the level of the verdict", "level", levels)
     for named, things in (
         (_OF_REGION, [((one.region,), one) for one in found]),
         (_OF_BATCH, [((one.region,), one.newest) for one in found if one.newest]),

@@ -99,6 +99,8 @@ class RegionStatus:
     """The newest checkpoint."""
     output: "OutputStatus | None" = None
     """What was sent to the output topic; None without one, or if Kafka could not be asked."""
+    max_consecutive_resets: int | None = None
+    """After so many in a row no run opens."""
     problem: str | None = None
     """What could not be asked."""
 
@@ -154,6 +156,7 @@ def in_ledger(region: Region) -> RegionStatus:
         tuple(_targets(region, queries.retained_rows(region.name), state.oldest_seq)),
         tuple(queries.members_at(region.name, state.epoch)),
         published[0] if published else None,
+        max_consecutive_resets=region.pipeline.max_consecutive_resets,
     )
 
 

@@ -1,0 +1,127 @@
+"""Is it well, how far behind, what broke, what do I do: one word, one sentence, one remedy.
+
+Here by what ledger and Kafka tell; who knows more, as the pages do of Airflow, adds to it.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from tidemark.errors import Refused, RunNotDone, by_code
+from tidemark.model.plain import amount
+from tidemark.views.status import RegionStatus
+
+
+class Level(StrEnum):
+    """How a region is, the worst first."""
+
+    red = "red"
+    unknown = "unknown"
+    behind = "behind"
+    new = "new"
+    running = "running"
+    well = "well"
+
+    @property
+    def rank(self) -> int:
+        """0 is the worst."""
+        return list(Level).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is said first of a region."""
+
+    level: Level
+    sentence: str
+    remedy: str = ""
+    code: str | None = None
+
+
+def worst(found: Iterable[Verdict]) -> Verdict:
+    """The worst of what is known; of two that are as bad the first."""
+    return min(found, key=lambda one: one.level.rank)
+
+
+def remedy(code: str | None) -> str:
+    """What to do about the error, in Markdown; of a code that is not ours its log tells more."""
+    known = by_code()
+    return known[code].hint if code in known else "Read its log."
+
+
+class Opened(Protocol):
+    """A region that has opened before, as the ledger tells it."""
+
+    @property
+    def state(self) -> str:
+        """Of its newest run."""
+
+    @property
+    def head_seq(self) -> int | None:
+        """The newest checkpoint."""
+
+    @property
+    def consecutive_resets(self) -> int | None:
+        """In a row, by which nothing was published."""
+
+
+def verdict_of(found: RegionStatus) -> Verdict:
+    """Of a region by its status."""
+    return worst(_of_status(found))
+
+
+def _of_status(found: RegionStatus) -> Iterator[Verdict]:
+    if found.problem:
+        yield Verdict(Level.unknown, found.problem)
+    if found.max_consecutive_resets is None:
+        yield never_opened(found.lag)
+        return
+    known = "not known" if found.lag is None else amount(found.lag, "offset")
+    yield from of_ledger(found, found.max_consecutive_resets, f"the lag is {known}")
+    if found.state == "failed":
+        yield failed(f" ({found.run_id})", found.reason)
+    if found.drifting and not found.is_open:
+        yield drifted(found.drifting)
+
+
+def never_opened(lag: int | None) -> Verdict:
+    """Of a region without a run; `lag` is in records, if it is known."""
+    waits = f": {waiting(lag)}" if lag else ""
+    return Verdict(Level.new, f"It has not run yet{waits}.", "Start its first run.")
+
+
+def of_ledger(found: Opened, max_resets: int, left: str) -> Iterator[Verdict]:
+    """Of a region at rest or at work; `left` says what its run has still to do."""
+    resets = found.consecutive_resets or 0
+    if resets >= max_resets:
+        yield Verdict(
+            Level.red,
+            f"{amount(resets, 'reset')} in a row: no run opens any more.",
+            "Correct what the failed runs named, then reset by hand: to the last checkpoint, with"
+            " Apply. That keeps all rows.",
+            Refused.code,
+        )
+    if found.state == "open":
+        yield Verdict(Level.running, f"A run is on: {left}.")
+    yield Verdict(Level.well, f"All is published up to checkpoint {found.head_seq}.")
+
+
+def failed(run: str, reason: str | None, code: str = RunNotDone.code) -> Verdict:
+    """Of a run that ended without a close; `run` names it."""
+    why = reason or "it did not close"
+    return Verdict(Level.red, f"The newest run failed{run}: {why}.", remedy(code), code)
+
+
+def drifted(drifting: int) -> Verdict:
+    """Of a region at rest in so many partitions of which Kafka's offset is not the ledger's."""
+    return Verdict(
+        Level.behind,
+        f"Kafka's group offset is not the ledger's in {amount(drifting, 'partition')}.",
+        "`tidemark mirror` writes the ledger's offsets to Kafka; the next run does so too.",
+    )
+
+
+def waiting(lag: int) -> str:
+    """How many records wait, in words."""
+    return f"{amount(lag, 'record')} {'waits' if lag == 1 else 'wait'}"

@@ -1,0 +1,47 @@
+"""What is said first of a region by its status, where Airflow is not asked."""
+
+from typing import Any
+
+import pytest
+
+from tidemark.views.status import PartitionStatus, RegionStatus
+from tidemark.views.verdict import Level, verdict_of
+
+
+def status(state: str = "closed", kafka: int | None = 10, **others: Any) -> RegionStatus:
+    """A region with one partition whose ledger is at 10, of 12 offsets."""
+    told: dict[str, Any] = {"epoch": 2, "head_seq": 7, "consecutive_resets": 0, "run_id": "r1"}
+    told |= {"max_consecutive_resets": 5, "partitions": (PartitionStatus("t", 0, 10, kafka, 12),)}
+    return RegionStatus("flights", state, **told | others)
+
+
+@pytest.mark.parametrize(
+    ("found", "level"),
+    [
+        (status(), Level.well),
+        (status("open", kafka=8), Level.running),
+        (status("reset"), Level.well),
+        (status(kafka=8), Level.behind),
+        (status(kafka=None), Level.behind),
+        (status("failed"), Level.red),
+        (status("failed", problem="UNREACHABLE: no Kafka"), Level.red),
+        (status("reset", consecutive_resets=5), Level.red),
+        (status("reset", consecutive_resets=4), Level.well),
+        (status(problem="UNREACHABLE: no Kafka"), Level.unknown),
+        (RegionStatus("flights", "unknown", problem="UNREACHABLE: no ledger"), Level.unknown),
+        (RegionStatus("flights", "never opened"), Level.new),
+    ],
+)
+def test_the_worst_is_told(found: RegionStatus, level: Level) -> None:
+    assert verdict_of(found).level is level
+
+
+def test_what_failed_is_named_with_what_to_do() -> None:
+    found = verdict_of(status("failed", reason="batch 8 is planned"))
+    assert found.code == "RUN_NOT_DONE"
+    assert "(r1): batch 8 is planned" in found.sentence
+    assert found.remedy
+
+
+def test_a_run_that_is_on_tells_the_lag() -> None:
+    assert "2 offsets" in verdict_of(status("open")).sentence
