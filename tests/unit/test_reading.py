@@ -124,3 +124,65 @@ def offsets_read(read_up_to: LogPosition | None = None) -> list[int]:
     positions = {span.topic_partition: read_up_to} if read_up_to else {}
     found = read_spans({}, [span], read_up_to=positions)
     return [record.offset() for block in found for record in block]
+
+
+LOSS = Message(
+    topic="t", partition=0, offset=1, error=KafkaError(KafkaError._AUTO_OFFSET_RESET)
+)  # fmt: skip
+"""Retention took what lies before the span, where the client was to begin."""
+
+
+NOTHING: list[Message] = []
+
+
+class BehindRetention(Client):
+    """A consumer that asked twice from where retention took the records."""
+
+    polls: tuple[list[Message], ...]
+    """What each poll brings; the consumer stands behind it until it gives something else."""
+
+    def __init__(self, config: Any) -> None:
+        self._polls, self._rest = iter(self.polls), NOTHING
+        self._position = -1001
+
+    def consume(self, count: int, timeout: float) -> list[Message]:
+        if timeout:
+            self._rest = next(self._polls, NOTHING)
+        taken, self._rest = self._rest[:count], self._rest[count:]
+        if taken:
+            self._position = taken[-1].offset() + 1
+        return taken
+
+    def position(self, partitions: Any) -> list[Any]:
+        return [SimpleNamespace(offset=self._position)]
+
+    def get_watermark_offsets(self, *_: Any, **__: Any) -> tuple[int, int]:
+        return 3, 13
+
+    def incremental_assign(self, partitions: Any) -> None: ...
+
+    def incremental_unassign(self, partitions: Any) -> None: ...
+
+
+REST = [record(3), record(4), record(5)]
+
+
+@pytest.mark.parametrize(
+    "polls",
+    [
+        ([LOSS], REST),
+        (NOTHING, [LOSS], REST),
+        ([LOSS], NOTHING, [LOSS], NOTHING, REST),
+        ([LOSS], [LOSS, *REST], NOTHING, REST),
+        ([LOSS], [record(3), LOSS, record(4), record(5)], NOTHING, [record(4), record(5)]),
+    ],
+)
+def test_what_retention_took_before_a_span_is_no_loss_and_hides_no_record(
+    monkeypatch: pytest.MonkeyPatch, polls: tuple[list[Message], ...]
+) -> None:
+    """B7: its answer comes late, or twice; records that came behind it are read again."""
+    monkeypatch.setattr(client_module, "Consumer", BehindRetention)
+    monkeypatch.setattr(BehindRetention, "polls", polls, raising=False)
+    span = Span("t", 0, 3, 6)
+    found = read_spans({}, [span], read_up_to={span.topic_partition: LogPosition(1, 0)})
+    assert [record.offset() for block in found for record in block] == [3, 4, 5]

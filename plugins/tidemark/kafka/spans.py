@@ -163,14 +163,14 @@ class SpanProgress:
         self.unreadable: Unreadable | None = None
         """What comes next can't be read; nothing behind it is taken or passed."""
         self.is_to_begin_again = False
-        """The consumer has to begin at the span: retention took what lies before."""
+        """The consumer has to: it stopped at a position that it need not read."""
         self.moved_at = 0.0
         """When the position last changed, on the clock of the reading."""
         self._read_up_to = read_up_to
-        self._stood_at: int | None = None
-        """Where the consumer stood before it began again: answers from there may still come."""
+        self._is_anew = False
+        """Nothing came since it began again: until then the consumer may tell where it stood."""
         self._log_end = inf
-        self._end_seen = span.start
+        self._end_seen = 0
 
     @property
     def left(self) -> int:
@@ -179,8 +179,6 @@ class SpanProgress:
 
     def begin(self) -> KafkaPartition:
         """Where a consumer begins: where the log was read up to, else at the position."""
-        if self.is_to_begin_again and self.position < self.span.start:
-            self._stood_at, self.position, self._read_up_to = self.position, self.span.start, None
         self.is_to_begin_again = False
         if self._read_up_to is None:
             return KafkaPartition(*self.span.topic_partition, self.position)
@@ -200,6 +198,7 @@ class SpanProgress:
         if records:
             self.position = next_offset(records[-1])
             self._read_up_to = position_after(records[-1])
+            self._is_anew = self.is_to_begin_again
         self._pass_gaps()
         return self._inside(records, before)
 
@@ -222,26 +221,28 @@ class SpanProgress:
             if error is None:
                 records.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
-                self._end_seen = message.offset()
-            elif error.code() in GONE and self._is_no_loss(message):
-                self.is_to_begin_again = True
+                self._end_seen, self._is_anew = message.offset(), False
+            elif error.code() in GONE and self._is_behind_retention(message.offset()):
+                self._begin_again(message.offset())
                 break
             elif found := complaints.unreadable(message, self.log, self.position):
                 self.unreadable = found
                 break
         return records
 
-    def _is_no_loss(self, event: Message) -> bool:
-        """It tells of a position that was left, or of one before the span.
+    def _is_behind_retention(self, asked: int) -> bool:
+        """Retention took what lies between the offset that was asked for and the span."""
+        known = self.log.range() if asked < self.span.start else None
+        return known is not None and asked < known[0] <= self.span.start
 
-        The client may stop for it all the same.
-        """
-        return event.offset() == self._stood_at or self._is_behind_retention()
-
-    def _is_behind_retention(self) -> bool:
-        """Retention took what lies between the position and the span."""
-        known = self.log.range() if self.position < self.span.start else None
-        return known is not None and self.position < known[0] <= self.span.start
+    def _begin_again(self, asked: int) -> None:
+        """An answer to what was asked before may come late, or twice: then all stands as it was."""
+        if True:
+            self._read_up_to = None
+        if self._read_up_to and self._read_up_to.offset <= asked:
+            self._read_up_to = None
+        self.position = max(self.position, self.span.start)
+        self.is_to_begin_again = self._is_anew = True
 
     def _sound(self, records: list[Message]) -> list[Message]:
         """The records up to the first whose offset can't be."""
@@ -261,7 +262,8 @@ class SpanProgress:
 
     def _pass_gaps(self) -> None:
         # An end of partition may arrive beside records before it: they come first.
-        for position in (self._end_seen, self.log.position()):
+        positions = [self._end_seen] if self._is_anew else [self._end_seen, self.log.position()]
+        for position in positions:
             if self.unreadable is None:
                 self._pass(position)
 
@@ -423,16 +425,16 @@ class Reading:
         """What the block does to the span is noted: how far it comes, and what it meets."""
         left = progress.left
         yield
+        if progress.left and progress.is_to_begin_again:
+            begins = [progress.begin()]
+            self._client.consumer.incremental_unassign(begins)
+            self._client.consumer.incremental_assign(begins)
         if progress.left < left:
             self._left -= left - progress.left
             progress.moved_at = self._still
         self._client.is_poisoned |= progress.unreadable is not None
         if progress.left == 0:
             self._done.add(progress.span.topic_partition)
-        elif progress.is_to_begin_again:
-            begins = [progress.begin()]
-            self._client.consumer.incremental_unassign(begins)
-            self._client.consumer.incremental_assign(begins)
 
     def _let_go(self) -> None:
         """What lies behind the ends of spans is not fetched any more."""
