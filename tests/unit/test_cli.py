@@ -236,7 +236,7 @@ def test_a_postgres_that_is_away_is_told_once_for_all_its_regions(
     (line,) = told.stderr.splitlines()
     assert line.startswith("clicks, orders: UNREACHABLE: ")
     assert [row.split() for row in told.stdout.splitlines()[1:]] == [
-        ["clicks", "unknown"], ["orders", "unknown"],
+        ["clicks", "unknown", "unknown"], ["orders", "unknown", "unknown"],
     ]  # fmt: skip
 
 

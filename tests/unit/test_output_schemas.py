@@ -12,6 +12,7 @@ from tests.support.schemas import OPTIONS, schema_name, validate
 from tidemark.cli.main import app
 from tidemark.model.plain import plain
 from tidemark.views.status import PartitionStatus, RegionStatus
+from tidemark.views.verdict import verdict_of
 
 SCHEMAS = schemas()
 
@@ -61,6 +62,7 @@ def test_what_is_missing_or_new_is_seen() -> None:
     status = RegionStatus("r", "closed", 1, partitions=(PartitionStatus("t", 0, 1, 1, 1),))
     partitions = [plain(one) | {"lag": 0, "drift": 0} for one in status.partitions]
     good = plain(status) | {"lag": 0, "drifting": 0, "partitions": partitions}
+    good["verdict"] = plain(verdict_of(status))
     validate(["status", "r"], good)
     for bad in (
         good | {"new": 1},

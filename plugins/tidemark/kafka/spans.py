@@ -222,13 +222,18 @@ class SpanProgress:
                 records.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._end_seen, self._is_anew = message.offset(), False
-            elif error.code() in GONE and self._is_behind_retention(message.offset()):
-                self._begin_again(message.offset())
+            elif error.code() in GONE and self._is_behind_retention(self._asked(message)):
+                self._begin_again(self._asked(message))
                 break
             elif found := complaints.unreadable(message, self.log, self.position):
                 self.unreadable = found
                 break
         return records
+
+    def _asked(self, answer: Message) -> int:
+        """The offset that was asked for; where the answer does not say it, the position."""
+        offset: int | None = answer.offset()
+        return self.position if offset is None else offset
 
     def _is_behind_retention(self, asked: int) -> bool:
         """Retention took what lies between the offset that was asked for and the span."""
