@@ -43,5 +43,9 @@ def test_what_failed_is_named_with_what_to_do() -> None:
     assert found.remedy
 
 
+def test_what_waits_at_rest_is_told() -> None:
+    assert "checkpoint 7; 2 records wait" in verdict_of(status()).sentence
+
+
 def test_a_run_that_is_on_tells_the_lag() -> None:
     assert "2 offsets" in verdict_of(status("open")).sentence

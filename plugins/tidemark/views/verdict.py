@@ -78,7 +78,8 @@ def _of_status(found: RegionStatus) -> Iterator[Verdict]:
         yield never_opened(found.lag)
         return
     known = "not known" if found.lag is None else amount(found.lag, "offset")
-    yield from of_ledger(found, found.max_consecutive_resets, f"the lag is {known}")
+    left = f"the lag is {known}"
+    yield from of_ledger(found, found.max_consecutive_resets, left, waits=found.lag)
     if found.state == "failed":
         yield failed(f" ({found.run_id})", found.reason)
     if found.drifting and not found.is_open:
@@ -91,8 +92,13 @@ def never_opened(lag: int | None) -> Verdict:
     return Verdict(Level.new, f"It has not run yet{waits}.", "Start its first run.")
 
 
-def of_ledger(found: Opened, max_resets: int, left: str) -> Iterator[Verdict]:
-    """Of a region at rest or at work; `left` says what its run has still to do."""
+def of_ledger(
+    found: Opened, max_resets: int, left: str, waits: int | None = None
+) -> Iterator[Verdict]:
+    """Of a region at rest or at work.
+
+    `left` says what its run has still to do, `waits` how many records the next one will find.
+    """
     resets = found.consecutive_resets or 0
     if resets >= max_resets:
         yield Verdict(
@@ -104,7 +110,8 @@ def of_ledger(found: Opened, max_resets: int, left: str) -> Iterator[Verdict]:
         )
     if found.state == "open":
         yield Verdict(Level.running, f"A run is on: {left}.")
-    yield Verdict(Level.well, f"All is published up to checkpoint {found.head_seq}.")
+    later = f"; {waiting(waits)} for the next run" if waits else ""
+    yield Verdict(Level.well, f"All is published up to checkpoint {found.head_seq}{later}.")
 
 
 def failed(run: str, reason: str | None, code: str = RunNotDone.code) -> Verdict:
