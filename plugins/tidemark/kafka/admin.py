@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from tidemark.errors import TidemarkError
 from tidemark.kafka.config import quiet
 from tidemark.kafka.errors import (
+    SILENCES,
     BrokersSilent,
     BrokersUnreachable,
     KafkaAnswersError,
@@ -26,8 +27,6 @@ AGAIN_SECONDS = 0.2
 POLL_SECONDS = 0.25
 AWAY_SECONDS = 4.0
 """Without any broker that can be reached; the client tries each again and again meanwhile."""
-SILENCES = ("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN")
-"""What the client says where no broker has answered it."""
 
 MOVING = {
     "NOT_COORDINATOR",

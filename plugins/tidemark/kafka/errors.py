@@ -50,16 +50,24 @@ class BrokersUnreachable(Unreachable):
         return f"{self.what}: no broker can be reached: {self.cause}; {hint}"
 
 
+SILENCES = ("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN")
+"""What the client says where no broker has answered it."""
+
+
 class KafkaAnswersError(Unreachable):
-    """A broker has answered a request with an error that may pass."""
+    """A request has failed with an error that may pass."""
 
     what: str
     answer: str
-    """The error's name in Kafka's protocol."""
+    """The error's name in Kafka's protocol, or the client's own."""
     cause: str
 
     def __str__(self) -> str:
-        return f"{self.what}: Kafka answers {self.answer}: {self.cause}; check the Kafka connection"
+        is_silent = self.answer in SILENCES
+        answer = (
+            f"no broker answers ({self.answer})" if is_silent else f"Kafka answers {self.answer}"
+        )
+        return f"{self.what}: {answer}: {self.cause}; check the Kafka connection"
 
 
 class KafkaForbids(Refused):
