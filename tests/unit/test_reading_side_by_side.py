@@ -202,6 +202,18 @@ def test_retention_that_took_only_what_lies_before_a_span_is_no_loss(
     assert clients[0].assigned == [(0, 0, None), (1, 1, LEADER_EPOCH), (1, 2, None)]
 
 
+def test_an_answer_that_comes_twice_begins_again_behind_what_was_read(
+    clients: list[Client],
+) -> None:
+    """B7, H14: with the epoch of the last record, so that a log that was rewritten is noticed."""
+    Client.log_start, begun = 2, {TopicPartition("t", 1): LogPosition(1, LEADER_EPOCH)}
+    lost = event(KafkaError._AUTO_OFFSET_RESET, 1, offset=1)
+    Client.lists = [[lost], [record(1, 2), lost], [record(1, 3)]]
+    found = read_spans({}, [Span("t", 1, 2, 4)], read_up_to=begun)
+    assert [one.offset() for some in found for one in some] == [2, 3]
+    assert clients[0].assigned == [(1, 1, LEADER_EPOCH), (1, 2, None), (1, 3, LEADER_EPOCH)]
+
+
 @pytest.mark.parametrize("log_start", [1, 3])
 def test_what_retention_or_a_truncation_took_otherwise_is_lost(log_start: int) -> None:
     """B7: retention went beyond the span's start, or did not come to the position at all."""

@@ -242,8 +242,6 @@ class SpanProgress:
 
     def _begin_again(self, asked: int) -> None:
         """An answer to what was asked before may come late, or twice: then all stands as it was."""
-        if True:
-            self._read_up_to = None
         if self._read_up_to and self._read_up_to.offset <= asked:
             self._read_up_to = None
         self.position = max(self.position, self.span.start)
