@@ -208,7 +208,7 @@ def test_an_answer_that_comes_twice_begins_again_behind_what_was_read(
     """B7, H14: with the epoch of the last record, so that a log that was rewritten is noticed."""
     Client.log_start, begun = 2, {TopicPartition("t", 1): LogPosition(1, LEADER_EPOCH)}
     lost = event(KafkaError._AUTO_OFFSET_RESET, 1, offset=1)
-    Client.lists = [[lost], [record(1, 2), lost], [record(1, 3)]]
+    Client.lists = [[lost], [record(1, 2)], [lost], [record(1, 3)]]
     found = read_spans({}, [Span("t", 1, 2, 4)], read_up_to=begun)
     assert [one.offset() for some in found for one in some] == [2, 3]
     assert clients[0].assigned == [(1, 1, LEADER_EPOCH), (1, 2, None), (1, 3, LEADER_EPOCH)]

@@ -168,7 +168,7 @@ class SpanProgress:
         """When the position last changed, on the clock of the reading."""
         self._read_up_to = read_up_to
         self._is_anew = False
-        """Nothing came since it began again: until then the consumer may tell where it stood."""
+        """No record came since it began again: the consumer may still tell where it stood."""
         self._log_end = inf
         self._end_seen = 0
 
@@ -221,7 +221,7 @@ class SpanProgress:
             if error is None:
                 records.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
-                self._end_seen, self._is_anew = message.offset(), False
+                self._end_seen = message.offset()
             elif error.code() in GONE and self._is_behind_retention(self._asked(message)):
                 self._begin_again(self._asked(message))
                 break
