@@ -202,7 +202,9 @@ class MadeUp:
     def region(self) -> Region:
         """What status and group look at."""
         broker = SimpleNamespace(facts=lambda _: self.facts, gone=lambda _: frozenset())
-        pipeline = SimpleNamespace(region=self.name, group=self.name, tables=self.tables)
+        pipeline = SimpleNamespace(
+            region=self.name, group=self.name, tables=self.tables, max_consecutive_resets=5
+        )
         return Region(*cast(Any, (pipeline, self.ledger, broker, self.group, {})))
 
 

@@ -96,7 +96,7 @@ def test_status_without_a_region_is_a_line_for_each(region: World) -> None:
     Path("dags/compose.yaml").write_text("services: {}")
     told = tidemark("status")
     assert [line.split()[:2] for line in told.stdout.splitlines()[1:]] == [
-        ["other", "never"], [region.region, "closed"],
+        ["other", "new"], [region.region, "well"],
     ]  # fmt: skip
     assert "not a pipeline: dags/compose.yaml" in told.stderr
     assert [one["state"] for one in answer("status")] == ["never opened", "closed"]
