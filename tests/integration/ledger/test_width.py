@@ -8,6 +8,7 @@ from scripts.ledger_bench import of_width
 from scripts.ledger_tables import Steps, slopes, touched
 from sqlalchemy import Engine
 from tests.support.databases import database_of
+from tests.support.sharing import worker
 
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.migrate import migrate
@@ -47,7 +48,8 @@ def leave_statistics(engine: Engine) -> None:
 def quiet_server(stack: LocalStack) -> Iterator[Postgres]:
     """Nobody else's: while a transaction of any other database is open, Postgres passes over dead
     index entries that it would else mark, and counts them among those touched."""
-    quiet = LocalStack(stack.folder.root.with_name("quiet"), Path.cwd())
+    state = stack.folder.root
+    quiet = LocalStack(state.with_name(f"{state.name}-quiet{worker()}"), Path.cwd())
     quiet.up(["postgres"])
     yield quiet.postgres
     quiet.down(erase=True)
