@@ -146,7 +146,7 @@ class Replays:
     # --- a drain that lives on ---
 
     def _drain_publish(self, ledger: LetterLedger, process: Process) -> Any:
-        return publish_complete(ledger, LetterTarget(), REGION, process.epoch)  # type: ignore[arg-type]
+        return publish_complete(ledger, LetterTarget(), REGION, process.epoch)
 
     # --- a replay ---
 

@@ -12,6 +12,7 @@ from tidemark.errors import OutcomeUnknown
 from tidemark.ledger.errors import EpochHasPassed
 from tidemark.model.batch import ONLY, Batch, Checkpoint, Contribution, Moved, Rows
 from tidemark.model.state import Run
+from tidemark.protocol.ports import Deciding
 
 
 class Asleep(Exception):
@@ -97,6 +98,12 @@ class FakeLedger:
     def reset_state(self, uuid: UUID, region: str) -> str | None:
         raise NotImplementedError  # and it rewinds nothing
 
+    def replay_outcome(self, batch: Batch) -> tuple[int, int, int] | None:
+        raise NotImplementedError  # and replays nothing
+
+    def batch_replay_outcome(self, batch: Batch) -> tuple[int, int] | None:
+        raise NotImplementedError
+
 
 class FakeTarget:
     """Staging and target, in the same tables."""
@@ -105,24 +112,28 @@ class FakeTarget:
         self._without = without
 
     def count_staged(
-        self, transaction: FakeDeciding, batch: Batch, contribution: Contribution
+        self, transaction: Deciding, batch: Batch, contribution: Contribution
     ) -> tuple[Rows, int]:
         if "own rows" in self._without:
             return contribution.rows, 0
         winners = {(batch.seq, one.member, one.attempt) for one in contribution.winners}
-        staged = (s[3].width for s in transaction.tables.staged if s[:3] in winners)
+        staged = (s[3].width for s in _fake(transaction).tables.staged if s[:3] in winners)
         return {ONLY: sum(staged)}, 0
 
-    def move_rows(
-        self, transaction: FakeDeciding, batch: Batch, room: int | None
-    ) -> dict[str, Moved]:
-        known = transaction.tables
-        winners = {(batch.seq, *claim[:2]) for claim in transaction.winners(batch)}
+    def move_rows(self, transaction: Deciding, batch: Batch, room: int | None) -> dict[str, Moved]:
+        known = _fake(transaction).tables
+        winners = {(batch.seq, *winner) for winner in transaction.winners(batch)}
         found = sorted(s[3] for s in known.staged if s[:3] in winners)
         left = frozenset(s for s in known.staged if s[0] != batch.seq)
         rows = (*known.rows, *((batch.seq, span) for span in found))
-        transaction._set(rows=rows, staged=left)
+        _fake(transaction)._set(rows=rows, staged=left)
         return {ONLY: Moved(sum(span.width for span in found))}
 
-    def move_dead_letters(self, transaction: FakeDeciding, batch: Batch) -> int:
+    def move_dead_letters(self, transaction: Deciding, batch: Batch) -> int:
         return 0
+
+
+def _fake(transaction: Deciding) -> FakeDeciding:
+    """The target's tables are those of the fake transaction, as real ones lie in one database."""
+    assert isinstance(transaction, FakeDeciding)
+    return transaction

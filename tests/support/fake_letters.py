@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from tests.support.fake_ledger import FakeLedger
+from tests.support.fake_ledger import FakeLedger, FakeTarget
 from tests.support.fake_tables import CLUSTER, REGION, TARGET, TOPIC, TOPIC_ID
 
 from tidemark.errors import Fenced, Refused, StagingLost
@@ -380,28 +380,28 @@ class LetterLedger(FakeLedger):
         return (found[0].replayed, 0, found[0].rows) if found else None
 
 
-class LetterTarget:
+class LetterTarget(FakeTarget):
     """Staging and target, in the same tables."""
 
-    def move_rows(self, tx: LetterTransaction, batch: Batch, room: int | None) -> dict[str, Moved]:
-        return {ONLY: Moved(tx.move(batch))}
+    def move_rows(self, transaction: Any, batch: Batch, room: int | None) -> dict[str, Moved]:
+        return {ONLY: Moved(transaction.move(batch))}
 
-    def move_dead_letters(self, tx: LetterTransaction, batch: Batch) -> int:
+    def move_dead_letters(self, transaction: Any, batch: Batch) -> int:
         return 0
 
-    def keep_dead_letters(
-        self, tx: LetterTransaction, batch: Batch, contribution: Contribution
-    ) -> int:
-        return tx.keep(batch)
+    def keep_dead_letters(self, transaction: Any, batch: Batch, contribution: Contribution) -> int:
+        kept: int = transaction.keep(batch)
+        return kept
 
-    def remove_batch(self, tx: LetterTransaction, batch: Batch) -> Rows:
-        return {ONLY: tx.remove_batch(batch)}
+    def remove_batch(self, transaction: Any, batch: Batch) -> Rows:
+        return {ONLY: transaction.remove_batch(batch)}
 
-    def move_letters(self, tx: LetterTransaction, batch: Batch) -> int:
-        return tx.move_letters(batch)
+    def replace_dead_letters(self, transaction: Any, batch: Batch) -> int:
+        moved: int = transaction.move_letters(batch)
+        return moved
 
-    def remove_rows(self, tx: LetterTransaction, after_seq: int) -> Rows:
-        return {ONLY: tx.remove(after_seq)}
+    def remove_rows(self, transaction: Any, after_seq: int) -> Rows:
+        return {ONLY: transaction.remove(after_seq)}
 
 
 def _as_batch(planned: Planned) -> Batch:

@@ -19,7 +19,7 @@ from tests.support.fake_tables import (
     as_batch,
     offsets_of,
 )
-from tests.support.unmodelled import NoRemovals, NoRewinds
+from tests.support.unmodelled import NoRemovals, NoReplays, NoRewinds, NoTables
 
 from tidemark.errors import Fenced, LedgerInconsistent, StagingLost
 from tidemark.model.batch import ONLY, Batch, Contribution, Moved
@@ -99,7 +99,7 @@ class FakeSettling(Transaction, NoRewinds):
         self._set(reset_epoch=epoch)
 
 
-class FakeDeciding(Transaction, NoRemovals):
+class FakeDeciding(Transaction, NoRemovals, NoReplays, NoTables):
     """A transaction of one epoch."""
 
     def __init__(self, tables: Tables, without: Collection[str], epoch: int) -> None:
@@ -174,8 +174,8 @@ class FakeDeciding(Transaction, NoRemovals):
         _, planned = self._planned(batch)
         return "complete" not in self.without and not as_batch(planned).is_complete
 
-    def winners(self, batch: Batch) -> tuple[Claim, ...]:
-        return self._planned(batch)[1].claims
+    def winners(self, batch: Batch) -> list[tuple[int, int]]:
+        return [(claim.member, claim.attempt) for claim in self._planned(batch)[1].claims]
 
     def advance_partitions(self, batch: Batch) -> None:
         offsets, claimed = [*self.tables.offsets], self._planned(batch)[1].claimed

@@ -1,5 +1,10 @@
 """What a ledger in memory leaves out: a test that comes there needs a real one."""
 
+from collections.abc import Mapping
+from typing import NoReturn
+
+from tidemark.model.batch import Batch, Contribution, Moved
+from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.model.state import FinishedReset
 from tidemark.protocol.ports import NewReset
@@ -42,4 +47,64 @@ class NoRemovals:
         raise NotImplementedError
 
     def withhold(self, seq: int, sent_seq: int, request: NewReset) -> bool:
+        raise NotImplementedError
+
+
+class NoReplays:
+    """Of a transaction of one epoch."""
+
+    def write_replay(self, meant: LetterFilter, limit: int) -> Batch | None:
+        raise NotImplementedError
+
+    def write_contribution(self, batch: Batch, contribution: Contribution) -> None:
+        raise NotImplementedError
+
+    def mark_replayed(self, batch: Batch) -> int:
+        raise NotImplementedError
+
+    def publish_replay(
+        self,
+        batch: Batch,
+        contribution: Contribution,
+        moved: Mapping[str, Moved],
+        replayed: int,
+        kept: int,
+    ) -> int:
+        raise NotImplementedError
+
+    def write_batch_replay(self, seq: int) -> Batch:
+        raise NotImplementedError
+
+    def free_staged_seq(self, batch: Batch) -> int:
+        raise NotImplementedError
+
+    def published_of(self, batch: Batch) -> Removal:
+        raise NotImplementedError
+
+    def remove_letters(self, batch: Batch) -> int:
+        raise NotImplementedError
+
+    def replace_contribution(self, batch: Batch, contribution: Contribution) -> None:
+        raise NotImplementedError
+
+    def publish_batch_replay(
+        self, batch: Batch, moved: Mapping[str, Moved], dead_letters: int
+    ) -> int:
+        raise NotImplementedError
+
+
+class NoTables:
+    """Of a transaction of one epoch: there is no table to be kept."""
+
+    @property
+    def cursor(self) -> NoReturn:
+        raise NotImplementedError
+
+    def contributed_rows(self, batch: Batch, target: str) -> int:
+        raise NotImplementedError
+
+    def keep_target(self, target: str, schema: str, table: str) -> None:
+        raise NotImplementedError
+
+    def keep_key(self, target: str, table: str, forms: Mapping[str, str]) -> None:
         raise NotImplementedError

@@ -66,8 +66,7 @@ from tidemark.runs.region import (
 from tidemark.runs.retire import retire
 from tidemark.settings.fingerprint import fingerprint
 from tidemark.settings.pipeline import Pipeline
-from tidemark.staging.mover import Movers
-from tidemark.staging.replay import BatchReplayMover, ReplayMover, refuse_referred
+from tidemark.staging.replay import ReplayMovers, refuse_referred
 from tidemark.staging.tables import complete_reads
 from tidemark.staging.target import Target
 
@@ -191,9 +190,9 @@ class Replay:
     job: Job
 
     @property
-    def movers(self) -> Movers:
+    def movers(self) -> ReplayMovers:
         """Of its rows: one that a target refuses ends the replay."""
-        return Movers(
+        return ReplayMovers(
             tuple(replace(m, refused_become_dead_letters=False) for m in self.job.movers.movers)
         )
 
@@ -354,7 +353,7 @@ def _published(replay: Replay, meant: LetterFilter, limit: int) -> Replayed | No
     batch = plan_replay(ledger, replay.region.name, replay.epoch, meant, limit)
     if batch is None:
         return None
-    return publish_replay(ledger, ReplayMover(replay.movers), batch, replay.staged(batch))
+    return publish_replay(ledger, replay.movers, batch, replay.staged(batch))
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,9 +409,7 @@ def replay_batch(
             staged = replay.staged(batch)
             _refuse_shrunk(region.name, report, staged)
             _refuse_other_log(region, seq, spans, staged)
-            done = publish_batch_replay(
-                region.ledger, BatchReplayMover(replay.movers), batch, staged
-            )
+            done = publish_batch_replay(region.ledger, replay.movers, batch, staged)
         return replace(
             report,
             applied=True,

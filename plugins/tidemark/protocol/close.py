@@ -23,7 +23,7 @@ class Closed:
     records: int
 
 
-def close(ledger: Ledger[Deciding], group: Group, region: str, run_id: str) -> Closed:
+def close(ledger: Ledger, group: Group, region: str, run_id: str) -> Closed:
     """The run is closed in the ledger: target offsets or its bound reached, Kafka equal.
 
     Where the region has an output topic, all that is published is sent.
@@ -53,7 +53,7 @@ def close(ledger: Ledger[Deciding], group: Group, region: str, run_id: str) -> C
     return Closed(checkpoint, batches, rows, dead_letters, records)
 
 
-def fail(ledger: Ledger[Deciding], region: str, run_id: str, why: str) -> None:
+def fail(ledger: Ledger, region: str, run_id: str, why: str) -> None:
     """The ledger calls an open run failed, and says why: for one that ends before its close.
 
     Raises:
@@ -67,9 +67,7 @@ def fail(ledger: Ledger[Deciding], region: str, run_id: str, why: str) -> None:
         tx.close_run("failed", "; ".join([why, *_unfinished(tx, run, batches)]))
 
 
-def _mirrored(
-    ledger: Ledger[Deciding], group: Group, run: Run
-) -> tuple[list[str], Checkpoint | None]:
+def _mirrored(ledger: Ledger, group: Group, run: Run) -> tuple[list[str], Checkpoint | None]:
     try:
         return [], mirror(ledger, group, run.region, run.epoch)
     except (MirrorFailed, OutputTooLarge, Refused) as error:

@@ -15,14 +15,14 @@ from tidemark.protocol.errors import (
     MirrorsTookOver,
 )
 from tidemark.protocol.output import Due, due
-from tidemark.protocol.ports import Deciding, Group, Ledger
+from tidemark.protocol.ports import Group, Ledger
 
 ATTEMPTS = 5
 """Mirrors of the same epoch that may take over before one gives up."""
 
 
 def mirror(
-    ledger: Ledger[Deciding],
+    ledger: Ledger,
     group: Group,
     region: str,
     epoch: int,
@@ -70,9 +70,7 @@ def mirror(
                 return done.checkpoint
 
 
-def _refuse_passed(
-    ledger: Ledger[Deciding], region: str, epoch: int, error: OutputTooLarge
-) -> None:
+def _refuse_passed(ledger: Ledger, region: str, epoch: int, error: OutputTooLarge) -> None:
     """A writer that stood still can't tell its transaction's time-out from a newer writer."""
     now_at = ledger.merged_checkpoint(region).epoch
     if now_at != epoch:
@@ -80,7 +78,7 @@ def _refuse_passed(
 
 
 def _mirror(
-    ledger: Ledger[Deciding],
+    ledger: Ledger,
     group: Group,
     region: str,
     epoch: int,
@@ -113,7 +111,7 @@ def _unlike(group: Group, wanted: Due) -> list[str]:
     return [f"sent: {wanted.sent}, Kafka {', '.join(map(str, found)) or 'none'}"]
 
 
-def _is_overtaken(ledger: Ledger[Deciding], region: str, at: int | None, wanted: Due) -> bool:
+def _is_overtaken(ledger: Ledger, region: str, at: int | None, wanted: Due) -> bool:
     return not wanted.is_all or ledger.merged_checkpoint(region, at) != wanted.checkpoint
 
 

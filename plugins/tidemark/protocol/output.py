@@ -34,7 +34,7 @@ from tidemark.protocol.errors import (
     OutputTailsUnread,
     ResumeFault,
 )
-from tidemark.protocol.ports import Deciding, Group, Ledger, Output, Snapshot
+from tidemark.protocol.ports import Group, Ledger, Output, Snapshot
 
 UNREAD = -1
 """Stands for the newest batch in the topics where the group's offsets tell what was sent."""
@@ -200,7 +200,7 @@ class Due:
 
 @contextmanager
 def due(
-    ledger: Ledger[Deciding],
+    ledger: Ledger,
     group: Group,
     region: str,
     epoch: int,

@@ -19,9 +19,7 @@ from tidemark.model.plan import SLOW_START, Bounds, fit, plan, slow_start
 from tidemark.protocol.ports import Deciding, Ledger
 
 
-def plan_batch(
-    ledger: Ledger[Deciding], region: str, epoch: int, facts: Facts
-) -> tuple[Batch, ...]:
+def plan_batch(ledger: Ledger, region: str, epoch: int, facts: Facts) -> tuple[Batch, ...]:
     """The epoch's unpublished batches, the lowest first; one more is planned if it may be.
 
     A plan is fixed within its epoch and dies with it: what is unpublished is taken as it is. None

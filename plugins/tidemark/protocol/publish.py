@@ -35,7 +35,7 @@ from tidemark.protocol.errors import (
     OwnRowsLost,
     SpanAlreadyClaimed,
 )
-from tidemark.protocol.ports import DecidingT, Ledger, Target
+from tidemark.protocol.ports import Deciding, Ledger, Target
 
 
 class Result(StrEnum):
@@ -59,9 +59,7 @@ class Outcome:
     """Of the batch that was published."""
 
 
-def publish_complete(
-    ledger: Ledger[DecidingT], target: Target[DecidingT], region: str, epoch: int
-) -> Outcome | None:
+def publish_complete(ledger: Ledger, target: Target, region: str, epoch: int) -> Outcome | None:
     """The lowest unpublished batch is published if it is complete; None if it is not.
 
     If it crashes: before COMMIT nothing of it stands, and whoever looks next publishes it. After a
@@ -81,7 +79,7 @@ def publish_complete(
 
 
 def _publish_or_look_again(
-    ledger: Ledger[DecidingT], target: Target[DecidingT], region: str, epoch: int
+    ledger: Ledger, target: Target, region: str, epoch: int
 ) -> Outcome | None:
     try:
         return _publish_lowest(ledger, target, region, epoch)
@@ -89,9 +87,7 @@ def _publish_or_look_again(
         return _publish_lowest(ledger, target, region, epoch)
 
 
-def _publish_lowest(
-    ledger: Ledger[DecidingT], target: Target[DecidingT], region: str, epoch: int
-) -> Outcome | None:
+def _publish_lowest(ledger: Ledger, target: Target, region: str, epoch: int) -> Outcome | None:
     with ledger.deciding(region, epoch, "publish") as tx:
         batches = tx.unpublished_batches(owned=())
         if not batches or not batches[0].is_complete:
@@ -99,7 +95,7 @@ def _publish_lowest(
         return publish(tx, target, batches[0])
 
 
-def publish(tx: DecidingT, target: Target[DecidingT], batch: Batch) -> Outcome:
+def publish(tx: Deciding, target: Target, batch: Batch) -> Outcome:
     """The batch is the region's head once this transaction is committed.
 
     Raises:
@@ -133,7 +129,7 @@ def publish(tx: DecidingT, target: Target[DecidingT], batch: Batch) -> Outcome:
 
 
 def contribute_and_publish(
-    ledger: Ledger[DecidingT], target: Target[DecidingT], batch: Batch, contribution: Contribution
+    ledger: Ledger, target: Target, batch: Batch, contribution: Contribution
 ) -> Outcome:
     """All spans of the contribution are claimed, and the batch is published if they were the last.
 
@@ -160,7 +156,7 @@ def contribute_and_publish(
 
 
 def _contribute_or_look_up(
-    ledger: Ledger[DecidingT], target: Target[DecidingT], batch: Batch, contribution: Contribution
+    ledger: Ledger, target: Target, batch: Batch, contribution: Contribution
 ) -> Outcome:
     try:
         return _contribute(ledger, target, batch, contribution)
@@ -169,7 +165,7 @@ def _contribute_or_look_up(
 
 
 def _contribute(
-    ledger: Ledger[DecidingT], target: Target[DecidingT], batch: Batch, contribution: Contribution
+    ledger: Ledger, target: Target, batch: Batch, contribution: Contribution
 ) -> Outcome:
     with ledger.deciding(batch.region, batch.epoch, "publish") as tx:
         if not tx.is_unpublished(batch):
@@ -187,9 +183,7 @@ def _is_whole(batch: Batch, contribution: Contribution) -> bool:
     return len(contribution.reads) == batch.size
 
 
-def _refuse_lost(
-    tx: DecidingT, target: Target[DecidingT], batch: Batch, contribution: Contribution
-) -> None:
+def _refuse_lost(tx: Deciding, target: Target, batch: Batch, contribution: Contribution) -> None:
     rows, dead_letters = target.count_staged(tx, batch, contribution)
     found, contributed = Counter(rows), Counter(contribution.rows)
     if (found, dead_letters) != (contributed, contribution.dead_letters):
@@ -204,9 +198,7 @@ def _refuse_lost(
         )
 
 
-def _look_up(
-    ledger: Ledger[DecidingT], target: Target[DecidingT], batch: Batch, contribution: Contribution
-) -> Outcome:
+def _look_up(ledger: Ledger, target: Target, batch: Batch, contribution: Contribution) -> Outcome:
     match ledger.outcome(batch, contribution):
         case "published":
             rows = sum(contribution.rows.values())

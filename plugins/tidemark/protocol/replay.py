@@ -35,15 +35,13 @@ No partition moves, no checkpoint comes or goes. A rewind past the batch removes
 | 4 after COMMIT   | the batch with its new rows                                          |
 """
 
-# ruff: noqa: D102 -- what a method does stands where it is done: in the ledger, in staging
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from tidemark import failpoints
 from tidemark.errors import OutcomeUnknown
-from tidemark.model.batch import Batch, Contribution, Moved, Rows
+from tidemark.model.batch import Batch, Contribution
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.protocol.changes import changes, check_targets
 from tidemark.protocol.errors import (
@@ -52,7 +50,7 @@ from tidemark.protocol.errors import (
     BatchReplayEnded,
     ChangedBeforeReplay,
 )
-from tidemark.protocol.ports import Decides, LetterKeeper, ReplayingT, ReplayLedger, Settling
+from tidemark.protocol.ports import Ledger, ReplayTarget, Settling
 from tidemark.protocol.removal import Removal
 from tidemark.protocol.reset import ResetRequest
 
@@ -91,7 +89,7 @@ class Replayed:
 
 
 def plan_replay(
-    ledger: ReplayLedger[ReplayingT], region: str, epoch: int, meant: LetterFilter, limit: int
+    ledger: Ledger, region: str, epoch: int, meant: LetterFilter, limit: int
 ) -> Batch | None:
     """The epoch's batch of dead letters, at most `limit`; None where none is meant.
 
@@ -104,8 +102,8 @@ def plan_replay(
 
 
 def publish_replay(
-    ledger: ReplayLedger[ReplayingT],
-    target: LetterKeeper[ReplayingT],
+    ledger: Ledger,
+    target: ReplayTarget,
     batch: Batch,
     contribution: Contribution,
 ) -> Replayed:
@@ -129,8 +127,8 @@ def publish_replay(
 
 
 def _publish(
-    ledger: ReplayLedger[ReplayingT],
-    target: LetterKeeper[ReplayingT],
+    ledger: Ledger,
+    target: ReplayTarget,
     batch: Batch,
     contribution: Contribution,
 ) -> Replayed:
@@ -148,40 +146,6 @@ def _publish(
         return Replayed(batch.seq, replayed, kept, sum(one.rows for one in moved.values()))
 
 
-class BatchReplay(Protocol):
-    """A ledger transaction that holds the region lock under the epoch of a batch's replay."""
-
-    def write_batch_replay(self, seq: int) -> Batch: ...
-    def free_staged_seq(self, batch: Batch) -> int: ...
-    def published_of(self, batch: Batch) -> Removal: ...
-    def remove_letters(self, batch: Batch) -> int: ...
-    def replace_contribution(self, batch: Batch, contribution: Contribution) -> None: ...
-    def publish_batch_replay(
-        self, batch: Batch, moved: Mapping[str, Moved], dead_letters: int
-    ) -> int: ...
-
-
-BatchReplayT = TypeVar("BatchReplayT", bound=BatchReplay)
-BatchReplayT_co = TypeVar("BatchReplayT_co", bound=BatchReplay, covariant=True)
-BatchReplayT_contra = TypeVar("BatchReplayT_contra", bound=BatchReplay, contravariant=True)
-
-
-class BatchReplayLedger(Decides[BatchReplayT_co], Protocol[BatchReplayT_co]):
-    """Where it is decided, and looked up where its COMMIT had no answer."""
-
-    def batch_replay_outcome(self, batch: Batch) -> tuple[int, int] | None: ...
-
-
-class Replacing(Protocol[BatchReplayT_contra]):
-    """Replaces what a batch has published, inside the caller's transaction."""
-
-    def remove_batch(self, transaction: BatchReplayT_contra, batch: Batch) -> Rows: ...
-    def move_rows(
-        self, transaction: BatchReplayT_contra, batch: Batch, room: int | None
-    ) -> dict[str, Moved]: ...
-    def move_letters(self, transaction: BatchReplayT_contra, batch: Batch) -> int: ...
-
-
 @dataclass(frozen=True, slots=True)
 class ReplayedBatch:
     """What a batch holds after its replay."""
@@ -191,9 +155,7 @@ class ReplayedBatch:
     """With those that a replay has made rows of."""
 
 
-def plan_batch_replay(
-    ledger: BatchReplayLedger[BatchReplayT], region: str, epoch: int, seq: int
-) -> Batch:
+def plan_batch_replay(ledger: Ledger, region: str, epoch: int, seq: int) -> Batch:
     """The published batch, to be staged under a seq of its own.
 
     Raises:
@@ -206,8 +168,8 @@ def plan_batch_replay(
 
 
 def publish_batch_replay(
-    ledger: BatchReplayLedger[BatchReplayT],
-    target: Replacing[BatchReplayT],
+    ledger: Ledger,
+    target: ReplayTarget,
     batch: Batch,
     contribution: Contribution,
 ) -> ReplayedBatch:
@@ -234,8 +196,8 @@ def publish_batch_replay(
 
 
 def _publish_batch_replay(
-    ledger: BatchReplayLedger[BatchReplayT],
-    target: Replacing[BatchReplayT],
+    ledger: Ledger,
+    target: ReplayTarget,
     batch: Batch,
     contribution: Contribution,
 ) -> ReplayedBatch:
@@ -247,7 +209,7 @@ def _publish_batch_replay(
         published.check(batch.region, removed, batch.seq)
         tx.replace_contribution(batch, contribution)
         moved = target.move_rows(tx, batch, None)
-        letters = target.move_letters(tx, batch)
+        letters = target.replace_dead_letters(tx, batch)
         failpoints.hit("again.moved")
         dead_letters = tx.publish_batch_replay(batch, moved, letters)
         return ReplayedBatch(sum(one.rows for one in moved.values()), dead_letters)

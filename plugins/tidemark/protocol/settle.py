@@ -18,7 +18,7 @@ from tidemark.errors import (
 from tidemark.protocol.errors import RewindOvertaken, SettleDidNotHappen
 from tidemark.protocol.mirror import mirror
 from tidemark.protocol.open import ACCEPT_CHANGES, OpenRequest
-from tidemark.protocol.ports import Deciding, DecidingT, Group, Ledger, PublishedRows
+from tidemark.protocol.ports import Group, Ledger, PublishedRows
 from tidemark.protocol.removal import Removal
 from tidemark.protocol.reset import ResetRequest, RewindRequest
 from tidemark.protocol.withhold_request import WithholdRequest
@@ -34,7 +34,7 @@ class Settled:
     discarded_seqs: tuple[int, ...] = ()
 
 
-def settle(ledger: Ledger[Deciding], group: Group, region: str, request: Request) -> Settled:
+def settle(ledger: Ledger, group: Group, region: str, request: Request) -> Settled:
     """The region has a new epoch, nothing unpublished, and Kafka equals the ledger.
 
     1. one transaction: check, epoch+1 by compare-and-set, discard, write what the request is for
@@ -59,9 +59,9 @@ def settle(ledger: Ledger[Deciding], group: Group, region: str, request: Request
 
 
 def rewind(
-    ledger: Ledger[DecidingT],
+    ledger: Ledger,
     group: Group,
-    target: PublishedRows[DecidingT],
+    target: PublishedRows,
     region: str,
     request: RewindRequest,
 ) -> Settled:
@@ -92,7 +92,7 @@ def rewind(
     return settled
 
 
-def _decide(ledger: Ledger[Deciding], region: str, request: Request) -> Settled:
+def _decide(ledger: Ledger, region: str, request: Request) -> Settled:
     try:
         with ledger.settling(region, request.name) as tx:
             request.check(tx)
@@ -109,9 +109,9 @@ def _decide(ledger: Ledger[Deciding], region: str, request: Request) -> Settled:
 
 
 def _rewind_or_stay(
-    ledger: Ledger[DecidingT],
+    ledger: Ledger,
     group: Group,
-    target: PublishedRows[DecidingT],
+    target: PublishedRows,
     region: str,
     epoch: int,
     request: RewindRequest,
@@ -131,8 +131,8 @@ def _rewind_or_stay(
 
 
 def _rewind(
-    ledger: Ledger[DecidingT],
-    target: PublishedRows[DecidingT],
+    ledger: Ledger,
+    target: PublishedRows,
     region: str,
     epoch: int,
     request: RewindRequest,

@@ -20,15 +20,13 @@ from tidemark.protocol.errors import (
     WithholdSentUnknown,
 )
 from tidemark.protocol.mirror import mirror
-from tidemark.protocol.ports import Deciding, Group, Ledger
+from tidemark.protocol.ports import Group, Ledger
 from tidemark.protocol.removal import Removal
 from tidemark.protocol.settle import Settled, settle
 from tidemark.protocol.withhold_request import WithholdRequest
 
 
-def withhold(
-    ledger: Ledger[Deciding], group: Group, region: str, request: WithholdRequest
-) -> Settled:
+def withhold(ledger: Ledger, group: Group, region: str, request: WithholdRequest) -> Settled:
     """The batch is withheld, and what follows it is sent.
 
     Raises:
@@ -50,7 +48,7 @@ def withhold(
 
 
 def _withhold(
-    ledger: Ledger[Deciding], group: Group, region: str, epoch: int, request: WithholdRequest
+    ledger: Ledger, group: Group, region: str, epoch: int, request: WithholdRequest
 ) -> None:
     offsets = without(request.gone, ledger.merged_checkpoint(region).offsets)
     marks = group.sent(offsets)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.upsert import Upsert, text_form
+from tidemark.protocol.ports import Deciding
 from tidemark.staging.catalog import (
     TableColumn,
     find_columns,
@@ -26,7 +27,7 @@ from tidemark.staging.errors import (
     UpsertColumnsReserved,
 )
 from tidemark.staging.refused import refuse_without_coordinates
-from tidemark.staging.target import Target, TargetTransaction, ensure
+from tidemark.staging.target import Target, ensure
 
 _OWN = "tidemark "
 """Begins the names of columns that an upsert adds to find the last rows."""
@@ -78,7 +79,7 @@ def refuse_unfit_key(cursor: Cursor, target: Target, upsert: Upsert) -> dict[str
     return table
 
 
-def keep_key(transaction: TargetTransaction, target: Target, upsert: Upsert) -> None:
+def keep_key(transaction: Deciding, target: Target, upsert: Upsert) -> None:
     """The key is fit, and its values have the texts by which the ledger knows keys.
 
     Call it after rows were written: their lock keeps the table as it is found.

@@ -18,6 +18,7 @@ from tidemark.errors import SchemaMismatch
 from tidemark.model.batch import Batch, Contribution, Moved
 from tidemark.model.upsert import Upsert
 from tidemark.postgres.session import lock_name
+from tidemark.protocol.ports import Deciding
 from tidemark.staging import tables
 from tidemark.staging._references import parents_first, refuse_unfit
 from tidemark.staging._upsert import Upserting
@@ -37,7 +38,7 @@ from tidemark.staging.move import (
 )
 from tidemark.staging.refusal import all_deferred, naming_refusals
 from tidemark.staging.refused import COORDINATES, Search, refuse_without_coordinates
-from tidemark.staging.target import Target, TargetTransaction, ensure, keep
+from tidemark.staging.target import Target, ensure, keep
 
 _ALTER = sql.SQL("ALTER TABLE {target} {columns}")
 
@@ -166,7 +167,7 @@ class Mover:
         table = find_columns(cursor, self.target.schema, self.target.table)
         return Appending(cursor, batch, self.target, parsed(self.published, table), winners)
 
-    def keep(self, transaction: TargetTransaction) -> None:
+    def keep(self, transaction: Deciding) -> None:
         """What rows were just moved into is still the target, and still fit; see `keep`.
 
         Raises:
@@ -177,7 +178,7 @@ class Mover:
         if self.upsert:
             keep_key(transaction, self.target, self.upsert)
 
-    def refuse_kept_out(self, transaction: TargetTransaction, batch: Batch, moved: Moved) -> None:
+    def refuse_kept_out(self, transaction: Deciding, batch: Batch, moved: Moved) -> None:
         """All that was contributed to the target is moved or refused; else staging was lost.
 
         Raises:
@@ -255,7 +256,7 @@ class Movers:
             tables.create(cursor, batch.staging.of_target(mover.name), mover.columns, writer)
 
     def count_staged(
-        self, transaction: TargetTransaction, batch: Batch, contribution: Contribution
+        self, transaction: Deciding, batch: Batch, contribution: Contribution
     ) -> tuple[dict[str, int], int]:
         """How many rows, by target, and dead letters of the contribution are in staging."""
         cursor = transaction.cursor
@@ -263,7 +264,7 @@ class Movers:
         return {m.name: m.count_rows(cursor, batch, contribution) for m in self.movers}, letters
 
     def move_rows(
-        self, transaction: TargetTransaction, batch: Batch, room: int | None = None
+        self, transaction: Deciding, batch: Batch, room: int | None = None
     ) -> dict[str, Moved]:
         """The winners' rows of every target, parents first, under the batch's seq.
 
@@ -293,7 +294,7 @@ class Movers:
 
     def _moved(
         self,
-        transaction: TargetTransaction,
+        transaction: Deciding,
         batch: Batch,
         movers: Sequence[Mover],
         room: int | None,
@@ -310,6 +311,6 @@ class Movers:
                 moved[moving.target.name] = moving.finish(moving.apply())
         return moved
 
-    def move_dead_letters(self, transaction: TargetTransaction, batch: Batch) -> int:
+    def move_dead_letters(self, transaction: Deciding, batch: Batch) -> int:
         """Move the dead letters of the reads that count; return how many."""
         return move_dead_letters(transaction.cursor, batch.staging, batch.region, batch.seq)

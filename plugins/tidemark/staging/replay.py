@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.model.batch import SET_ASIDE, Batch, Contribution, Moved, Rows
+from tidemark.model.batch import SET_ASIDE, Batch, Contribution, Rows
+from tidemark.protocol.ports import Deciding
 from tidemark.staging._references import find_acting_keys, parents_first
 from tidemark.staging.errors import ReplacedRowsReferred
 from tidemark.staging.move import move_dead_letters
 from tidemark.staging.mover import Movers
 from tidemark.staging.refusal import all_deferred
 from tidemark.staging.rewind import PublishedRows
-from tidemark.staging.target import Target, TargetTransaction
+from tidemark.staging.target import Target
 
 # chosen no longer: what is left of the choice became rows
 _KEEP = sql.SQL("""
@@ -28,26 +29,20 @@ FROM {dead_letters} s JOIN unnest(
 WHERE d.region = {region} AND d.chosen_seq = {seq} AND d.replayed_seq IS NULL
   AND d.topic = s.topic AND d.partition = s.partition AND d."offset" = s."offset"
 """)
+_FORGET_ASIDE = sql.SQL("DELETE FROM {dead_letters} WHERE reason = {aside}")
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayMover:
-    """Moves a replay's staging in the publishing transaction. Only for rows that are appended."""
-
-    movers: Movers
-
-    def move_rows(
-        self, transaction: TargetTransaction, batch: Batch, room: int | None
-    ) -> dict[str, Moved]:
-        """Insert the winners' rows under the batch's seq, see `Movers.move_rows`."""
-        return self.movers.move_rows(transaction, batch, room)
+class ReplayMovers(Movers):
+    """Moves what a replay has staged. Only for rows that are appended."""
 
     def keep_dead_letters(
-        self, transaction: TargetTransaction, batch: Batch, contribution: Contribution
+        self, transaction: Deciding, batch: Batch, contribution: Contribution
     ) -> int:
         """What failed again has its new reason; return how many."""
+        cursor: Cursor = transaction.cursor
         reads, staging = contribution.reads, batch.staging
-        transaction.cursor.execute(
+        cursor.execute(
             _KEEP.format(
                 dead_letters=sql.Identifier(staging.schema, staging.dead_letters),
                 members=sql.Literal([read.member for read in reads]),
@@ -58,26 +53,16 @@ class ReplayMover:
                 seq=sql.Literal(batch.seq),
             )
         )
-        return transaction.cursor.rowcount
+        return cursor.rowcount
 
-
-_FORGET_ASIDE = sql.SQL("DELETE FROM {dead_letters} WHERE reason = {aside}")
-
-
-@dataclass(frozen=True, slots=True)
-class BatchReplayMover:
-    """Replaces what a batch has published by what is staged. Only for rows that are appended."""
-
-    movers: Movers
-
-    def remove_batch(self, transaction: TargetTransaction, batch: Batch) -> Rows:
+    def remove_batch(self, transaction: Deciding, batch: Batch) -> Rows:
         """Delete the batch's rows, children before parents; how many of each target.
 
         Raises:
             TargetRefused: see `PublishedRows.remove_rows` and `refuse_referred`.
         """
         cursor, removed = transaction.cursor, dict[str, int]()
-        targets = [mover.target for mover in self.movers.movers]
+        targets = [mover.target for mover in self.movers]
         with all_deferred(cursor, targets):
             for target in reversed(parents_first(cursor, targets)):
                 refuse_referred(cursor, target, batch.seq)
@@ -85,13 +70,7 @@ class BatchReplayMover:
                 removed[target.name] = rows.remove_rows(transaction, batch.seq - 1)
         return removed
 
-    def move_rows(
-        self, transaction: TargetTransaction, batch: Batch, room: int | None
-    ) -> dict[str, Moved]:
-        """Insert the winners' rows under the batch's own seq, see `Movers.move_rows`."""
-        return self.movers.move_rows(transaction, batch, room)
-
-    def move_letters(self, transaction: TargetTransaction, batch: Batch) -> int:
+    def replace_dead_letters(self, transaction: Deciding, batch: Batch) -> int:
         """Move the new dead letters, without the records that were set aside; return how many."""
         staging, cursor = batch.staging, transaction.cursor
         letters = sql.Identifier(staging.schema, staging.dead_letters)

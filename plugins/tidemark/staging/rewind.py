@@ -14,6 +14,7 @@ from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.plan import MOST
 from tidemark.postgres.session import query
+from tidemark.protocol.ports import Deciding
 from tidemark.staging._references import find_acting_keys, parents_first
 from tidemark.staging.catalog import (
     TableColumn,
@@ -38,7 +39,7 @@ from tidemark.staging.errors import (
 )
 from tidemark.staging.keyed import refuse_without_index
 from tidemark.staging.refusal import all_deferred, naming_refusals, rests_on_others, target_refused
-from tidemark.staging.target import Target, TargetTransaction, keep, refuse_unfit_table
+from tidemark.staging.target import Target, keep, refuse_unfit_table
 from tidemark.staging.upsert_sql import (
     Names,
     commas,
@@ -153,7 +154,7 @@ class UpsertedRows:
         finally:
             cursor.execute("ROLLBACK")
 
-    def remove_rows(self, transaction: TargetTransaction, after_seq: int) -> int:
+    def remove_rows(self, transaction: Deciding, after_seq: int) -> int:
         """Each key is as it was at a checkpoint; return how many changes that took back.
 
         Raises:
@@ -375,7 +376,7 @@ class PublishedRows:
             raise RowsMayNotBeDeleted(target=str(self.target))
         return self._count(cursor, after_seq)
 
-    def remove_rows(self, transaction: TargetTransaction, after_seq: int) -> int:
+    def remove_rows(self, transaction: Deciding, after_seq: int) -> int:
         """Delete all rows that were published after a checkpoint; return how many.
 
         Raises:
@@ -383,7 +384,7 @@ class PublishedRows:
                 rule keeps a row; or the region has published to another table.
             Refused: see `count_rows`.
         """
-        cursor = transaction.cursor
+        cursor: Cursor = transaction.cursor
         if not self._is_there(cursor):
             return 0
         with naming_refusals([self.target]):
@@ -448,7 +449,7 @@ class RowsOfTargets:
         parts = self._parts(cursor, after_seq)
         return {name: part.count_rows(cursor, after_seq) for name, part in parts.items()}
 
-    def remove_rows(self, transaction: TargetTransaction, after_seq: int) -> dict[str, int]:
+    def remove_rows(self, transaction: Deciding, after_seq: int) -> dict[str, int]:
         """Take it back, children before parents; how much of each target. See the parts.
 
         Deferred constraints are checked here.

@@ -4,18 +4,16 @@ And what it holds: the number of its rows beside the ledger's, and rows that a r
 has left. What is asked of the ledger's deciding transaction stands in the ports here.
 """
 
-# ruff: noqa: D102 -- the ledger's methods have the docstrings
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from psycopg2 import sql
 from psycopg2.extensions import cursor as Cursor
 
-from tidemark.model.batch import ONLY, Batch
+from tidemark.model.batch import ONLY
 from tidemark.model.table_name import parse_table
 from tidemark.postgres.session import lock_name
+from tidemark.protocol.ports import Deciding
 from tidemark.staging.catalog import (
     Relation,
     TableColumn,
@@ -39,18 +37,6 @@ from tidemark.staging.errors import (
     TargetSchemaMissing,
 )
 from tidemark.staging.fit import differences, quoted
-
-
-class TargetTransaction(Protocol):
-    """A ledger transaction that holds the region lock and the current epoch."""
-
-    @property
-    def cursor(self) -> Cursor: ...
-    def winners(self, batch: Batch) -> list[tuple[int, int]]: ...
-    def contributed_rows(self, batch: Batch, target: str) -> int: ...
-    def keep_target(self, target: str, schema: str, table: str) -> None: ...
-    def keep_key(self, target: str, table: str, forms: Mapping[str, str]) -> None: ...
-
 
 _TABLE_KINDS = "rp"
 _CREATE = sql.SQL("CREATE TABLE {target} ({columns}, {batch_seq} bigint NOT NULL{key})")
@@ -131,7 +117,7 @@ def _create(cursor: Cursor, target: Target, columns: Sequence[Column], key: Sequ
         cursor.execute(_INDEX.format(**names))
 
 
-def keep(transaction: TargetTransaction, target: Target) -> None:
+def keep(transaction: Deciding, target: Target) -> None:
     """The target is the table that the region publishes to, and is fit for that.
 
     Call it after rows were inserted or deleted: their locks keep the table, and each partition that
