@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from psycopg2.extensions import cursor as Cursor
+from tidemark.postgres.session import Cursor
 
 TOPIC = "made_up"
 CLUSTER = "cluster"

@@ -14,8 +14,6 @@ from zlib import crc32
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import HealthCheck, settings
-from psycopg2.extensions import connection as Connection
-from psycopg2.extensions import cursor as Cursor
 from tests.faults import report
 from tests.support import sharing
 from tests.support.databases import database_of, put_in_memory, take_from_memory
@@ -27,6 +25,7 @@ from tests.support.topics import create_topic
 from tidemark.local._airflow import Airflow
 from tidemark.local.postgres import Postgres
 from tidemark.local.stack import KAFKA, SPARK, LocalStack
+from tidemark.postgres.session import Connection, Cursor
 from tidemark.spark.archive import OPTIONS, with_archive
 
 PROJECT = Path(__file__).resolve().parent.parent

@@ -11,7 +11,6 @@ from typing import Any
 from unittest.mock import patch
 from uuid import uuid4
 
-from psycopg2.extensions import cursor as Cursor
 from tests.faults.region import FaultRegion
 
 from tidemark.kafka.group import Group
@@ -25,7 +24,7 @@ from tidemark.model.batch import Batch, Tally
 from tidemark.model.offsets import Offsets, Span
 from tidemark.postgres import transaction
 from tidemark.postgres.errors import CommitRolledBack
-from tidemark.postgres.session import query
+from tidemark.postgres.session import Cursor, query
 from tidemark.protocol import close
 from tidemark.protocol import plan as protocol_plan
 from tidemark.runs._drain import Drain

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg2 import sql
-from psycopg2.extensions import connection as Connection
 from tests.support.flights_table import Parameters, emptied
 from tests.support.only import copy_only
 
 from tidemark.model.batch import Staging
+from tidemark.postgres.session import Connection
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.move import move_rows

@@ -10,11 +10,11 @@ from typing import Any
 import psycopg2
 import pyarrow as pa
 from psycopg2 import sql
-from psycopg2.extensions import cursor as Cursor
 
 from tidemark.decode import Decoding
 from tidemark.model.batch import Attempt, Batch, PlannedSpan
 from tidemark.model.offsets import Span
+from tidemark.postgres.session import Cursor
 from tidemark.settings.fields import arrow_schema
 from tidemark.spark.reader import ReadSpec
 from tidemark.staging import tables

@@ -7,11 +7,10 @@ from typing import Any
 
 import psycopg2
 import pyarrow as pa
-from psycopg2.extensions import connection as Connection
-from psycopg2.extensions import cursor as Cursor
 from tests.support.only import copy_only
 
 from tidemark.model.batch import Staging
+from tidemark.postgres.session import Connection, Cursor
 from tidemark.staging import tables
 from tidemark.staging.catalog import find_columns
 from tidemark.staging.columns import columns_of

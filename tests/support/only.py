@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 import pyarrow as pa
-from psycopg2.extensions import connection as Connection
 
 from tidemark.model.batch import ONLY, Staging
+from tidemark.postgres.session import Connection
 from tidemark.staging.copy import copy_rows
 
 

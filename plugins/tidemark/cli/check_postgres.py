@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
 from tidemark.cli.findings import Doubtful, Finding, State, Wrong, finding
@@ -11,7 +10,7 @@ from tidemark.cli.project import connection
 from tidemark.ledger.migrate import SCHEMAS, is_current, newest
 from tidemark.ledger.queries import LedgerQueries
 from tidemark.postgres.parameters import postgres_parameters
-from tidemark.postgres.session import query
+from tidemark.postgres.session import Cursor, query
 from tidemark.postgres.transaction import autocommit, connect
 from tidemark.settings.pipeline import Pipeline
 from tidemark.staging.catalog import (

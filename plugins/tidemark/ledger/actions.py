@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg2.extensions import cursor as Cursor
 from psycopg2.extras import Json
 
-from tidemark.postgres.session import query
+from tidemark.postgres.session import Cursor, query
 
 
 @dataclass(frozen=True, slots=True)

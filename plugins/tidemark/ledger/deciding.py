@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from psycopg2.extensions import cursor as Cursor
 from psycopg2.extras import Json
 
 from tidemark.ledger import regions, rewinds
@@ -28,7 +27,7 @@ from tidemark.model.dead_letters import JUDGED_FROM, CommonReason, Counted, Lett
 from tidemark.model.offsets import LogPosition, Offsets, Span, TopicPartition
 from tidemark.model.plan import Bounds
 from tidemark.model.state import Run
-from tidemark.postgres.session import configure, query
+from tidemark.postgres.session import Cursor, configure, query
 from tidemark.protocol.errors import SpanAlreadyClaimed
 from tidemark.protocol.ports import NewReset
 from tidemark.protocol.removal import Removal

@@ -5,8 +5,6 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-from psycopg2.extensions import cursor as Cursor
-
 from tidemark.ledger import regions
 from tidemark.ledger.deciding import Deciding
 from tidemark.ledger.errors import EpochHasPassed, RegionKeepsGroup, RegionNeverOpened
@@ -15,7 +13,7 @@ from tidemark.ledger.regions import others_of, refuse_shared
 from tidemark.ledger.settling import Settling
 from tidemark.model.batch import Batch, Contribution
 from tidemark.model.state import RegionState
-from tidemark.postgres.session import query
+from tidemark.postgres.session import Cursor, query
 from tidemark.postgres.transaction import autocommit, transaction
 
 

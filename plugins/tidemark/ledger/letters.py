@@ -8,12 +8,11 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
 from tidemark.model.batch import DeadLetter
 from tidemark.model.dead_letters import LetterFilter
-from tidemark.postgres.session import query
+from tidemark.postgres.session import Cursor, query
 from tidemark.postgres.transaction import transaction
 
 ALL_LETTERS = LetterFilter()

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
 from tidemark.ledger import letters, regions, rewinds
@@ -26,7 +25,7 @@ from tidemark.ledger.ledger import lock_region
 from tidemark.ledger.regions import others_of, refuse_shared
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.state import Mirrored, RegionState
-from tidemark.postgres.session import query
+from tidemark.postgres.session import Cursor, query
 from tidemark.postgres.transaction import autocommit, transaction
 
 

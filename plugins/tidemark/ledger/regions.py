@@ -7,14 +7,12 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from psycopg2.extensions import cursor as Cursor
-
 from tidemark.ledger.errors import RegionHasOwners
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.state import KnownTarget, Owner, Partition, RegionState
 from tidemark.model.table_name import parse_table
 from tidemark.model.upsert import text_form
-from tidemark.postgres.session import query
+from tidemark.postgres.session import Cursor, query
 
 
 def state(region: str, row: tuple[Any, ...]) -> RegionState:

@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg2.extensions import cursor as Cursor
-
 from tidemark.model.offsets import Span, TopicPartition
 from tidemark.model.state import FinishedReset
-from tidemark.postgres.session import query
+from tidemark.postgres.session import Cursor, query
 from tidemark.protocol.removal import Removal
 from tidemark.protocol.rewind_plan import Place, RewindPlan
 

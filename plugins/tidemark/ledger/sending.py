@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
-from psycopg2.extensions import cursor as Cursor
-
 from tidemark.ledger import rewinds
 from tidemark.ledger.errors import LettersToSendDiffer
 from tidemark.ledger.letters import headers_of_letter
@@ -25,7 +23,7 @@ from tidemark.model.output import (
     Unsent,
 )
 from tidemark.model.plan import MOST
-from tidemark.postgres.session import query
+from tidemark.postgres.session import Cursor, query
 
 
 def checkpoint_at(cursor: Cursor, region: str, at: int | None) -> Checkpoint:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from psycopg2.extensions import cursor as Cursor
 from psycopg2.extras import Json
 
 from tidemark.ledger import regions, rewinds
@@ -13,7 +12,7 @@ from tidemark.ledger.actions import Order, write_action
 from tidemark.model.facts import Facts, LogEnd
 from tidemark.model.offsets import Offsets, TopicPartition
 from tidemark.model.state import FinishedReset, Mirrored, Partition, RegionState
-from tidemark.postgres.session import query
+from tidemark.postgres.session import Cursor, query
 from tidemark.protocol.ports import NewReset, NewRun
 from tidemark.protocol.rewind_plan import RewindPlan
 

@@ -10,8 +10,10 @@ from importlib.resources import files
 from typing import Any
 
 import psycopg2
-from psycopg2.extensions import connection as Connection
-from psycopg2.extensions import cursor as Cursor
+from psycopg2 import extensions
+
+Connection = extensions.connection
+Cursor = extensions.cursor
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
@@ -63,6 +65,11 @@ def open_session(parameters: Mapping[str, Any]) -> Connection:
         session.close()
         raise
     return session
+
+
+def is_idle(session: Connection) -> bool:
+    """Whether it is open, and no transaction is."""
+    return session.info.transaction_status == extensions.TRANSACTION_STATUS_IDLE
 
 
 def configure(cursor: Cursor, settings: Mapping[str, str], *, is_local: bool) -> None:

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg2
-from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine, create_engine, event
 
 from tidemark import failpoints
@@ -20,7 +19,7 @@ from tidemark.postgres.errors import (
     refusal,
     unreachable,
 )
-from tidemark.postgres.session import configure, open_session
+from tidemark.postgres.session import Connection, Cursor, configure, open_session
 
 TIMEOUTS_MS = {
     "lock_timeout": 900_000,  # as long as the statement of a publish that is waited for
@@ -52,7 +51,7 @@ def connect(parameters: Mapping[str, Any]) -> Engine:
     )
 
     @event.listens_for(engine, "connect")
-    def _autocommit(connection: psycopg2.extensions.connection, _: object) -> None:
+    def _autocommit(connection: Connection, _: object) -> None:
         connection.autocommit = True
 
     return engine
@@ -123,7 +122,7 @@ def autocommit(engine: Engine) -> Iterator[Cursor]:
 
 
 @contextmanager
-def _connection(engine: Engine) -> Iterator[psycopg2.extensions.connection]:
+def _connection(engine: Engine) -> Iterator[Connection]:
     """A connection of the pool; one whose block failed is never used again."""
     try:
         pooled = engine.raw_connection()

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
 from tidemark.kafka.output_topic import OutputTopics
@@ -21,6 +20,7 @@ from tidemark.model.output import (
     Topics,
     Unsent,
 )
+from tidemark.postgres.session import Cursor
 from tidemark.postgres.transaction import autocommit, snapshot
 from tidemark.settings.connections import Connection
 from tidemark.settings.fingerprint import of_sending

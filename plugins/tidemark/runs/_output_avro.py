@@ -4,11 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from psycopg2.extensions import cursor as Cursor
-
 from tidemark.decode.registry import registry_config, registry_of
 from tidemark.encode.avro_rows import AvroRows
 from tidemark.model.output import OutputRecord
+from tidemark.postgres.session import Cursor
 from tidemark.settings.connections import Connection
 from tidemark.staging.catalog import find_columns
 from tidemark.staging.column import BATCH_SEQ

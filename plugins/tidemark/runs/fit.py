@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
+from tidemark.postgres.session import Cursor
 from tidemark.postgres.transaction import autocommit
 from tidemark.runs.region import Connections, ledger_of
 from tidemark.runs.schemas import in_use, would_take

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
-from psycopg2.extensions import cursor as Cursor
 
 from tidemark.ledger.actions import Order, write_action
 from tidemark.ledger.ledger import Ledger
 from tidemark.ledger.settling import Settling
 from tidemark.model.batch import Executor
+from tidemark.postgres.session import Cursor
 from tidemark.postgres.transaction import transaction
 from tidemark.staging.mover import Movers
 

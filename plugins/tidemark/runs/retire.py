@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg2
-from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
 from tidemark.errors import TidemarkError
 from tidemark.ledger.ledger import Ledger
 from tidemark.model.batch import Staging
-from tidemark.postgres.session import query
+from tidemark.postgres.session import Cursor, query
 from tidemark.postgres.transaction import autocommit, transaction
 from tidemark.staging.tables import DROP_WAIT_MS, drop, staged_batches, table_names
 

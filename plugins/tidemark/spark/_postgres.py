@@ -12,11 +12,9 @@ from time import monotonic
 from typing import Any
 
 import psycopg2.errors
-from psycopg2.extensions import TRANSACTION_STATUS_IDLE
-from psycopg2.extensions import connection as Connection
 
 from tidemark.postgres.errors import NO_ANSWER, StagingDiscarded, unreachable
-from tidemark.postgres.session import configure, open_session
+from tidemark.postgres.session import Connection, configure, is_idle, open_session
 
 TASK_TIMEOUTS = {
     "statement_timeout": "15min",
@@ -95,8 +93,7 @@ def _taken(parameters: Mapping[str, Any]) -> Connection | None:
 
 
 def _keep(connection: Connection, parameters: Mapping[str, Any]) -> None:
-    is_idle = connection.info.transaction_status == TRANSACTION_STATUS_IDLE
-    if is_idle and len(_kept) < _KEPT_AT_MOST:
+    if is_idle(connection) and len(_kept) < _KEPT_AT_MOST:
         _kept.append(_Kept(connection, dict(parameters), os.getpid(), monotonic()))
     else:
         connection.close()

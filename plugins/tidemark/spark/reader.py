@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 from confluent_kafka import Message
-from psycopg2.extensions import connection as Connection
 
 from tidemark import failpoints
 from tidemark.decode import Decoding
@@ -19,6 +18,7 @@ from tidemark.kafka.spans import position_after, read_spans
 from tidemark.model.batch import DeadLetter, SpanRead, Staging, Stored, Tally
 from tidemark.model.dead_letters import Room, size_of
 from tidemark.model.offsets import LogPosition, Span, TopicPartition
+from tidemark.postgres.session import Connection
 from tidemark.spark._postgres import postgres_errors, task_session
 from tidemark.spark.record_decoder import RecordDecoder
 from tidemark.spark.records import blocks, decode_block, parted, row_schema

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from psycopg2 import sql
-from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.upsert import Upsert
-from tidemark.postgres.session import query
+from tidemark.postgres.session import Cursor, query
 from tidemark.staging.catalog import find_acting
 from tidemark.staging.errors import ForeignKeyActs, ForeignKeyNotDeferrable, ForeignKeysInCircle
 from tidemark.staging.target import Target

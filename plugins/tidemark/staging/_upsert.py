@@ -24,11 +24,10 @@ from dataclasses import dataclass, replace
 
 import psycopg2
 from psycopg2 import sql
-from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import Batch, Moved
 from tidemark.model.upsert import Upsert
-from tidemark.postgres.session import configure
+from tidemark.postgres.session import Cursor, configure
 from tidemark.staging import upsert_sql
 from tidemark.staging.catalog import find_columns, find_interfering
 from tidemark.staging.column import Column

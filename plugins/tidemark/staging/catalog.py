@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from psycopg2 import sql
-from psycopg2.extensions import cursor as Cursor
 
-from tidemark.postgres.session import query
+from tidemark.postgres.session import Cursor, query
 
 _EVENTS = {"INSERT": (4, "3"), "DELETE": (8, "4"), "UPDATE": (16, "2")}
 """The bit of pg_trigger.tgtype, and pg_rewrite.ev_type."""

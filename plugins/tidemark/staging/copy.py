@@ -24,11 +24,10 @@ import psycopg2.errors
 import pyarrow as pa
 from pgpq import ArrowToPostgresBinaryEncoder
 from psycopg2 import sql
-from psycopg2.extensions import connection as Connection
-from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import DeadLetter, Staging
 from tidemark.postgres.errors import StagingDiscarded
+from tidemark.postgres.session import Connection, Cursor
 from tidemark.staging._row_errors import CopyFellShort, DateHasNoJson, ValueUnstorable
 from tidemark.staging.column import KEYS, Column
 from tidemark.staging.columns import columns_of

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from psycopg2.extensions import cursor as Cursor
-
 from tidemark.model.upsert import Upsert, text_form
+from tidemark.postgres.session import Cursor
 from tidemark.protocol.ports import Deciding
 from tidemark.staging.catalog import (
     TableColumn,

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from psycopg2 import sql
-from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import Batch, Moved, SpanRead, Staging
+from tidemark.postgres.session import Cursor
 from tidemark.staging.catalog import find_interfering
 from tidemark.staging.column import BATCH_SEQ, Column
 from tidemark.staging.errors import TargetKeptRowsOut

@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 
 import psycopg2
 from psycopg2 import errorcodes, sql
-from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import SchemaMismatch
 from tidemark.model.batch import Batch, Contribution, Moved
 from tidemark.model.upsert import Upsert
-from tidemark.postgres.session import lock_name
+from tidemark.postgres.session import Cursor, lock_name
 from tidemark.protocol.ports import Deciding
 from tidemark.staging import tables
 from tidemark.staging._references import parents_first, refuse_unfit

@@ -20,10 +20,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from psycopg2 import sql
-from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.output import OutputRecord, Unsent
-from tidemark.postgres.session import query
+from tidemark.postgres.session import Cursor, query
 from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.column import BATCH_SEQ
 from tidemark.staging.errors import OutputKeyMissing, RowsToSendDiffer

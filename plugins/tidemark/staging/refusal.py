@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import psycopg2
 import psycopg2.errorcodes
-from psycopg2.extensions import cursor as Cursor
 
+from tidemark.postgres.session import Cursor
 from tidemark.staging.errors import RowRefused
 from tidemark.staging.target import Target
 

@@ -22,10 +22,10 @@ from dataclasses import dataclass, field, replace
 
 import psycopg2
 from psycopg2 import sql
-from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import ONLY, Batch, Moved
 from tidemark.model.dead_letters import MOST_A_BATCH
+from tidemark.postgres.session import Cursor
 from tidemark.staging.column import Column
 from tidemark.staging.errors import (
     RefusedRowsNotAllFound,

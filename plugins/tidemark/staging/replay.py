@@ -7,9 +7,9 @@ that is read again: its rows and dead letters are replaced.
 from dataclasses import dataclass
 
 from psycopg2 import sql
-from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import SET_ASIDE, Batch, Contribution, Rows
+from tidemark.postgres.session import Cursor
 from tidemark.protocol.ports import Deciding
 from tidemark.staging._references import find_acting_keys, parents_first
 from tidemark.staging.errors import ReplacedRowsReferred

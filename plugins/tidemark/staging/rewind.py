@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 import psycopg2
 from psycopg2 import sql
-from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.plan import MOST
-from tidemark.postgres.session import query
+from tidemark.postgres.session import Cursor, query
 from tidemark.protocol.ports import Deciding
 from tidemark.staging._references import find_acting_keys, parents_first
 from tidemark.staging.catalog import (

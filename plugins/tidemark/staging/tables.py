@@ -8,12 +8,11 @@ from dataclasses import astuple
 
 import psycopg2.errors
 from psycopg2 import sql
-from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import SpanRead, Staging
 from tidemark.model.errors import ReadsDiffer
 from tidemark.model.offsets import LogPosition, Span
-from tidemark.postgres.session import configure, lock_name, query
+from tidemark.postgres.session import Cursor, configure, lock_name, query
 from tidemark.staging.catalog import find_columns
 from tidemark.staging.column import Column
 from tidemark.staging.errors import StagingHasOtherColumns

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psycopg2 import sql
-from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import ONLY
 from tidemark.model.table_name import parse_table
-from tidemark.postgres.session import lock_name
+from tidemark.postgres.session import Cursor, lock_name
 from tidemark.protocol.ports import Deciding
 from tidemark.staging.catalog import (
     Relation,

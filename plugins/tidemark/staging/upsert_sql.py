@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from psycopg2 import sql
-from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import ONLY, Batch
 from tidemark.model.upsert import Upsert
-from tidemark.postgres.session import configure
+from tidemark.postgres.session import Cursor, configure
 from tidemark.staging.catalog import TableColumn
 from tidemark.staging.column import BATCH_SEQ, Column
 from tidemark.staging.fit import parsed

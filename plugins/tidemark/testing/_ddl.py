@@ -9,10 +9,9 @@ from typing import LiteralString
 import psycopg2
 import pyarrow as pa
 from psycopg2 import sql
-from psycopg2.extensions import cursor as Cursor
 
 from tidemark.errors import InvalidSettings, Refused, SchemaMismatch, packages_of
-from tidemark.postgres.session import SETTINGS, configure, open_session
+from tidemark.postgres.session import SETTINGS, Cursor, configure, open_session
 from tidemark.runs.fit import fit
 from tidemark.runs.targets import movers_of
 from tidemark.settings.pipeline import Pipeline

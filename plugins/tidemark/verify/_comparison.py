@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from psycopg2 import sql
-from psycopg2.extensions import cursor as Cursor
 
 from tidemark.admin.held import compacted
 from tidemark.ledger.queries import LedgerQueries, Published, PublishedSpan
 from tidemark.model.batch import Attempt, Batch, SpanRead, Stored
 from tidemark.model.incomplete_read import refuse_unread
 from tidemark.model.offsets import TopicPartition
+from tidemark.postgres.session import Cursor
 from tidemark.postgres.transaction import transaction
 from tidemark.runs.job import JobExecutor
 from tidemark.runs.region import Region

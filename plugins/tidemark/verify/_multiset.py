@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from psycopg2 import sql
-from psycopg2.extensions import cursor as Cursor
 
+from tidemark.postgres.session import Cursor
 from tidemark.verify.report import Difference, Kind
 
 FIRST = 10

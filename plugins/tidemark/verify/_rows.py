@@ -7,11 +7,10 @@ sides are taken by one statement, for runs may go on meanwhile and change the sa
 from collections.abc import Iterator, Mapping, Sequence
 
 from psycopg2 import sql
-from psycopg2.extensions import cursor as Cursor
 
 from tidemark.model.batch import ONLY, SET_ASIDE, Attempt, SpanRead
 from tidemark.model.upsert import Upsert
-from tidemark.postgres.session import query
+from tidemark.postgres.session import Cursor, query
 from tidemark.staging import upsert_sql
 from tidemark.staging.catalog import TableColumn, find_columns
 from tidemark.staging.column import BATCH_SEQ, Column

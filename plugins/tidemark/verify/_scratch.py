@@ -7,12 +7,11 @@ from secrets import token_hex
 
 import psycopg2.errors
 from psycopg2 import sql
-from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
 from tidemark.ledger.queries import PublishedSpan
 from tidemark.model.batch import ONLY, Batch, PlannedSpan, Stored
-from tidemark.postgres.session import query, try_lock_name, unlock_name
+from tidemark.postgres.session import Cursor, query, try_lock_name, unlock_name
 from tidemark.postgres.transaction import autocommit
 from tidemark.staging.target import Target
 

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from psycopg2 import sql
-from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 
 from tidemark.ledger.queries import LedgerQueries
-from tidemark.postgres.session import query
+from tidemark.postgres.session import Cursor, query
 from tidemark.postgres.transaction import autocommit
 from tidemark.staging.catalog import TableColumn, find_columns, find_relation
 from tidemark.staging.column import BATCH_SEQ

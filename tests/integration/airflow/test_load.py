@@ -17,6 +17,7 @@ from tests.support.waiting import until
 
 from tidemark.ledger.migrate import migrate
 from tidemark.local._airflow import Airflow
+from tidemark.postgres.session import Cursor
 from tidemark.postgres.transaction import connect
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(900), pytest.mark.xdist_group("airflow")]
@@ -76,14 +77,14 @@ def guest(
 
 
 @contextmanager
-def locked(ledger: dict[str, Any]) -> Iterator[psycopg2.extensions.cursor]:
+def locked(ledger: dict[str, Any]) -> Iterator[Cursor]:
     """Nobody may even read it; a cursor that sees who waits."""
     with closing(psycopg2.connect(**ledger)) as holder, holder.cursor() as cursor:
         cursor.execute("LOCK TABLE tidemark.regions, tidemark.runs, tidemark.partitions")
         yield cursor
 
 
-def waiting(cursor: psycopg2.extensions.cursor) -> int:
+def waiting(cursor: Cursor) -> int:
     """Sessions that wait for the lock."""
     cursor.execute(
         "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database"

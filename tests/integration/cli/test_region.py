@@ -7,7 +7,6 @@ from typing import cast
 import psycopg2
 import pytest
 import yaml
-from psycopg2.extensions import cursor as Cursor
 from tests.integration.cli.conftest import GROWS
 from tests.support.commands import (
     PIPELINE,
@@ -21,6 +20,7 @@ from tests.support.world import World, dump, staging
 from tidemark.errors import Fenced, Refused, Superseded
 from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
+from tidemark.postgres.session import Cursor
 from tidemark.staging.errors import TargetHasLeftovers
 from tidemark.staging.target import Target, refuse_leftovers
 

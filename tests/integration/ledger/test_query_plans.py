@@ -6,7 +6,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from psycopg2.extensions import cursor as Cursor
 from scripts.ledger_filling import TOPIC, fill
 from sqlalchemy import Engine
 from tests.support.databases import database_of
@@ -14,7 +13,7 @@ from tests.support.databases import database_of
 from tidemark.ledger.migrate import migrate
 from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY
-from tidemark.postgres.session import queries, query
+from tidemark.postgres.session import Cursor, queries, query
 from tidemark.postgres.transaction import autocommit, connect
 
 REGION = "flights"

@@ -9,7 +9,6 @@ from typing import Any
 import psycopg2
 import pyarrow as pa
 import pytest
-from psycopg2.extensions import connection as Connection
 from tests.support.desk import SCHEMA, Desk, row_batch
 from tests.support.executor import LocalExecutor
 from tests.support.region import rows_of
@@ -22,6 +21,7 @@ from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
 from tidemark.model.batch import ONLY, Batch, Staging
 from tidemark.model.offsets import Span
+from tidemark.postgres.session import Connection
 from tidemark.postgres.transaction import SHORTER_MS, connect
 from tidemark.runs import retire as retire_module
 from tidemark.runs.retire import retire

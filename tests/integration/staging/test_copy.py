@@ -8,8 +8,6 @@ from contextlib import closing
 import psycopg2
 import pyarrow as pa
 import pytest
-from psycopg2.extensions import connection as Connection
-from psycopg2.extensions import cursor as Cursor
 from tests.support.flights_table import (
     SCHEMA,
     STAGING,
@@ -21,6 +19,7 @@ from tests.support.only import copy_only
 from tidemark.errors import SchemaMismatch
 from tidemark.model.batch import DeadLetter
 from tidemark.postgres.errors import StagingDiscarded
+from tidemark.postgres.session import Connection, Cursor
 from tidemark.staging import tables
 from tidemark.staging._row_errors import DateHasNoJson, ValueUnstorable
 from tidemark.staging.columns import columns_of

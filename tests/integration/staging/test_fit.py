@@ -6,8 +6,6 @@ import psycopg2
 import pyarrow as pa
 import pytest
 from psycopg2 import sql
-from psycopg2.extensions import connection as Connection
-from psycopg2.extensions import cursor as Cursor
 from tests.support.flights_table import (
     COLUMNS,
     STAGING,
@@ -19,6 +17,7 @@ from tests.support.flights_table import (
 from tests.support.only import copy_only
 
 from tidemark.errors import SchemaMismatch
+from tidemark.postgres.session import Connection, Cursor
 from tidemark.staging import tables
 from tidemark.staging.catalog import find_columns
 from tidemark.staging.columns import columns_of

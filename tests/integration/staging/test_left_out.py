@@ -2,10 +2,10 @@
 
 import pyarrow as pa
 import pytest
-from psycopg2.extensions import cursor as Cursor
 from tests.support.flights_table import TARGET
 
 from tidemark.model.upsert import Upsert
+from tidemark.postgres.session import Cursor
 from tidemark.staging.columns import columns_of
 from tidemark.staging.mover import columns_to_skip
 

@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 import pytest
-from psycopg2.extensions import cursor as Cursor
 from tests.support.flights_table import TARGET
 
+from tidemark.postgres.session import Cursor
 from tidemark.staging.columns import columns_of
 from tidemark.staging.errors import ColumnsMayNotBeAdded, TargetDoesNotFit
 from tidemark.staging.mover import add_columns

@@ -7,7 +7,6 @@ from typing import Any
 import psycopg2
 import pytest
 from psycopg2.errors import FeatureNotSupported
-from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 from tests.support.desk import Desk
 from tests.support.flights_table import COLUMNS, FITTING, TARGET
@@ -18,6 +17,7 @@ from tidemark.cli.findings import State
 from tidemark.errors import Refused
 from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
+from tidemark.postgres.session import Cursor
 from tidemark.postgres.transaction import transaction
 from tidemark.staging.errors import (
     PartsAreForeign,

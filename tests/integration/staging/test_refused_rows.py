@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from psycopg2.extensions import cursor as Cursor
 from sqlalchemy import Engine
 from tests.support.desk import TOPIC, Desk
 from tests.support.failpoint import failpoint
@@ -28,6 +27,7 @@ from tidemark.model.batch import ONLY, Batch
 from tidemark.model.dead_letters import Limits
 from tidemark.model.errors import DeadLettersOverLimit
 from tidemark.postgres.errors import PostgresRightMissing, StagedRowsGone
+from tidemark.postgres.session import Cursor
 from tidemark.protocol.publish import Result
 from tidemark.runs.member import job_of
 from tidemark.staging import refused, tables

@@ -2,14 +2,13 @@
 
 import psycopg2
 import pytest
-from psycopg2.extensions import connection as Connection
-from psycopg2.extensions import cursor as Cursor
 from tests.support.flights_table import (
     TARGET,
     create_flights,
     publish_a_row,
 )
 
+from tidemark.postgres.session import Connection, Cursor
 from tidemark.staging.errors import RowRefused
 from tidemark.staging.refusal import is_refusal, target_refused
 

@@ -6,8 +6,6 @@ from contextlib import closing
 import psycopg2
 import pyarrow as pa
 import pytest
-from psycopg2.extensions import connection as Connection
-from psycopg2.extensions import cursor as Cursor
 from tests.support.flights_table import (
     COLUMNS,
     STAGING,
@@ -17,6 +15,7 @@ from tests.support.flights_table import (
 from tidemark.model.batch import DeadLetter, SpanRead, Staging
 from tidemark.model.errors import ReadsDiffer
 from tidemark.model.offsets import LogPosition, Span
+from tidemark.postgres.session import Connection, Cursor
 from tidemark.staging import tables
 from tidemark.staging.columns import columns_of
 from tidemark.staging.copy import copy_dead_letters

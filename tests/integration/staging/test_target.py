@@ -7,8 +7,6 @@ from contextlib import closing
 import psycopg2
 import pyarrow as pa
 import pytest
-from psycopg2.extensions import connection as Connection
-from psycopg2.extensions import cursor as Cursor
 from tests.support.flights_table import (
     COLUMNS,
     FITTING,
@@ -20,6 +18,7 @@ from tests.support.flights_table import (
 
 from tidemark.errors import Refused
 from tidemark.model.errors import TableNameMalformed, TableNameTooLong
+from tidemark.postgres.session import Connection, Cursor
 from tidemark.staging import tables
 from tidemark.staging.catalog import find_interfering
 from tidemark.staging.columns import columns_of
