@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
-from tidemark.errors import DataLost, Fenced, TidemarkError
+from tidemark.errors import DataLost, Fenced, TidemarkError, Unreachable
 from tidemark.kafka.member import Partitions
 from tidemark.model.batch import Batch
 from tidemark.model.facts import RECHECK_PAUSE, RECHECK_SECONDS
@@ -183,13 +183,13 @@ class Drain:
         """Plan the next batch and make its tables, so that its job waits for nothing.
 
         Not while a publish goes on, which holds the region's lock: before it, or after it beside
-        the job of this batch.
+        the job of this batch. Nobody waits here for Kafka: the batch is planned when it is due.
         """
-        stager = self._stager
-        if stager is None or not may_plan(self._run, self._publisher.mirror):
+        run, stager = self._run, self._stager
+        if stager is None or not may_plan(run, self._publisher.mirror):
             return
-        run, facts = self._run, self._kafka.now()
-        with suppress(DataLost), traced("plan"):  # it is looked at again when the batch is due
+        with suppress(DataLost, Unreachable), traced("plan"):
+            facts = run.broker.facts(run.topics)
             for batch in plan_batch(run.ledger, run.region, run.epoch, facts):
                 if own_work([batch], run.member.assigned(), None):
                     stager.make_tables(batch)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from threading import Event
+from threading import Event, current_thread
 from typing import Any
 
 import pytest
@@ -13,7 +13,10 @@ from tests.support.waiting import until
 from tests.support.world import World, everything
 
 from tidemark.errors import Fenced, TargetRefused
+from tidemark.kafka.errors import BrokersSilent
+from tidemark.kafka.facts import Broker
 from tidemark.model.batch import Batch
+from tidemark.model.facts import Facts
 from tidemark.model.offsets import Span
 from tidemark.model.plan import Bounds
 from tidemark.runs import _drain as drain_module
@@ -61,6 +64,25 @@ def test_the_next_batch_is_drained_while_one_is_published(flying: World) -> None
     assert flying.close().rows == sum(COUNTS)
     assert flying.rows() == everything(COUNTS)
     assert flying.kafka_offsets() == flying.ledger_offsets()
+
+
+def test_nobody_waits_for_kafka_to_plan_ahead(
+    flying: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each plan ahead meets a Kafka that does not answer; when a batch is due, it answers."""
+    facts, asked_ahead = Broker.facts, list[str]()
+
+    def silent_ahead(broker: Broker, topics: Sequence[str]) -> Facts:
+        if (name := current_thread().name).startswith("publisher"):
+            asked_ahead.append(name)
+            raise BrokersSilent(what="facts", seconds=15)
+        return facts(broker, topics)
+
+    monkeypatch.setattr(Broker, "facts", silent_ahead)
+    assert flying.drain().batches == 6
+    assert asked_ahead
+    assert flying.close().rows == sum(COUNTS)
+    assert flying.rows() == everything(COUNTS)
 
 
 def test_a_fast_member_goes_on_while_a_slow_one_finishes(flying: World) -> None:
