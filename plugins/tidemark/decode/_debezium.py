@@ -176,7 +176,7 @@ DELETED = "deleted"
 _NUMBERS = dict.fromkeys(("lsn", "pos", "row", "ts_ms"), pa.int64())
 """Of what the source says; the rest is text."""
 _DELETE = "d"
-_CHANGES = pa.array(["c", "r", "u", _DELETE])
+_CHANGES = ("c", "r", "u", _DELETE)
 
 
 class DebeziumDecoder:
@@ -214,7 +214,7 @@ class DebeziumDecoder:
         before, after, op, *source = _event(found.rows)
         deleted = pc.or_(pc.fill_null(pc.equal(op, _DELETE), False), is_bare)
         row = pc.if_else(deleted, before, after)
-        is_change = pc.and_(pc.is_in(op, _CHANGES), row.is_valid())
+        is_change = pc.and_(pc.is_in(op, pa.array(_CHANGES)), row.is_valid())
         is_twice = pc.and_(found.rows["op"].is_valid(), found.rows["payload"].is_valid())
         good = pc.or_(pc.and_(is_change, pc.invert(is_twice)), is_bare)
         told = self._placeholder.found(row.flatten(), self._declared)

@@ -12,13 +12,20 @@ NEEDED = ("pyarrow", "psycopg2", "confluent_kafka", "tidemark.spark.source")
 """What a reader or a writer imports; importing starts no thread and opens no client."""
 
 
+def import_needed() -> None:
+    """Everything is imported that a worker needs for its first block."""
+    for module in NEEDED:
+        importlib.import_module(module)
+    sys.modules["pyarrow"].array([0])  # for the first one of a list pyarrow imports pandas
+
+
 def main() -> None:
     """Serve forks to Spark, with the installed pyspark."""
     sys.path[:] = [path for path in sys.path if not path.endswith("pyspark.zip")]
     from pyspark import daemon
 
-    for module in (sys.argv[1], *NEEDED):
-        importlib.import_module(module)
+    importlib.import_module(sys.argv[1])
+    import_needed()
     gc.freeze()  # Spark collects after each task: 30 ms of looking at what the imports left
     daemon.manager()
 
