@@ -9,6 +9,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
@@ -289,6 +290,16 @@ class Postgres:
         cursor.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(name))
 
 
+KEEPER = """
+import sys
+from pathlib import Path
+sys.stdin.read()
+from tidemark.local.postgres import throw_away
+throw_away(Path(sys.argv[1]))
+"""
+"""What waits for the end of the process that started it, however that ends."""
+
+
 @cache
 def throwaway() -> Postgres:
     """A server of this process alone; it and its data are gone when the process ends.
@@ -298,16 +309,25 @@ def throwaway() -> Postgres:
     """
     folder = Folder(Path(tempfile.mkdtemp(prefix="tidemark-throwaway-")))
     folder.create()
+    keeper = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", KEEPER, folder.root],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        start_new_session=True,  # Ctrl-C is for its parent
+    )
+    atexit.register(keeper.communicate)
     server = Postgres(folder)
-
-    def end() -> None:
-        server.stop("immediate")
-        server.erase()
-        shutil.rmtree(folder.root, ignore_errors=True)
-
-    atexit.register(end)
     server.start()
     return server
+
+
+def throw_away(root: Path) -> None:
+    """Nothing is left of the throwaway server with this state folder."""
+    server = Postgres(Folder(root))
+    server.stop("immediate")
+    server.erase()
+    shutil.rmtree(root, ignore_errors=True)
 
 
 def packaged() -> Path:

@@ -1,6 +1,7 @@
 """B11, B16: whether rows fit the tables that a DDL makes is what a run would say of them."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
+from tests.support.waiting import until
 
 from tidemark.testing import ddl_faults
 from tidemark.testing.errors import DdlRefused, DdlWithoutTable
@@ -162,30 +164,39 @@ def test_a_column_that_the_table_may_lack_is_no_fault(clicks: Path) -> None:
 
 
 OWN = """
+import os
+import signal
 import sys
 import psutil
 from tidemark.local.postgres import throwaway
 from tidemark.testing import ddl_faults
 
-file, ddl = sys.argv[1:]
+file, ddl, end = sys.argv[1:]
 assert ddl_faults(file, ddl) == ddl_faults(file, ddl) == []
 server = throwaway()
-print(server.pid, psutil.Process(server.pid).cwd())
+print(server.pid, psutil.Process(server.pid).cwd(), flush=True)
+if end == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_the_postgres_that_judges_is_gone_with_the_process(clicks: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("end", "code"), [("by itself", 0), ("killed", -signal.SIGKILL)])
+def test_the_postgres_that_judges_is_gone_with_the_process(
+    clicks: Path, tmp_path: Path, end: str, code: int
+) -> None:
     """B11: as a user's test has it; started once, and nothing of it is left."""
     folder = tmp_path / "own"
     folder.mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", OWN, clicks, TABLE],
+        [sys.executable, "-c", OWN, clicks, TABLE, end],
         env={**os.environ, "TMPDIR": str(folder)},
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code
     pid, data = done.stdout.split()
+    if end == "killed":  # else it is gone by now
+        until(lambda: not any(folder.iterdir()))
     assert not psutil.pid_exists(int(pid))
     assert not Path(data).exists()
     assert [*folder.iterdir()] == []
