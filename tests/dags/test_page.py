@@ -372,22 +372,23 @@ def test_each_task_leads_to_its_regions_page(monkeypatch: pytest.MonkeyPatch) ->
     assert found == f"https://example.com/airflow/dags/a%20b/plugin/{of_dag['url_route']}"
 
 
+@pytest.mark.parametrize("role", ["reset", "replay"])
 @pytest.mark.parametrize(("region", "is_told"), [("flights", True), ("others", False)])
-def test_what_a_dry_run_of_a_reset_said_is_told(
-    client: "TestClient", region: str, is_told: bool
+def test_what_a_dry_run_by_hand_said_is_told(
+    client: "TestClient", region: str, is_told: bool, role: str
 ) -> None:
-    """To who may read the reset DAG, and to nobody else."""
+    """To who may read the DAG that said it, and to nobody else."""
     sentence = "Dry run: would remove 7 rows of public.flights (batch 2). Nothing was changed."
-    with reset_that_told({"summary": sentence, "region": region}):
+    with told_by(role, {"summary": sentence, "region": region}):
         path = "/tidemark/dag?dag_id=flights"
-        found = client.get(path, headers=token("flights", "flights_reset")).text
+        found = client.get(path, headers=token("flights", f"flights_{role}")).text
         assert (sentence in found) == is_told
         assert sentence not in client.get(path, headers=token("flights")).text
 
 
 @contextmanager
-def reset_that_told(result: dict[str, Any]) -> Iterator[None]:
-    """A run of the reset DAG whose task has returned this."""
+def told_by(role: str, result: dict[str, Any]) -> Iterator[None]:
+    """A run of the DAG of this role whose task has returned this."""
     from airflow.models.dag_version import DagVersion
     from airflow.models.dagrun import DagRun
     from airflow.models.serialized_dag import SerializedDagModel
@@ -397,21 +398,21 @@ def reset_that_told(result: dict[str, Any]) -> Iterator[None]:
     from airflow.utils.types import DagRunTriggeredByType, DagRunType
     from sqlalchemy import delete
 
-    now, run_id = datetime.now(UTC), f"dry-{uuid4().hex[:8]}"
+    now, run_id, dag_id = datetime.now(UTC), f"dry-{uuid4().hex[:8]}", f"flights_{role}"
     with create_session() as session:
-        version = DagVersion.get_latest_version("flights_reset", session=session)
+        version = DagVersion.get_latest_version(dag_id, session=session)
         run = DagRun(
-            dag_id="flights_reset", run_id=run_id, logical_date=now, run_after=now,
+            dag_id=dag_id, run_id=run_id, logical_date=now, run_after=now,
             run_type=DagRunType.MANUAL, state=DagRunState.SUCCESS,
             triggered_by=DagRunTriggeredByType.TEST,
         )  # fmt: skip
         session.add(run)
         session.flush()
-        run.dag = SerializedDagModel.get_dag("flights_reset", session=session)
+        run.dag = SerializedDagModel.get_dag(dag_id, session=session)
         run.verify_integrity(session=session, dag_version_id=version.id)
         session.add(
             XComModel(
-                dag_run_id=run.id, dag_id="flights_reset", run_id=run_id, task_id="reset",
+                dag_run_id=run.id, dag_id=dag_id, run_id=run_id, task_id=role,
                 key="return_value", value=result, timestamp=now,
             )
         )  # fmt: skip

@@ -105,6 +105,7 @@ def test_a_child_has_nothing_of_airflows_configuration(
     program = "import json, os; print(json.dumps(dict(os.environ)))"
     monkeypatch.setattr(by_hand, "PROGRAM", ("-c", program))
     monkeypatch.setattr("tidemark.airflow.results.replay_lines", lambda _: [])
+    monkeypatch.setattr("tidemark.airflow.results.of_replay", lambda report: report)
     given = told()
     assert [one for one in given if one.startswith("AIRFLOW__")] == []
     assert given["LOGNAME"] == "alice"
@@ -117,6 +118,54 @@ def test_wrong_usage_fails_at_once(told: Any, connections: str) -> None:
         told(batch=3, limit=4)
 
 
+OF_LETTERS: dict[str, Any] = {
+    "region": "flights", "applied": False, "epoch": 3, "head_seq": 8, "chosen": 9, "replayed": 7,
+    "kept": {"INVALID_JSON": 1, "OUT_OF_RANGE": 1}, "not_kept_raw": 0, "rows": None,
+    "refused": None,
+}  # fmt: skip
+OF_A_BATCH: dict[str, Any] = {
+    "region": "flights", "applied": False, "epoch": 3, "seq": 17, "spans": 4, "records": 20_004,
+    "rows_before": 20_003, "dead_letters_before": 1, "rows": None, "dead_letters": None,
+    "refused": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("report", "sentence"),
+    [
+        (
+            OF_LETTERS,
+            "Dry run: would replay 7 dead letters; 2 would fail again. Nothing was changed.",
+        ),
+        (
+            OF_LETTERS | {"refused": "SECRET"},
+            "Dry run: would replay 7 dead letters; 2 would fail again. Nothing was changed."
+            " It would be refused now: its log says why.",
+        ),
+        (OF_LETTERS | {"chosen": 0}, "No dead letter to replay. Nothing was changed."),
+        (
+            OF_LETTERS | {"applied": True, "rows": 7},
+            "Replayed 7 dead letters as 7 rows; 2 failed again.",
+        ),
+        (
+            OF_A_BATCH,
+            "Dry run: would read 20,004 records of batch 17 again, for its 20,003 rows and"
+            " 1 dead letter. Nothing was changed.",
+        ),
+        (
+            OF_A_BATCH | {"applied": True, "rows": 20_000, "dead_letters": 4},
+            "Replaced what batch 17 holds: 20,003 rows and 1 dead letter before, 20,000 rows and"
+            " 4 dead letters now.",
+        ),
+    ],
+)
+def test_a_replay_is_told_in_a_sentence(report: dict[str, Any], sentence: str) -> None:
+    """B11: of numbers alone, for whoever may read the DAG sees it on the region's page."""
+    from tidemark.airflow.results import of_replay
+
+    assert of_replay(report) == {"summary": sentence, **report}
+
+
 def test_what_was_replayed_is_told_and_kept(
     told: Any, connections: str, caplog: pytest.LogCaptureFixture, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -124,8 +173,7 @@ def test_what_was_replayed_is_told_and_kept(
     """B11: the child is told its secrets by its environment, and who replays."""
     from tidemark.airflow import by_hand
 
-    report = {"region": "flights", "applied": True, "epoch": 3, "seq": 17, "rows": 20_000,
-              "refused": None}  # fmt: skip
+    report = OF_A_BATCH | {"applied": True, "rows": 20_000, "dead_letters": 1}
     seen = tmp_path / "seen"
     program = (
         "import json, os, pathlib, sys;"
@@ -133,7 +181,8 @@ def test_what_was_replayed_is_told_and_kept(
         f"print({json.dumps(report)!r}); print('on its way', file=sys.stderr)"
     )
     monkeypatch.setattr(by_hand, "PROGRAM", ("-c", program))
-    assert told(batch=17, apply=True) == report
+    kept = told(batch=17, apply=True)
+    assert kept == {"summary": kept["summary"], **report}
     lines = [record.getMessage() for record in caplog.records]
     assert lines[:2] == ["on its way", "DONE: replay of batch 17, region flights"]
     assert "  rows                20,000" in lines

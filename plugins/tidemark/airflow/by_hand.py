@@ -69,7 +69,7 @@ def replay_by_hand(path: str) -> results.Result:
     report = _answer([*arguments(path, context["params"])], without_airflow() | own)
     for line in results.replay_lines(report):
         log.info("%s", line)
-    return report
+    return results.of_replay(report)
 
 
 def arguments(path: str, form: Mapping[str, Any]) -> Iterator[str]:

@@ -90,6 +90,43 @@ def reset_summary(table_name: str, report: "ResetReport") -> str:
     return f"Dry run: would remove {gone}{_discarded(report, 'discard')}. Nothing was changed."
 
 
+def of_replay(report: Result) -> Result:
+    """A replay or its dry run, for XCom: first what it did, in a sentence."""
+    sentence = _batch_replayed(report) if "seq" in report else _letters_replayed(report)
+    return {"summary": sentence, **report}
+
+
+def _letters_replayed(report: Result) -> str:
+    """Numbers alone, for whoever may read the DAG sees it."""
+    replayed, failing = report["replayed"], sum(report["kept"].values())
+    fail = f"{failing} {{}} again"
+    if report["applied"]:
+        rows = amount(report["rows"], "row")
+        return f"Replayed {amount(replayed, 'dead letter')} as {rows}; {fail.format('failed')}."
+    if not report["chosen"]:
+        return "No dead letter to replay. Nothing was changed."
+    would = f"would replay {amount(replayed, 'dead letter')}; {fail.format('would fail')}"
+    return _dry(would, report)
+
+
+def _batch_replayed(report: Result) -> str:
+    before = _held(report["rows_before"], report["dead_letters_before"])
+    if report["applied"]:
+        now = _held(report["rows"], report["dead_letters"])
+        return f"Replaced what batch {report['seq']} holds: {before} before, {now} now."
+    records = amount(report["records"], "record")
+    return _dry(f"would read {records} of batch {report['seq']} again, for its {before}", report)
+
+
+def _held(rows: int, dead_letters: int) -> str:
+    return f"{amount(rows, 'row')} and {amount(dead_letters, 'dead letter')}"
+
+
+def _dry(would: str, report: Result) -> str:
+    refused = " It would be refused now: its log says why." if report["refused"] else ""
+    return f"Dry run: {would}. Nothing was changed.{refused}"
+
+
 def replay_lines(report: Result) -> Iterator[str]:
     """A replay or its dry run, for the log; nobody takes one for the other."""
     what = f"batch {report['seq']}" if "seq" in report else "dead letters"

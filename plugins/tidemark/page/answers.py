@@ -70,12 +70,14 @@ def _regions(regions: Regions, given: Given, dag_id: str | None) -> Answer:
     return _html("regions.html", lines=lines, dag_id=dag_id)
 
 
-def _region(regions: Regions, given: Given, reset: list[str] | None, shows_records: bool) -> Answer:
+def _region(
+    regions: Regions, given: Given, by_hand: dict[str, list[str]], shows_records: bool
+) -> Answer:
     """The page of one region; records of dead letters only if they may be shown."""
     [seen] = regions
     view = region_view(seen, given, shows_records=shows_records)
     letters = [(one, readable) for one in fitting(view.letters)] if shows_records else None
-    parts = {"letters": letters, "reasons": view.reasons, "reset": reset}
+    parts = {"letters": letters, "reasons": view.reasons, "by_hand": by_hand}
     return _html("region.html", **_shown(seen, view), **parts)
 
 

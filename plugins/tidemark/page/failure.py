@@ -1,6 +1,6 @@
 """What broke: the error that the first red task of a run ended with, from its log.
 
-And what the newest run of a reset DAG told: a dry run of it is as green as a rewind.
+And what the newest run of a reset or replay DAG told: a dry run is as green as one that applied.
 """
 
 import json
@@ -91,12 +91,18 @@ CHARS = 1500
 """Of a sentence that a task wrote; no more of its result leaves the database."""
 
 
-def newest_reset(seen: SeenRegion, session: Session) -> tuple[str, str] | None:
+def told_by_hand(seen: SeenRegion, session: Session) -> dict[str, tuple[str, str]]:
+    """What the newest reset and the newest replay by hand have told; see `_newest`."""
+    found = {role: _newest(seen, role, session) for role in (Role.reset, Role.replay)}
+    return {str(role): told for role, told in found.items() if told}
+
+
+def _newest(seen: SeenRegion, role: Role, session: Session) -> tuple[str, str] | None:
     """The run and its sentence; None where the user may not read that DAG, or it told nothing."""
     region, summary = (XComModel.value[name].as_string() for name in ("region", "summary"))
     newest = session.execute(
         select(XComModel.run_id, region == seen.name, func.substr(summary, 1, CHARS))
-        .where(XComModel.dag_id == seen.dags.get(Role.reset), XComModel.key == "return_value")
+        .where(XComModel.dag_id == seen.dags.get(role), XComModel.key == "return_value")
         .order_by(XComModel.timestamp.desc())
         .limit(1)
     ).first()
