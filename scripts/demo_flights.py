@@ -116,7 +116,7 @@ def rewind(api: AirflowApi, warehouse: Warehouse, story: Story) -> None:
     """The reset DAG goes back to the checkpoint before the newest one; 0 is the initial state."""
     run, to_seq = f"rewind-{time.time_ns()}", warehouse.checkpoint_before_head()
     with step(f"rewind to checkpoint {to_seq}: target, ledger and Kafka go back together"):
-        params = {"apply": True, "to": str(to_seq), "reason": "demonstration"}
+        params = {"apply": True, "to": str(to_seq), "why": "demonstration"}
         api.trigger(f"{DAG}_reset", run, params)
         state = api.wait(f"{DAG}_reset", run, WAIT_SECONDS)
         if state != "success":

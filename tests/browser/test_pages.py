@@ -305,7 +305,7 @@ def test_a_rewind_is_tried_and_done_and_the_page_changes(
     assert '"to": "1"' in frame.locator("[data-conf]").inner_text()
     frame.locator("a", has_text="open the reset form").click()
     page.wait_for_url("**/dags/acted_reset**")
-    trigger_reset(page, to="1", reason="seen in a browser")
+    trigger_reset(page, to="1", why="seen in a browser")
     run_id = newest_run(api, "acted_reset")
     assert api.until_ended("acted_reset", run_id) == "success"
     after = alone(page, "acted")
@@ -327,13 +327,13 @@ def test_a_run_is_followed_while_it_is_on(page: "Page", world: Browsed) -> None:
     frame.locator(".verdict .chip.well").wait_for()
 
 
-def trigger_reset(page: "Page", to: str, reason: str) -> None:
+def trigger_reset(page: "Page", to: str, why: str) -> None:
     """Fill Airflow's own form."""
     page.get_by_test_id("trigger-dag-button").first.click()
     form = page.locator("[role=dialog][data-state=open]")
     form.get_by_role("button", name="Reset", exact=True).click()
     form.locator("[name=element_to]").fill(to)
-    form.locator("[name=element_reason]").fill(reason)
+    form.locator("[name=element_why]").fill(why)
     form.locator("label", has=page.locator("[name=element_apply]")).click()
     form.get_by_test_id("trigger-dag-submit").click()
     form.wait_for(state="hidden")

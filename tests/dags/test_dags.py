@@ -251,12 +251,26 @@ def test_a_reset_is_dry_unless_the_form_says_so(bag: "DagBag") -> None:
     assert dag.params.dump() == {
         "to": "last",
         "apply": False,
-        "reason": None,
+        "why": None,
         "accept_data_loss": False,
         "accept_changes": False,
         "accept_resend": False,
     }
     assert dag.schedule is None
+
+
+def test_a_name_that_a_field_had_before_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script may trigger a reset by it: else why it was done would be lost."""
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from tidemark.airflow import tasks
+    from tidemark.settings.errors import NameChanged
+
+    params = {"to": "last", "apply": True, "why": None, "reason": "a drill"}
+    monkeypatch.setattr(tasks, "get_current_context", lambda: {"params": params})
+    with pytest.raises(AirflowFailException) as refused:
+        tasks.reset_by_hand(str(PROJECT / "dags" / "flights.yaml"))
+    assert isinstance(refused.value.__cause__, NameChanged)
 
 
 PLACES = ["last", "initial", "0", "1234567", "2026-01-31", "2026-01-31T12:00:00Z",

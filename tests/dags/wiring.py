@@ -48,8 +48,8 @@ MOMENTARY = (Unreachable,)
 
 FORMS: dict[str, dict[str, Any]] = {
     "as it comes up": {},
-    "a checkpoint": {"to": "41", "apply": True, "reason": "a drill"},
-    "the same checkpoint, cleared": {"to": "41", "apply": True, "reason": "a drill"},
+    "a checkpoint": {"to": "41", "apply": True, "why": "a drill"},
+    "the same checkpoint, cleared": {"to": "41", "apply": True, "why": "a drill"},
     "the initial state": {"to": "initial"},
     "a time": {"to": "2026-01-31T12:00:00Z"},
     "no such day": {"to": "2026-02-31"},

@@ -111,6 +111,13 @@ def test_a_driver_needs_no_pandas() -> None:
     assert "pandas" not in modules
 
 
+def test_a_name_that_an_option_had_before_is_refused(cli: CliRunner) -> None:
+    refused = cli.invoke(app, ["reset", "x", "--reason", "a drill"])
+    assert refused.exit_code == InvalidSettings.exit_code
+    assert "--reason is --why now" in refused.output
+    assert "--reason" not in cli.invoke(app, ["reset", "--help"]).output
+
+
 def test_wrong_usage_exits_with_2(cli: CliRunner) -> None:
     assert cli.invoke(app, ["verify"]).exit_code == 2
     assert cli.invoke(app, ["verify", "x", "--last", "0"]).exit_code == 2

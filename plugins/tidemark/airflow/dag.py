@@ -200,7 +200,7 @@ def reset_params() -> dict[str, Param]:
             description="Off: show what would change, and change nothing.",
             section="Reset",
         ),
-        "reason": _text("Reason", "Kept in the ledger, with who reset and when.", 1000, "Reset"),
+        "why": _text("Why", "Kept in the ledger, with who and when.", 1000, "Reset"),
         "accept_data_loss": _override(
             "Accept data loss",
             "For a rewind: also removes rows whose records Kafka no longer has, or nobody reads, so"

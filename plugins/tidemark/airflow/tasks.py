@@ -20,6 +20,7 @@ from tidemark.errors import RunNotDone, Superseded
 from tidemark.model.batch import ONLY
 from tidemark.model.plain import plain
 from tidemark.model.plan import Bounds
+from tidemark.settings.errors import NameChanged
 from tidemark.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -206,13 +207,15 @@ def reset_by_hand(path: str) -> results.Result:
 
     context, pipeline = get_current_context(), Pipeline.load(path)
     with as_airflow_failure():
+        if "reason" in context["params"]:
+            raise NameChanged(given="reason", now="why")
         report = reset_region(
             pipeline,
             resolve(pipeline),
             run_id=None,
             apply=bool(context["params"]["apply"]),
             who=who(context),
-            why=context["params"]["reason"] or "by hand",
+            why=context["params"]["why"] or "by hand",
             to=destination(context["params"]["to"]),
             overrides=[name for name in REWIND_OVERRIDES if context["params"].get(name)],
             request_id=_run_id(context),

@@ -29,6 +29,7 @@ from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
 from tidemark.protocol.reset import destination
 from tidemark.protocol.rewind_plan import ACCEPT_RESEND
 from tidemark.runs.region import region_of
+from tidemark.settings.errors import NameChanged
 from tidemark.views.status import in_ledger, members_of
 
 if TYPE_CHECKING:
@@ -136,9 +137,8 @@ def reset(
         ),
     ] = "last",
     apply: Apply = False,
-    reason: Annotated[
-        str, typer.Option(help="Why, for the ledger's record of resets.")
-    ] = "by hand",
+    why: Annotated[str, typer.Option(help="Kept in the ledger, with who and when.")] = "by hand",
+    reason: Annotated[str | None, typer.Option(hidden=True)] = None,
     accept_changes: Annotated[
         bool,
         typer.Option(
@@ -201,10 +201,12 @@ def reset(
     took over: nothing was removed then.
 
       tidemark reset flights
-      tidemark reset flights --apply --reason "driver hung"
+      tidemark reset flights --apply --why "driver hung"
       tidemark reset flights --to 41
-      tidemark reset flights --to 2026-01-31T12:00:00Z --apply --reason "wrong currency"
+      tidemark reset flights --to 2026-01-31T12:00:00Z --apply --why "wrong currency"
     """
+    if reason is not None:
+        raise NameChanged(given="--reason", now="--why")
     place = destination(to)
     pipeline = find_pipeline(region, pipelines)
     connections = connections_of(pipeline)
@@ -221,7 +223,7 @@ def reset(
             run_id=None,
             apply=apply,
             who=whoami(),
-            why=reason,
+            why=why,
             to=place,
             overrides=[name for name, is_given in given.items() if is_given],
             tell=tell,

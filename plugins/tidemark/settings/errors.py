@@ -305,3 +305,13 @@ class DecimalOutOfBounds(InvalidSettings):
 def _of_type(field: str | None, declared: str, fact: str) -> str:
     of = "" if field is None else f"field {field!r}: "
     return f"{of}the type {declared!r} {fact}; allowed: {ALLOWED}"
+
+
+class NameChanged(InvalidSettings):
+    """An option, or a field of a form, is given by the name that it had before."""
+
+    given: str
+    now: str
+
+    def __str__(self) -> str:
+        return f"{self.given} is {self.now} now"

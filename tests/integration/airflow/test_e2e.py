@@ -245,7 +245,7 @@ def test_a_dry_rewind_by_the_form_tells_what_it_would_remove(world: World, red: 
 
 def test_a_reset_by_hand_applies_when_told(world: World, red: str) -> None:
     before, run_id = world.epoch(), f"reset-{uuid4().hex[:8]}"
-    state = world.api.run("flights_reset", run_id, apply=True, reason="the constraint is gone")
+    state = world.api.run("flights_reset", run_id, apply=True, why="the constraint is gone")
     assert (state, world.epoch()) == ("success", before + 1)
     world.api.clear("flights_reset", run_id, "reset", dry_run=False)
     assert world.api.until_ended("flights_reset", run_id) == "success"

@@ -166,7 +166,7 @@ def test_a_dry_reset_says_what_would_change_and_writes_nothing(region: World) ->
 
 
 def test_a_reset_applies_and_leaves_its_reason(region: World) -> None:
-    found = answer("reset", region.region, "--apply", "--reason", "a drill")
+    found = answer("reset", region.region, "--apply", "--why", "a drill")
     assert (found["applied"], found["epoch"], found["head_seq"]) == (True, 2, 3)
     ((who, why, state),) = region.sql("SELECT requested_by, why, state FROM tidemark.resets")
     assert "@" in who

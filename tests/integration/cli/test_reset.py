@@ -54,7 +54,7 @@ def test_a_dry_rewind_says_what_would_go_and_writes_nothing(region: World) -> No
 
 def test_a_rewind_removes_and_the_next_run_reads_it_again(region: World) -> None:
     rows, letters = region.rows(), region.dead_letters()
-    found = answer("reset", region.region, "--to", "1", "--apply", "--reason", "wrong currency")
+    found = answer("reset", region.region, "--to", "1", "--apply", "--why", "wrong currency")
     assert (found["applied"], found["epoch"], found["to_seq"]) == (True, 2, 1)
     assert region.kafka_offsets() == region.ledger_offsets()
     assert {str(at): n for at, n in region.ledger_offsets().items()} == found["offsets"]
