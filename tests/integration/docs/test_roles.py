@@ -176,7 +176,7 @@ def test_a_login_that_is_not_named_can_be_granted_nothing(world: RoleWorld) -> N
 
 PAGES: dict[str, dict[str, Any]] = {
     "regions": {"dag_id": None},
-    "region": {"reset": None, "shows_records": True},
+    "region": {"by_hand": {}, "shows_records": True},
     "live": {"lag": None},
     "charts": {},
     "now": {},
