@@ -78,6 +78,19 @@ def test_a_value_is_read_into_its_declared_type(type_name: str, text: str, expec
 
 
 @pytest.mark.parametrize(
+    ("type_name", "text"),
+    [("binary", '"?"'), ("decimal(4,2)", "0.005"), ("array<binary>", '["?"]'), ("float", "1e39")],
+)
+def test_what_arrows_reader_takes_is_rejected_in_the_only_column_too(
+    type_name: str, text: str
+) -> None:
+    one = decoder(a=type_name)
+    decoded = one.decode([b"{}", b'{"a":%s}' % text.encode()])
+    assert decoded.kept.to_pylist() == [0]
+    assert [rejected.index for rejected in decoded.rejected] == [1]
+
+
+@pytest.mark.parametrize(
     ("reason", "values"),
     [
         (Reason.NULL_VALUE, [None]),
@@ -291,4 +304,5 @@ def test_a_few_bad_records_do_not_make_many_readings(
     values = [b'{"a":%d}' % i for i in range(5000)]
     values[500::1000] = [bad] * 5
     assert decoder(a="int").decode(values).rows.num_rows == 4995
-    assert len(readings) == 1 + 5 + 2  # the block, each suspect, and what is left in two parts
+    # the block, again with kinds checked, each suspect, and what is left in two parts
+    assert len(readings) == 1 + 1 + 5 + 2

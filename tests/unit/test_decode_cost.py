@@ -234,6 +234,23 @@ def test_a_block_is_read_in_pieces_to_the_same_rows(
     assert (pieces.kept, pieces.rejected) == (whole.kept, whole.rejected)
 
 
+def test_values_whose_objects_have_many_members_together_are_read_in_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """B12: each of them is small, and its members take ten bytes each, though none is written."""
+    read, sizes = arrow_json.read_json, list[int]()
+
+    def noted(source: pa.NativeFile, **options: Any) -> pa.Table:
+        sizes.append(source.size())
+        return read(source, **options)
+
+    monkeypatch.setattr(arrow_json, "read_json", noted)
+    monkeypatch.setattr("tidemark.decode._check.MOST_MEMBERS", 25_000)
+    value = b'{"a":[{}' + b",{}" * 9 + b"]}"
+    assert OF_OBJECTS.decode([value] * 100).rows.num_rows == 100
+    assert max(sizes) < 50 * len(value)
+
+
 def test_a_block_takes_in_memory_what_a_piece_of_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     value = avro_of(b"\1")(2000)
     monkeypatch.setattr("tidemark.decode._avro.ROWS_BYTES", 2000)

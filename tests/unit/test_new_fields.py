@@ -44,6 +44,8 @@ def test_json(refuses: bool) -> None:
     ]
     read = JsonDecoder(COLUMNS, refuses_new=refuses)
     assert reasons(read, values) == [None, told, told, told, told]
+    flat = JsonDecoder(arrow_schema({"a": "int"}), refuses_new=refuses)
+    assert reasons(flat, [b'{"a":1}', b'{"a":1,"new":1}']) == [None, told]
 
 
 @pytest.mark.parametrize("refuses", [False, True])

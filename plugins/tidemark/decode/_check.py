@@ -98,6 +98,21 @@ MOST_MEMBERS = 10_000_000
 CHECK_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError, Refusal)
 
 
+_IS_OBJECT = msgspec.json.Decoder(msgspec.defstruct("Object", [], gc=False)).decode
+
+
+def _is_left_to_reader(of: pa.DataType) -> bool:
+    """Whether Arrow's reader refuses the values that are not of this type, as a check does.
+
+    Not where arrays have objects: their members are bounded before they are read.
+    """
+    if pa.types.is_struct(of):
+        return all(_is_left_to_reader(member.type) for member in of)
+    if pa.types.is_list(of):
+        return not pa.types.is_struct(of.value_type) and _is_left_to_reader(of.value_type)
+    return not (pa.types.is_decimal(of) or pa.types.is_binary(of))
+
+
 class Check:
     """The checks of one schema."""
 
@@ -109,6 +124,13 @@ class Check:
         ).decode
         self.decode = self._bounded if self._widest else self._decode
         """Raises one of CHECK_ERRORS for a value that `refusal` then explains."""
+        is_left = not refuses_new and all(map(_is_left_to_reader, schema.types))
+        self.is_object = _IS_OBJECT if is_left else None
+        """Raises one of CHECK_ERRORS for a value that is not one object by itself.
+
+        None where Arrow's reader takes what `decode` refuses. Else it takes of that only numbers
+        that are infinite in their column, and what `hidden` finds.
+        """
 
     def _bounded(self, value: bytes | None) -> Any:
         """Where arrays have objects: those of an array of empty ones take hundreds of its bytes."""
@@ -158,9 +180,11 @@ class Check:
             found[-1].append(row)
         return found
 
-    def suspects(self, values: Sequence[bytes]) -> set[int]:
-        """Indices of the values for which `hidden` must be asked; all others hide nothing."""
-        joined = b"\n".join(values)
+    def suspects(self, values: Sequence[bytes], joined: bytes) -> set[int]:
+        """Indices of the values for which `hidden` must be asked; all others hide nothing.
+
+        `joined` are the values with a byte behind each.
+        """
         found: set[int] = set()
         if len(joined) > self._max_bytes:
             found |= {i for i, value in enumerate(values) if len(value) > self._max_bytes}
@@ -202,7 +226,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _rows_with(text: bytes, joined: bytes, values: Sequence[bytes]) -> set[int]:
-    """Which values hold the text; `joined` is the values with a byte between them, and found in."""
+    """Which values hold the text; `joined` is the values with a byte behind each."""
     found, at = set[int](), joined.find(text)
     ends = list(accumulate(len(value) + 1 for value in values)) if at >= 0 else []
     while at >= 0:
