@@ -12,6 +12,10 @@ NEEDED = ("pyarrow", "psycopg2", "confluent_kafka", "tidemark.spark.source")
 """What a reader or a writer imports; importing starts no thread and opens no client."""
 
 
+ALLOCATIONS = 50_000
+"""After so many objects, not 700, a worker looks for cycles: 3 % of its CPU time."""
+
+
 def import_needed() -> None:
     """Everything is imported that a worker needs for its first block."""
     for module in NEEDED:
@@ -27,6 +31,7 @@ def main() -> None:
     importlib.import_module(sys.argv[1])
     import_needed()
     gc.freeze()  # Spark collects after each task: 30 ms of looking at what the imports left
+    gc.set_threshold(ALLOCATIONS)  # for its children too: each record read is one allocation
     daemon.manager()
 
 
