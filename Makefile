@@ -76,7 +76,7 @@ release-check: $(READY) ## Install the built packages in clean environments and 
 	@$(BIN)/python -m scripts.release_check
 
 WHAT := peers
-BENCHES := peers decode in_flight ledger width upsert workers small_batches start verify
+BENCHES := peers slope decode in_flight ledger width upsert workers small_batches start verify
 bench: $(READY) ## Measure Tidemark beside what one would write: 25 minutes; WHAT=decode, ledger, upsert, ...
 	@case " $(BENCHES) " in *" $(WHAT) "*) ;; *) echo "WHAT is one of: $(BENCHES)" >&2; exit 2 ;; esac
 	@$(BIN)/python -m scripts.$(WHAT)_bench
