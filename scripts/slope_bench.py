@@ -37,8 +37,8 @@ def main() -> int:
         found: dict[str, list[dict[str, float]]] = {name: [] for name in PATHS}
         for number in range(1, repeat + 1):
             for name, attempt in PATHS.items():
-                runs = (measured(peers, attempt) for peers in (few, many))
-                found[name].append(slope(*runs, many.bench.records - few.bench.records))
+                more = many.bench.records - few.bench.records
+                found[name].append(slope(measured(few, attempt), measured(many, attempt), more))
                 console.print(f"  {number}: {name}: {sum(found[name][-1].values()):.1f} CPU s")
         console.print(costs(found))
     return 0

@@ -117,8 +117,8 @@ class JsonDecoder:
         if self._check.is_object is None:
             return None
         try:
-            deque(map(self._check.is_object, values), maxlen=0)
             documents = cast(Sequence[bytes], values)  # None is no object
+            deque(map(self._check.is_object, documents), maxlen=0)
             lines = _lines(documents)
             if self._check.suspects(documents, lines):
                 return None
