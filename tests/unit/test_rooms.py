@@ -1,5 +1,7 @@
 """The rooms of the library: what their packages say is what the imports say."""
 
+import ast
+
 import pytest
 from scripts import rooms
 from scripts.rooms import Room, doors_of, modules_of
@@ -25,3 +27,14 @@ def test_what_only_its_room_imports_begins_with_an_underscore(room: Room) -> Non
     inside = {one for one in modules_of(room.name) if one.partition(".")[0] not in ENTRIES}
     if room.name != "cli":
         assert {one for one in inside if not one.startswith("_")} == room.doors_named - ENTRIES
+
+
+def test_a_class_has_a_name_of_its_own_but_for_a_port_and_what_stands_behind_it() -> None:
+    found: dict[str, list[str]] = {}
+    for module in sorted(rooms.PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(module.read_text())):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(str(module.relative_to(rooms.PACKAGE)))
+    twice = {name: places for name, places in found.items() if len(places) > 1}
+    assert {len(places) for places in twice.values()} == {2}
+    assert all("protocol/ports.py" in places for places in twice.values()), twice

@@ -68,15 +68,15 @@ def _of_cluster(
     except TidemarkError as error:
         yield from ((seen, Lag(problem=f"{error.code}: {error}")) for seen, _ in wanted)
         return
-    cluster = _Cluster(config, broker, facts)
+    logs = _Logs(config, broker, facts)
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        found = pool.map(lambda one: _lag(cluster, *one), wanted)
+        found = pool.map(lambda one: _lag(logs, *one), wanted)
         yield from zip((seen for seen, _ in wanted), found, strict=True)
 
 
 @dataclass(frozen=True, slots=True)
-class _Cluster:
-    """A Kafka cluster that has answered, and where the logs of all regions begin and end."""
+class _Logs:
+    """Of a Kafka cluster that has answered: where the logs of all regions begin and end."""
 
     config: dict[str, str]
     broker: Broker
@@ -106,15 +106,15 @@ def _unopened(facts: Facts, settings: KafkaSettings) -> Lag:
     return Lag(sum(end - facts.log_starts[at] for at, end in found.items()))
 
 
-def _lag(cluster: _Cluster, seen: SeenRegion, ledger: Offsets) -> Lag:
+def _lag(logs: _Logs, seen: SeenRegion, ledger: Offsets) -> Lag:
     if not ledger:
-        return _unopened(cluster.facts, seen.pipeline.kafka)
-    ends = cluster.facts.ends
+        return _unopened(logs.facts, seen.pipeline.kafka)
+    ends = logs.facts.ends
     known = [PartitionStatus(*at, offset, None, ends.get(at)) for at, offset in ledger.items()]
     worst = max(known, key=lambda one: one.lag or 0)
-    oldest = oldest_age(cluster.broker, known, int(time() * 1000))
+    oldest = oldest_age(logs.broker, known, int(time() * 1000))
     found = Lag(total(one.lag for one in known), place(worst), oldest)
-    group = Group(cluster.config, seen.pipeline.group)
+    group = Group(logs.config, seen.pipeline.group)
     try:
         committed = group.committed(ledger)
         drifting = sum(committed.get(at) != offset for at, offset in ledger.items() if at in ends)

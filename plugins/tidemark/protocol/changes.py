@@ -14,7 +14,7 @@ from tidemark.protocol.errors import (
     TargetsChanged,
     tables_by_name,
 )
-from tidemark.protocol.ports import KnownRegion
+from tidemark.protocol.ports import LedgerRegion
 
 OF_OUTPUT = ("output.", LETTERS_TOPIC)
 
@@ -38,7 +38,7 @@ class Tables(Protocol):
 
 
 def changes(
-    tx: KnownRegion,
+    tx: LedgerRegion,
     fingerprint: Mapping[str, Any],
     targets: Mapping[str, str],
     added: Collection[str] = (),

@@ -35,7 +35,7 @@ from tidemark.protocol.errors import (
     OpenOvertaken,
     RunsResetTooOften,
 )
-from tidemark.protocol.ports import KnownRegion, Settling
+from tidemark.protocol.ports import LedgerRegion, Settling
 
 
 def end_lost(
@@ -165,7 +165,7 @@ class OpenRequest:
     kind: ClassVar[str] = "opening"
     name: ClassVar[str] = "open"
 
-    def check(self, tx: KnownRegion) -> None:
+    def check(self, tx: LedgerRegion) -> None:
         """Stop where a person must decide.
 
         Raises:
@@ -231,7 +231,7 @@ class OpenRequest:
                 " not get it again. To give it once more, start a new run"
             )
 
-    def _read(self, tx: KnownRegion) -> dict[TopicPartition, Partition]:
+    def _read(self, tx: LedgerRegion) -> dict[TopicPartition, Partition]:
         """The known partitions of the topics that this run reads."""
         left = self.facts.unsubscribed
         return {tp: p for tp, p in tx.partitions().items() if tp.topic not in left}
@@ -249,12 +249,12 @@ class OpenRequest:
                 region=state.region, resets=state.consecutive_resets, limit=most
             )
 
-    def _check_changes(self, tx: KnownRegion) -> None:
+    def _check_changes(self, tx: LedgerRegion) -> None:
         found = tuple(self._changes(tx))
         if found and ACCEPT_CHANGES not in self.overrides:
             raise ChangedSinceCheckpoint(region=tx.state.region, changes=found)
 
-    def _changes(self, tx: KnownRegion) -> Iterator[Change]:
+    def _changes(self, tx: LedgerRegion) -> Iterator[Change]:
         return changes(tx, self.fingerprint, self.targets, self.added)
 
     def _check_losses(self, state: RegionState, known: Mapping[TopicPartition, Partition]) -> None:

@@ -141,7 +141,7 @@ class NewReset(Protocol):
     def uuid(self) -> UUID: ...
 
 
-class KnownRegion(Protocol):
+class LedgerRegion(Protocol):
     """A region as the ledger knows it, seen with or without its lock."""
 
     @property
@@ -151,7 +151,7 @@ class KnownRegion(Protocol):
     def key_forms(self, target: str, columns: Collection[str]) -> Mapping[str, str]: ...
 
 
-class Settling(KnownRegion, Protocol):
+class Settling(LedgerRegion, Protocol):
     """A ledger transaction that holds the region lock and may take the next epoch."""
 
     def take_epoch(self, seen: Mirrored) -> int: ...
@@ -268,8 +268,8 @@ class Ledger(Protocol):
     def batch_replay_outcome(self, batch: Batch) -> tuple[int, int] | None: ...
 
 
-class Target(Protocol):
-    """Moves what is staged to where it becomes visible, inside the caller's transaction.
+class StagedRows(Protocol):
+    """What is staged moves to where it becomes visible, inside the caller's transaction.
 
     Rows are told by the name of their target.
     """
@@ -289,8 +289,8 @@ class PublishedRows(Protocol):
     def remove_rows(self, transaction: Deciding, after_seq: int) -> Rows: ...
 
 
-class ReplayTarget(Target, Protocol):
-    """Moves what a replay has staged as well."""
+class ReplayedRows(StagedRows, Protocol):
+    """What a replay has staged moves as well."""
 
     def keep_dead_letters(
         self, transaction: Deciding, batch: Batch, contribution: Contribution

@@ -35,7 +35,7 @@ from tidemark.protocol.errors import (
     OwnRowsLost,
     SpanAlreadyClaimed,
 )
-from tidemark.protocol.ports import Deciding, Ledger, Target
+from tidemark.protocol.ports import Deciding, Ledger, StagedRows
 
 
 class Result(StrEnum):
@@ -59,7 +59,7 @@ class Outcome:
     """Of the batch that was published."""
 
 
-def publish_complete(ledger: Ledger, target: Target, region: str, epoch: int) -> Outcome | None:
+def publish_complete(ledger: Ledger, staged: StagedRows, region: str, epoch: int) -> Outcome | None:
     """The lowest unpublished batch is published if it is complete; None if it is not.
 
     If it crashes: before COMMIT nothing of it stands, and whoever looks next publishes it. After a
@@ -73,29 +73,29 @@ def publish_complete(ledger: Ledger, target: Target, region: str, epoch: int) ->
     """
     failpoints.hit("publish.before")
     try:
-        return _publish_or_look_again(ledger, target, region, epoch)
+        return _publish_or_look_again(ledger, staged, region, epoch)
     except StagingLost as error:
         raise ClaimedRowsLost(region=region, epoch=epoch, cause=str(error)) from error
 
 
 def _publish_or_look_again(
-    ledger: Ledger, target: Target, region: str, epoch: int
+    ledger: Ledger, staged: StagedRows, region: str, epoch: int
 ) -> Outcome | None:
     try:
-        return _publish_lowest(ledger, target, region, epoch)
+        return _publish_lowest(ledger, staged, region, epoch)
     except OutcomeUnknown:
-        return _publish_lowest(ledger, target, region, epoch)
+        return _publish_lowest(ledger, staged, region, epoch)
 
 
-def _publish_lowest(ledger: Ledger, target: Target, region: str, epoch: int) -> Outcome | None:
+def _publish_lowest(ledger: Ledger, staged: StagedRows, region: str, epoch: int) -> Outcome | None:
     with ledger.deciding(region, epoch, "publish") as tx:
         batches = tx.unpublished_batches(owned=())
         if not batches or not batches[0].is_complete:
             return None
-        return publish(tx, target, batches[0])
+        return publish(tx, staged, batches[0])
 
 
-def publish(tx: Deciding, target: Target, batch: Batch) -> Outcome:
+def publish(tx: Deciding, staged: StagedRows, batch: Batch) -> Outcome:
     """The batch is the region's head once this transaction is committed.
 
     Raises:
@@ -105,9 +105,9 @@ def publish(tx: Deciding, target: Target, batch: Batch) -> Outcome:
         TooManyDeadLetters: more of the batch's records are dead letters than its run allows.
     """
     counted = tx.count_dead_letters(batch)
-    by_target = target.move_rows(tx, batch, counted.room)
+    by_target = staged.move_rows(tx, batch, counted.room)
     moved = Moved.total(by_target.values())
-    dead_letters = target.move_dead_letters(tx, batch) + moved.dead_letters
+    dead_letters = staged.move_dead_letters(tx, batch) + moved.dead_letters
     failpoints.hit("publish.moved")
     if not counted.allows(moved.refused_records):
         raise DeadLettersOverLimit(
@@ -129,7 +129,7 @@ def publish(tx: Deciding, target: Target, batch: Batch) -> Outcome:
 
 
 def contribute_and_publish(
-    ledger: Ledger, target: Target, batch: Batch, contribution: Contribution
+    ledger: Ledger, staged: StagedRows, batch: Batch, contribution: Contribution
 ) -> Outcome:
     """All spans of the contribution are claimed, and the batch is published if they were the last.
 
@@ -146,7 +146,7 @@ def contribute_and_publish(
     """
     failpoints.hit("publish.before")
     try:
-        return _contribute_or_look_up(ledger, target, batch, contribution)
+        return _contribute_or_look_up(ledger, staged, batch, contribution)
     except SpanAlreadyClaimed:
         return Outcome(Result.refused)
     except StagingLost as error:
@@ -156,16 +156,16 @@ def contribute_and_publish(
 
 
 def _contribute_or_look_up(
-    ledger: Ledger, target: Target, batch: Batch, contribution: Contribution
+    ledger: Ledger, staged: StagedRows, batch: Batch, contribution: Contribution
 ) -> Outcome:
     try:
-        return _contribute(ledger, target, batch, contribution)
+        return _contribute(ledger, staged, batch, contribution)
     except OutcomeUnknown:
-        return _look_up(ledger, target, batch, contribution)
+        return _look_up(ledger, staged, batch, contribution)
 
 
 def _contribute(
-    ledger: Ledger, target: Target, batch: Batch, contribution: Contribution
+    ledger: Ledger, staged: StagedRows, batch: Batch, contribution: Contribution
 ) -> Outcome:
     with ledger.deciding(batch.region, batch.epoch, "publish") as tx:
         if not tx.is_unpublished(batch):
@@ -174,8 +174,8 @@ def _contribute(
         failpoints.hit("publish.claimed")
         is_due = tx.is_lowest(batch) and not tx.has_unclaimed(batch)
         if not (is_due and _is_whole(batch, contribution)):
-            _refuse_lost(tx, target, batch, contribution)
-        return publish(tx, target, batch) if is_due else Outcome(Result.contributed)
+            _refuse_lost(tx, staged, batch, contribution)
+        return publish(tx, staged, batch) if is_due else Outcome(Result.contributed)
 
 
 def _is_whole(batch: Batch, contribution: Contribution) -> bool:
@@ -183,8 +183,10 @@ def _is_whole(batch: Batch, contribution: Contribution) -> bool:
     return len(contribution.reads) == batch.size
 
 
-def _refuse_lost(tx: Deciding, target: Target, batch: Batch, contribution: Contribution) -> None:
-    rows, dead_letters = target.count_staged(tx, batch, contribution)
+def _refuse_lost(
+    tx: Deciding, staged: StagedRows, batch: Batch, contribution: Contribution
+) -> None:
+    rows, dead_letters = staged.count_staged(tx, batch, contribution)
     found, contributed = Counter(rows), Counter(contribution.rows)
     if (found, dead_letters) != (contributed, contribution.dead_letters):
         raise OwnRowsLost(
@@ -198,7 +200,9 @@ def _refuse_lost(tx: Deciding, target: Target, batch: Batch, contribution: Contr
         )
 
 
-def _look_up(ledger: Ledger, target: Target, batch: Batch, contribution: Contribution) -> Outcome:
+def _look_up(
+    ledger: Ledger, staged: StagedRows, batch: Batch, contribution: Contribution
+) -> Outcome:
     match ledger.outcome(batch, contribution):
         case "published":
             rows = sum(contribution.rows.values())
@@ -207,6 +211,6 @@ def _look_up(ledger: Ledger, target: Target, batch: Batch, contribution: Contrib
             return Outcome(Result.contributed)
         case "planned":
             # Definitely not committed: the lock was free and the contribution is not there.
-            return _contribute(ledger, target, batch, contribution)
+            return _contribute(ledger, staged, batch, contribution)
         case _:
             raise BatchDied(region=batch.region, seq=batch.seq)

@@ -50,7 +50,7 @@ from tidemark.protocol.errors import (
     BatchReplayEnded,
     ChangedBeforeReplay,
 )
-from tidemark.protocol.ports import Ledger, ReplayTarget, Settling
+from tidemark.protocol.ports import Ledger, ReplayedRows, Settling
 from tidemark.protocol.removal import Removal
 from tidemark.protocol.reset import ResetRequest
 
@@ -103,7 +103,7 @@ def plan_replay(
 
 def publish_replay(
     ledger: Ledger,
-    target: ReplayTarget,
+    staged: ReplayedRows,
     batch: Batch,
     contribution: Contribution,
 ) -> Replayed:
@@ -118,17 +118,17 @@ def publish_replay(
     """
     failpoints.hit("replay.staged")
     try:
-        return _publish(ledger, target, batch, contribution)
+        return _publish(ledger, staged, batch, contribution)
     except OutcomeUnknown:
         found = ledger.replay_outcome(batch)
         return (
-            Replayed(batch.seq, *found) if found else _publish(ledger, target, batch, contribution)
+            Replayed(batch.seq, *found) if found else _publish(ledger, staged, batch, contribution)
         )
 
 
 def _publish(
     ledger: Ledger,
-    target: ReplayTarget,
+    staged: ReplayedRows,
     batch: Batch,
     contribution: Contribution,
 ) -> Replayed:
@@ -136,8 +136,8 @@ def _publish(
         if not tx.is_unpublished(batch):
             raise BatchDied(region=batch.region, seq=batch.seq)
         tx.write_contribution(batch, contribution)
-        moved = target.move_rows(tx, batch, None)
-        kept = target.keep_dead_letters(tx, batch, contribution)
+        moved = staged.move_rows(tx, batch, None)
+        kept = staged.keep_dead_letters(tx, batch, contribution)
         replayed = tx.mark_replayed(batch)
         failpoints.hit("replay.moved")
         tx.publish_replay(batch, contribution, moved, replayed, kept)
@@ -169,7 +169,7 @@ def plan_batch_replay(ledger: Ledger, region: str, epoch: int, seq: int) -> Batc
 
 def publish_batch_replay(
     ledger: Ledger,
-    target: ReplayTarget,
+    staged: ReplayedRows,
     batch: Batch,
     contribution: Contribution,
 ) -> ReplayedBatch:
@@ -185,19 +185,19 @@ def publish_batch_replay(
     """
     failpoints.hit("again.staged")
     try:
-        return _publish_batch_replay(ledger, target, batch, contribution)
+        return _publish_batch_replay(ledger, staged, batch, contribution)
     except OutcomeUnknown:
         found = ledger.batch_replay_outcome(batch)
         return (
             ReplayedBatch(*found)
             if found
-            else _publish_batch_replay(ledger, target, batch, contribution)
+            else _publish_batch_replay(ledger, staged, batch, contribution)
         )
 
 
 def _publish_batch_replay(
     ledger: Ledger,
-    target: ReplayTarget,
+    staged: ReplayedRows,
     batch: Batch,
     contribution: Contribution,
 ) -> ReplayedBatch:
@@ -205,11 +205,11 @@ def _publish_batch_replay(
         if tx.free_staged_seq(batch) != 1:
             raise BatchReplayEnded(region=batch.region, seq=batch.seq)
         published = tx.published_of(batch)
-        removed = Removal(target.remove_batch(tx, batch), tx.remove_letters(batch))
+        removed = Removal(staged.remove_batch(tx, batch), tx.remove_letters(batch))
         published.check(batch.region, removed, batch.seq)
         tx.replace_contribution(batch, contribution)
-        moved = target.move_rows(tx, batch, None)
-        letters = target.replace_dead_letters(tx, batch)
+        moved = staged.move_rows(tx, batch, None)
+        letters = staged.replace_dead_letters(tx, batch)
         failpoints.hit("again.moved")
         dead_letters = tx.publish_batch_replay(batch, moved, letters)
         return ReplayedBatch(sum(one.rows for one in moved.values()), dead_letters)

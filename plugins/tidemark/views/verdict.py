@@ -50,7 +50,7 @@ def remedy(code: str | None) -> str:
     return known[code].hint if code in known else "Read its log."
 
 
-class Opened(Protocol):
+class OpenedRegion(Protocol):
     """A region that has opened before, as the ledger tells it."""
 
     @property
@@ -93,7 +93,7 @@ def never_opened(lag: int | None) -> Verdict:
 
 
 def of_ledger(
-    found: Opened, max_resets: int, left: str, waits: int | None = None
+    found: OpenedRegion, max_resets: int, left: str, waits: int | None = None
 ) -> Iterator[Verdict]:
     """Of a region at rest or at work.
 
