@@ -7,7 +7,6 @@ import base64
 import json
 import logging
 import os
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from typing import Any, TextIO
 import psycopg2
 
 from tidemark.admin.errors import ExportFileExists, ExportFileUnwritable, LettersMiscounted
+from tidemark.deadline import Deadline
 from tidemark.errors import TidemarkError
 from tidemark.ledger import naming
 from tidemark.ledger.actions import Order
@@ -184,11 +184,11 @@ def purge_old(region: Region) -> None:
     days = region.pipeline.dead_letters.retain_days
     if days is None:
         return
-    engine, deadline = region.ledger.engine, time.monotonic() + TIDYING_SECONDS
+    engine, deadline = region.ledger.engine, Deadline(TIDYING_SECONDS)
     order = Order("retention", f"dead_letters.retain_days: {days}")
     try:
         meant = LetterFilter(until=LedgerQueries(engine).now() - timedelta(days=days))
-        while naming.purge(engine, region.name, meant, order) and time.monotonic() < deadline:
+        while naming.purge(engine, region.name, meant, order) and not deadline.is_past:
             pass
     except (TidemarkError, psycopg2.Error) as error:
         log.warning("old dead letters were not purged: %s", error)

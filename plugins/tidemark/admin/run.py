@@ -8,6 +8,7 @@ from uuid import uuid4
 from tidemark.admin.dead_letters import purge_old
 from tidemark.admin.errors import GroupIsAtWork, RunNotClosed
 from tidemark.admin.reset import reset_region
+from tidemark.deadline import Deadline
 from tidemark.errors import Fenced, TidemarkError, Unreachable
 from tidemark.ledger.queries import LedgerQueries, PublishedCounts
 from tidemark.model.plan import Bounds
@@ -117,18 +118,17 @@ def _let_the_dead_leave(region: Region) -> None:
     Raises:
         Refused: somebody still holds partitions then.
     """
-    seconds = region.pipeline.kafka.session_seconds + EVICTION_SECONDS
-    deadline = time.monotonic() + seconds
+    deadline = Deadline(region.pipeline.kafka.session_seconds + EVICTION_SECONDS)
     while holders := _holders(region):
         at_work = GroupIsAtWork(region=region.name, group=region.group.group_id, holders=holders)
-        if time.monotonic() > deadline:
+        if deadline.is_past:
             raise at_work
         log.warning(
             "region %s: %s. If it was killed, Kafka removes it from the group: waiting up to"
             " %.0f s",
             region.name,
             at_work.fact,
-            deadline - time.monotonic(),
+            deadline.left,
         )
         time.sleep(LEAVE_PAUSE)
 

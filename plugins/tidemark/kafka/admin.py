@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource
 
+from tidemark.deadline import Clock, Deadline
 from tidemark.errors import TidemarkError
 from tidemark.kafka.config import quiet
 from tidemark.kafka.errors import (
@@ -77,7 +78,7 @@ def request(
     Raises:
         Unreachable: no broker answers. InvalidSettings: no such topic. Refused: an ACL forbids it.
     """
-    deadline = time.monotonic() + SECONDS
+    deadline = Deadline(SECONDS)
     while (found := _answer(admin, ask, what, none_if, deadline)) is _MOVES:
         time.sleep(AGAIN_SECONDS)
     return found
@@ -90,7 +91,7 @@ def request_each(
     what: Callable[[Asked], str] = str,
     none_if: str | None = None,
     *,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Clock = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[Asked, Any]:
     """The answers to what was asked, as `request` gives each; those that move are asked together.
@@ -101,16 +102,16 @@ def request_each(
     Raises:
         Unreachable, InvalidSettings, Refused: as `request` for one of them, which is named.
     """
-    deadline = clock() + SECONDS
+    deadline = Deadline(SECONDS, clock)
     found: dict[Asked, Any] = {}
     while True:
         for one, future in asked.items():
-            found[one] = _answer(admin, future, what(one), none_if, deadline, clock)
+            found[one] = _answer(admin, future, what(one), none_if, deadline)
         moving = [one for one in asked if found[one] is _MOVES]
         if not moving:
             return found
         if len(moving) < len(asked):
-            deadline = clock() + SECONDS
+            deadline = Deadline(SECONDS, clock)
         sleep(AGAIN_SECONDS)
         asked = ask(moving)
 
@@ -120,8 +121,7 @@ def _answer(
     ask: Callable[[], Any] | Future[Any],
     what: str,
     none_if: str | None,
-    deadline: float,
-    clock: Callable[[], float] = time.monotonic,
+    deadline: Deadline,
 ) -> Any:
     """The answer; `_MOVES` while things move, until the deadline."""
     try:
@@ -133,7 +133,7 @@ def _answer(
             return None
         if admin and name in SILENCES and (why := admin.complaint()):
             raise _unreachable(what, why) from error
-        if name not in MOVING or clock() > deadline:
+        if name not in MOVING or deadline.is_past:
             raise translated(error, what) from error
         return _MOVES
     if admin:

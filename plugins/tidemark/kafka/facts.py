@@ -10,13 +10,13 @@ needed.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from time import monotonic
 from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import OffsetSpec
 
+from tidemark.deadline import Deadline
 from tidemark.kafka.admin import AWAY_SECONDS, SECONDS, Admin, request, request_each
 from tidemark.kafka.config import reader_config
 from tidemark.kafka.errors import LeadersSilent, NoTopicMatches, PartitionsUnlisted
@@ -210,9 +210,9 @@ def oldest_unread(
     It is that of the first one that is newer than all before it. No look begins after so many
     seconds: then it may be that of a later record.
     """
-    deadline = monotonic() + seconds
+    deadline = Deadline(seconds)
     searches = {where: _Search(offset, now_ms) for where, offset in offsets.items()}
-    while (asked := _asked(searches)) and monotonic() < deadline:
+    while (asked := _asked(searches)) and not deadline.is_past:
         for where, found in first_since(asked).items():
             searches[where].hear(*found)
     return {where: one.time for where, one in searches.items() if one.time is not None}
@@ -294,11 +294,11 @@ def rewritten(
     """
     consumer = Consumer(reader_config(config) | _LITTLE)
     waiting, found = dict(positions), set()
-    deadline = monotonic() + LEADERS_SECONDS
+    deadline = Deadline(LEADERS_SECONDS)
     try:
         consumer.assign([KafkaPartition(*tp, at, "", epoch) for tp, (at, epoch) in waiting.items()])
         while waiting:
-            if monotonic() > deadline:
+            if deadline.is_past:
                 raise LeadersSilent(partitions=tuple(waiting), seconds=LEADERS_SECONDS)
             event = consumer.poll(0.5)
             if event is None or event.topic() is None:

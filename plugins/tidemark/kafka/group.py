@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidemark import failpoints
+from tidemark.deadline import Clock
 from tidemark.errors import TidemarkError
 from tidemark.kafka._client import idle_client
 from tidemark.kafka.admin import SECONDS, request, translated
@@ -61,7 +62,7 @@ class Sender:
         producer: Producer,
         topics: Topics,
         seconds: int,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = time.monotonic,
     ) -> None:
         self._producer = producer
         self._topics = topics

@@ -14,9 +14,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from time import monotonic
 from typing import Any
 
+from tidemark.deadline import Deadline
 from tidemark.environment import for_python
 from tidemark.errors import CorruptRecord, JobFailed
 from tidemark.kafka._corrupt import DIED, UNTOLD, extent
@@ -101,14 +101,14 @@ def probing(
 
 def _main() -> None:
     config, seconds = json.loads(sys.stdin.readline())
-    deadline = monotonic() + seconds
+    deadline = Deadline(seconds)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a look that dies is no defect to examine
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         print(json.dumps(_located(config, Span(*json.loads(line)), deadline)), flush=True)
 
 
-def _located(config: Mapping[str, Any], span: Span, deadline: float) -> tuple[int, int | None]:
+def _located(config: Mapping[str, Any], span: Span, deadline: Deadline) -> tuple[int, int | None]:
     """What a fork met."""
     answer, told = os.pipe()
     process = os.fork()
@@ -139,10 +139,10 @@ def _locate(config: Mapping[str, Any], span: Span, told: int) -> None:
         os._exit(0)  # nobody waits for threads that never end
 
 
-def _heard(pipe: int, deadline: float) -> tuple[bytes, bool]:
+def _heard(pipe: int, deadline: Deadline) -> tuple[bytes, bool]:
     """What came until the other end was closed; whether that was in time."""
     said = b""
-    while select.select([pipe], [], [], max(0.0, deadline - monotonic()))[0]:
+    while select.select([pipe], [], [], deadline.left)[0]:
         more = os.read(pipe, 1 << 16)
         if not more:
             return said, True

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from time import monotonic
 
 from confluent_kafka import Message
 
+from tidemark.deadline import Deadline
 from tidemark.kafka.errors import OutputTopicMissing
 from tidemark.kafka.facts import Broker
 from tidemark.kafka.headers import headers_of
@@ -54,7 +54,7 @@ class OutputTopics:
         Raises:
             Refused: that takes too long.
         """
-        facts, deadline = self.facts(), monotonic() + TAIL_SECONDS
+        facts, deadline = self.facts(), Deadline(TAIL_SECONDS)
         width, found = TAIL, set[int]()
         ends = {tp: end for tp, end in facts.ends.items() if facts.log_starts[tp] < end}
         while ends:
@@ -69,7 +69,7 @@ class OutputTopics:
                 if span.topic_partition not in here
                 and span.start > facts.log_starts[span.topic_partition]
             }
-            if ends and monotonic() > deadline:
+            if ends and deadline.is_past:
                 raise OutputTailsUnread(region=region, partitions=tuple(sorted(ends)))
             width = min(4 * width, MOST_TAIL)
         return max(found, default=None)

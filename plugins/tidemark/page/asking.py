@@ -25,6 +25,7 @@ from airflow.sdk.exceptions import AirflowException
 from airflow.utils.session import create_session
 from sqlalchemy.orm import Session
 
+from tidemark.deadline import Deadline
 from tidemark.errors import TidemarkError
 from tidemark.page.errors import AnswerTooLate, ConnectionNotOnServer, HelperFailed
 from tidemark.page.question import PATIENCE, Answer, Question, answer_in, asked
@@ -83,7 +84,7 @@ class Threads:
 
     def __init__(self, name: str, many: int, waiting: int) -> None:
         self._name, self._many = name, many
-        self._jobs: Queue[tuple[float, Callable[[], Any], Future[Any]]] = Queue(waiting)
+        self._jobs: Queue[tuple[Deadline, Callable[[], Any], Future[Any]]] = Queue(waiting)
         self._lock = Lock()
         self._started = False
 
@@ -96,7 +97,7 @@ class Threads:
         self._start()
         future: Future[_Told] = Future()
         try:
-            self._jobs.put_nowait((monotonic() + WAIT_SECONDS, job, future))
+            self._jobs.put_nowait((Deadline(WAIT_SECONDS), job, future))
         except Full:
             raise Busy from None
         return future
@@ -113,7 +114,7 @@ class Threads:
         while True:
             deadline, job, future = self._jobs.get()
             try:
-                if monotonic() > deadline:
+                if deadline.is_past:
                     raise Busy
                 future.set_result(job())
             except BaseException as error:
@@ -160,12 +161,12 @@ class Helper:
         Raises:
             TidemarkError: the helper met it; or it gave no answer in time, or died twice.
         """
-        deadline = monotonic() + seconds
+        deadline = Deadline(seconds)
         for _ in range(2):
-            if found := self._try(line, deadline - monotonic()):
+            if found := self._try(line, deadline.left):
                 return answer_in(found)
             self._end()
-            if monotonic() >= deadline:
+            if not deadline.left:
                 raise AnswerTooLate(seconds=seconds)
         raise HelperFailed(cause="it ended without an answer, twice")
 

@@ -2,11 +2,11 @@
 
 import logging
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
+from tidemark.deadline import Clock, Deadline
 from tidemark.errors import DataLost, Fenced, TidemarkError, Unreachable
 from tidemark.kafka.member import Partitions
 from tidemark.model.batch import Batch
@@ -44,14 +44,18 @@ class Drained:
 class Drain:
     """One member of one run. `work` returns when the ledger says that the run is done."""
 
-    def __init__(self, run: MemberRun, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, run: MemberRun, clock: Clock = time.monotonic) -> None:
         self._run = run
         self._stall = StallDetector(run, clock)
         self._kafka = KafkaFacts(run, self._stall)
         self._display = Display(run)
         self._stager: Stager | None = None
         self._publisher = Publisher(
-            run, self._stall, Turn(run, clock), self._prepare_next, self._cancel
+            run,
+            self._stall,
+            Turn(run, clock),
+            prepare_next=self._prepare_next,
+            on_failure=self._cancel,
         )
 
     def work(self) -> Drained:
@@ -151,12 +155,12 @@ class Drain:
         """The epoch's batches; what Kafka seems to have lost is looked at again for a while."""
         if not may_plan(self._run, self._publisher.mirror):
             return ()
-        run, deadline = self._run, time.monotonic() + RECHECK_SECONDS
+        run, deadline = self._run, Deadline(RECHECK_SECONDS)
         while True:
             try:
                 return plan_batch(run.ledger, run.region, run.epoch, self._kafka.now())
             except DataLost as error:
-                if time.monotonic() > deadline:
+                if deadline.is_past:
                     raise
                 log.warning("looking at Kafka again: %s", error)
             time.sleep(RECHECK_PAUSE)

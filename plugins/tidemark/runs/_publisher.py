@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from typing import TYPE_CHECKING
 
+from tidemark.deadline import Clock
 from tidemark.errors import MirrorFailed, OutputTooLarge, Unreachable
 from tidemark.ledger.sending import unsent
 from tidemark.model.batch import Batch, Contribution
@@ -46,7 +47,7 @@ class Turn:
     keeps nobody from sending for longer than a transaction may take.
     """
 
-    def __init__(self, run: MemberRun, clock: Callable[[], float]) -> None:
+    def __init__(self, run: MemberRun, clock: Clock) -> None:
         self._run = run
         self._clock = clock
         self._others: Patience | None = None
@@ -117,6 +118,7 @@ class Publisher:
         run: MemberRun,
         stall: StallDetector,
         turn: Turn,
+        *,
         prepare_next: Callable[[], None],
         on_failure: Callable[[], None],
     ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from tidemark.deadline import Clock
 from tidemark.errors import Unreachable
 from tidemark.kafka.description import Holder
 from tidemark.ledger.reader import Progress
@@ -29,7 +30,7 @@ class Patience:
     move: what comes and goes holds nobody for ever.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._seen: object = self
         self._moved = self._since = clock()
@@ -88,7 +89,7 @@ class StallDetector:
     `Patience`. The claims of a publish show at its COMMIT alone, which may come late.
     """
 
-    def __init__(self, run: MemberRun, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, run: MemberRun, clock: Clock = time.monotonic) -> None:
         self._clock = clock
         self._ledger = run.ledger
         self._group = run.group

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from tidemark.deadline import Clock
 from tidemark.kafka.description import client_id_of, static_name
 from tidemark.kafka.locate import located
 from tidemark.kafka.member import Member
@@ -36,7 +37,7 @@ def drain_run(
     member_name: str,
     executor_of: ExecutorOf,
     slot: int = 1,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Clock = time.monotonic,
 ) -> Drained:
     """One member has worked until the ledger says that the run is done.
 
@@ -124,4 +125,6 @@ def job_of(pipeline: Pipeline, ledger: Ledger, executor_of: "Callable[[], JobExe
 def _member(region: Region, topics: Sequence[str], number: int, slot: int) -> Member:
     kafka, group = region.pipeline.kafka, region.pipeline.group
     membership = kafka.membership(static_name(group, slot))
-    return Member(region.kafka, group, topics, client_id_of(region.name, number), membership)
+    return Member(
+        region.kafka, group, topics, client_id_of(region.name, number), membership=membership
+    )

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from tidemark.deadline import Deadline
 from tidemark.errors import DataLost, Refused
 from tidemark.kafka.admin import offsets_kept_minutes
 from tidemark.kafka.facts import rewritten
@@ -86,8 +87,8 @@ def _facts_of_logs(region: Region, overrides: Sequence[str]) -> Facts:
     if not known:
         return _first_facts(region, region.broker.facts(topics), overrides)
     facts = region.broker.facts(topics)
-    deadline = time.monotonic() + RECHECK_SECONDS
-    while _is_short(known, facts) and time.monotonic() < deadline:
+    deadline = Deadline(RECHECK_SECONDS)
+    while _is_short(known, facts) and not deadline.is_past:
         time.sleep(RECHECK_PAUSE)
         facts = region.broker.facts(topics)
     left = unsubscribed(region, known)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from tidemark.deadline import Clock
 from tidemark.errors import Unreachable
 
 log = logging.getLogger(__name__)
@@ -18,7 +19,7 @@ T = TypeVar("T")
 class Outage:
     """Since when nobody has answered, and for how long that is borne."""
 
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, seconds: float, clock: Clock = time.monotonic) -> None:
         self._seconds = seconds
         self._clock = clock
         self._since: float | None = None

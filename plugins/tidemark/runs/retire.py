@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import psycopg2
 from sqlalchemy import Engine
 
+from tidemark.deadline import Deadline
 from tidemark.errors import TidemarkError
 from tidemark.ledger.ledger import Ledger
 from tidemark.model.batch import Staging
@@ -35,10 +36,10 @@ def retire(engine: Engine, region: str, *, wait_ms: int = DROP_WAIT_MS) -> list[
     transaction of its own, as every table dropped stays locked to its end.
     """
     retired: list[int] = []
-    deadline = time.monotonic() + TIDYING_SECONDS
+    deadline = Deadline(TIDYING_SECONDS)
     try:
         for seq in _done_with(engine, region):
-            if time.monotonic() > deadline:
+            if deadline.is_past:
                 break
             with transaction(engine, "retire") as cursor:
                 is_dropped = drop(cursor, Staging.of(region, seq), wait_ms=wait_ms)
@@ -84,16 +85,16 @@ def prune(ledger: Ledger, region: str, epoch: int, retain: int) -> None:
     Best effort, under the run's epoch, in steps for a bounded time: what is left is pruned by the
     next run.
     """
-    deadline = time.monotonic() + TIDYING_SECONDS
+    deadline = Deadline(TIDYING_SECONDS)
     try:
         step, is_more = PRUNE_STEP, True
         while is_more:
             begin = time.monotonic()
             with ledger.deciding(region, epoch, "prune") as tx:
                 is_more = tx.prune(retain, step)
-            now = time.monotonic()
-            step = step * 2 if now - begin < SHORT_SECONDS else max(1, step // 2)
-            is_more = is_more and now < deadline
+            is_short = time.monotonic() - begin < SHORT_SECONDS
+            step = step * 2 if is_short else max(1, step // 2)
+            is_more = is_more and not deadline.is_past
     except (TidemarkError, psycopg2.Error) as error:
         log.warning("the ledger was not pruned: %s", error)
 

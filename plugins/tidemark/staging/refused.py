@@ -14,7 +14,6 @@ without the refused records, until none is refused. A row that is refused becaus
 tried again with what these become: each round drops the rows that depend on the fewest others.
 """
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from dataclasses import dataclass, field, replace
 import psycopg2
 from psycopg2 import sql
 
+from tidemark.deadline import Deadline
 from tidemark.model.batch import ONLY, Batch, Moved
 from tidemark.model.dead_letters import MOST_A_BATCH
 from tidemark.postgres.session import Cursor
@@ -385,7 +385,7 @@ class Search:
     """Kept of the rows of a refused record, as JSON; None keeps them whole."""
     _found: int = 0
     _written: Counter[str] = field(default_factory=Counter)
-    _until: float = 0.0
+    _deadline: Deadline = field(default_factory=lambda: Deadline(SEARCH_SECONDS))
 
     def move(self) -> dict[str, Moved]:
         """Move the rows that the targets accept; write dead letters for the other records.
@@ -395,7 +395,6 @@ class Search:
         Raises:
             TargetRefused: the search takes too long, or a refused row names no record of the batch.
         """
-        self._until = time.monotonic() + SEARCH_SECONDS
         names = [moving.target.name for moving in self.movings]
         records = RefusedRecords(self.cursor, self.batch, names, self.winners)
         wanted: sql.Composable = EVERYTHING
@@ -510,7 +509,7 @@ class Search:
         return self.room is not None and self._found + more > self.room
 
     def _refuse_late(self, more: int) -> None:
-        if time.monotonic() > self._until:
+        if self._deadline.is_past:
             raise RefusedRowsNotAllFound(
                 targets=tuple(str(moving.target) for moving in self.movings),
                 found=self._found + more,
