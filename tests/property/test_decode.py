@@ -234,6 +234,7 @@ def test_a_records_fate_and_value_are_the_same_alone_and_in_any_company(
 def test_what_is_read_before_kinds_are_checked_is_what_passes_the_check(
     values: list[bytes | None],
 ) -> None:
+    """G139: the other decoder has one more column, for whose sake it checks each value."""
     quick, thorough = fates(QUICK, values), fates(THOROUGH, values)
     for index, fate in thorough.items():
         row = fate if isinstance(fate, tuple) else fate.select(LEFT_TO_READER)

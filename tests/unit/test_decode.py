@@ -84,6 +84,7 @@ def test_a_value_is_read_into_its_declared_type(type_name: str, text: str, expec
 def test_what_arrows_reader_takes_is_rejected_in_the_only_column_too(
     type_name: str, text: str
 ) -> None:
+    """G139: each is judged as the values of other columns are."""
     one = decoder(a=type_name)
     decoded = one.decode([b"{}", b'{"a":%s}' % text.encode()])
     assert decoded.kept.to_pylist() == [0]
