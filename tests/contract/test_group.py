@@ -254,7 +254,7 @@ def test_a_mirror_does_not_bear_a_static_name_that_the_connection_has(
     config = kafka_config(Connection("k", "kafka", extra=extra))
     assert "group.instance.id" not in config
     membership = Membership(group_protocol=GroupProtocol.consumer)
-    with Member(extra, group, [name], "a-member", membership) as member:
+    with Member(extra, group, [name], "a-member", membership=membership) as member:
         while not member.assigned():
             member.wait(120)
         subject = KafkaSubject(kafka, name, group)

@@ -96,7 +96,7 @@ def _stay() -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     membership = Membership(session_timeout_ms=int(session_ms))
     config = {"bootstrap.servers": bootstrap}
-    with Member(config, group, [topic], client_id, membership):
+    with Member(config, group, [topic], client_id, membership=membership):
         signal.pause()
 
 

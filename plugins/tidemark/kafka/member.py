@@ -176,6 +176,7 @@ class Member:
         group_id: str,
         topics: Sequence[str],
         client_id: str,
+        *,
         membership: Membership = Membership(),  # noqa: B008 (frozen)
     ) -> None:
         self.client_id = client_id

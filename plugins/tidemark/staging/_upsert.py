@@ -220,11 +220,11 @@ class Upserting:
         self,
         cursor: Cursor,
         batch: Batch,
+        *,
         target: Target,
         columns: Sequence[Column],
         upsert: Upsert,
         winners: Sequence[tuple[int, int]],
-        *,
         is_sent: bool = False,
     ) -> None:
         """`is_sent`: the outbox keeps what the batch changes."""
@@ -328,7 +328,9 @@ class Upserting:
             upsert_sql.TRIAL.format(**self._names, trial=trial.identifier, not_null=not_null)
         )
         columns = stored(parsed(self._columns, self._table), self._upsert)
-        taken = Appending(self._cursor, self._batch, trial, columns, self._winners)
+        taken = Appending(
+            self._cursor, self._batch, target=trial, columns=columns, winners=self._winners
+        )
         taken.prepare(self._wanted)
         return taken
 

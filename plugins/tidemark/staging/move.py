@@ -190,6 +190,7 @@ class Appending:
         self,
         cursor: Cursor,
         batch: Batch,
+        *,
         target: Target,
         columns: Sequence[Column],
         winners: Sequence[tuple[int, int]],

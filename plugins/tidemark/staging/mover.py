@@ -161,10 +161,19 @@ class Mover:
     def moving(self, cursor: Cursor, batch: Batch, winners: Sequence[tuple[int, int]]) -> Moving:
         """Its part of the publish of a batch, as its mode says."""
         if self.upsert:
-            given = cursor, batch, self.target, self.published, self.upsert, winners
-            return Upserting(*given, is_sent=self.is_sent)
-        table = find_columns(cursor, self.target.schema, self.target.table)
-        return Appending(cursor, batch, self.target, parsed(self.published, table), winners)
+            return Upserting(
+                cursor,
+                batch,
+                target=self.target,
+                columns=self.published,
+                upsert=self.upsert,
+                winners=winners,
+                is_sent=self.is_sent,
+            )
+        columns = parsed(
+            self.published, find_columns(cursor, self.target.schema, self.target.table)
+        )
+        return Appending(cursor, batch, target=self.target, columns=columns, winners=winners)
 
     def keep(self, transaction: Deciding) -> None:
         """What rows were just moved into is still the target, and still fit; see `keep`.

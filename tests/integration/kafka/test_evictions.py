@@ -29,7 +29,9 @@ def sharing(
 ) -> Iterator[tuple[Member, Apart]]:
     """A member here and one in its own process, with two partitions each."""
     name = topic(partitions=4)
-    with Member({"bootstrap.servers": kafka}, group, [name], "here", COOPERATIVE) as member:
+    with Member(
+        {"bootstrap.servers": kafka}, group, [name], "here", membership=COOPERATIVE
+    ) as member:
         until(lambda: len(member.assigned()) == 4)
         with apart(tmp_path, kafka, group, name, "there", SESSION_MS) as other:
             until(lambda: other.holds(name) and len(member.assigned()) == 2)
@@ -67,7 +69,9 @@ def test_who_held_nothing_when_it_was_evicted_is_named_too(
     """S33: it has nothing to lose, so only its new member id tells."""
     name = topic(partitions=1)
     observed = Group({"bootstrap.servers": kafka}, group)
-    with Member({"bootstrap.servers": kafka}, group, [name], "here", COOPERATIVE) as member:
+    with Member(
+        {"bootstrap.servers": kafka}, group, [name], "here", membership=COOPERATIVE
+    ) as member:
         until(member.assigned)
         with apart(tmp_path, kafka, group, name, "there", SESSION_MS) as other:
             until(lambda: other.told(Event.ASSIGNED))
@@ -94,7 +98,7 @@ def test_a_hanging_owner_thread_is_evicted_named_and_joins_again(
     def hang(_: object) -> None:
         goes_on.wait(120)
 
-    with Member({"bootstrap.servers": kafka}, group, [name], "m", membership) as member:
+    with Member({"bootstrap.servers": kafka}, group, [name], "m", membership=membership) as member:
         until(lambda: member.assigned() == whole)
         member._commands.put(hang)
         until(lambda: not observed.holders())
@@ -115,7 +119,7 @@ def test_a_slow_batch_never_gets_its_member_evicted(
     """S30: the thread that works is not the one that polls."""
     name = topic(partitions=2)
     membership = Membership(session_timeout_ms=5000, poll_interval_ms=5000)
-    with Member({"bootstrap.servers": kafka}, group, [name], "m", membership) as member:
+    with Member({"bootstrap.servers": kafka}, group, [name], "m", membership=membership) as member:
         until(member.assigned)
         outlast(6)  # a batch that takes longer than the interval
         assert Event.POLL_INTERVAL_EXCEEDED not in told.by(member)
@@ -127,7 +131,9 @@ def test_a_session_that_the_broker_does_not_allow_is_named_with_its_bounds(
 ) -> None:
     """S23."""
     membership = Membership(session_timeout_ms=500)
-    with Member({"bootstrap.servers": kafka}, group, [topic()], "m", membership) as member:
+    with Member(
+        {"bootstrap.servers": kafka}, group, [topic()], "m", membership=membership
+    ) as member:
         member.wait(120)
         with pytest.raises(SessionOutOfBounds) as refused:
             member.assigned()
@@ -143,8 +149,8 @@ def test_members_of_one_group_share_after_one_left_in_the_middle_of_a_rebalance(
     name = topic(partitions=4)
     whole = partitions(name, 4)
     config = {"bootstrap.servers": kafka}
-    with Member(config, group, [name], "first", COOPERATIVE) as first:
-        with Member(config, group, [name], "passing", COOPERATIVE):
+    with Member(config, group, [name], "first", membership=COOPERATIVE) as first:
+        with Member(config, group, [name], "passing", membership=COOPERATIVE):
             pass
-        with Member(config, group, [name], "second", COOPERATIVE) as second:
+        with Member(config, group, [name], "second", membership=COOPERATIVE) as second:
             until(lambda: share([first, second], whole))

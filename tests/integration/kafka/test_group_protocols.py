@@ -54,7 +54,9 @@ def member_of(kafka: str, group: str) -> MemberOf:
 
     def make(topics: Iterable[str], number: int, membership: Membership = COOPERATIVE) -> Member:
         client_id = f"tidemark-{group}-{number}"
-        return Member({"bootstrap.servers": kafka}, group, [*topics], client_id, membership)
+        return Member(
+            {"bootstrap.servers": kafka}, group, [*topics], client_id, membership=membership
+        )
 
     return make
 
@@ -284,7 +286,7 @@ def test_only_what_another_member_got_is_taken_away(
     """S11: work on a partition that comes back need not stop."""
     name = topic(partitions=4)
     whole = partitions(name, 4)
-    first = Recording({"bootstrap.servers": kafka}, group, [name], "first", membership)
+    first = Recording({"bootstrap.servers": kafka}, group, [name], "first", membership=membership)
     first.whole = whole
     with first:
         until(lambda: first.assigned() == whole)

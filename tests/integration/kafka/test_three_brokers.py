@@ -74,7 +74,9 @@ def member(
     """A member that bears so many seconds of silence."""
     topics = sorted({partition.topic for partition in whole})
     membership = Membership(session_timeout_ms=seconds * 1000)
-    with Member(config, group, topics, f"tidemark-{group}-{number}", membership) as joined:
+    with Member(
+        config, group, topics, f"tidemark-{group}-{number}", membership=membership
+    ) as joined:
         yield joined
 
 

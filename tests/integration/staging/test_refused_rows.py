@@ -441,7 +441,7 @@ def test_rows_and_dead_letters_are_all_that_was_staged_whatever_the_table_refuse
             values = (1, attempt % 2, TOPIC, *row)
             cursor.execute(f"INSERT INTO {staging} VALUES (%s, %s, %s, %s, %s, %s)", values)
         winners = [(1, 0), (1, 1)]
-        moving = Appending(cursor, batch, target, columns, winners)
+        moving = Appending(cursor, batch, target=target, columns=columns, winners=winners)
         moved = Search(cursor, batch, [moving], winners, None).move()[ONLY]
         cursor.execute("SELECT kafka_partition, kafka_offset, v FROM public.t")
         there = cursor.fetchall()
