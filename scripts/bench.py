@@ -83,6 +83,21 @@ class Bench:
             raise RuntimeError(f"ended with {usage.exit_code}: {last_words(usage)}")
         return Run(attempt.table, attempt.seconds(usage), usage)
 
+    def taken(self, attempt: Attempt) -> Run:
+        """The attempt on a quiet Postgres, with all rows there; they are gone afterwards.
+
+        Raises:
+            RuntimeError: it failed, or rows are missing or too many.
+        """
+        self.settle()
+        try:
+            run = self.measured(attempt)
+            if (rows := self.rows(attempt.table)) != self.records:
+                raise RuntimeError(f"{rows:,} of {self.records:,} rows arrived")
+            return run
+        finally:
+            self.erase(attempt)
+
     def folder(self) -> Path:
         """A new one, which is gone when the bench is."""
         return Path(tempfile.mkdtemp(dir=self._folder.name))

@@ -24,10 +24,7 @@ def memory(bench: Bench) -> Table:
 
 def peak(bench: Bench, batch: int, table: Table, first: float | None) -> float:
     """MB of all processes at one moment."""
-    bench.settle()
-    attempt = bench.attempt(batch)
-    run = bench.measured(attempt)
-    bench.erase(attempt)
+    run = bench.taken(bench.attempt(batch))
     most = run.usage.peak_total_mb
     rate = bench.records / run.work
     ratio = f"{most / first:.2f}" if first else "-"

@@ -67,21 +67,7 @@ class Rounds:
             console.print(f"left out: {name}: {reason}")
 
     def _run(self, path: Path) -> Run:
-        """Once, with all rows there.
-
-        Raises:
-            RuntimeError: it failed, or rows are missing or too many.
-        """
-        self.bench.settle()
-        attempt = path.attempt()
-        try:
-            run = self.bench.measured(attempt)
-            rows = self.bench.rows(attempt.table)
-            if rows != self.bench.records:
-                raise RuntimeError(f"{rows:,} of {self.bench.records:,} rows arrived")
-            return run
-        finally:
-            self.bench.erase(attempt)
+        return self.bench.taken(path.attempt())
 
     def _kill(self, path: Path) -> Killed:
         attempt = path.attempt()

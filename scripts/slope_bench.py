@@ -12,18 +12,17 @@ from statistics import median
 from rich.table import Table
 from scripts.attempt import Attempt, Run
 from scripts.bench import Bench, console
+from scripts.bench_paths import SMALL, TRANSFORMS
 from scripts.bench_stack import stack_of
 from scripts.bench_tables import ROLES, titled
 from scripts.peers import Peers
 
 FEW, MANY = 3, 9
 """Replays of the flights: 1,010,328 records, and 3,030,984."""
-SIZE = 50_000
-ARROW = "jobs.flights_arrow:transform"
 PATHS: dict[str, Callable[[Peers], Attempt]] = {
-    f"Tidemark, {SIZE:,}": lambda peers: peers.bench.attempt(SIZE, None, 2),
-    f"Tidemark, Arrow, {SIZE:,}": lambda peers: peers.bench.attempt(SIZE, ARROW, 2),
-    f"consumer by hand, {SIZE:,}": lambda peers: peers.consumer(SIZE),
+    f"Tidemark, {SMALL:,}": lambda peers: peers.bench.attempt(SMALL, None, 2),
+    f"Tidemark, Arrow, {SMALL:,}": lambda peers: peers.bench.attempt(SMALL, TRANSFORMS["Arrow"], 2),
+    f"consumer by hand, {SMALL:,}": lambda peers: peers.consumer(SMALL),
 }
 
 
@@ -37,27 +36,17 @@ def main() -> int:
         found: dict[str, list[dict[str, float]]] = {name: [] for name in PATHS}
         for number in range(1, repeat + 1):
             for name, attempt in PATHS.items():
-                more = many.bench.records - few.bench.records
-                found[name].append(slope(measured(few, attempt), measured(many, attempt), more))
+                less, more = (peers.bench.taken(attempt(peers)) for peers in (few, many))
+                found[name].append(slope(less, more, many.bench.records - few.bench.records))
                 console.print(f"  {number}: {name}: {sum(found[name][-1].values()):.1f} CPU s")
         console.print(costs(found))
     return 0
 
 
-def measured(peers: Peers, attempt: Callable[[Peers], Attempt]) -> Run:
-    """One run of the path over the whole topic; its rows are gone afterwards."""
-    peers.bench.settle()
-    one = attempt(peers)
-    try:
-        return peers.bench.measured(one)
-    finally:
-        peers.bench.erase(one)
-
-
-def slope(few: Run, many: Run, records: int) -> dict[str, float]:
-    """CPU seconds of a million records more, by role."""
+def slope(less: Run, more: Run, records: int) -> dict[str, float]:
+    """CPU seconds of a million records more, by role; `records` is how many more there were."""
     return {
-        role: (many.usage.cpu.get(role, 0.0) - few.usage.cpu.get(role, 0.0)) / records * 1e6
+        role: (more.usage.cpu.get(role, 0.0) - less.usage.cpu.get(role, 0.0)) / records * 1e6
         for role in ROLES
     }
 
