@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyarrow import json as arrow_json
+from tests.support.block_sizes import block_sizes
 
 from tidemark.decode import JsonDecoder, RawDecoder, Reason
 from tidemark.decode import _json as json_module
@@ -214,14 +214,8 @@ def test_bad_records_among_many_leave_the_others_in_order() -> None:
 def test_values_beyond_the_size_of_a_block_are_read_in_several(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sizes, read = list[int](), arrow_json.read_json
-
-    def measured(source: pa.NativeFile, **options: Any) -> pa.Table:
-        sizes.append(source.size())
-        return read(source, **options)
-
+    sizes = block_sizes(monkeypatch)
     monkeypatch.setattr(json_module, "MAX_BLOCK_BYTES", 30)
-    monkeypatch.setattr(arrow_json, "read_json", measured)
     values = [b'{"a":%d}' % i for i in range(40)] + [b'{"a":40,"q":"%s"}' % (b"x" * 50)]
     assert decoder(a="int").decode(values).rows.column("a").to_pylist() == list(range(41))
     assert [size for size in sizes if size > 30] == [len(values[-1]) + 1]
@@ -295,13 +289,7 @@ def test_a_raw_value_beyond_the_limit_is_rejected() -> None:
 def test_a_few_bad_records_do_not_make_many_readings(
     bad: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, readings = arrow_json.read_json, list[int]()
-
-    def counted(source: pa.NativeFile, **options: Any) -> pa.Table:
-        readings.append(source.size())
-        return read(source, **options)
-
-    monkeypatch.setattr(arrow_json, "read_json", counted)
+    readings = block_sizes(monkeypatch)
     values = [b'{"a":%d}' % i for i in range(5000)]
     values[500::1000] = [bad] * 5
     assert decoder(a="int").decode(values).rows.num_rows == 4995

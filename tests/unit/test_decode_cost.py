@@ -6,9 +6,8 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyarrow import json as arrow_json
+from tests.support.block_sizes import block_sizes
 from tests.support.protobuf import as_set, field, file, message
 from tests.support.registry import framed
 from tests.unit.test_avro import Known, record
@@ -89,13 +88,7 @@ def test_a_block_of_refused_values_is_read_a_few_times_over(
 ) -> None:
     """Each part that is refused is read again, in halves at least."""
     made = json_of(a="int", t="timestamp", u="array<timestamp>")
-    sizes, read = list[int](), arrow_json.read_json
-
-    def measured(source: pa.NativeFile, **options: Any) -> pa.Table:
-        sizes.append(source.size())
-        return read(source, **options)
-
-    monkeypatch.setattr(arrow_json, "read_json", measured)
+    sizes = block_sizes(monkeypatch)
     made.decode(values)
     assert sum(sizes) <= 22 * sum(len(one) + 1 for one in values)  # twice the number of halvings
 
@@ -238,13 +231,7 @@ def test_values_whose_objects_have_many_members_together_are_read_in_pieces(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """B12: each of them is small, and its members take ten bytes each, though none is written."""
-    read, sizes = arrow_json.read_json, list[int]()
-
-    def noted(source: pa.NativeFile, **options: Any) -> pa.Table:
-        sizes.append(source.size())
-        return read(source, **options)
-
-    monkeypatch.setattr(arrow_json, "read_json", noted)
+    sizes = block_sizes(monkeypatch)
     monkeypatch.setattr("tidemark.decode._check.MOST_MEMBERS", 25_000)
     value = b'{"a":[{}' + b",{}" * 9 + b"]}"
     assert OF_OBJECTS.decode([value] * 100).rows.num_rows == 100
