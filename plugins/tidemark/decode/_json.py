@@ -12,7 +12,7 @@ import re
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
-from operator import length_hint
+from operator import attrgetter, length_hint
 from typing import cast
 
 import pyarrow as pa
@@ -127,18 +127,15 @@ class JsonDecoder:
             return None
         if any(map(_has_infinity, rows.columns)):
             return None
-        rejected = [refused[row].of(row) for row in sorted(refused)]
-        kept = _others(range(len(values)), rejected)
-        return Decoded(_without(rows, refused), pa.array(kept, pa.int64()), rejected)
+        rejected = [refusal.of(row) for row, refusal in refused.items()]
+        return _decoded(_without(rows, refused), len(values), rejected)
 
     def _one_by_one(self, values: Sequence[bytes | None]) -> Decoded:
         """The rows of the values that pass a full check, and that the reader takes."""
         rejected: list[Rejected] = []
         passed = self._passed(list(values), rejected)
         batches = list(self._read(passed, _documents(values, passed), rejected))
-        rejected.sort(key=lambda one: one.index)
-        kept = _others(range(len(values)), rejected)
-        return Decoded(_one_batch(batches, self.schema), pa.array(kept, pa.int64()), rejected)
+        return _decoded(_one_batch(batches, self.schema), len(values), rejected)
 
     def _passed(self, values: list[bytes | None], rejected: list[Rejected]) -> list[int]:
         """The indices of the values that pass every check by themselves."""
@@ -217,6 +214,12 @@ class JsonDecoder:
         if len(table) != len(documents):
             raise Refusal(Reason.INVALID_JSON, f"{len(table)} rows from {len(documents)} values")
         return table
+
+
+def _decoded(rows: pa.RecordBatch, count: int, rejected: list[Rejected]) -> Decoded:
+    """The rows of all of `count` values but the rejected, which may be in any order."""
+    kept = pa.array(_others(range(count), rejected), pa.int64())
+    return Decoded(rows, kept, sorted(rejected, key=attrgetter("index")))
 
 
 def _lines(documents: Sequence[bytes]) -> bytes:
