@@ -36,10 +36,17 @@ class Span:
     end: float
 
 
-def spans(text: str) -> list[Span]:
-    """The steps of a trace as the console exporter has written it."""
+def spans(file: str) -> list[Span]:
+    """The steps of a trace as the console exporter has written it.
+
+    Raises:
+        SystemExit: the run drained too few batches.
+    """
+    text = Path(file).read_text()
     found = [one for one in _objects(text) if one.get("name") in STEPS]
     drains = sorted(_ms(one["start_time"]) for one in found if one["name"] == "drain")
+    if len(drains) <= FIRST:
+        raise SystemExit(f"{file}: {len(drains)} batches were drained; more than {FIRST} are drawn")
     zero = drains[FIRST]
     cut = [
         Span(one["name"], _ms(one["start_time"]) - zero, _ms(one["end_time"]) - zero)
@@ -100,4 +107,4 @@ def _x(ms: float) -> float:
 
 if __name__ == "__main__":
     given = (argument.split("=", 1) for argument in sys.argv[1:])
-    sys.stdout.write(picture({name: spans(Path(file).read_text()) for name, file in given}))
+    sys.stdout.write(picture({name: spans(file) for name, file in given}))
