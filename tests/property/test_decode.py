@@ -34,7 +34,7 @@ LEFT_TO_READER = {
     "n": "struct<u:string,v:array<timestamp>,w:date,x:array<float>>",
 }
 QUICK = JsonDecoder(arrow_schema(LEFT_TO_READER), max_bytes=600)
-"""What all of a poll's values are rows of is read before each value is checked for its kinds."""
+"""Reads a poll's values at once; checks each value for its kinds only where that is refused."""
 THOROUGH = JsonDecoder(arrow_schema({**LEFT_TO_READER, "never": "binary"}), max_bytes=600)
 """The same columns, and one for whose sake each value is checked for its kinds."""
 

@@ -13,7 +13,7 @@ NEEDED = ("pyarrow", "psycopg2", "confluent_kafka", "tidemark.spark.source")
 
 
 ALLOCATIONS = 50_000
-"""After so many objects, not 700, a worker looks for cycles: 3 % of its CPU time."""
+"""After so many objects, not 700, a worker looks for cycles: that took 3 % of its samples."""
 
 
 def import_needed() -> None:
