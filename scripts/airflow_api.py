@@ -1,12 +1,12 @@
 """The few calls of Airflow's REST API that the demonstration needs."""
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import httpx
+from scripts.demo_steps import wait_for
 
 DONE = {"success", "failed"}
+PAUSE_SECONDS = 0.5
 
 
 class AirflowApi:
@@ -21,8 +21,9 @@ class AirflowApi:
 
     def wait_for_dag(self, dag_id: str, seconds: float = 120) -> None:
         """The DAG is known to the scheduler."""
-        _until(lambda: self._get(f"/api/v2/dags/{dag_id}").is_success, seconds, f"DAG {dag_id}")
-        self._http.patch(f"/api/v2/dags/{dag_id}", json={"is_paused": False}).raise_for_status()
+        path = f"/api/v2/dags/{dag_id}"
+        wait_for(lambda: self._get(path).is_success, f"DAG {dag_id}", seconds, PAUSE_SECONDS)
+        self._http.patch(path, json={"is_paused": False}).raise_for_status()
 
     def trigger(self, dag_id: str, run: str, conf: dict[str, Any] | None = None) -> None:
         """Start a run under a name of its own: sent twice it starts once."""
@@ -44,16 +45,9 @@ class AirflowApi:
 
     def wait(self, dag_id: str, run: str, seconds: float) -> str:
         """The state in which the run ended."""
-        _until(lambda: self.state(dag_id, run) in DONE, seconds, f"run {run} of {dag_id}")
+        end = f"the end of run {run} of {dag_id}"
+        wait_for(lambda: self.state(dag_id, run) in DONE, end, seconds, PAUSE_SECONDS)
         return self.state(dag_id, run)
 
     def _get(self, path: str) -> httpx.Response:
         return self._http.get(path)
-
-
-def _until(is_so: Callable[[], bool], seconds: float, what: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{what}: not ready after {seconds:.0f} s")
-        time.sleep(0.5)

@@ -6,23 +6,27 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
+from tidemark.deadline import Deadline
+
 WAIT_SECONDS = 600.0
 """For one run: a hang, not a machine that is busy with other things too."""
 
 console = Console()
 
 
-def wait_for(is_so: Callable[[], bool], what: str) -> None:
-    """Return when it is so.
+def wait_for(
+    is_so: Callable[[], bool], what: str, seconds: float = WAIT_SECONDS, pause: float = 0.05
+) -> None:
+    """Return when it is so, asked every `pause` seconds.
 
     Raises:
-        TimeoutError: it was not, for WAIT_SECONDS.
+        TimeoutError: it was not, for so many seconds.
     """
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = Deadline(seconds)
     while not is_so():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {WAIT_SECONDS:.0f} s for {what}")
-        time.sleep(0.05)
+        if deadline.is_past:
+            raise TimeoutError(f"waited {seconds:.0f} s for {what}")
+        time.sleep(pause)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from rich.console import Console
 from rich.table import Table
 from scripts.bench_stack import stack_of
+from scripts.demo_steps import wait_for
 from scripts.flight_data import records
 from scripts.usage import tree_cpu
 
@@ -128,11 +130,8 @@ def create_topic(bootstrap: str, partitions: int) -> str:
     for width in range(2 * AT_ONCE, partitions + AT_ONCE, AT_ONCE):
         grown = NewPartitions(topic, min(width, partitions))
         admin.create_partitions([grown])[topic].result(120)
-    deadline = time.monotonic() + 600
-    while not _is_led(admin, topic, partitions):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{topic}: not every partition had a leader after 600 s")
-        time.sleep(0.5)
+    is_led = partial(_is_led, admin, topic, partitions)
+    wait_for(is_led, f"a leader of each partition of {topic}", pause=0.5)
     return topic
 
 

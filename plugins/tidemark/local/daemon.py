@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import psutil
 
+from tidemark.deadline import Deadline
 from tidemark.errors import NotStarted
 from tidemark.local._folder import Folder, is_free, reserved, write_private
 from tidemark.local.errors import JavaMissing, PortTaken, ServiceEnded
@@ -151,9 +152,9 @@ def end(processes: Iterable[psutil.Process], *, grace: float) -> None:
 
 def await_end(processes: Sequence[psutil.Process], seconds: float) -> bool:
     """Whether all have ended within the time."""
-    deadline = time.monotonic() + seconds
+    deadline = Deadline(seconds)
     while any(is_alive(p) for p in processes):
-        if time.monotonic() > deadline:
+        if deadline.is_past:
             return False
         time.sleep(0.05)
     return True
@@ -243,9 +244,9 @@ def _becomes_free(port: int, name: str, watch: Watch) -> bool:
     if is_free(port):
         return True
     watch.tell(name, f"port {port} is taken: waiting {FREED_SECONDS} s for it")
-    deadline = time.monotonic() + FREED_SECONDS
+    deadline = Deadline(FREED_SECONDS)
     while not is_free(port):
-        if time.monotonic() >= deadline:
+        if not deadline.left:
             return False
         watch.sleep(0.1)
     return True

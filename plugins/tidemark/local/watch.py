@@ -5,11 +5,11 @@ import re
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tidemark.deadline import Deadline
 from tidemark.local.errors import NotInTime, StartCommandDoesNotEnd, StartCommandFailed
 
 ERROR = re.compile(r"\b(FATAL|ERROR|PANIC)\b|(Error|Exception): ")
@@ -49,9 +49,9 @@ class Watch:
             NotInTime: the deadline has passed.
             Cancelled: somebody called it off.
         """
-        deadline = time.monotonic() + otherwise.seconds
+        deadline = Deadline(otherwise.seconds)
         while not ready():
-            if time.monotonic() > deadline:
+            if deadline.is_past:
                 raise otherwise
             self.sleep(0.05)
 

@@ -16,7 +16,6 @@ from concurrent.futures import Future
 from dataclasses import replace
 from queue import Full, Queue
 from threading import Lock, Thread, Timer, local
-from time import monotonic
 from typing import Any, TypeVar
 
 from airflow.sdk import Connection as AirflowConnection
@@ -126,27 +125,28 @@ class SharedAnswers:
     """Answers by what was asked: one while it is being found, and for some seconds after."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, tuple[Future[Any], list[float]]] = {}
+        self._known: dict[Hashable, tuple[Future[Any], list[Deadline]]] = {}
         self._lock = Lock()
 
     def get(self, key: Hashable, start: "Callable[[], Future[_Told]]") -> "Future[_Told]":
         """The answer that is there or under way, or one that begins now; raises as `start`."""
         with self._lock:
-            now = monotonic()
             self._known = {
-                one: kept for one, kept in self._known.items() if not kept[1] or kept[1][0] > now
+                one: (answer, until)
+                for one, (answer, until) in self._known.items()
+                if not until or until[0].left
             }
             if key not in self._known:
-                future, ends = start(), list[float]()
-                self._known[key] = future, ends
-                future.add_done_callback(lambda done: ends.append(_end(done)))
+                future, until = start(), list[Deadline]()
+                self._known[key] = future, until
+                future.add_done_callback(lambda done: until.append(_shared_until(done)))
             return self._known[key][0]
 
 
-def _end(done: Future[Any]) -> float:
+def _shared_until(done: Future[Any]) -> Deadline:
     """An error of ours is shared like an answer; that all were busy is no answer."""
     is_busy = isinstance(done.exception(), Busy)
-    return 0 if is_busy else monotonic() + SHARED_SECONDS
+    return Deadline(0 if is_busy else SHARED_SECONDS)
 
 
 class Helper:

@@ -8,11 +8,11 @@ import select
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from time import monotonic
 from typing import Any
 
 import psycopg2.errors
 
+from tidemark.deadline import Deadline
 from tidemark.postgres.errors import NO_ANSWER, StagingDiscarded, unreachable
 from tidemark.postgres.session import Connection, configure, is_idle, open_session
 
@@ -39,12 +39,12 @@ class _Kept:
     connection: Connection
     parameters: Mapping[str, Any]
     process: int
-    since: float
+    until: Deadline
 
     def is_as_new(self, parameters: Mapping[str, Any]) -> bool:
         """Whether a task that connects so may have it; what the server says unasked is its end."""
         is_like = self._is_ours and self.parameters == parameters
-        if not is_like or monotonic() - self.since > KEPT_SECONDS:
+        if not is_like or self.until.is_past:
             return False
         return not select.select([self.connection], [], [], 0)[0]
 
@@ -94,7 +94,7 @@ def _taken(parameters: Mapping[str, Any]) -> Connection | None:
 
 def _keep(connection: Connection, parameters: Mapping[str, Any]) -> None:
     if is_idle(connection) and len(_kept) < _KEPT_AT_MOST:
-        _kept.append(_Kept(connection, dict(parameters), os.getpid(), monotonic()))
+        _kept.append(_Kept(connection, dict(parameters), os.getpid(), Deadline(KEPT_SECONDS)))
     else:
         connection.close()
 
