@@ -23,6 +23,8 @@ from tidemark.local.stack import LocalStack
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "dags" / "flights.yaml"
+USUAL = 2
+"""Batches in flight, where a pipeline file says nothing."""
 console = Console(width=120)
 
 

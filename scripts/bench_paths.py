@@ -6,6 +6,7 @@ from functools import partial
 from itertools import product
 
 from scripts.attempt import Attempt
+from scripts.bench import USUAL
 from scripts.peers import TRANSFORM, Peers
 
 SMALL, LARGE = 50_000, 1_000_000
@@ -22,28 +23,23 @@ class Path:
     batch: int | None
     """Records; none: all that there are."""
     attempt: Callable[[], Attempt]
-    in_flight: int = 1
+    in_flight: int = USUAL
     kill: bool = False
     """Whether it is also killed: one path of each kind, with small batches."""
-    ours: bool = False
+    is_usual: bool = False
+    """Whether it is Tidemark as one has it by default: others are compared with it."""
 
     @property
     def beside(self) -> tuple[str, int]:
         """What Tidemark has in common with it: transform, and records a batch."""
         return self.transform, self.batch or LARGE
 
-    def reason(self, records: int) -> str | None:
-        """Why it can't be taken with so few records."""
-        if self.in_flight > 1 and 2 * (self.batch or 0) > records:
-            return f"{records:,} records are less than two batches: take more by --times"
-        return None
-
     def __str__(self) -> str:
-        """Name, transform, records a batch."""
+        """Name, transform, records a batch; and batches in flight, where it is not the usual."""
         parts = [self.name]
         parts += [self.transform] if self.transform else []
         parts += [f"{self.batch:,}"] if self.batch else []
-        parts += [f"{self.in_flight} in flight"] if self.in_flight > 1 else []
+        parts += [f"{self.in_flight} in flight"] if self.in_flight != USUAL else []
         return ", ".join(parts)
 
 
@@ -54,15 +50,17 @@ def paths(peers: Peers) -> list[Path]:
 
 def tidemark(peers: Peers) -> Iterator[Path]:
     """Each transform with each size of batch, one at a time and two."""
-    for (name, transform), batch, in_flight in product(TRANSFORMS.items(), (SMALL, LARGE), (1, 2)):
+    ways = ((SMALL, USUAL), (SMALL, 1), (LARGE, USUAL))
+    for (name, transform), (batch, in_flight) in product(TRANSFORMS.items(), ways):
 
         def attempt(
             transform: str | None = transform, batch: int = batch, in_flight: int = in_flight
         ) -> Attempt:
             return peers.bench.attempt(batch, transform, in_flight)
 
-        kill = batch == SMALL and (name, in_flight) in {("", 1), ("DataFrame", 2)}
-        yield Path("Tidemark", name, batch, attempt, in_flight, kill, ours=True)
+        is_killed = batch == SMALL and (name, in_flight) in {("", 1), ("DataFrame", USUAL)}
+        is_usual = in_flight == USUAL
+        yield Path("Tidemark", name, batch, attempt, in_flight, is_killed, is_usual)
 
 
 def kinds(peers: Peers) -> Iterator[Path]:
@@ -71,7 +69,7 @@ def kinds(peers: Peers) -> Iterator[Path]:
     for batch in (SMALL, LARGE):
 
         def upserted(batch: int = batch) -> Attempt:
-            return peers.bench.attempt(batch, KEYED, target=upsert)
+            return peers.bench.attempt(batch, KEYED, USUAL, target=upsert)
 
         yield Path("Tidemark upsert", "Arrow", batch, upserted)
         yield Path("Tidemark Avro", "", batch, partial(peers.avro, batch))

@@ -21,16 +21,9 @@ class Rounds:
     def __init__(self, peers: Peers, only: str = "") -> None:
         self.peers = peers
         self.bench = peers.bench
-        self.runs: dict[Path, list[Run]] = {}
+        self.runs: dict[Path, list[Run]] = {one: [] for one in paths(peers) if only in str(one)}
         self.killed: dict[Path, Killed] = {}
         self.left_out: dict[str, str] = {}
-        for path in paths(peers):
-            if only not in str(path):
-                continue
-            if reason := path.reason(self.bench.records):
-                self._leave_out(str(path), reason)
-            else:
-                self.runs[path] = []
 
     def take(self, repeat: int) -> None:
         """Each path once, and again: a machine that grows slower does so for all."""

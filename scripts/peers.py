@@ -12,7 +12,7 @@ import yaml
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from psycopg2 import sql
 from scripts.attempt import Attempt
-from scripts.bench import EXAMPLE, ROOT, Bench, console
+from scripts.bench import EXAMPLE, ROOT, USUAL, Bench, console
 from scripts.flight_data import create_topic, replay
 from scripts.flight_formats import avro_flights
 from scripts.usage import Usage
@@ -50,7 +50,8 @@ class Peers:
             NotStarted: the registry does not start.
         """
         decode = {"format": "avro", "registry": "tidemark_registry"}
-        return self.bench.attempt(batch, kafka={"topics": [self._in_avro]}, decode=decode)
+        topics = {"topics": [self._in_avro]}
+        return self.bench.attempt(batch, None, USUAL, kafka=topics, decode=decode)
 
     @cached_property
     def _in_avro(self) -> str:

@@ -11,7 +11,7 @@ from statistics import median
 
 from rich.table import Table
 from scripts.attempt import Attempt, Run
-from scripts.bench import Bench, console
+from scripts.bench import USUAL, Bench, console
 from scripts.bench_paths import SMALL, TRANSFORMS
 from scripts.bench_stack import stack_of
 from scripts.bench_tables import ROLES, titled
@@ -19,11 +19,7 @@ from scripts.peers import Peers
 
 FEW, MANY = 3, 9
 """Replays of the flights: 1,010,328 records, and 3,030,984."""
-PATHS: dict[str, Callable[[Peers], Attempt]] = {
-    f"Tidemark, {SMALL:,}": lambda peers: peers.bench.attempt(SMALL, None, 2),
-    f"Tidemark, Arrow, {SMALL:,}": lambda peers: peers.bench.attempt(SMALL, TRANSFORMS["Arrow"], 2),
-    f"consumer by hand, {SMALL:,}": lambda peers: peers.consumer(SMALL),
-}
+Path = Callable[[Peers], Attempt]
 
 
 def main() -> int:
@@ -43,6 +39,15 @@ def main() -> int:
     return 0
 
 
+def tidemark(transform: str | None) -> Path:
+    """Tidemark as it is by default, with batches of SMALL."""
+    return lambda peers: peers.bench.attempt(SMALL, transform, USUAL)
+
+
+PATHS = {f"Tidemark, {name or 'none'}": tidemark(of) for name, of in TRANSFORMS.items()}
+PATHS["consumer by hand"] = lambda peers: peers.consumer(SMALL)
+
+
 def slope(less: Run, more: Run, records: int) -> dict[str, float]:
     """CPU seconds of a million records more, by role; `records` is how many more there were."""
     return {
@@ -53,7 +58,7 @@ def slope(less: Run, more: Run, records: int) -> dict[str, float]:
 
 def costs(found: dict[str, list[dict[str, float]]]) -> Table:
     """Medians of the rounds."""
-    table = titled("CPU seconds of a million records more, without the start")
+    table = titled(f"CPU seconds of a million records more, {SMALL:,} a batch, without the start")
     for name in (*ROLES.values(), "all"):
         table.add_column(name, justify="right")
     for path, rounds in found.items():
