@@ -1,4 +1,7 @@
-"""An outage of Kafka or Postgres: waited out up to a bound, and named in the log each round."""
+"""An outage, waited out up to a bound and named in the log each round.
+
+A drain waits for Kafka, a close for Kafka and Postgres.
+"""
 
 import logging
 import time
