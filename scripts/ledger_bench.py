@@ -39,7 +39,7 @@ from tidemark.local.postgres import ADMIN
 from tidemark.local.stack import LocalStack
 from tidemark.model.batch import Contribution
 from tidemark.postgres.transaction import autocommit, connect
-from tidemark.views.health import health_of
+from tidemark.views.group_health import health_of
 from tidemark.views.status import in_ledger
 
 PAST = 2

@@ -31,7 +31,7 @@ from tidemark.model.output import Topics
 from tidemark.model.upsert import Upsert
 from tidemark.settings.exported import ExportedOffsets
 from tidemark.verify.report import BatchProof, Report
-from tidemark.views.health import GroupHealth
+from tidemark.views.group_health import GroupHealth
 from tidemark.views.status import (
     MemberHealth,
     OutputStatus,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from tidemark.kafka.description import GroupState, Holder
 from tidemark.ledger.queries import ShownMember
 from tidemark.model.offsets import TopicPartition
-from tidemark.views.health import held_up
+from tidemark.views.group_health import held_up
 from tidemark.views.status import MemberHealth, members_of
 
 NOW = datetime.now(UTC)

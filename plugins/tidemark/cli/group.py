@@ -16,11 +16,11 @@ from tidemark.cli.output import (
 from tidemark.cli.project import DAGS, PipelinesDir, RegionName, connections_of, find_pipeline
 from tidemark.model.plain import plain
 from tidemark.runs.region import region_of
-from tidemark.views.health import health_of
+from tidemark.views.group_health import health_of
 from tidemark.views.status import ENDED, place
 
 if TYPE_CHECKING:
-    from tidemark.views.health import GroupHealth, HeldUp
+    from tidemark.views.group_health import GroupHealth, HeldUp
     from tidemark.views.status import MemberHealth
 
 

@@ -23,7 +23,7 @@ from tidemark.page.seen import SeenRegion
 from tidemark.page.verdict import verdict
 from tidemark.protocol.reset import destination
 from tidemark.runs.region import ledger_of, region_of
-from tidemark.views.health import health_of
+from tidemark.views.group_health import health_of
 from tidemark.views.status import oldest_age
 
 STATEMENT_SECONDS = 20

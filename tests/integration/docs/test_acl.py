@@ -42,7 +42,7 @@ from tidemark.model.offsets import Span
 from tidemark.runs.errors import ConnectionUnreachable
 from tidemark.runs.region import region_of
 from tidemark.settings.connections import Connection
-from tidemark.views.health import health_of
+from tidemark.views.group_health import health_of
 from tidemark.views.status import unread
 
 pytestmark = pytest.mark.long

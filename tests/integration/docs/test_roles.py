@@ -25,7 +25,7 @@ from tidemark.page.seen import SeenRegion
 from tidemark.runs.errors import ExecutorsLoginMissing
 from tidemark.runs.region import region_of
 from tidemark.settings.described import Described, Role
-from tidemark.views.health import health_of
+from tidemark.views.group_health import health_of
 from tidemark.views.metrics import measures_of
 from tidemark.views.status import unread
 
