@@ -20,6 +20,7 @@ from tests.support.sent import sent_to
 
 from tidemark.errors import Unreachable
 from tidemark.failpoints import FailpointHit
+from tidemark.kafka import _mirror_writer as writer_module
 from tidemark.kafka import description
 from tidemark.kafka import group as group_module
 from tidemark.kafka.config import kafka_config
@@ -220,7 +221,7 @@ def test_what_was_sent_is_not_told_while_a_transaction_is_pending(
     kafka: str, topic: Callable[..., str], group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B9: what is told may be older than what that commits. (KIP-447: require_stable.)"""
-    monkeypatch.setattr(group_module, "TRANSACTION_TIMEOUT_MS", 600_000)  # it stays pending
+    monkeypatch.setattr(writer_module, "TRANSACTION_TIMEOUT_MS", 600_000)  # it stays pending
     subject = KafkaSubject(kafka, topic(partitions=2), group)
     subject.die_in_commit(subject.at(99, 99))
     monkeypatch.setattr(group_module, "SECONDS", 1)
@@ -358,7 +359,7 @@ def test_an_abort_waits_for_what_is_in_flight_and_the_next_mirror_succeeds(
 ) -> None:
     """B9, G112: whatever becomes of the producer, nothing of an abort is seen, nothing is lost."""
     monkeypatch.setattr(AbortedProducer, "in_flight", [])
-    monkeypatch.setattr(group_module, "Producer", AbortedProducer)
+    monkeypatch.setattr(writer_module, "Producer", AbortedProducer)
     subject, sink = KafkaSubject(kafka, topic(partitions=2), group), topic(partitions=1)
     output: Any = SimpleNamespace(topics=Topics(sink), max_seconds=60)
     subject.group = KafkaGroup({"bootstrap.servers": kafka, **ONE_BROKER}, group, output)
@@ -395,5 +396,5 @@ def producers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         made.append(config)
         return Producer(*config, **options)
 
-    monkeypatch.setattr(group_module, "Producer", producer)
+    monkeypatch.setattr(writer_module, "Producer", producer)
     return made

@@ -7,8 +7,8 @@ from uuid import uuid4
 from confluent_kafka import Producer
 from tests.support.waiting import until
 
+from tidemark.kafka._mirror_writer import connect
 from tidemark.kafka.facts import Broker
-from tidemark.kafka.group import connect
 from tidemark.model.offsets import TopicPartition
 
 

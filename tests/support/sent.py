@@ -10,8 +10,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from tests.support.region import ONE_BROKER, DrivenRegion
 
-from tidemark.kafka import group as group_module
-from tidemark.kafka.group import Sender
+from tidemark.kafka import _mirror_writer as writer_module
+from tidemark.kafka._mirror_writer import Sender
 from tidemark.postgres.session import try_lock_name
 from tidemark.postgres.transaction import autocommit
 from tidemark.runs._output import OutputSnapshot
@@ -96,5 +96,5 @@ def too_slow(monkeypatch: pytest.MonkeyPatch, *seqs: int) -> Iterator[None]:
 
     with monkeypatch.context() as patch:
         patch.setattr(OutputSnapshot, "records", slow)
-        patch.setattr(group_module, "Sender", partial(Sender, clock=lambda: now[0]))
+        patch.setattr(writer_module, "Sender", partial(Sender, clock=lambda: now[0]))
         yield

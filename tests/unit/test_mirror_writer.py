@@ -7,9 +7,9 @@ from unittest.mock import create_autospec
 import pytest
 from confluent_kafka import Producer
 
-from tidemark.kafka import group
+from tidemark.kafka import _mirror_writer as mirror_writer
+from tidemark.kafka._mirror_writer import MirrorWriter
 from tidemark.kafka.errors import BrokersSilent
-from tidemark.kafka.group import MirrorWriter
 from tidemark.model.offsets import TopicPartition
 
 LONG = 5
@@ -19,8 +19,8 @@ LONG = 5
 @pytest.fixture
 def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[Event]:
     """What a call of the client waits for; no time is given to it."""
-    monkeypatch.setattr(group, "SECONDS", 0)
-    monkeypatch.setattr(group, "GRACE_SECONDS", 0)
+    monkeypatch.setattr(mirror_writer, "SECONDS", 0)
+    monkeypatch.setattr(mirror_writer, "GRACE_SECONDS", 0)
     yield (event := Event())
     event.set()
 
@@ -28,15 +28,15 @@ def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[Event]:
 def test_a_call_that_the_client_never_ends_is_left_alone(stuck: Event) -> None:
     """G132, S25"""
     with pytest.raises(BrokersSilent) as met:
-        group.bounded(lambda: stuck.wait(LONG), "offsets")
+        mirror_writer.bounded(lambda: stuck.wait(LONG), "offsets")
     assert met.value.what == "offsets"
 
 
 def test_a_call_that_ends_raises_what_is_its_own() -> None:
     """G132: or nothing."""
-    group.bounded(lambda: None, "offsets")
+    mirror_writer.bounded(lambda: None, "offsets")
     with pytest.raises(ZeroDivisionError):
-        group.bounded(lambda: 1 // 0, "offsets")
+        mirror_writer.bounded(lambda: 1 // 0, "offsets")
 
 
 def test_a_mirror_is_not_committed_whose_offsets_are_never_sent(stuck: Event) -> None:

@@ -11,7 +11,8 @@ from tests.support.world import World
 
 from tidemark.admin.naming import drop_region
 from tidemark.errors import TargetRefused, Unreachable
-from tidemark.kafka.group import Group, MirrorWriter
+from tidemark.kafka._mirror_writer import MirrorWriter
+from tidemark.kafka.group import Group
 from tidemark.ledger.actions import Order
 from tidemark.ledger.errors import RegionHasOwners, RegionKeepsGroup, RegionNotReadBack
 from tidemark.model.batch import ONLY

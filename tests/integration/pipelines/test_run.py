@@ -19,7 +19,7 @@ from tidemark.admin.errors import RunNotClosed
 from tidemark.admin.run import check_closed
 from tidemark.errors import Fenced, JobFailed, MirrorFailed
 from tidemark.failpoints import FailpointHit
-from tidemark.kafka import group as group_module
+from tidemark.kafka import _mirror_writer as writer_module
 from tidemark.kafka import member as member_module
 from tidemark.kafka.member import Member
 from tidemark.model.batch import Batch
@@ -419,7 +419,7 @@ def test_a_crash_before_the_mirror_is_made_good_by_the_next_open(
     world.open()
     with monkeypatch.context() as brief:
         # Until Kafka aborts what died within its transaction, the next open waits for the offsets.
-        brief.setattr(group_module, "TRANSACTION_TIMEOUT_MS", 1000)
+        brief.setattr(writer_module, "TRANSACTION_TIMEOUT_MS", 1000)
         with failpoint(point), pytest.raises(FailpointHit):
             world.drain()
     assert world.rows() == everything([3])

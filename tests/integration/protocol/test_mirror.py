@@ -11,7 +11,7 @@ from tests.support.world import World
 
 from tidemark.admin.mirror import mirror_region
 from tidemark.failpoints import FailpointHit
-from tidemark.kafka import group as group_module
+from tidemark.kafka import _mirror_writer as writer_module
 from tidemark.kafka.errors import MirrorWriterFenced
 from tidemark.kafka.facts import Broker
 from tidemark.ledger.ledger import Ledger
@@ -120,7 +120,7 @@ def test_a_reset_goes_on_after_a_mirror_that_died_in_its_commit(
 
     The reset's first look at them gives up after 15 s.
     """
-    monkeypatch.setattr(group_module, "TRANSACTION_TIMEOUT_MS", 600_000)  # no broker ends it
+    monkeypatch.setattr(writer_module, "TRANSACTION_TIMEOUT_MS", 600_000)  # no broker ends it
     world.produce(3)
     world.open()
     with failpoint("mirror.sent"), pytest.raises(FailpointHit):

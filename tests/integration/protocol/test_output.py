@@ -23,9 +23,10 @@ from tidemark.admin.replay import replay_letters
 from tidemark.admin.withhold import withhold_batch
 from tidemark.errors import Fenced
 from tidemark.failpoints import FailpointHit
-from tidemark.kafka import group as group_module
+from tidemark.kafka import _mirror_writer as writer_module
+from tidemark.kafka._mirror_writer import Sender
 from tidemark.kafka.errors import MirrorWriterFenced, OutputNotSentInTime
-from tidemark.kafka.group import Group, Sender
+from tidemark.kafka.group import Group
 from tidemark.ledger.actions import Order
 from tidemark.model.dead_letters import LetterFilter
 from tidemark.model.output import NOTHING_SENT, OutputRecord, Sent
@@ -658,7 +659,7 @@ def test_who_stood_still_while_another_epoch_began_is_fenced_and_not_too_large(
     region.produce(3)
     publish_unsent(region, "run")
     now = [0.0]
-    monkeypatch.setattr(group_module, "Sender", partial(Sender, clock=lambda: now[0]))
+    monkeypatch.setattr(writer_module, "Sender", partial(Sender, clock=lambda: now[0]))
 
     def sleep() -> None:
         now[0] += 3600
