@@ -157,8 +157,8 @@ def test_each_of_several_targets_is_an_asset(bag: "DagBag") -> None:
     """B8: another DAG may be scheduled on one of them."""
     from tests.support.two_tables import SETTINGS
 
-    from tidemark.airflow.dag import pipeline_doc
     from tidemark.airflow.errors import AssetOfNoTarget
+    from tidemark.airflow.forms import pipeline_doc
     from tidemark.airflow.tasks import target_asset, target_assets
     from tidemark.settings.pipeline import Pipeline
 
@@ -197,7 +197,7 @@ def test_a_run_is_unbounded_unless_the_form_says_so(bag: "DagBag") -> None:
 
 
 def test_overrides_are_off_and_say_what_they_accept(bag: "DagBag") -> None:
-    from tidemark.airflow.dag import OVERRIDES
+    from tidemark.airflow.forms import OVERRIDES
 
     params = bag.dags["flights"].params
     assert set(params) == {*BOUNDS, *OVERRIDES}
@@ -211,8 +211,8 @@ def test_overrides_are_off_and_say_what_they_accept(bag: "DagBag") -> None:
 def test_the_names_of_the_form_are_those_of_the_code() -> None:
     from dataclasses import fields
 
-    from tidemark.airflow.dag import BOUNDS as OF_THE_FORM
-    from tidemark.airflow.dag import OVERRIDES, REWIND_OVERRIDES
+    from tidemark.airflow.forms import BOUNDS as OF_THE_FORM
+    from tidemark.airflow.forms import OVERRIDES, REWIND_OVERRIDES
     from tidemark.model.corruption import ACCEPT_CORRUPT
     from tidemark.model.plan import Bounds
     from tidemark.protocol.open import ACCEPT_CHANGES, ACCEPT_DATA_LOSS
@@ -385,7 +385,7 @@ def test_what_a_task_does_is_not_for_its_author_to_set(factory: str, argument: s
 def test_airflow_knows_all_that_a_tasks_author_may_set() -> None:
     from airflow.sdk import BaseOperator
 
-    from tidemark.airflow.dag import PER_TASK
+    from tidemark.airflow.step import PER_TASK
 
     assert {*PER_TASK} <= {*signature(BaseOperator.__init__).parameters}
 

@@ -360,7 +360,7 @@ def test_each_task_leads_to_its_regions_page(monkeypatch: pytest.MonkeyPatch) ->
     from airflow.serialization.serialized_objects import DagSerialization
 
     from tidemark.airflow import pipeline_dag, reset_dag
-    from tidemark.airflow.dag import RegionLink
+    from tidemark.airflow.step import RegionLink
     from tidemark.page.plugin import TidemarkPlugin
 
     for dag in (pipeline_dag(PROJECT / "dags/flights.yaml"), reset_dag("dags/flights.yaml")):

@@ -6,8 +6,8 @@ Nothing of it runs in the scheduler, and parsing a DAG file imports no client an
 """
 
 from tidemark.airflow.by_hand import replay_dag, reset_dag
-from tidemark.airflow.dag import run_params
-from tidemark.airflow.group import pipeline_dag, pipeline_task_group
+from tidemark.airflow.dag import pipeline_dag, pipeline_task_group
+from tidemark.airflow.forms import run_params
 from tidemark.airflow.on_data import on_data
 from tidemark.airflow.operator import DrainOperator
 from tidemark.airflow.tasks import target_asset

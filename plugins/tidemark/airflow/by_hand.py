@@ -21,18 +21,9 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tidemark.airflow import results
 from tidemark.airflow.child import python, secrets
-from tidemark.airflow.dag import (
-    TOOLS,
-    dag_of,
-    described,
-    replay_doc,
-    replay_params,
-    reset_doc,
-    reset_params,
-    step,
-    who,
-)
+from tidemark.airflow.forms import replay_doc, replay_params, reset_doc, reset_params, who
 from tidemark.airflow.results import keep_code, names_by_exit_code
+from tidemark.airflow.step import TOOLS, dag_of, described, step
 from tidemark.airflow.tasks import reset_by_hand, target_assets
 from tidemark.environment import without_airflow
 from tidemark.settings.described import Role

@@ -1,405 +1,140 @@
-"""What all DAGs of a pipeline share: their form, docs, tags, links and how a step is tried."""
+"""Factories: a pipeline's tasks as a DAG of their own, or as a group in a DAG you already have.
 
-from collections.abc import Mapping
+    open (setup) -> drain[1..N] -> close (ALL_DONE) -> reset (ONE_FAILED)
+                                   [close, reset] -> verdict (NONE_FAILED): red stays red
+
+As open is a setup, clearing any task clears it too: the work gets a new epoch. If open fails
+nothing else runs: nothing was begun.
+"""
+
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urljoin
 
-from airflow.providers.standard.operators.python import PythonOperator
-from airflow.sdk import DAG, BaseOperatorLink, Context, Param
-from airflow.sdk.configuration import conf
+from airflow.sdk import DAG, TaskGroup, TriggerRule
 
-from tidemark.airflow.errors import ParamsOfForm, TaskKwargsRefused
-from tidemark.settings.described import Described, Role
+from tidemark.airflow.forms import pipeline_doc, run_params
+from tidemark.airflow.operator import CloseOperator, DrainOperator
+from tidemark.airflow.step import RETRIES, Params, dag_of, described, per_task, step, step_timeout
+from tidemark.airflow.tasks import (
+    close_run,
+    open_run,
+    reset_failed_run,
+    target_assets,
+    tell_verdict,
+)
+from tidemark.settings.described import Role
 from tidemark.settings.pipeline import Pipeline
 
-
-def pipeline_doc(pipeline: Pipeline) -> str:
-    """Markdown for the pipeline's DAG: what goes where, the promise, what to do when it is red."""
-    return f"""\
-### {pipeline.region}: Kafka to `{pipeline.into}`, exactly once
-
-{_facts(pipeline)}
-
-A run drains the records that Kafka held when it opened, in batches. The rows of a batch appear in
-the target all at once, together with its offsets. **Green means done**: a run is green only if the
-ledger says so.
-
-| task | what is true after it |
-|---|---|
-| open | the run has its epoch and target offsets; processes of earlier runs can no longer write |
-| drain | the ledger says that the run is done; a retry joins the same epoch and goes on |
-| close | the ledger says that all target offsets are reached, and Kafka's group offsets equal it |
-| reset | after a failure: the unpublished batch is discarded, Kafka's group offsets are restored |
-| verdict | red whenever the run is not done |
-
-{_members(pipeline)}
-**Red?** Read the log of the first red task: its last line says what happened and what to do. The
-next run goes on from the ledger; nothing is lost or doubled. `DATA_LOST`, `CORRUPT_RECORD` and
-`REFUSED` say what a person must decide; what the form's overrides accept is kept in the ledger as
-remarks. A cleared run opens again without its overrides.
-
-To reset or rewind by hand: `tidemark reset {pipeline.region}`, or the DAG that `reset_dag` made of
-this pipeline, if there is one. To see who is at work: `tidemark group {pipeline.region}`.
-"""
+DRAIN_TIMEOUT = timedelta(hours=1)
 
 
-def reset_doc(pipeline: Pipeline) -> str:
-    """Markdown for the DAG that resets by hand."""
-    return f"""\
-### Reset of {pipeline.region}
+def pipeline_dag(
+    path: str | Path,
+    *,
+    schedule: Any = None,
+    drain_timeout: timedelta = DRAIN_TIMEOUT,
+    spark_conf: dict[str, str] | None = None,
+    drain_kwargs: Params | None = None,
+    step_kwargs: Params | None = None,
+    **dag_kwargs: Any,
+) -> DAG:
+    """The DAG of a pipeline file; dag_kwargs are Airflow's own.
 
-{_facts(pipeline)}
-
-Fences every running member, discards what is not published, and sets Kafka's group offsets to the
-ledger's merged checkpoint. Safe to run twice and beside a run of the pipeline, which ends red.
-
-| to | published rows |
-|---|---|
-| `last` | they stay: for a driver that hangs, or after too many resets in a row |
-| the seq of a checkpoint | those of later checkpoints **are removed**, with their dead letters |
-| a time | the same, for the newest checkpoint that holds no record of that time or later |
-| `initial` | all of them **are removed** |
-
-The next run reads again what was removed. If Kafka no longer holds it, the reset is refused and
-changes nothing. To correct the cause before the next run, pause the pipeline's DAG.
-
-**Without `apply` it changes nothing** and says what it would change: batches, rows, dead letters,
-each partition from where to where, and the margin to Kafka's log start. The log of `reset` says
-`DRY RUN` or `DONE` first. A rewind sends an Asset event to DAGs that are scheduled on the target.
-Each run resets once: to reset again, trigger a new run; clearing an old one is refused.
-"""
-
-
-def replay_doc(pipeline: Pipeline) -> str:
-    """Markdown for the DAG that replays by hand."""
-    return f"""\
-### Replay of {pipeline.region}
-
-{_facts(pipeline)}
-
-| form | what becomes of it |
-|---|---|
-| as it comes up | dead letters that can be decoded now become rows, each once; the others stay |
-| with a batch | that checkpoint's rows **are replaced** by what its records make now |
-
-It takes an epoch of its own: the region must be at rest, so pause the pipeline's DAG or wait for
-its run. After a change of `decode` or of the transform first start a run with *Accept changes*.
-
-**Without `apply` it changes nothing** and says what it would change, and whether it would be
-refused. The log of `replay` says `DRY RUN` or `DONE`. A rewind past it takes it back. A run that is
-cleared does it again: each dead letter becomes rows once all the same. The next run of the pipeline
-tells DAGs that are scheduled on the target.
-"""
-
-
-def _members(pipeline: Pipeline) -> str:
-    if pipeline.members == 1:
-        return ""
-    return f"""\
-**Members.** {pipeline.members} drain tasks share the partitions. Each takes a slot of the executor
-and a Spark driver of its own. With fewer slots than members the run still ends well: those that run
-drain everything, and one that starts late finds the run done and ends green.
-"""
-
-
-def _facts(pipeline: Pipeline) -> str:
-    bounds = pipeline.batch
-    return "\n".join(
-        (
-            f"- topics: {', '.join(f'`{topic}`' for topic in pipeline.kafka.topics)}"
-            f" by connection `{pipeline.kafka.connection}`, consumer group `{pipeline.group}`",
-            f"- target: {_targets(pipeline)} by connection `{pipeline.warehouse}`",
-            f"- decode: {pipeline.decode.format}; transform: `{pipeline.transform or 'none'}`",
-            f"- batch: at most {bounds.max_records:,} records; members: {pipeline.members}",
-        )
-    )
-
-
-def _targets(pipeline: Pipeline) -> str:
-    return ", ".join(f"`{one.table}` ({one.mode})" for one in pipeline.all_targets.values())
-
-
-BOUNDS = ("max_records", "max_bytes", "max_batches", "max_seconds")
-OVERRIDES = ("accept_data_loss", "accept_changes", "accept_corrupt")
-REWIND_OVERRIDES = ("accept_data_loss", "accept_changes", "accept_resend")
-
-PLACE = r"^(last|initial|[0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.,+Zz-]+)?)$"
-"""The shape of a place to reset to; whether there is such a time or checkpoint, the task says."""
-
-MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.,+Zz-]+)?$"
-TIME = "such as 2026-01-31T12:00:00Z (UTC without a zone)."
-CHOICE = "Which dead letters"
-
-ONCE = "It holds for this run only: a run that is cleared does not get it again."
-
-
-def run_params() -> dict[str, Param]:
-    """The form of a run: its bounds, each empty by default, which means as the pipeline file says.
-
-    Overrides are off and hold for that run alone. A DAG of your own that holds the pipeline's task
-    group shows the form with `params=run_params()`.
-    """
-    return {
-        "max_records": _limit("Records per batch", "Offsets in one batch, shared fairly.", 10**8),
-        "max_bytes": _limit(
-            "Bytes per batch",
-            "Bytes of values in one batch, estimated from earlier batches.",
-            10**12,
-        ),
-        "max_batches": _limit("Batches", "Stop after so many batches.", 10**6),
-        "max_seconds": _limit(
-            "Seconds",
-            "Plan no further batch after so many seconds; a run with a backlog publishes at"
-            " least one.",
-            7 * 86_400,
-        ),
-        "accept_data_loss": _override(
-            "Accept data loss",
-            "Accepts that records are gone for good: where Kafka lost records that the ledger"
-            " needs (DATA_LOST named them), the run goes on at the next offset that Kafka has."
-            " What was skipped is never read. Each such partition is kept as a remark.",
-        ),
-        "accept_changes": _override(
-            "Accept changes",
-            "Accepts that topics, decode, transform, target mode or the target table itself differ"
-            " from those of the checkpoint (REFUSED named them): new rows are made the new way, old"
-            " rows stay as they are. Each change is kept as a remark.",
-        ),
-        "accept_corrupt": Param(
-            None,
-            type=["null", "string"],
-            maxLength=2000,
-            title="Accept corrupt records",
-            description="Accepts that records are left out which Kafka can't read: type their"
-            " offsets as CORRUPT_RECORD named them, topic[0]@[10, 20). Records before and after"
-            " them are read. Write several ranges one after the other. Each is kept as a remark."
-            f" {ONCE}",
-            section="Overrides",
-        ),
-    }
-
-
-def reset_params() -> dict[str, Param]:
-    """The form of a reset: a dry run to the last checkpoint unless told otherwise."""
-    return {
-        "to": Param(
-            "last",
-            type="string",
-            pattern=PLACE,
-            title="To",
-            description="last: keep everything that is published. The others are a rewind, which"
-            " REMOVES the rows and dead letters published after that point: initial, the seq of a"
-            " checkpoint, or a time such as 2026-01-31T12:00:00Z (UTC without a zone).",
-            section="Reset",
-        ),
-        "apply": Param(
-            False,
-            type="boolean",
-            title="Apply",
-            description="Off: show what would change, and change nothing.",
-            section="Reset",
-        ),
-        "why": _text("Why", "Kept in the ledger, with who and when.", 1000, "Reset"),
-        "accept_data_loss": _override(
-            "Accept data loss",
-            "For a rewind: also removes rows whose records Kafka no longer has, or nobody reads, so"
-            " they do not come again (REFUSED named them: compacted, due for deletion, or of topics"
-            " that the pipeline has left).",
-        ),
-        "accept_changes": _override(
-            "Accept changes",
-            "For a rewind: removes the rows that are there, even if the ledger published another"
-            " number (REFUSED named both): somebody else deleted or inserted rows.",
-        ),
-        "accept_resend": _override(
-            "Accept sending again",
-            "For a rewind of a pipeline with an output topic: what was sent stays there, and what"
-            " is read again is sent again under new seqs (REFUSED named the topic).",
-        ),
-    }
-
-
-def replay_params() -> dict[str, Param]:
-    """The form of a replay: a dry run of all dead letters unless told otherwise."""
-    return {
-        "batch": _number(
-            "Batch",
-            "The seq of one checkpoint, whose rows are REPLACED by what its records make now."
-            " Empty: dead letters are replayed.",
-            10**18,
-            "Replay",
-        ),
-        "apply": Param(
-            False,
-            type="boolean",
-            title="Apply",
-            description="Off: show what would change, and change nothing.",
-            section="Replay",
-        ),
-        "why": _text("Why", "Kept in the ledger, with who and when.", 1000, "Replay"),
-        "reasons": _text("Reasons", "OUT_OF_RANGE, WRONG_TYPE. Empty: all.", 1000, CHOICE),
-        "since": _text("Since", f"Those published then or later, {TIME}", 40, CHOICE, MOMENT),
-        "until": _text("Until", f"Those published before, {TIME}", 40, CHOICE, MOMENT),
-        "partition": _text("Partition", "Those of one partition: flights[3].", 300, CHOICE),
-        "limit": _number(
-            "Limit", "At most so many. Empty: batch.max_records of the file.", 10**9, CHOICE
-        ),
-    }
-
-
-def who(context: Context) -> str:
-    """Who filled the form; of a run that a schedule or an event began, the DAG, whose file says."""
-    run = context.get("dag_run")
-    return (run and run.triggering_user_name) or f"DAG {context['ti'].dag_id}"
-
-
-def _number(title: str, description: str, most: int, section: str) -> Param:
-    return Param(
-        None,
-        type=["null", "integer"],
-        minimum=1,
-        maximum=most,
-        title=title,
-        description=description,
-        section=section,
-    )
-
-
-def _text(
-    title: str, description: str, most: int, section: str, pattern: str | None = None
-) -> Param:
-    shape = {"pattern": pattern} if pattern else {}
-    return Param(
-        None,  # Airflow's form takes an empty text for a missing one
-        type=["null", "string"],
-        maxLength=most,
-        title=title,
-        description=description,
-        section=section,
-        **shape,
-    )
-
-
-def _limit(title: str, description: str, most: int) -> Param:
-    empty = "Empty: as the pipeline file says."
-    return _number(title, f"{description} {empty}", most, "Bounds of this run")
-
-
-def _override(title: str, description: str) -> Param:
-    return Param(
-        False, type="boolean", title=title, description=f"{description} {ONCE}", section="Overrides"
-    )
-
-
-PAGE = "tidemark-region"
-"""The tab's name in a DAG's addresses."""
-
-
-class RegionLink(BaseOperatorLink):  # type: ignore[misc]
-    """A button on the task: is the region well, what broke, what to do."""
-
-    name = "Region"
-
-    def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """The address of the DAG's tab, behind Airflow's own base address."""
-        base = conf.get("api", "base_url", fallback="/")
-        return urljoin(f"{base.rstrip('/')}/", f"dags/{quote(ti_key.dag_id)}/plugin/{PAGE}")
-
-
-Params = Mapping[str, Any]
-
-RETRIES: dict[str, Any] = {
-    "retries": 2,
-    "retry_delay": timedelta(seconds=10),
-    "retry_exponential_backoff": 2.0,
-    "max_retry_delay": timedelta(minutes=5),
-}
-"""As long as Kafka needs to miss a killed member; a retry that comes sooner only waits."""
-
-TOOLS = "tidemark-tools"
-"""The tag of DAGs that a person starts: by it the list of DAGs can be filtered."""
-
-PER_TASK = (
-    "executor", "executor_config", "max_retry_delay", "on_failure_callback", "on_retry_callback",
-    "pool", "pool_slots", "priority_weight", "queue", "retries", "retry_delay",
-    "retry_exponential_backoff", "weight_rule",
-)  # fmt: skip
-"""Arguments of Airflow's operators that say where and how often a task runs, not what it does."""
-
-STEP_TIMEOUT = timedelta(minutes=10)
-
-STEP_MARGIN = timedelta(minutes=4)
-"""For a step's own work, beside what the pipeline file lets it wait and send."""
-
-
-def dag_of(dag_id: str, pipeline: Pipeline, form: Params, *, schedule: Any, **kwargs: Any) -> DAG:
-    """A DAG with this form; kwargs are Airflow's own.
+    dag_id is the region's name by default; params stand beside those of the form. drain_kwargs
+    are for the members' tasks and step_kwargs for the others: pool, queue, executor,
+    executor_config, retries and their like.
 
     Raises:
-        InvalidSettings: a param has the name of one of the form.
+        InvalidSettings: the file is wrong, a param has the name of one of the form, or an argument
+            of a task is not for you to set; Airflow shows it as the DAG's import error.
     """
-    kwargs["params"] = _beside(form, kwargs.pop("params", None) or {})
-    kwargs["default_args"] = {"owner": "tidemark", **RETRIES, **kwargs.pop("default_args", {})}
-    kwargs["tags"] = {"tidemark", pipeline.region, *kwargs.pop("tags", ())}
-    usual = {"catchup": False, "max_active_runs": 1}
-    return DAG(dag_id, schedule=schedule, **(usual | kwargs))
+    pipeline = Pipeline.load(path)
+    drain = _drain(spark_conf, drain_timeout, drain_kwargs)
+    dag_id = dag_kwargs.pop("dag_id", pipeline.region)
+    with dag_of(dag_id, pipeline, run_params(), schedule=schedule, **dag_kwargs) as dag:
+        dag.doc_md = dag.doc_md or pipeline_doc(pipeline)
+        _wire(str(path), pipeline, drain, per_task("step_kwargs", step_kwargs))
+    return dag
 
 
-def per_task(argument: str, kwargs: Params | None) -> dict[str, Any]:
-    """What a DAG's author says of some tasks.
+def pipeline_task_group(
+    path: str | Path,
+    *,
+    group_id: str | None = None,
+    drain_timeout: timedelta = DRAIN_TIMEOUT,
+    spark_conf: dict[str, str] | None = None,
+    drain_kwargs: Params | None = None,
+    step_kwargs: Params | None = None,
+    **group_kwargs: Any,
+) -> TaskGroup:
+    """The same tasks as a group of the DAG in whose `with` this is called.
+
+    The group's last task is red when the run is not done, so what comes after it waits for
+    rows that are really there. Give that DAG max_active_runs=1 and, if people start it by
+    hand, params=run_params(). drain_kwargs and step_kwargs are as those of `pipeline_dag`.
 
     Raises:
-        InvalidSettings: it would change what they do.
+        InvalidSettings: the file is wrong, or an argument of a task is not for you to set;
+            Airflow shows it as the DAG's import error.
     """
-    found = dict(kwargs or {})
-    if names := tuple(sorted(found.keys() - set(PER_TASK))):
-        raise TaskKwargsRefused(argument=argument, names=names, taken=PER_TASK)
-    return found
+    pipeline = Pipeline.load(path)
+    drain = _drain(spark_conf, drain_timeout, drain_kwargs)
+    defaults = RETRIES | group_kwargs.pop("default_args", {})
+    with TaskGroup(
+        group_id or pipeline.region,
+        default_args=defaults,
+        tooltip=f"Kafka to {pipeline.into}, exactly once",
+        **group_kwargs,
+    ) as group:
+        _wire(str(path), pipeline, drain, per_task("step_kwargs", step_kwargs))
+    return group
 
 
-def step_timeout(pipeline: Pipeline) -> timedelta:
-    """How long open, close and reset may take: they wait an outage out, and they must send.
-
-    One that is ended sooner than a transaction may take would never send a batch that takes as
-    long.
-    """
-    sending = pipeline.sending.max_seconds if pipeline.sending else 0
-    allowed = timedelta(seconds=pipeline.no_progress_seconds + sending)
-    return max(STEP_TIMEOUT, STEP_MARGIN + allowed)
+def _drain(
+    conf: dict[str, str] | None, timeout: timedelta, kwargs: Params | None
+) -> dict[str, Any]:
+    return {"conf": conf, "execution_timeout": timeout, **per_task("drain_kwargs", kwargs)}
 
 
-def _beside(form: Params, others: Params) -> Params:
-    """The form's params and the caller's own.
-
-    Raises:
-        InvalidSettings: one of them would replace one of the form's.
-    """
-    if taken := tuple(sorted(set(form) & set(others))):
-        raise ParamsOfForm(names=taken)
-    return {**form, **others}
-
-
-def step(
-    task_id: str,
-    function: Any,
-    *arguments: Any,
-    operator: type[PythonOperator] = PythonOperator,
-    **kwargs: Any,
-) -> PythonOperator:
-    """A task that calls the function; its docstring is what Airflow's page says of it."""
-    task = operator(
-        task_id=task_id,
-        python_callable=function,
-        op_args=arguments,
-        doc_md=function.__doc__,
-        show_return_value_in_logs=False,  # the task's own lines tell it to people
-        **({"execution_timeout": STEP_TIMEOUT} | kwargs),
+def _wire(path: str, pipeline: Pipeline, of_drain: Params, of_steps: Params) -> None:
+    limit: dict[str, Any] = {"execution_timeout": step_timeout(pipeline)}
+    opened = step(
+        "open", open_run, path, doc_json=described(pipeline, Role.run), **limit, **of_steps
+    ).as_setup()
+    drain = DrainOperator.partial(
+        task_id="drain",
+        pipeline=path,
+        map_index_template="{{ task.task_id }}[{{ ti.map_index }}]",  # as the ledger names it
+        **of_drain,
+    ).expand(member=list(range(1, pipeline.members + 1)))
+    assets = target_assets(pipeline)
+    closed = step(
+        "close",
+        close_run,
+        path,
+        operator=CloseOperator,
+        trigger_rule=TriggerRule.ALL_DONE,
+        inlets=assets,  # their newest event says what is known already
+        outlets=assets,
+        **limit,
+        **of_steps,
     )
-    task.operator_extra_links = (RegionLink(),)
-    return task
-
-
-def described(pipeline: Pipeline, role: Role) -> str:
-    """For a task's doc_json: by it the page finds the region, without the pipeline file."""
-    return Described.of(pipeline.for_readers, role).to_json()
+    reset = step(
+        "reset",
+        reset_failed_run,
+        path,
+        trigger_rule=TriggerRule.ONE_FAILED,
+        **limit,
+        **of_steps,
+    )
+    verdict = step(
+        "verdict",
+        tell_verdict,
+        path,
+        closed.output,
+        trigger_rule=TriggerRule.NONE_FAILED,
+        **of_steps,
+    )
+    opened >> drain >> closed >> reset
+    [closed, reset] >> verdict

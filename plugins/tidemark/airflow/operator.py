@@ -25,9 +25,9 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from tidemark.airflow.child import PACKAGE, emptied, python, secrets
 from tidemark.airflow.credentials import resolve
-from tidemark.airflow.dag import RegionLink
 from tidemark.airflow.errors import DeployModeIsCluster, SecretAmongArguments, SubmitNotPrepared
 from tidemark.airflow.results import as_airflow_failure, keep_code, names_by_exit_code
+from tidemark.airflow.step import RegionLink
 from tidemark.settings.pipeline import Pipeline
 from tidemark.spark.archive import OPTIONS, with_archive
 from tidemark.spark.cluster import SECRET

@@ -13,8 +13,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
 from tidemark.airflow import results
 from tidemark.airflow.credentials import resolve
-from tidemark.airflow.dag import BOUNDS, OVERRIDES, REWIND_OVERRIDES, who
 from tidemark.airflow.errors import AssetOfNoTarget
+from tidemark.airflow.forms import BOUNDS, OVERRIDES, REWIND_OVERRIDES, who
 from tidemark.airflow.results import as_airflow_failure
 from tidemark.errors import RunNotDone, Superseded
 from tidemark.model.batch import ONLY

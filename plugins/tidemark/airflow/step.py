@@ -1,0 +1,126 @@
+"""What the tasks of a pipeline have in common: how often one is tried, for how long, its link."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote, urljoin
+
+from airflow.providers.standard.operators.python import PythonOperator
+from airflow.sdk import DAG, BaseOperatorLink
+from airflow.sdk.configuration import conf
+
+from tidemark.airflow.errors import ParamsOfForm, TaskKwargsRefused
+from tidemark.settings.described import Described, Role
+from tidemark.settings.pipeline import Pipeline
+
+PAGE = "tidemark-region"
+"""The tab's name in a DAG's addresses."""
+
+
+class RegionLink(BaseOperatorLink):  # type: ignore[misc]
+    """A button on the task: is the region well, what broke, what to do."""
+
+    name = "Region"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """The address of the DAG's tab, behind Airflow's own base address."""
+        base = conf.get("api", "base_url", fallback="/")
+        return urljoin(f"{base.rstrip('/')}/", f"dags/{quote(ti_key.dag_id)}/plugin/{PAGE}")
+
+
+Params = Mapping[str, Any]
+
+RETRIES: dict[str, Any] = {
+    "retries": 2,
+    "retry_delay": timedelta(seconds=10),
+    "retry_exponential_backoff": 2.0,
+    "max_retry_delay": timedelta(minutes=5),
+}
+"""As long as Kafka needs to miss a killed member; a retry that comes sooner only waits."""
+
+TOOLS = "tidemark-tools"
+"""The tag of DAGs that a person starts: by it the list of DAGs can be filtered."""
+
+PER_TASK = (
+    "executor", "executor_config", "max_retry_delay", "on_failure_callback", "on_retry_callback",
+    "pool", "pool_slots", "priority_weight", "queue", "retries", "retry_delay",
+    "retry_exponential_backoff", "weight_rule",
+)  # fmt: skip
+"""Arguments of Airflow's operators that say where and how often a task runs, not what it does."""
+
+STEP_TIMEOUT = timedelta(minutes=10)
+
+STEP_MARGIN = timedelta(minutes=4)
+"""For a step's own work, beside what the pipeline file lets it wait and send."""
+
+
+def dag_of(dag_id: str, pipeline: Pipeline, form: Params, *, schedule: Any, **kwargs: Any) -> DAG:
+    """A DAG with this form; kwargs are Airflow's own.
+
+    Raises:
+        InvalidSettings: a param has the name of one of the form.
+    """
+    kwargs["params"] = _beside(form, kwargs.pop("params", None) or {})
+    kwargs["default_args"] = {"owner": "tidemark", **RETRIES, **kwargs.pop("default_args", {})}
+    kwargs["tags"] = {"tidemark", pipeline.region, *kwargs.pop("tags", ())}
+    usual = {"catchup": False, "max_active_runs": 1}
+    return DAG(dag_id, schedule=schedule, **(usual | kwargs))
+
+
+def per_task(argument: str, kwargs: Params | None) -> dict[str, Any]:
+    """What a DAG's author says of some tasks.
+
+    Raises:
+        InvalidSettings: it would change what they do.
+    """
+    found = dict(kwargs or {})
+    if names := tuple(sorted(found.keys() - set(PER_TASK))):
+        raise TaskKwargsRefused(argument=argument, names=names, taken=PER_TASK)
+    return found
+
+
+def step_timeout(pipeline: Pipeline) -> timedelta:
+    """How long open, close and reset may take: they wait an outage out, and they must send.
+
+    One that is ended sooner than a transaction may take would never send a batch that takes as
+    long.
+    """
+    sending = pipeline.sending.max_seconds if pipeline.sending else 0
+    allowed = timedelta(seconds=pipeline.no_progress_seconds + sending)
+    return max(STEP_TIMEOUT, STEP_MARGIN + allowed)
+
+
+def _beside(form: Params, others: Params) -> Params:
+    """The form's params and the caller's own.
+
+    Raises:
+        InvalidSettings: one of them would replace one of the form's.
+    """
+    if taken := tuple(sorted(set(form) & set(others))):
+        raise ParamsOfForm(names=taken)
+    return {**form, **others}
+
+
+def step(
+    task_id: str,
+    function: Any,
+    *arguments: Any,
+    operator: type[PythonOperator] = PythonOperator,
+    **kwargs: Any,
+) -> PythonOperator:
+    """A task that calls the function; its docstring is what Airflow's page says of it."""
+    task = operator(
+        task_id=task_id,
+        python_callable=function,
+        op_args=arguments,
+        doc_md=function.__doc__,
+        show_return_value_in_logs=False,  # the task's own lines tell it to people
+        **({"execution_timeout": STEP_TIMEOUT} | kwargs),
+    )
+    task.operator_extra_links = (RegionLink(),)
+    return task
+
+
+def described(pipeline: Pipeline, role: Role) -> str:
+    """For a task's doc_json: by it the page finds the region, without the pipeline file."""
+    return Described.of(pipeline.for_readers, role).to_json()
