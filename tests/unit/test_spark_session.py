@@ -8,7 +8,7 @@ import pytest
 
 from tidemark.spark import archive, session
 from tidemark.spark.errors import SparkNotStarted
-from tidemark.spark.session import QUICK, context
+from tidemark.spark.session import PATIENT, QUICK, context
 
 NAMES = (archive.OPTIONS, "PYSPARK_PYTHON", "SPARK_LAUNCHER_OPTS")
 """Variables that a start sets."""
@@ -36,8 +36,8 @@ def options(*, for_rows: bool = False) -> str:
     return os.environ[archive.OPTIONS]
 
 
-@pytest.mark.parametrize(("for_rows", "expected"), [(True, ""), (False, QUICK)])
-def test_only_a_jvm_that_no_row_passes_through_compiles_less(for_rows: bool, expected: str) -> None:
+@pytest.mark.parametrize(("for_rows", "expected"), [(True, PATIENT), (False, QUICK)])
+def test_a_jvm_compiles_for_what_passes_through_it(for_rows: bool, expected: str) -> None:
     assert options(for_rows=for_rows) == expected
 
 

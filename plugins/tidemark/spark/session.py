@@ -41,6 +41,18 @@ QUICK = "-XX:TieredStopAtLevel=1"
 Not where it also encrypts: that compiler knows no instructions for AES.
 """
 
+PATIENT = (
+    "-XX:+IgnoreUnrecognizedVMOptions"  # another Java starts all the same
+    " -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
+    " -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+)
+"""Java's options for a JVM that rows pass through: it optimizes what ran ten times as often as by
+default.
+
+Most of such a JVM's work is to optimize Spark's planner, which pays only in runs of many minutes.
+With these it takes 0.75 of the CPU time for 0.7 million records in batches of 50,000.
+"""
+
 LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java's options for the JVM that only composes the driver's command line: 0.15 s of CPU time."""
 
@@ -50,8 +62,8 @@ LOCAL_TRIES = 3
 def context(name: str, *, for_rows: bool = True, cluster: Cluster | None = None) -> SparkContext:
     """The running context, or a new one called `name`.
 
-    No secret of Kafka or Postgres is in its configuration. Where no row passes through the JVM it
-    is started to start quickly. A SparkSession costs seconds more: it is for transforms.
+    No secret of Kafka or Postgres is in its configuration. How much Java compiles depends on
+    whether rows pass through this JVM. A SparkSession costs seconds more: it is for transforms.
 
     Raises:
         JobFailed: Spark does not start.
@@ -60,8 +72,8 @@ def context(name: str, *, for_rows: bool = True, cluster: Cluster | None = None)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", LAUNCHER)
     cluster = cluster or Cluster()
-    quick = "" if for_rows or cluster.is_elsewhere else QUICK
-    os.environ[OPTIONS] = with_archive(os.environ.get(OPTIONS, quick))
+    own = "" if cluster.is_elsewhere else PATIENT if for_rows else QUICK
+    os.environ[OPTIONS] = with_archive(os.environ.get(OPTIONS, own))
     try:
         start_jvm()  # only then does SparkConf know what spark-submit set
         return _context(SparkConf().setAppName(name), cluster)
