@@ -138,8 +138,8 @@ class RunNotDone(
 class OutcomeUnknown(TidemarkError, hint="Nothing: a retry finds what was committed."):
     """COMMIT was sent and its answer never came; only the ledger knows.
 
-    Of a plan, of staging or of a close. After a publish, an open or a reset, Tidemark looks up in
-    the ledger what happened.
+    It is the COMMIT of a plan, of staging or of a close. After a publish, an open or a reset,
+    Tidemark looks up in the ledger what happened.
     """
 
 
@@ -159,7 +159,9 @@ class MirrorFailed(
 
 
 class JobFailed(
-    TidemarkError, hint="Look at Spark's log and its master. Nothing of the batch is visible."
+    TidemarkError,
+    hint="If the text names no remedy, look at Spark's log and its master. Nothing of the batch is"
+    " visible.",
 ):
     """The job of a batch failed: a task, or Spark itself.
 
@@ -309,8 +311,8 @@ class Refused(
 class LedgerInconsistent(
     TidemarkError,
     exit_code=17,
-    hint="Nothing of it was written. `tidemark verify` names gaps and overlaps; restore ledger and"
-    " target from one backup.",
+    hint="Nothing of it was written. `tidemark verify` names gaps and overlaps. If the"
+    " text names no other remedy, restore ledger and target from one backup.",
     see="administration.md#backups",
 ):
     """A constraint of the ledger was violated: it was edited by hand, or restored in part."""

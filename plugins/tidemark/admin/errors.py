@@ -159,7 +159,7 @@ class NothingToWithhold(Refused):
     region: str
 
     def __str__(self) -> str:
-        return f"region {self.region} sends nothing to a topic"
+        return f"region {self.region} has no output topic: there is no batch to withhold"
 
 
 # Replays.
@@ -313,7 +313,7 @@ class MoveFromSent(Refused):
     def __str__(self) -> str:
         return (
             f"region {self.region} can't be moved to group {self.group}: it has an output topic,"
-            " and what was sent to it stands with the offsets of its group"
+            " and the offsets of its present group record what was sent there. Keep the group"
         )
 
 
@@ -418,7 +418,10 @@ class ImportReadsBackOthers(MirrorFailed):
     drift: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"group {self.group}: {'; '.join(self.drift)}"
+        return (
+            f"group {self.group}: Kafka has other offsets than were imported:"
+            f" {'; '.join(self.drift)}. Stop whoever else commits in the group, then import again"
+        )
 
 
 class LettersMiscounted(LedgerInconsistent):

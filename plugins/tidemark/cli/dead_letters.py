@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 Purge = Annotated[
-    bool, typer.Option("--purge", help="Remove those that are meant and older than --older-than.")
+    bool, typer.Option("--purge", help="Remove those selected that are older than --older-than.")
 ]
 OlderThan = Annotated[
     str | None,
@@ -132,7 +132,7 @@ def dead_letters(
     export: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write all that are meant to a new file, one JSON object a line."
+            metavar="FILE", help="Write all selected to a new file, one JSON object a line."
         ),
     ] = None,
     purge: Purge = False,

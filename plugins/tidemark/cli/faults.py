@@ -47,7 +47,10 @@ class BatchIsReplayedWhole(InvalidSettings):
     """Options that choose dead letters were given for the replay of a batch."""
 
     def __str__(self) -> str:
-        return "--batch takes the whole batch: what chooses is for dead letters"
+        return (
+            "--batch replays the whole batch: remove --reason, --since, --until, --partition and"
+            " --limit, which select dead letters"
+        )
 
 
 class WatchHasNoOutput(InvalidSettings):
@@ -63,7 +66,9 @@ class PurgeWithoutAge(InvalidSettings):
     given: str | None
 
     def __str__(self) -> str:
-        return "--purge needs --older-than with an age: 30d, or 12h"
+        if self.given is None:
+            return "--purge: add --older-than with an age, such as 30d or 12h"
+        return f"--older-than {self.given!r} is not an age; write it such as 30d or 12h"
 
 
 class TimeUnreadable(InvalidSettings):
@@ -227,8 +232,8 @@ class OffsetsNotReadable(Refused):
 
     def __str__(self) -> str:
         return (
-            f"the offsets of checkpoint {self.seq} are not exported: who begins there would read"
-            f" other records than came after it. {self.cause}"
+            f"region {self.region}: the offsets of checkpoint {self.seq} are not exported: the"
+            f" records after it can't be read again as they were. {self.cause}"
         )
 
 

@@ -37,7 +37,9 @@ def offsets(
     region: RegionName,
     at: Annotated[
         int | None,
-        typer.Option(min=0, max=MOST, metavar="SEQ", help="As of a checkpoint; of the head else."),
+        typer.Option(
+            min=0, max=MOST, metavar="SEQ", help="Of this checkpoint; by default of the head."
+        ),
     ] = None,
     csv: Annotated[
         bool,

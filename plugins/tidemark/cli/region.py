@@ -149,7 +149,7 @@ def list_(
 ) -> None:
     """List every region of the ledgers that the pipeline files lead to, or of one connection.
 
-    Also those without a file: their names, groups and targets are taken.
+    Also those without a pipeline file: no other region can have their names, groups and targets.
 
       tidemark region list
       tidemark region list --connection tidemark_warehouse

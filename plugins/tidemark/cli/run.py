@@ -84,7 +84,9 @@ def run(
     max_batches: Annotated[int | None, typer.Option(min=1, help="Batches in this run.")] = None,
     max_seconds: Annotated[
         int | None,
-        typer.Option(min=1, help="Plan no batch after so many seconds, except the first."),
+        typer.Option(
+            min=1, help="Seconds after which no further batch is planned; the first always is."
+        ),
     ] = None,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Fence the members of another run that is at work.")

@@ -28,8 +28,8 @@ def withhold(
 ) -> None:
     """Never send a published batch to the output topic: its consumers miss its rows.
 
-    The way out where a batch can't be sent: somebody deleted rows before they were, the output of
-    an upsert was taken out of the file for a while, a batch is too large for one transaction. If
+    The way out where a batch can't be sent: somebody deleted rows before they were sent, the output
+    of an upsert was taken out of the file for a while, a batch is too large for one transaction. If
     the cause can be removed, remove it instead: the next mirror sends the batch.
 
     A dry run unless --apply is given. The rows stay in the target, `tidemark verify` proves them as

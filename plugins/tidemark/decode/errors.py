@@ -71,7 +71,7 @@ class RegistryExtraUnused(InvalidSettings):
     def __str__(self) -> str:
         return (
             f"registry connection {self.conn_id!r} has {', '.join(self.keys)} in its extra, which"
-            " is not used"
+            " is not used. Remove it"
         )
 
 
@@ -79,11 +79,12 @@ class RegistryExtraNested(InvalidSettings):
     """A registry's connection has something else than plain values in its extra."""
 
     conn_id: str
+    keys: tuple[str, ...]
 
     def __str__(self) -> str:
         return (
-            f"registry connection {self.conn_id!r} has something else than texts and numbers in"
-            " its extra"
+            f"registry connection {self.conn_id!r}: {', '.join(self.keys)} in its extra must be a"
+            " text or a number"
         )
 
 

@@ -74,8 +74,9 @@ def registry_config(connection: Connection) -> dict[str, Any]:
     unknown = sorted(set(connection.extra) - set(TAKEN))
     if unknown:
         raise RegistryExtraUnused(conn_id=connection.conn_id, keys=tuple(unknown))
-    if not all(map(_is_plain, connection.extra.values())):
-        raise RegistryExtraNested(conn_id=connection.conn_id)
+    nested = sorted(key for key, value in connection.extra.items() if not _is_plain(value))
+    if nested:
+        raise RegistryExtraNested(conn_id=connection.conn_id, keys=tuple(nested))
     found = DEFAULTS | dict(connection.extra) | {"url": _url(connection)}
     if connection.login:
         found["basic.auth.user.info"] = f"{connection.login}:{connection.password or ''}"

@@ -23,7 +23,7 @@ class BrokersSilent(Unreachable):
     seconds: int
 
     def __str__(self) -> str:
-        return f"{self.what}: no broker answered in {self.seconds} s"
+        return f"{self.what}: no broker answered in {self.seconds} s; look whether they run"
 
 
 AWAY = {
@@ -251,8 +251,8 @@ class StaticNameTaken(Unreachable):
     def __str__(self) -> str:
         return (
             f"{_ended(self.client_id, self.group, self.cause)}; another process took over its name"
-            f" {self.instance_id}: two drivers with one static name are running, and the newer one"
-            " goes on"
+            f" {self.instance_id}: two drivers with one static name are running: this one ends, the"
+            " newer one goes on"
         )
 
 

@@ -114,7 +114,10 @@ class CheckpointNotRestored(Fenced):
     seq: int
 
     def __str__(self) -> str:
-        return f"region {self.region}: {self.seq} can't become the head"
+        return (
+            f"region {self.region}: checkpoint {self.seq} can't become the head: another run or"
+            " reset has taken the epoch"
+        )
 
 
 class RegionHasOwners(Refused):
@@ -155,8 +158,8 @@ class RegionKeepsTargets(Refused):
 
     def __str__(self) -> str:
         return (
-            f"region {self.region} has the targets {', '.join(self.targets)}, the pipeline says"
-            f" {', '.join(self.asked)}: a region keeps their names"
+            f"region {self.region} has the targets {', '.join(self.targets)}, the pipeline file"
+            f" says {', '.join(self.asked)}. Restore the names in the file, or give it a new region"
         )
 
 
@@ -245,8 +248,9 @@ class SpansReadOtherwise(StagingLost):
 
     def __str__(self) -> str:
         return (
-            f"region {self.region}: {self.read} of the {self.spans} spans of batch {self.seq} were"
-            " read with as many records as the ledger counted"
+            f"region {self.region}: only {self.read} of the {self.spans} spans of batch {self.seq}"
+            " gave as many records as the ledger counted. Nothing was replaced; run the replay"
+            " again"
         )
 
 

@@ -123,7 +123,7 @@ class AcceptedRangeNotDue(Refused):
         there = "is not read" if at is None else f"has to be read from {at} to {self.end}"
         return (
             f"region {self.region}: {self.span} can't be left out: {partition} {there}. Give the"
-            " range that CORRUPT_RECORD named; one that was left out before is not given again"
+            " range that CORRUPT_RECORD named; do not repeat one that an earlier run has left out"
         )
 
 
@@ -233,9 +233,9 @@ class ReadsDiffer(JobFailed):
 
     def __str__(self) -> str:
         return (
-            f"two reads of {spans_in_ranges(self.spans)} made different dead letters: what decodes"
-            " the records learned or forgot something in between, such as a schema registry a"
-            " schema. Nothing of it counts; the next run reads them again"
+            f"two reads of {spans_in_ranges(self.spans)} gave different dead letters: the decoder,"
+            " or its schema registry, changed in between. Nothing was published; the next run reads"
+            " these records again"
         )
 
 

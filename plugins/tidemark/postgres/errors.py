@@ -186,7 +186,7 @@ class BatchIsFollowed(Fenced):
     constraint: str
 
     def __str__(self) -> str:
-        return f"{self.constraint}: another batch follows the same one"
+        return f"{self.constraint}: another batch already follows the batch before this one"
 
 
 class ClaimsAreNotThePlan(LedgerInconsistent):

@@ -36,7 +36,7 @@ class BatchDied(Fenced):
     seq: int
 
     def __str__(self) -> str:
-        return f"region {self.region}: batch {self.seq} died with its epoch"
+        return f"region {self.region}: batch {self.seq} was discarded: a newer epoch has begun"
 
 
 class BatchNotNextHead(Fenced):
@@ -46,7 +46,10 @@ class BatchNotNextHead(Fenced):
     seq: int
 
     def __str__(self) -> str:
-        return f"region {self.region}: batch {self.seq} can't become the head"
+        return (
+            f"region {self.region}: batch {self.seq} can't be published: the batch before it is not"
+            " the head"
+        )
 
 
 class BatchReplayEnded(Fenced):
@@ -144,8 +147,8 @@ class ClaimedRowsLost(ClaimsLost):
 
     def __str__(self) -> str:
         return (
-            f"region {self.region}, epoch {self.epoch}: {self.cause}. Some are claimed and can't be"
-            " drained again in this epoch; a reset, or the next run, ends it"
+            f"region {self.region}, epoch {self.epoch}: {self.cause}. Some of it is claimed, so"
+            " this epoch can't drain it again. Start the next run: it drains the records again"
         )
 
 
@@ -178,7 +181,10 @@ class SettleDidNotHappen(Unreachable):
     cause: str
 
     def __str__(self) -> str:
-        return f"region {self.region}: {self.cause}; it did not happen, try again"
+        return (
+            f"region {self.region}: {self.cause}; the ledger shows nothing of what it was to write."
+            " Try again"
+        )
 
 
 class OpenOvertaken(Superseded):
@@ -269,7 +275,11 @@ class WithholdSentUnknown(Refused):
     region: str
 
     def __str__(self) -> str:
-        return f"region {self.region}: Kafka does not tell what was sent. Nothing was withheld"
+        return (
+            f"region {self.region}: the group's offsets in Kafka do not name one batch as the last"
+            " that was sent. Nothing was withheld. Stop whoever else commits in the group, then"
+            " withhold again"
+        )
 
 
 class BatchNotNextToSend(Refused):

@@ -50,7 +50,8 @@ class NewRegionLacksCommits(Refused):
     def __str__(self) -> str:
         return (
             f"region {self.region}: start position is committed, but group {self.group} has no"
-            f" commit for {', '.join(map(str, self.partitions))}"
+            f" commit for {', '.join(map(str, self.partitions))}. Commit an offset there, or set"
+            " kafka.start to beginning, end or a time"
         )
 
 
@@ -71,9 +72,9 @@ class NewRegionCommitsTooFar(Refused):
         )
         return (
             f"region {self.region}: start position is committed, but group {self.group} has commits"
-            f" that no record of these logs has come to: {where}. They are of a topic that was made"
-            " anew, or of another cluster. Set the group's offsets to where the region is to begin,"
-            " or give it another group or start position"
+            f" beyond the ends of these logs: {where}. They are of a topic that was deleted and"
+            " created again, or of another cluster. Set the group's offsets to where the region is"
+            " to begin, or give it another group or start position"
         )
 
 
@@ -140,7 +141,7 @@ class DriverHasNoRun(InvalidSettings):
     variable: str
 
     def __str__(self) -> str:
-        return f"{self.variable} is not set: it names the open run to drain"
+        return f"{self.variable} is not set: set it to the id of the open run"
 
 
 class ExecutorsLoginMissing(InvalidSettings):
@@ -162,7 +163,7 @@ class DriverHasNoSlot(InvalidSettings):
     value: str
 
     def __str__(self) -> str:
-        return f"{self.variable} is {self.value!r}: it numbers members from 1"
+        return f"{self.variable} is {self.value!r}: set it to the member's number, 1 or more"
 
 
 class MemberFenced(Fenced):
@@ -197,7 +198,7 @@ class RunStalled(NoProgress):
         return (
             f"region {self.region}, epoch {self.epoch}, {what} for {self.seconds:.0f} s. Waiting:"
             f" {spans_in_ranges(self.spans)}. In group {self.group} they are held by:"
-            f" {'; '.join(map(str, self.holders)) or 'nobody'}. Stop foreign consumers of this"
-            " group, or give the region a group of its own. If a member of the run holds them, look"
-            " at its job; if it is only slow, raise no_progress_seconds"
+            f" {'; '.join(map(str, self.holders)) or 'nobody'}. Stop consumers of this group that"
+            " are no members of the region, or give the region a group of its own. If a member of"
+            " the run holds them, look at its job; if it is only slow, raise no_progress_seconds"
         )

@@ -112,8 +112,8 @@ class CarriedTooLarge(InvalidSettings):
 
     def __str__(self) -> str:
         return (
-            f"the DAG carries {self.size:,} characters of its pipeline, and the page reads at most"
-            f" {self.limit:,}: list topics by a pattern"
+            f"the DAG holds {self.size:,} characters of its pipeline, and the page reads at most"
+            f" {self.limit:,}: name the topics of kafka.topics by a pattern"
         )
 
 
@@ -138,7 +138,10 @@ class ConnectionUnreadable(InvalidSettings):
     variable: str
 
     def __str__(self) -> str:
-        return f"{self.variable} is neither connection JSON nor a URI"
+        return (
+            f"{self.variable} is neither connection JSON nor a URI; write it such as"
+            " postgres://user:password@host:5432/database"
+        )
 
 
 class NoFieldDeclared(InvalidSettings):

@@ -455,7 +455,8 @@ class OwnDecoderColumnsDiffer(JobFailed):
 
     def __str__(self) -> str:
         return _distrusted(
-            self.decoder, f"returned the columns\n{self.returned}\nand told\n{self.told}"
+            self.decoder,
+            f"returned the columns\n{self.returned}\nbut its schema declares\n{self.told}",
         )
 
 
@@ -507,7 +508,7 @@ def _distrusted(decoder: str, fact: str) -> str:
 
 
 def _failed(cause: str, *, with_empty: bool) -> str:
-    where = " with the empty batch that tells its columns" if with_empty else ""
+    where = " with the empty batch from which its columns are learnt" if with_empty else ""
     return f"the transform failed{where}: {cause}. Correct it, then run again; {_NOTHING}"
 
 

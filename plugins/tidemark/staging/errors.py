@@ -311,7 +311,8 @@ class UpsertColumnsMissing(InvalidSettings):
     def __str__(self) -> str:
         return (
             f"target: the rows have no column {', '.join(self.missing)}; they have"
-            f" {', '.join(self.columns)}"
+            f" {', '.join(self.columns)}. Return it from the transform, or correct its name in the"
+            " pipeline file"
         )
 
 
@@ -324,7 +325,7 @@ class UpsertColumnsReserved(InvalidSettings):
     def __str__(self) -> str:
         return (
             f"target.mode: upsert can't write columns whose names begin with {self.prefix!r}:"
-            f" {[*self.columns]}"
+            f" {[*self.columns]}. Rename them in the transform"
         )
 
 
@@ -335,7 +336,10 @@ class DeletedIsNoBoolean(InvalidSettings):
     postgres_type: str
 
     def __str__(self) -> str:
-        return f"target.deleted: column {self.column} is {self.postgres_type}, not boolean"
+        return (
+            f"target.deleted: column {self.column} is {self.postgres_type}, not boolean. Cast it in"
+            " the transform"
+        )
 
 
 class KeyTypeUnfit(InvalidSettings):
@@ -542,7 +546,11 @@ class RowsNotPrepared(TargetRefused):
     """See `RowRefused`."""
 
     def __str__(self) -> str:
-        return f"{self.target} refuses rows of the batch: {self.guard}"
+        return (
+            f"{self.target} refuses rows of the batch, though none of them alone: {self.guard};"
+            " nothing of the batch is published. Correct the rows in the transform, or change the"
+            " table, then run again"
+        )
 
 
 class RefusedRowsOfNoRecord(TargetRefused):
@@ -638,7 +646,7 @@ class TargetHasNoSeq(Refused):
     def __str__(self) -> str:
         return (
             f"{self.target} has no column {BATCH_SEQ}: so the rows after a checkpoint are unknown,"
-            " and none can be removed"
+            " and none can be removed. Restore the column with its values"
         )
 
 
@@ -677,7 +685,7 @@ class UpsertTargetLacksColumns(Refused):
     missing: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.target} has no column {', '.join(self.missing)}"
+        return f"{self.target} has no column {', '.join(self.missing)}. Restore it with its values"
 
 
 class KeptRowsPruned(Refused):
